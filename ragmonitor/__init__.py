@@ -1,0 +1,125 @@
+"""Observability for live RAG applications: every answer traced, scored and summed up honestly.
+
+Importing this package is cheap; what it names is loaded on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ragmonitor.capture import InteractionRecorder, Recorder, Run, RunKind, Translator
+    from ragmonitor.errors import (
+        InputError,
+        JudgeError,
+        MissingExtraError,
+        NotScorable,
+        RagMonitorError,
+        SettingsError,
+    )
+    from ragmonitor.evaluators import evaluator
+    from ragmonitor.monitor import Monitor
+    from ragmonitor.protocols import Exporter, Judge
+    from ragmonitor.records import (
+        Assessment,
+        Cause,
+        Chunk,
+        Evaluation,
+        Generation,
+        Interaction,
+        JudgeIdentity,
+        JudgeUsage,
+        Report,
+        Retrieval,
+        Scored,
+        SentenceVerdict,
+        Unscored,
+        Usage,
+        Verdict,
+    )
+    from ragmonitor.settings import Settings
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "capture": ("InteractionRecorder", "Recorder", "Run", "RunKind", "Translator"),
+    "errors": (
+        "InputError",
+        "JudgeError",
+        "MissingExtraError",
+        "NotScorable",
+        "RagMonitorError",
+        "SettingsError",
+    ),
+    "evaluators": ("evaluator",),
+    "monitor": ("Monitor",),
+    "protocols": ("Exporter", "Judge"),
+    "records": (
+        "Assessment",
+        "Cause",
+        "Chunk",
+        "Evaluation",
+        "Generation",
+        "Interaction",
+        "JudgeIdentity",
+        "JudgeUsage",
+        "Report",
+        "Retrieval",
+        "Scored",
+        "SentenceVerdict",
+        "Unscored",
+        "Usage",
+        "Verdict",
+    ),
+    "settings": ("Settings",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Assessment",
+    "Cause",
+    "Chunk",
+    "Evaluation",
+    "Exporter",
+    "Generation",
+    "InputError",
+    "Interaction",
+    "InteractionRecorder",
+    "Judge",
+    "JudgeError",
+    "JudgeIdentity",
+    "JudgeUsage",
+    "MissingExtraError",
+    "Monitor",
+    "NotScorable",
+    "RagMonitorError",
+    "Recorder",
+    "Report",
+    "Retrieval",
+    "Run",
+    "RunKind",
+    "Scored",
+    "SentenceVerdict",
+    "Settings",
+    "SettingsError",
+    "Translator",
+    "Unscored",
+    "Usage",
+    "Verdict",
+    "__version__",
+    "evaluator",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,177 @@
+"""From the runs of one root to one `Interaction`; runs behind the request path."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
+
+from ragmonitor.capture.runs import Run
+from ragmonitor.records import (
+    NOTHING,
+    Chunk,
+    Generation,
+    Interaction,
+    Retrieval,
+    SpanReference,
+    Usage,
+)
+
+
+class Translator(Protocol):
+    """Turns one framework's objects, as they were noted on a run, into records.
+
+    Every method takes a run whose `given` and `gave` may be None (a run that failed or was left
+    open) and then returns something empty. Called behind the request path.
+    """
+
+    framework: str
+    """The label's value: `langchain`."""
+
+    def query(self, run: Run) -> str:
+        """Return the question that a root or a retriever run was given; empty if unknown."""
+        ...
+
+    def chunks(self, run: Run) -> Sequence[Chunk]:
+        """Return what a retriever or tool run gave, in order."""
+        ...
+
+    def shown(self, root: Run) -> Sequence[Chunk] | None:
+        """Return the chunks that a root's own result names as the model's context, else None."""
+        ...
+
+    def answer(self, run: Run) -> str:
+        """Return the text that a root or a model run gave; empty if unknown."""
+        ...
+
+    def model(self, run: Run) -> tuple[str, str]:
+        """Return (provider, model) of a model run; empty where unknown."""
+        ...
+
+    def usage(self, run: Run) -> Usage:
+        """Return the tokens that a model run used."""
+        ...
+
+    def labels(self, root: Run) -> dict[str, Any]:
+        """Return what the application says of the interaction.
+
+        Keys, all optional: `session_id`, `user_id` (str), `tags` (tuple of str), `attributes`
+        (mapping of str to str).
+        """
+        ...
+
+
+class FinishedRuns:
+    """A root run that has ended, with its members: an interaction in the framework's own objects."""
+
+    __slots__ = ("_root", "_translator")
+
+    def __init__(self, root: Run, translator: Translator) -> None:
+        self._root = root
+        self._translator = translator
+
+    def is_interaction(self) -> bool:
+        """Return whether text was retrieved and a model was asked (cheap; in the request path).
+
+        A retrieval that failed counts too: the application's user saw an error instead of an
+        answer, and a monitor that hides it would look healthy.
+        """
+        retrieved = asked = False
+        for run in self._root.members:
+            if run.kind == "retriever":
+                if run is self._root:
+                    continue
+                retrieved = True
+                asked = asked or bool(run.error)
+            elif run.kind == "model" and not run.inside_retriever:
+                asked = True
+        return retrieved and asked
+
+    def interaction(self) -> Interaction | None:
+        """Return the record."""
+        root, translator = self._root, self._translator
+        retrievals = tuple(
+            Retrieval(
+                query=translator.query(run),
+                chunks=tuple(translator.chunks(run)),
+                started_ns=run.started_ns,
+                ended_ns=run.ended_ns or root.ended_ns,
+                name=run.name,
+                error=run.error,
+            )
+            for run in root.members
+            if run.kind == "retriever" and not run.inside_retriever and run is not root
+        )
+        models = [r for r in root.members if r.kind == "model" and not r.inside_retriever]
+        generations = tuple(self._generation(run) for run in models)
+        shown = translator.shown(root)
+        chunks = _distinct(c for r in retrievals for c in r.chunks) if shown is None else shown
+        answer = translator.answer(root) or next(
+            (g.output for g in reversed(generations) if g.output), ""
+        )
+        status = root.status
+        if status == "ok" and any(run.is_open or run.status == "partial" for run in models):
+            # The root ended before its model did: a stream that was closed early.
+            status = "partial"
+        query = translator.query(root) or next((r.query for r in retrievals if r.query), "")
+        labels = translator.labels(root)
+        return Interaction(
+            id=_interaction_id(root.id),
+            query=query,
+            chunks=tuple(chunks),
+            answer=answer,
+            framework=translator.framework,
+            started_ns=root.started_ns,
+            ended_ns=root.ended_ns,
+            name=root.name,
+            status=status,
+            error=root.error,
+            retrievals=retrievals,
+            generations=generations,
+            usage=sum((g.usage for g in generations), Usage()),
+            caller=reference(root.caller),
+            session_id=labels.get("session_id", ""),
+            user_id=labels.get("user_id", ""),
+            tags=tuple(labels.get("tags", ())),
+            attributes=labels.get("attributes", NOTHING),
+        )
+
+    def _generation(self, run: Run) -> Generation:
+        provider, model = self._translator.model(run)
+        return Generation(
+            output=self._translator.answer(run) or "".join(run.pieces or ()),
+            started_ns=run.started_ns,
+            ended_ns=run.ended_ns or self._root.ended_ns,
+            model=model,
+            provider=provider,
+            usage=self._translator.usage(run),
+            error=run.error,
+        )
+
+
+def reference(span: SpanContext | None) -> SpanReference | None:
+    """Return an OTel span context as a record."""
+    if span is None or not span.is_valid:
+        return None
+    return SpanReference(
+        trace_id=format_trace_id(span.trace_id),
+        span_id=format_span_id(span.span_id),
+        sampled=span.trace_flags.sampled,
+        trace_state=span.trace_state.to_header(),
+    )
+
+
+def _distinct(chunks: Iterable[Chunk]) -> list[Chunk]:
+    # On id and text together: stores may give many pieces of one document the same id.
+    seen: dict[tuple[str, str], Chunk] = {}
+    for chunk in chunks:
+        seen.setdefault((chunk.id, chunk.text), chunk)
+    return list(seen.values())
+
+
+def _interaction_id(run_id: Any) -> str:
+    if isinstance(run_id, uuid.UUID):
+        return run_id.hex
+    return str(run_id) or uuid.uuid4().hex

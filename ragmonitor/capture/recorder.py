@@ -1,0 +1,195 @@
+"""Joins a framework's events into interactions, by run id alone.
+
+Every method runs inside the application's request: dict and list operations, no lock, no span, no
+context attached. Nothing here depends on which thread or task an event arrives on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from opentelemetry import context, trace
+
+from ragmonitor.capture.assembly import FinishedRuns, Translator
+from ragmonitor.capture.runs import Run, RunKind
+from ragmonitor.guard import record_error
+from ragmonitor.protocols import Finished
+from ragmonitor.records import Status
+
+# The value of opentelemetry.instrumentation.utils' key; that distribution is not needed for it.
+_SUPPRESSED = "suppress_instrumentation"
+
+
+class Recorder:
+    """Holds the open runs of one framework and hands over each interaction when its root ends.
+
+    The front door for integrations: they report starts, pieces of streams, ends and failures.
+    A run that was never started here is ignored, and so is what arrives after its root has ended.
+    """
+
+    def __init__(
+        self,
+        translator: Translator,
+        hand_over: Callable[[Finished], None],
+        *,
+        open_runs_most: int = 50_000,
+        open_run_age_s: float = 900.0,
+        on_forgotten: Callable[[str], None] = lambda reason: None,
+    ) -> None:
+        """Begin with no run open.
+
+        Args:
+            translator: Turns the framework's objects into records, behind the request path.
+            hand_over: Takes a finished interaction; must return at once and never raise.
+            open_runs_most: When more runs are open, the oldest are forgotten.
+            open_run_age_s: A root that is open for longer is handed over as partial by `sweep`.
+            on_forgotten: Told the reason whenever a run is given up.
+        """
+        self._translator = translator
+        self._hand_over = hand_over
+        self._open: dict[Hashable, Run] = {}
+        self._given_up: dict[Hashable, None] = {}
+        self._open_runs_most = open_runs_most
+        self._open_run_age_ns = int(open_run_age_s * 1e9)
+        self._on_forgotten = on_forgotten
+
+    def __len__(self) -> int:
+        """Return how many runs are open."""
+        return len(self._open)
+
+    def started(
+        self,
+        run_id: Hashable,
+        parent_id: Hashable | None,
+        kind: RunKind,
+        name: str,
+        given: Any = None,
+        details: Any = None,
+    ) -> None:
+        """Note that a run began. A second start of the same run changes nothing."""
+        try:
+            runs = self._open
+            if run_id in runs:
+                return
+            parent = None if parent_id is None else runs.get(parent_id)
+            if parent is None:
+                if parent_id is not None and parent_id in self._given_up:
+                    return
+                if context.get_value(_SUPPRESSED):
+                    return
+                run = Run(run_id, None, kind, name, given)
+                caller = trace.get_current_span().get_span_context()
+                if caller.is_valid:
+                    run.caller = caller
+                if len(runs) >= self._open_runs_most:
+                    self._forget_oldest()
+            else:
+                run = Run(run_id, parent, kind, name, given)
+            run.details = details
+            runs[run_id] = run
+            if kind != "chain" and run.root.ended_ns == 0:
+                run.root.members.append(run)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def piece(self, run_id: Hashable, text: str) -> None:
+        """Note one piece of a stream."""
+        try:
+            run = self._open.get(run_id)
+            if run is None or not text:
+                return
+            if run.pieces is None:
+                run.pieces = []
+                run.first_piece_ns = time.time_ns()
+            run.pieces.append(text)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def ended(
+        self, run_id: Hashable, gave: Any = None, *, given: Any = None, status: Status = "ok"
+    ) -> None:
+        """Note that a run ended, with what it gave.
+
+        Args:
+            run_id: As in `started`.
+            gave: The run's output.
+            given: The run's input, where it became known only at the end.
+            status: `partial` for a stream that was closed before its end.
+        """
+        try:
+            run = self._open.pop(run_id, None)
+            if run is not None:
+                self._close(run, gave, given, status, "")
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def failed(
+        self, run_id: Hashable, failure: BaseException, gave: Any = None, *, given: Any = None
+    ) -> None:
+        """Note that a run ended with an exception, with what is known of its output."""
+        try:
+            run = self._open.pop(run_id, None)
+            if run is not None:
+                status = status_of(failure)
+                # Text only: an exception holds its frames, and with them the whole request.
+                text = f"{type(failure).__name__}: {failure}" if status == "error" else ""
+                self._close(run, gave, given, status, text)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def is_open(self, run_id: Hashable) -> bool:
+        """Return whether this run was started here and has not ended."""
+        return run_id in self._open
+
+    def _close(self, run: Run, gave: Any, given: Any, status: Status, error: str) -> None:
+        run.ended_ns = time.time_ns()
+        run.gave = gave
+        if given is not None:
+            run.given = given
+        run.status = status
+        run.error = error
+        if run.root is run:
+            self._finish(run)
+
+    def _finish(self, root: Run) -> None:
+        finished = FinishedRuns(root, self._translator)
+        if finished.is_interaction():
+            self._hand_over(finished)
+
+    def sweep(self) -> None:
+        """Give up what has been open for too long; called from the worker, now and then."""
+        horizon_ns = time.time_ns() - self._open_run_age_ns
+        for run in [*self._open.copy().values()]:
+            if run.started_ns < horizon_ns and (
+                run.is_root or run.root.ended_ns or run.root.id in self._given_up
+            ):
+                self._give_up(run, "aged_out")
+
+    def _forget_oldest(self) -> None:
+        # Dicts keep insertion order, so the first is the oldest. One in, one out.
+        oldest = next(iter(self._open.values()), None)
+        if oldest is not None:
+            self._give_up(oldest, "too_many_open")
+
+    def _give_up(self, run: Run, reason: str) -> None:
+        if self._open.pop(run.id, None) is None:
+            return
+        self._on_forgotten(reason)
+        if run.is_root and run.is_open:
+            # Its children may still report, and a child without a parent would look like a root.
+            self._given_up[run.id] = None
+            while len(self._given_up) > self._open_runs_most:
+                self._given_up.pop(next(iter(self._given_up)), None)
+            self._close(run, None, None, "partial", "")
+
+
+def status_of(failure: BaseException) -> Status:
+    """Return how an interaction ended that this exception ended."""
+    if isinstance(failure, GeneratorExit):
+        return "partial"
+    if isinstance(failure, (asyncio.CancelledError, KeyboardInterrupt)):
+        return "cancelled"
+    return "error"

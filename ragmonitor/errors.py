@@ -1,0 +1,60 @@
+"""The errors that this package raises on purpose."""
+
+from __future__ import annotations
+
+from ragmonitor.records import Cause, JudgeUsage
+
+
+class RagMonitorError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class SettingsError(RagMonitorError):
+    """A setting is missing, unknown or out of range; the message says which and what to do."""
+
+
+class MissingExtraError(RagMonitorError):
+    """An optional part is not installed; the message names the command that installs it."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} is not installed; run: pip install 'ragmonitor[{extra}]'")
+
+
+class InputError(RagMonitorError):
+    """A file or a record cannot be read; the message says where and what was expected."""
+
+
+class NotScorable(RagMonitorError):
+    """Raised by an evaluator: this answer has no such score, and why."""
+
+    def __init__(self, cause: Cause, detail: str = "") -> None:
+        super().__init__(detail or cause.value)
+        self.cause = cause
+        self.detail = detail
+
+
+class JudgeError(RagMonitorError):
+    """A judge gave no usable reply."""
+
+    def __init__(
+        self,
+        judge: str,
+        problem: str,
+        *,
+        cause: Cause,
+        retryable: bool,
+        usage: JudgeUsage | None = None,
+    ) -> None:
+        """Describe one failed assessment.
+
+        Args:
+            judge: The judge's name.
+            problem: What happened, in one line.
+            cause: What the evaluations are counted under.
+            retryable: Whether asking again may help.
+            usage: What was spent all the same.
+        """
+        super().__init__(f"{judge}: {problem}")
+        self.cause = cause
+        self.retryable = retryable
+        self.usage = usage or JudgeUsage()

@@ -1,0 +1,129 @@
+"""The seams between stages. Each says what it may raise; everything else is a bug."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, runtime_checkable
+
+from ragmonitor.records import (
+    Assessment,
+    Chance,
+    Estimate,
+    EstimateKey,
+    Interaction,
+    JudgeIdentity,
+    Moments,
+    Report,
+    SpanReference,
+)
+
+
+class Finished(Protocol):
+    """An interaction that has ended. Handing it over is cheap; turning it into a record is not."""
+
+    def interaction(self) -> Interaction | None:
+        """Return the record, or None if it was no question-and-answer over retrieved text.
+
+        Called once, behind the request path.
+        """
+        ...
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Reads an interaction once. Slow, sometimes wrong, sometimes absent."""
+
+    @property
+    def identity(self) -> JudgeIdentity:
+        """Who judges; constant over the judge's life."""
+        ...
+
+    async def assess(self, interaction: Interaction) -> Assessment:
+        """Return what was found. Raises `JudgeError`; safe to call concurrently."""
+        ...
+
+
+class PricedJudge(Judge, Protocol):
+    """A judge whose readings cost money or tokens."""
+
+    def expected_cost(self, interaction: Interaction) -> float:
+        """Return an upper estimate of one reading's cost, in the budget's unit, above 0."""
+        ...
+
+
+class Evaluator(Protocol):
+    """A pure function of an interaction and its assessment."""
+
+    def __call__(self, interaction: Interaction, assessment: Assessment, /) -> float:
+        """Return a score from 0 to 1. Raises `NotScorable`."""
+        ...
+
+
+class Sampler(Protocol):
+    """Decides which answers a judge reads. The chance is fixed before the coin falls."""
+
+    def draw(self, interaction: Interaction) -> Chance:
+        """Return the chance this answer had and whether it is read."""
+        ...
+
+
+class Queue(Protocol):
+    """Between the application and the worker. Bounded; `put` never blocks and never raises."""
+
+    def put(self, finished: Finished) -> bool:
+        """Take it, or return False: the queue is full."""
+        ...
+
+    def take(self, most: int) -> Sequence[Finished]:
+        """Return up to `most`, oldest first; empty if there is nothing."""
+        ...
+
+    def __len__(self) -> int:
+        """Return how many wait."""
+        ...
+
+
+class Exporter(Protocol):
+    """Carries reports to where people look. Called from the worker only."""
+
+    def export(self, report: Report) -> None:
+        """Pass one report on without waiting for the network."""
+        ...
+
+    def flush(self, timeout_s: float) -> bool:
+        """Send what is buffered; return whether all of it left in time."""
+        ...
+
+    def close(self) -> None:
+        """Release what is held. Nothing is exported afterwards."""
+        ...
+
+
+class TraceExporter(Exporter, Protocol):
+    """Emits an interaction's trace from the finished record."""
+
+    def emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
+        """Emit the spans, with the scores known by now; return the root span's reference.
+
+        None: there is nowhere to send traces.
+        """
+        ...
+
+
+class Estimates(Protocol):
+    """Unbiased windowed means of what was reported."""
+
+    def add(self, report: Report) -> None:
+        """Take one report into every window."""
+        ...
+
+    def moments(self) -> Iterable[tuple[EstimateKey, Moments]]:
+        """Return the sums of each window as of now; summable over processes."""
+        ...
+
+
+Summarise = Callable[[Moments], Estimate | None]
+"""From a window's sums to its mean and interval; None: too little to say anything."""
+
+Clock = Callable[[], float]
+"""Seconds, from any origin, never going back: `time.monotonic`."""

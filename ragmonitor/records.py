@@ -1,0 +1,349 @@
+"""What the stages hand to each other: frozen records and nothing else.
+
+Times are nanoseconds since the epoch (`_ns`) unless a name says otherwise; scores, shares and
+chances lie between 0 and 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Literal
+
+Status = Literal["ok", "error", "partial", "cancelled"]
+"""How an interaction ended. `partial`: a stream that was closed before its end."""
+
+Language = Literal["en", "zh"]
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """One piece of retrieved text, as the retriever gave it."""
+
+    text: str
+    id: str = ""
+    """The store's own id; empty if it gave none."""
+    score: float | None = None
+    """The retriever's or reranker's own scale; None if it gave none."""
+    metadata: Mapping[str, Any] = field(default=NOTHING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens that a model call used, as its provider counted them; None if it did not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=_sum(self.input_tokens, other.input_tokens),
+            output_tokens=_sum(self.output_tokens, other.output_tokens),
+        )
+
+
+def _sum(left: int | None, right: int | None) -> int | None:
+    return right if left is None else left if right is None else left + right
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanReference:
+    """A span in somebody's trace: the caller's, or the one that was emitted for a record."""
+
+    trace_id: str
+    """32 lower-case hex digits, as in W3C trace context."""
+    span_id: str
+    """16 lower-case hex digits."""
+    sampled: bool = True
+    trace_state: str = ""
+    """The W3C `tracestate` header, unchanged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrieval:
+    """One outermost retriever run of an interaction."""
+
+    query: str
+    chunks: tuple[Chunk, ...]
+    started_ns: int
+    ended_ns: int
+    name: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """One model call that worked on the answer (calls inside retrievers are not among them)."""
+
+    output: str
+    started_ns: int
+    ended_ns: int
+    model: str = ""
+    provider: str = ""
+    usage: Usage = field(default_factory=Usage)
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interaction:
+    """One question, what was retrieved for it, and what was answered."""
+
+    id: str
+    """Unique and stable; the sampling coin is a keyed hash of it (or of `session_id`)."""
+    query: str
+    chunks: tuple[Chunk, ...]
+    """As the model saw them, in order. Empty: nothing was found."""
+    answer: str
+    """All of it, streamed or not; what is known of it if `status` is not ok."""
+    framework: str
+    """`langchain`, `llama_index`, or `python` for plain code."""
+    started_ns: int
+    ended_ns: int
+    name: str = ""
+    """What the application calls this chain or engine."""
+    status: Status = "ok"
+    error: str = ""
+    """`TypeName: message` where status is `error`."""
+    retrievals: tuple[Retrieval, ...] = ()
+    generations: tuple[Generation, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    """Over all model calls of the interaction, each counted once."""
+    caller: SpanReference | None = None
+    """The application's span that was current when the interaction began."""
+    session_id: str = ""
+    user_id: str = ""
+    tags: tuple[str, ...] = ()
+    attributes: Mapping[str, str] = field(default=NOTHING)
+    """The application's own: route, tenant, version, prompt_id, ..."""
+    capture_incomplete: bool = False
+    """Texts are known to be missing, so that a score would be about us and not about the answer."""
+
+    @property
+    def latency_s(self) -> float:
+        """From the question to the last token."""
+        return max(0, self.ended_ns - self.started_ns) / 1e9
+
+
+class Verdict(StrEnum):
+    """What the chunks say of one sentence of an answer."""
+
+    SUPPORTED = "supported"
+    ABSENT = "absent"
+    CONTRADICTED = "contradicted"
+    NO_CLAIM = "no_claim"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentenceVerdict:
+    """The verdict on one sentence, with its evidence."""
+
+    text: str
+    start: int
+    """Offset of the sentence's first character in the answer."""
+    end: int
+    """Offset after its last character."""
+    verdict: Verdict
+    chunks: tuple[int, ...] = ()
+    """Positions (from 0) of the chunks that support it, or that contradict it; best first."""
+    words: tuple[str, ...] = ()
+    """The words of the sentence that the chunks lack or contradict, as they stand in it."""
+    support: float | None = None
+    """Share of the sentence's weighted content that stands in the chunks; None if the judge
+    gives verdicts only."""
+    reasons: tuple[str, ...] = ()
+    """Which checks failed: `content`, `number`, `unit`, `date`, `negation`, `name`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeIdentity:
+    """Who judged. A changed ruler must never look like a changed system."""
+
+    name: str
+    """What labels carry: `lexical`, `openai/gpt-4o-mini`."""
+    version: str
+    """Changes with everything that changes verdicts: prompt hash, model revision, rules."""
+    kind: Literal["CODE", "LLM", "HUMAN"]
+    """OpenInference's `annotator_kind`."""
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeUsage:
+    """What one assessment cost, over all its calls."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """What one reading of an interaction found. None: the judge's reply could not be read there."""
+
+    judge: JudgeIdentity
+    language: Language
+    """Of the answer."""
+    sentences: tuple[SentenceVerdict, ...] | None
+    """One per sentence of the answer, in order."""
+    answer_relevancy: float | None
+    """1: answers the question; 0: does not speak of it."""
+    evasive: bool | None
+    """The answer declines to answer."""
+    chunk_relevance: tuple[float, ...] | None
+    """Relevance of each chunk to the question, in the chunks' order; shape (n_chunks,)."""
+    risk: float | None = None
+    """That something is hallucinated: uncalibrated, comparable within one judge only.
+    None: this judge gives verdicts only."""
+    usage: JudgeUsage = field(default_factory=JudgeUsage)
+
+    @property
+    def claims(self) -> tuple[SentenceVerdict, ...] | None:
+        """The sentences that assert something."""
+        if self.sentences is None:
+            return None
+        return tuple(s for s in self.sentences if s.verdict is not Verdict.NO_CLAIM)
+
+    @property
+    def hallucinated(self) -> bool | None:
+        """Whether any sentence is absent from the chunks or contradicted by them.
+
+        None where there is nothing to say: no readable verdicts, a refusal, or no claim.
+        """
+        claims = self.claims
+        if not claims or self.evasive:
+            return None
+        return any(s.verdict is not Verdict.SUPPORTED for s in claims)
+
+
+class Cause(StrEnum):
+    """Why there is no score. Counted and shown; never turned into a zero."""
+
+    REFUSAL = "refusal"
+    NO_CLAIMS = "no_claims"
+    NO_CONTEXT = "no_context"
+    NO_QUERY = "no_query"
+    NO_ANSWER = "no_answer"
+    APPLICATION_ERROR = "application_error"
+    PARTIAL = "partial"
+    CAPTURE_INCOMPLETE = "capture_incomplete"
+    NOT_SAMPLED = "not_sampled"
+    OVER_BUDGET = "over_budget"
+    QUEUE_FULL = "queue_full"
+    JUDGE_TIMEOUT = "judge_timeout"
+    JUDGE_ERROR = "judge_error"
+    UNREADABLE = "unreadable"
+    EVALUATOR_ERROR = "evaluator_error"
+    SHUTDOWN = "shutdown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """One score of one answer."""
+
+    evaluator: str
+    """Name and version, `faithfulness@1`. A changed formula or prompt is a new version."""
+    judge: JudgeIdentity
+    score: float
+    explanation: str = ""
+    """For people: which sentences, which words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unscored:
+    """Why an answer has no such score."""
+
+    evaluator: str
+    judge: JudgeIdentity
+    cause: Cause
+    detail: str = ""
+    """For people: the judge's error, in one line."""
+
+
+Evaluation = Scored | Unscored
+
+
+def evaluator_name(identity: str) -> str:
+    """Return the name in `name@version`."""
+    return identity.partition("@")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chance:
+    """Whether a judge reads an answer, and how likely that was before the coin fell."""
+
+    probability: float
+    """From 0 (this answer could not be judged) to 1; means divide by it."""
+    drawn: bool
+    cause: Cause | None = None
+    """Why not, where `drawn` is false: `not_sampled` or `over_budget`."""
+
+
+CERTAIN = Chance(probability=1.0, drawn=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything known of one interaction by one judge: what exporters and estimates read."""
+
+    interaction: Interaction
+    judge: JudgeIdentity
+    evaluations: tuple[Evaluation, ...]
+    """One per evaluator, in the order of the table."""
+    assessment: Assessment | None
+    """None: this judge did not read it, or gave nothing."""
+    chance: Chance = CERTAIN
+    target: SpanReference | None = None
+    """The interaction's own root span; None: no trace was emitted."""
+    late: bool = False
+    """The root span had left before this was known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateKey:
+    """Which number: `signal` is `hallucination`, `refusal`, or an evaluator's name."""
+
+    signal: str
+    judge: str
+    window: Literal["1h", "24h"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moments:
+    """Sums over a window, each answer weighted by age and by 1 / chance. Two processes' add up."""
+
+    weight: float = 0.0
+    """sum(w), w = age weight / chance."""
+    weight_squared: float = 0.0
+    """sum(w^2)."""
+    value: float = 0.0
+    """sum(w * score)."""
+    value_squared: float = 0.0
+    """sum(w * score^2)."""
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(
+            weight=self.weight + other.weight,
+            weight_squared=self.weight_squared + other.weight_squared,
+            value=self.value + other.value,
+            value_squared=self.value_squared + other.value_squared,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A windowed mean and what may be said of it."""
+
+    mean: float
+    lower: float
+    """Lower end of the 95 % interval."""
+    upper: float
+    effective_n: float
+    """How many equally weighted answers would tell as much (Kish)."""

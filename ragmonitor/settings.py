@@ -1,0 +1,189 @@
+"""One frozen `Settings`: constructor, else `RAGMONITOR_*`, else `ragmonitor.toml`, else default.
+
+The only reader of the environment and of the file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import Any, Literal, Self, TypedDict
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from ragmonitor.errors import SettingsError
+
+PREFIX = "RAGMONITOR_"
+FILE = "ragmonitor.toml"
+
+
+class Settings(BaseSettings):
+    """Every option with its default. What costs money is never a default."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, toml_file=FILE, frozen=True, extra="forbid", env_ignore_empty=True
+    )
+
+    service: str = Field(
+        default_factory=lambda: os.environ.get("OTEL_SERVICE_NAME", "") or "rag",
+        min_length=1,
+        description="Name of the monitored application; label of every series. "
+        "Default: OTEL_SERVICE_NAME, else 'rag'.",
+    )
+    evaluators: tuple[str, ...] = Field(
+        default=(),
+        description="Names from the table of evaluators; empty: all that are registered.",
+    )
+
+    judge: str | None = Field(
+        default=None,
+        description="A litellm model name ('openai/gpt-4o-mini'); none: embedded judge only.",
+    )
+    judge_rate: float = Field(
+        default=0.1, gt=0, le=1, description="Share of answers the judge reads, budget permitting."
+    )
+    budget_usd_per_day: float | None = Field(
+        default=None, gt=0, description="Most the judge may spend in 24 hours, in US dollars."
+    )
+    budget_tokens_per_day: int | None = Field(
+        default=None, gt=0, description="Most tokens the judge may use in 24 hours."
+    )
+    judge_api_base: str | None = Field(
+        default=None, description="Address of an OpenAI-compatible server, for local models."
+    )
+    judge_price_input_usd: float | None = Field(
+        default=None, ge=0, description="US dollars per million input tokens, if litellm has none."
+    )
+    judge_price_output_usd: float | None = Field(
+        default=None, ge=0, description="US dollars per million output tokens, if litellm has none."
+    )
+    judge_timeout_s: float = Field(default=15.0, gt=0, le=600, description="Per judge call.")
+    judge_concurrency: int = Field(default=8, ge=1, le=256, description="Judge calls in flight.")
+    judge_wait_s: float = Field(
+        default=0.0,
+        ge=0,
+        le=20,
+        description="Hold a trace this long for the judge's scores; 0: they follow on their own.",
+    )
+
+    queue_size: int = Field(
+        default=10_000, ge=1, description="Finished interactions that may wait for the worker."
+    )
+    open_runs_most: int = Field(
+        default=50_000, ge=100, description="Framework runs that may be open at once."
+    )
+    open_run_age_s: float = Field(
+        default=900.0, gt=0, description="A run open for longer is taken as abandoned."
+    )
+
+    traces: bool = Field(
+        default=True,
+        description="Emit traces: through the application's tracer provider, else by OTLP where "
+        "an OTEL_EXPORTER_OTLP_* endpoint is set, else not at all.",
+    )
+    prometheus: bool = Field(default=True, description="Serve /metrics.")
+    prometheus_host: str = Field(default="127.0.0.1", description="Address /metrics listens on.")
+    prometheus_port: int = Field(
+        default=9464, ge=0, le=65535, description="Port of /metrics; 0: any free one."
+    )
+    jsonl: Path | None = Field(
+        default=None, description="Append every report to this file, one JSON object a line."
+    )
+    content: Literal["all", "none"] = Field(
+        default="all",
+        description="Whether questions, chunks and answers may stand in traces and files. "
+        "Judges read them either way.",
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the sources, strongest first."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    @model_validator(mode="after")
+    def _a_judge_needs_a_budget(self) -> Self:
+        if self.judge and self.budget_usd_per_day is None and self.budget_tokens_per_day is None:
+            raise ValueError(
+                f"judge={self.judge!r} costs money and has no budget; "
+                "set budget_usd_per_day or budget_tokens_per_day"
+            )
+        return self
+
+    @classmethod
+    def load(cls, **options: Any) -> Settings:
+        """Return the settings; options that are None count as not given.
+
+        Raises:
+            SettingsError: An option is unknown, missing or out of range.
+        """
+        _refuse_unknown_variables()
+        try:
+            return cls(**{name: value for name, value in options.items() if value is not None})
+        except ValidationError as error:
+            raise SettingsError(_readable(error)) from None
+        except ValueError as error:  # a broken ragmonitor.toml, an unreadable variable
+            raise SettingsError(f"{FILE} or a {PREFIX}* variable: {error}") from error
+
+
+class Options(TypedDict, total=False):
+    """`Settings` as keyword arguments of `Monitor`."""
+
+    evaluators: tuple[str, ...]
+    judge_rate: float
+    budget_usd_per_day: float
+    budget_tokens_per_day: int
+    judge_api_base: str
+    judge_price_input_usd: float
+    judge_price_output_usd: float
+    judge_timeout_s: float
+    judge_concurrency: int
+    judge_wait_s: float
+    queue_size: int
+    open_runs_most: int
+    open_run_age_s: float
+    traces: bool
+    prometheus: bool
+    prometheus_host: str
+    prometheus_port: int
+    jsonl: Path | str
+    content: Literal["all", "none"]
+
+
+def _refuse_unknown_variables() -> None:
+    for variable in os.environ:
+        name = variable.removeprefix(PREFIX).lower()
+        if variable.startswith(PREFIX) and name not in Settings.model_fields:
+            raise SettingsError(f"unknown variable {variable}{_nearest(name, prefix=PREFIX)}")
+
+
+def _readable(error: ValidationError) -> str:
+    lines = []
+    for problem in error.errors():
+        name = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            lines.append(f"unknown option {name}{_nearest(name)}")
+        else:
+            message = problem["msg"].removeprefix("Value error, ")
+            lines.append(f"{name}: {message}" if name else message)
+    return "; ".join(lines)
+
+
+def _nearest(name: str, prefix: str = "") -> str:
+    close = difflib.get_close_matches(name, Settings.model_fields, n=1)
+    if not close:
+        return ""
+    return f"; did you mean {(prefix + close[0]).upper() if prefix else close[0]}?"
