@@ -24,7 +24,7 @@ class InputError(RagMonitorError):
     """A file or a record cannot be read; the message says where and what was expected."""
 
 
-class NotScorable(RagMonitorError):
+class NotScorableError(RagMonitorError):
     """Raised by an evaluator: this answer has no such score, and why."""
 
     def __init__(self, cause: Cause, detail: str = "") -> None:

@@ -55,7 +55,7 @@ class Evaluator(Protocol):
     """A pure function of an interaction and its assessment."""
 
     def __call__(self, interaction: Interaction, assessment: Assessment, /) -> float:
-        """Return a score from 0 to 1. Raises `NotScorable`."""
+        """Return a score from 0 to 1. Raises `NotScorableError`."""
         ...
 
 

@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, Literal
 
 Status = Literal["ok", "error", "partial", "cancelled"]
 """How an interaction ended. `partial`: a stream that was closed before its end."""
 
 Language = Literal["en", "zh"]
-
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +26,7 @@ class Chunk:
     """The store's own id; empty if it gave none."""
     score: float | None = None
     """The retriever's or reranker's own scale; None if it gave none."""
-    metadata: Mapping[str, Any] = field(default=NOTHING)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +114,7 @@ class Interaction:
     session_id: str = ""
     user_id: str = ""
     tags: tuple[str, ...] = ()
-    attributes: Mapping[str, str] = field(default=NOTHING)
+    attributes: Mapping[str, str] = field(default_factory=dict)
     """The application's own: route, tenant, version, prompt_id, ..."""
     capture_incomplete: bool = False
     """Texts are known to be missing, so that a score would be about us and not about the answer."""

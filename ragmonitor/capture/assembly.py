@@ -10,7 +10,6 @@ from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from ragmonitor.capture.runs import Run
 from ragmonitor.records import (
-    NOTHING,
     Chunk,
     Generation,
     Interaction,
@@ -135,7 +134,7 @@ class FinishedRuns:
             session_id=labels.get("session_id", ""),
             user_id=labels.get("user_id", ""),
             tags=tuple(labels.get("tags", ())),
-            attributes=labels.get("attributes", NOTHING),
+            attributes=labels.get("attributes", {}),
         )
 
     def _generation(self, run: Run) -> Generation:

@@ -15,7 +15,6 @@ from ragmonitor.capture.recorder import status_of
 from ragmonitor.guard import record_error, shielded
 from ragmonitor.protocols import Finished
 from ragmonitor.records import (
-    NOTHING,
     Chunk,
     Generation,
     Interaction,
@@ -54,7 +53,7 @@ class InteractionRecorder:
         session_id: str = "",
         user_id: str = "",
         tags: Sequence[str] = (),
-        attributes: Mapping[str, str] = NOTHING,
+        attributes: Mapping[str, str] | None = None,
     ) -> None:
         self._hand_over = hand_over
         self._query = query
@@ -62,7 +61,7 @@ class InteractionRecorder:
         self._session_id = session_id
         self._user_id = user_id
         self._tags = tuple(tags)
-        self._attributes = dict(attributes)
+        self._attributes = dict(attributes or {})
         self._retrievals: list[Retrieval] = []
         self._generations: list[Generation] = []
         self._answer = ""

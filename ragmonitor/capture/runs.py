@@ -1,4 +1,4 @@
-"""One run of a framework: a chain, a retriever, a model call, a tool, with its place in the tree."""
+"""One run of a framework (chain, retriever, model, tool) with its place in the tree."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Run:
         self.pieces: list[str] | None = None
         """Text of the stream so far, piece by piece; None if nothing was streamed."""
         self.first_piece_ns = 0
-        self.inside_retriever = parent is not None and (
+        self.inside_retriever: bool = parent is not None and (
             parent.inside_retriever or parent.kind == "retriever"
         )
         self.members: list[Run] = []

@@ -1,0 +1,31 @@
+"""Faithfulness: how much of what the answer claims the chunks support."""
+
+from __future__ import annotations
+
+from ragmonitor.errors import NotScorableError
+from ragmonitor.evaluators.table import evaluator
+from ragmonitor.records import Assessment, Cause, Interaction, Verdict
+
+
+@evaluator("faithfulness")
+def faithfulness(_interaction: Interaction, assessment: Assessment) -> float:
+    """Return supported sentences / sentences with a claim.
+
+    Returns:
+        0 (nothing is supported) to 1 (everything is).
+
+    Raises:
+        NotScorableError: The answer refuses, claims nothing, or its verdicts are unreadable.
+
+    Source:
+        Es et al., "RAGAS" (2023), section 3, faithfulness, arXiv:2309.15217; over sentences
+        instead of generated statements.
+    """
+    if assessment.evasive:
+        raise NotScorableError(Cause.REFUSAL)
+    claims = assessment.claims
+    if claims is None:
+        raise NotScorableError(Cause.UNREADABLE)
+    if not claims:
+        raise NotScorableError(Cause.NO_CLAIMS)
+    return sum(s.verdict is Verdict.SUPPORTED for s in claims) / len(claims)
