@@ -15,11 +15,22 @@ from ragmonitor.records import (
     Moments,
     Report,
     SpanReference,
+    Status,
 )
 
 
 class Finished(Protocol):
     """An interaction that has ended. Handing it over is cheap; turning it into a record is not."""
+
+    @property
+    def framework(self) -> str:
+        """As in `Interaction`, known without building it."""
+        ...
+
+    @property
+    def status(self) -> Status:
+        """As in `Interaction`, known without building it."""
+        ...
 
     def interaction(self) -> Interaction | None:
         """Return the record, or None if it was no question-and-answer over retrieved text.
@@ -43,6 +54,16 @@ class Judge(Protocol):
         ...
 
 
+@runtime_checkable
+class EmbeddedJudge(Judge, Protocol):
+    """A judge that needs neither network nor model, so that it can read every answer."""
+
+    def read(self, interaction: Interaction) -> Assessment:
+        """Return what was found, within milliseconds."""
+        ...
+
+
+@runtime_checkable
 class PricedJudge(Judge, Protocol):
     """A judge whose readings cost money or tokens."""
 
@@ -64,6 +85,10 @@ class Sampler(Protocol):
 
     def draw(self, interaction: Interaction) -> Chance:
         """Return the chance this answer had and whether it is read."""
+        ...
+
+    def settle(self, chance: Chance, spent: float) -> None:
+        """Say what a drawn answer's judging cost in the end, in the budget's unit."""
         ...
 
 

@@ -90,7 +90,7 @@ class Interaction:
     """One question, what was retrieved for it, and what was answered."""
 
     id: str
-    """Unique and stable; the sampling coin is a keyed hash of it (or of `session_id`)."""
+    """Unique and stable; the sampling coin is a keyed hash of it."""
     query: str
     chunks: tuple[Chunk, ...]
     """As the model saw them, in order. Empty: nothing was found."""
@@ -233,6 +233,7 @@ class Cause(StrEnum):
     CAPTURE_INCOMPLETE = "capture_incomplete"
     NOT_SAMPLED = "not_sampled"
     OVER_BUDGET = "over_budget"
+    JUDGE_BUSY = "judge_busy"
     QUEUE_FULL = "queue_full"
     JUDGE_TIMEOUT = "judge_timeout"
     JUDGE_ERROR = "judge_error"
@@ -280,7 +281,9 @@ class Chance:
     """From 0 (this answer could not be judged) to 1; means divide by it."""
     drawn: bool
     cause: Cause | None = None
-    """Why not, where `drawn` is false: `not_sampled` or `over_budget`."""
+    """Why not, where `drawn` is false: `not_sampled`, `over_budget` or `judge_busy`."""
+    reserved: float = 0.0
+    """Taken out of the budget for it, in the budget's unit."""
 
 
 CERTAIN = Chance(probability=1.0, drawn=True)

@@ -15,6 +15,7 @@ from ragmonitor.records import (
     Interaction,
     Retrieval,
     SpanReference,
+    Status,
     Usage,
 )
 
@@ -63,13 +64,23 @@ class Translator(Protocol):
 
 
 class FinishedRuns:
-    """A root run that has ended, with its members: an interaction in the framework's own objects."""
+    """A root run that has ended, with its members: an interaction in the framework's objects."""
 
     __slots__ = ("_root", "_translator")
 
     def __init__(self, root: Run, translator: Translator) -> None:
         self._root = root
         self._translator = translator
+
+    @property
+    def framework(self) -> str:
+        """The translator's."""
+        return self._translator.framework
+
+    @property
+    def status(self) -> Status:
+        """How the root ended."""
+        return self._root.status
 
     def is_interaction(self) -> bool:
         """Return whether text was retrieved and a model was asked (cheap; in the request path).

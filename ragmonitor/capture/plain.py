@@ -25,12 +25,14 @@ from ragmonitor.records import (
 
 
 class Record:
-    """A finished record that is already in its final form."""
+    """A finished interaction that is already in its final form."""
 
-    __slots__ = ("_interaction",)
+    __slots__ = ("_interaction", "framework", "status")
 
     def __init__(self, interaction: Interaction) -> None:
         self._interaction = interaction
+        self.framework = interaction.framework
+        self.status = interaction.status
 
     def interaction(self) -> Interaction:
         """Return the record."""

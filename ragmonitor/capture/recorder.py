@@ -37,7 +37,7 @@ class Recorder:
         *,
         open_runs_most: int = 50_000,
         open_run_age_s: float = 900.0,
-        on_forgotten: Callable[[str], None] = lambda reason: None,
+        on_forgotten: Callable[[str], None] = lambda _reason: None,
     ) -> None:
         """Begin with no run open.
 
@@ -60,7 +60,7 @@ class Recorder:
         """Return how many runs are open."""
         return len(self._open)
 
-    def started(
+    def started(  # noqa: PLR0917 - positional: called several times per request
         self,
         run_id: Hashable,
         parent_id: Hashable | None,
@@ -163,10 +163,13 @@ class Recorder:
         """Give up what has been open for too long; called from the worker, now and then."""
         horizon_ns = time.time_ns() - self._open_run_age_ns
         for run in [*self._open.copy().values()]:
-            if run.started_ns < horizon_ns and (
-                run.is_root or run.root.ended_ns or run.root.id in self._given_up
-            ):
+            if run.started_ns < horizon_ns and (run.is_root or run.root.ended_ns):
                 self._give_up(run, "aged_out")
+
+    def clear(self) -> None:
+        """Forget every open run; for a forked child, whose parent keeps them."""
+        self._open.clear()
+        self._given_up.clear()
 
     def _forget_oldest(self) -> None:
         # Dicts keep insertion order, so the first is the oldest. One in, one out.

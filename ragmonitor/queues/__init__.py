@@ -1,0 +1,5 @@
+"""Between the application and the worker."""
+
+from ragmonitor.queues.memory import MemoryQueue
+
+__all__ = ["MemoryQueue"]
