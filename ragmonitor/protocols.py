@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from ragmonitor.records import (
@@ -10,6 +10,7 @@ from ragmonitor.records import (
     Chance,
     Estimate,
     EstimateKey,
+    Evaluation,
     Interaction,
     JudgeIdentity,
     Moments,
@@ -132,6 +133,37 @@ class TraceExporter(Exporter, Protocol):
 
         None: there is nowhere to send traces.
         """
+        ...
+
+
+class Meters(Exporter, Protocol):
+    """The counts and gauges that people scrape."""
+
+    def interaction(self, framework: str, status: Status) -> None:
+        """Count one captured interaction."""
+        ...
+
+    def evaluations(self, evaluations: Sequence[Evaluation]) -> None:
+        """Count outcomes of an interaction of which there is no report."""
+        ...
+
+    def dropped(self, reason: str) -> None:
+        """Count one interaction or run that was given up."""
+        ...
+
+    def refresh(
+        self,
+        *,
+        moments: Iterable[tuple[EstimateKey, Moments]],
+        queue_depth: int,
+        open_runs: int,
+        errors: Mapping[str, int],
+    ) -> None:
+        """Take the state of now; called every few seconds and at every flush."""
+        ...
+
+    def after_fork_in_child(self) -> None:
+        """Let go of what belongs to the parent process."""
         ...
 
 

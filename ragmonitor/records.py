@@ -300,6 +300,8 @@ class Report:
     assessment: Assessment | None
     """None: this judge did not read it, or gave nothing."""
     chance: Chance = CERTAIN
+    usage: JudgeUsage | None = None
+    """What asking cost, whether or not it gave anything; None: the judge was not asked."""
     target: SpanReference | None = None
     """The interaction's own root span; None: no trace was emitted."""
     late: bool = False

@@ -115,6 +115,12 @@ class Settings(BaseSettings):
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
     @model_validator(mode="after")
+    def _one_budget(self) -> Self:
+        if self.budget_usd_per_day is not None and self.budget_tokens_per_day is not None:
+            raise ValueError("give one budget: budget_usd_per_day or budget_tokens_per_day")
+        return self
+
+    @model_validator(mode="after")
     def _a_judge_needs_a_budget(self) -> Self:
         if self.judge and self.budget_usd_per_day is None and self.budget_tokens_per_day is None:
             raise ValueError(

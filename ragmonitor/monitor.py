@@ -1,0 +1,274 @@
+"""The front half, wired: what an application starts."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, Unpack
+
+from prometheus_client import CollectorRegistry
+
+from ragmonitor.capture import InteractionRecorder, Record, Recorder, Translator
+from ragmonitor.errors import SettingsError
+from ragmonitor.estimation import Windows, summarise
+from ragmonitor.evaluators import table
+from ragmonitor.export import JsonLinesExporter, OtelExporter, PrometheusExporter
+from ragmonitor.guard import shielded
+from ragmonitor.judges import LexicalJudge, LlmJudge
+from ragmonitor.protocols import Exporter, Finished, Judge, PricedJudge
+from ragmonitor.queues import MemoryQueue
+from ragmonitor.records import Cause, Interaction, JudgeUsage
+from ragmonitor.redaction import Redact, redacted
+from ragmonitor.sampling import Budget, UniformSampler
+from ragmonitor.settings import Options, Settings
+from ragmonitor.worker import Judging, Worker
+
+EXIT_TIMEOUT_S = 5.0
+
+
+class Monitor:
+    """Watches one RAG application.
+
+    Nothing runs before the first interaction: no thread, no port, no connection. `start` (or
+    `with`) opens the metrics endpoint earlier. All methods may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        *,
+        service: str | None = None,
+        judge: str | Judge | None = None,
+        exporters: Sequence[Exporter] = (),
+        redact: Redact | None = None,
+        registry: CollectorRegistry | None = None,
+        settings: Settings | None = None,
+        **options: Unpack[Options],
+    ) -> None:
+        """Check the settings and wire the stages.
+
+        Args:
+            service: Name of the application; the `service` label of every series.
+            judge: A litellm model name, or any `Judge`; None: the embedded judge alone.
+            exporters: Further places for reports, beside those that the settings name.
+            redact: Called with every text before a judge or an exporter sees it.
+            registry: Where the series are registered too, to be served by the application
+                itself; then nothing is served by us unless `prometheus=True` says so.
+            settings: Instead of the options, variables and file.
+            options: Any field of `Settings`; they win over variables, file and defaults.
+
+        Raises:
+            SettingsError: An option is unknown, missing or out of range.
+        """
+        if settings is None:
+            settings = Settings.load(
+                service=service, judge=judge if isinstance(judge, str) else None, **options
+            )
+        elif service is not None or isinstance(judge, str) or options:
+            raise SettingsError("give either settings or options, not both")
+        self.settings = settings
+        self._meters = PrometheusExporter(
+            service=settings.service,
+            summarise=summarise,
+            serve=settings.prometheus,
+            host=settings.prometheus_host,
+            port=settings.prometheus_port,
+            registry=registry,
+        )
+        self._traces = OtelExporter(
+            service=settings.service, enabled=settings.traces, content=settings.content
+        )
+        files = (
+            [JsonLinesExporter(Path(settings.jsonl), content=settings.content)]
+            if settings.jsonl
+            else []
+        )
+        self._queue = MemoryQueue(settings.queue_size)
+        self._recorders: dict[str, Recorder] = {}
+        self._recorders_lock = threading.Lock()
+        self._closed = False
+        self._worker = Worker(
+            self._queue,
+            embedded=LexicalJudge(),
+            judging=_judging(settings, judge if not isinstance(judge, str) else None),
+            entries=table.select(settings.evaluators),
+            estimates=Windows(clock=time.monotonic),
+            traces=self._traces,
+            meters=self._meters,
+            exporters=[*files, *exporters],
+            prepare=(lambda interaction: redacted(interaction, redact))
+            if redact
+            else (lambda interaction: interaction),
+            tend=self._tend,
+            forget=self._forget,
+        )
+        _close_at_exit(self)
+
+    # --- for applications -----------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Open the metrics endpoint now instead of with the first interaction."""
+        with shielded("start"):
+            self._worker.wake()
+        return self
+
+    def observe(self, interaction: Interaction) -> None:
+        """Hand over an interaction that the application recorded itself. Never raises or blocks."""
+        with shielded("capture"):
+            self._hand_over(Record(interaction))
+
+    def interaction(
+        self,
+        *,
+        query: str,
+        name: str = "",
+        session_id: str = "",
+        user_id: str = "",
+        tags: Sequence[str] = (),
+        attributes: Mapping[str, str] | None = None,
+    ) -> InteractionRecorder:
+        """Return a context manager that records one interaction of plain code.
+
+        Example:
+            ```python
+            with monitor.interaction(query=question) as i:
+                chunks = search(question)
+                i.retrieved(chunks)
+                i.answered(ask_model(question, chunks))
+            ```
+        """
+        return InteractionRecorder(
+            self._hand_over,
+            query=query,
+            name=name,
+            session_id=session_id,
+            user_id=user_id,
+            tags=tags,
+            attributes=attributes,
+        )
+
+    @property
+    def registry(self) -> CollectorRegistry:
+        """Every series of this monitor, to mount in an application's own metrics endpoint."""
+        return self._meters.registry
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where /metrics is served by this process; None if it is not."""
+        return self._meters.url
+
+    def flush(self, timeout_s: float = 10.0) -> bool:
+        """Wait until everything so far is judged and exported; return whether it is."""
+        with shielded("flush"):
+            return self._worker.flush(timeout_s)
+        return False
+
+    def close(self, timeout_s: float = 10.0) -> bool:
+        """Flush and stop. What comes afterwards is counted as unscored, cause `shutdown`."""
+        if self._closed:
+            return True
+        with shielded("close"):
+            self._closed = True
+            self._forget()
+            return self._worker.close(timeout_s)
+        return False
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- for integrations -----------------------------------------------------------------------
+
+    def recorder(self, translator: Translator) -> Recorder:
+        """Return the recorder of the translator's framework: one per monitor and framework."""
+        with self._recorders_lock:
+            known = self._recorders.get(translator.framework)
+            if known is None:
+                known = self._recorders[translator.framework] = Recorder(
+                    translator,
+                    self._hand_over,
+                    open_runs_most=self.settings.open_runs_most,
+                    open_run_age_s=self.settings.open_run_age_s,
+                    on_forgotten=self._meters.dropped,
+                )
+            return known
+
+    def _hand_over(self, finished: Finished) -> None:
+        if self._closed:
+            self._worker.refuse(finished, Cause.SHUTDOWN)
+        elif self._queue.put(finished):
+            self._worker.wake()
+        else:
+            self._worker.refuse(finished, Cause.QUEUE_FULL)
+
+    def _tend(self) -> int:
+        recorders = tuple(self._recorders.values())
+        for recorder in recorders:
+            recorder.sweep()
+        return sum(len(recorder) for recorder in recorders)
+
+
+    def _forget(self) -> None:
+        for recorder in tuple(self._recorders.values()):
+            recorder.clear()
+
+
+def _judging(settings: Settings, custom: Judge | None) -> Judging | None:
+    """Return the judge that reads a share of the answers, with its sampler; None: there is none."""
+    judge = custom
+    if judge is None:
+        if settings.judge is None:
+            return None
+        judge = LlmJudge(
+            settings.judge,
+            api_base=settings.judge_api_base,
+            timeout_s=settings.judge_timeout_s,
+            price_input_usd=settings.judge_price_input_usd,
+            price_output_usd=settings.judge_price_output_usd,
+            budget_unit="usd" if settings.budget_usd_per_day is not None else "tokens",
+        )
+    per_day = settings.budget_usd_per_day or settings.budget_tokens_per_day
+    in_dollars = settings.budget_usd_per_day is not None
+    return Judging(
+        judge=judge,
+        sampler=UniformSampler(
+            settings.judge_rate,
+            clock=time.monotonic,
+            budget=Budget(per_day, clock=time.monotonic) if per_day else None,
+            expected_cost=judge.expected_cost if isinstance(judge, PricedJudge) else lambda _: 0.0,
+        ),
+        concurrency=settings.judge_concurrency,
+        timeout_s=settings.judge_timeout_s,
+        wait_s=settings.judge_wait_s,
+        spent=_dollars if in_dollars else _tokens,
+    )
+
+
+def _dollars(usage: JudgeUsage) -> float:
+    return usage.cost_usd
+
+
+def _tokens(usage: JudgeUsage) -> float:
+    return usage.input_tokens + usage.output_tokens
+
+
+def _close_at_exit(monitor: Monitor) -> None:
+    reference = weakref.ref(monitor)
+
+    def close() -> None:
+        alive = reference()
+        if alive is not None:
+            alive.close(EXIT_TIMEOUT_S)
+
+    atexit.register(close)

@@ -1,0 +1,472 @@
+"""The back half: take, judge, evaluate, estimate, export. One thread, one event loop.
+
+The thread starts with the first interaction, and again in a forked child. Everything that is known
+of an interaction is counted here, so that captured = scored + unscored holds by construction:
+each interaction leaves exactly one report per judge, with one evaluation per evaluator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+from opentelemetry import context
+
+from ragmonitor.errors import JudgeError
+from ragmonitor.evaluators import Table, evaluate, unscorable, unscored
+from ragmonitor.guard import errors, record_error, shielded
+from ragmonitor.protocols import (
+    EmbeddedJudge,
+    Estimates,
+    Exporter,
+    Finished,
+    Judge,
+    Meters,
+    Sampler,
+    TraceExporter,
+)
+from ragmonitor.queues import MemoryQueue
+from ragmonitor.records import (
+    CERTAIN,
+    Assessment,
+    Cause,
+    Chance,
+    Interaction,
+    JudgeUsage,
+    Report,
+    SpanReference,
+)
+
+BATCH = 64
+LINGER_S = 0.01
+"""Pause between waking and working: the request that woke us finishes undisturbed."""
+TICK_S = 5.0
+"""Gauges are refreshed, abandoned runs given up and the endpoint's port retried this often."""
+JUDGEMENTS_WAITING_MOST = 1_000
+JUDGE_GRACE_S = 5.0
+FORK_WAIT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """The judge that reads a share of the answers, and how that share is drawn."""
+
+    judge: Judge
+    sampler: Sampler
+    concurrency: int
+    timeout_s: float
+    """Per call; a judge may need several for one reading."""
+    wait_s: float
+    """How long a trace is held for the judge's scores."""
+    spent: Callable[[JudgeUsage], float]
+    """What a reading cost, in the budget's unit."""
+
+
+class Worker:
+    """Works off the queue behind the application's back."""
+
+    def __init__(
+        self,
+        queue: MemoryQueue,
+        *,
+        embedded: EmbeddedJudge,
+        judging: Judging | None,
+        entries: Table,
+        estimates: Estimates,
+        traces: TraceExporter,
+        meters: Meters,
+        exporters: Sequence[Exporter],
+        prepare: Callable[[Interaction], Interaction],
+        tend: Callable[[], int],
+        forget: Callable[[], None],
+    ) -> None:
+        """Wire the stages; nothing runs yet.
+
+        Args:
+            queue: Where finished interactions wait.
+            embedded: Reads every answer.
+            judging: Reads a share of them; None: nobody else does.
+            entries: The evaluators.
+            estimates: The windowed means.
+            traces: Emits each interaction's trace.
+            meters: What people scrape.
+            exporters: Further places for reports.
+            prepare: Redacts a record before anything else sees it.
+            tend: Called now and then; gives up abandoned runs and returns how many are open.
+            forget: Called in a forked child; drops the runs that the parent has open.
+        """
+        self._queue = queue
+        self._embedded = embedded
+        self._judging = judging
+        self._entries = entries
+        self._estimates = estimates
+        self._traces = traces
+        self._meters = meters
+        self._exporters = tuple(exporters)
+        self._prepare = prepare
+        self._tend = tend
+        self._forget = forget
+        self._starting = threading.Lock()
+        self._step = threading.Lock()
+        """Held while shared state changes; a fork waits for it (see `_before_fork`)."""
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waker: asyncio.Event | None = None
+        self._idle = False
+        self._closed = False
+        self._judgements: set[asyncio.Task[None]] = set()
+        _survive_forks(self)
+
+    # --- the application's side -----------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Start the thread if there is none, or wake it if it sleeps."""
+        if self._thread is None:
+            self._start()
+        elif self._idle:
+            self._idle = False
+            self._signal()
+
+    def _signal(self) -> None:
+        loop, waker = self._loop, self._waker
+        if loop is not None and waker is not None:
+            # The loop may close between the look and the call, at exit.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(waker.set)
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is not None or self._closed:
+                return
+            thread = threading.Thread(target=self._run, name="ragmonitor", daemon=True)
+            self._thread = thread
+            thread.start()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until everything handed over so far is judged and exported; return whether it is."""
+        if self._thread is None:
+            if not len(self._queue) or self._closed:
+                return True
+            self._start()
+        deadline = time.monotonic() + timeout_s
+        drained = self._submit(self._drain(timeout_s), deadline)
+        if drained is None:
+            return False
+        try:
+            return drained.result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            drained.cancel()
+            return False
+
+    def close(self, timeout_s: float) -> bool:
+        """Flush, stop the thread and close the exporters; what is late counts as `shutdown`."""
+        flushed = self.flush(timeout_s)
+        with self._starting:
+            self._closed = True
+            thread, self._thread = self._thread, None
+        if thread is not None and thread is not threading.current_thread():
+            self._signal()
+            thread.join(max(1.0, timeout_s))
+        for exporter in (self._traces, self._meters, *self._exporters):
+            with shielded("export"):
+                exporter.close()
+        return flushed
+
+    def _submit(
+        self, work: Coroutine[Any, Any, bool], deadline: float
+    ) -> Future[bool] | None:
+        while self._loop is None or self._waker is None:
+            if time.monotonic() > deadline:
+                work.close()
+                return None
+            time.sleep(0.001)  # the thread has been started and is on its way
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:  # the loop was closed: the interpreter is going down
+            work.close()
+            return None
+
+    # --- the thread -----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        # On our own thread only: nothing that a judge or an exporter calls may be traced as traffic.
+        context.attach(context.set_value("suppress_instrumentation", True))
+        with shielded("worker"):
+            asyncio.run(self._main())
+
+    async def _main(self) -> None:
+        self._waker = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        ticking = asyncio.create_task(self._tick())
+        try:
+            while not self._closed:
+                await self._work_off()
+                self._idle = True
+                if not len(self._queue) and not self._closed:
+                    await self._waker.wait()
+                self._waker.clear()
+                self._idle = False
+                await asyncio.sleep(LINGER_S)
+        finally:
+            ticking.cancel()
+            for judgement in tuple(self._judgements):
+                judgement.cancel()
+            await asyncio.gather(*self._judgements, return_exceptions=True)
+
+    async def _work_off(self) -> None:
+        while batch := self._queue.take(BATCH):
+            for finished in batch:
+                with shielded("worker"), self._step:
+                    self._handle(finished)
+                await asyncio.sleep(0)
+
+    async def _drain(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        await self._work_off()
+        if self._judgements:
+            await asyncio.wait(self._judgements, timeout=timeout_s)
+        self._refresh()
+        flushed = True
+        for exporter in (self._traces, self._meters, *self._exporters):
+            with shielded("export"):
+                left_s = max(0.1, deadline - time.monotonic())
+                flushed = await asyncio.to_thread(exporter.flush, left_s) and flushed
+        return flushed and not self._judgements and not len(self._queue)
+
+    async def _tick(self) -> None:
+        while True:
+            self._refresh()
+            await asyncio.sleep(TICK_S)
+
+    def _refresh(self) -> None:
+        with shielded("worker"), self._step:
+            self._meters.refresh(
+                moments=self._estimates.moments(),
+                queue_depth=len(self._queue),
+                open_runs=self._tend(),
+                errors=errors,
+            )
+
+    # --- one interaction ------------------------------------------------------------------------
+
+    def refuse(self, finished: Finished, cause: Cause) -> None:
+        """Count an interaction that is not taken, so that nothing is missing from the sums."""
+        with shielded("worker"):
+            self._meters.interaction(finished.framework, finished.status)
+            self._meters.dropped(cause.value)
+            for judge in self._judges():
+                self._meters.evaluations(unscored(self._entries, judge.identity, cause))
+
+    def _judges(self) -> tuple[Judge, ...]:
+        if self._judging is None:
+            return (self._embedded,)
+        return self._embedded, self._judging.judge
+
+    def _handle(self, finished: Finished) -> None:
+        try:
+            interaction = finished.interaction()
+        except Exception:
+            # Counted as dropped, then logged and counted as our error by the caller.
+            self._meters.dropped("unreadable")
+            raise
+        if interaction is None:
+            return
+        interaction = self._prepare(interaction)
+        self._meters.interaction(interaction.framework, interaction.status)
+        embedded = self._read(interaction)
+        if self._judging is None:
+            self._deliver(interaction, [embedded])
+            return
+        chance, cause = self._draw(interaction, self._judging)
+        if cause is not None:
+            self._deliver(
+                interaction, [embedded, self._unread(interaction, self._judging, chance, cause)]
+            )
+            return
+        judgement = asyncio.get_running_loop().create_task(
+            self._judge(interaction, embedded, self._judging, chance)
+        )
+        self._judgements.add(judgement)
+        judgement.add_done_callback(self._judgements.discard)
+
+    def _read(self, interaction: Interaction) -> Report:
+        identity = self._embedded.identity
+        assessment: Assessment | None = None
+        cause = unscorable(interaction)
+        if cause is None:
+            try:
+                assessment = self._embedded.read(interaction)
+            except Exception as error:  # noqa: BLE001 - one unreadable answer must cost only itself
+                record_error("judge", error)
+                cause = Cause.JUDGE_ERROR
+        evaluations = (
+            unscored(self._entries, identity, cause or Cause.JUDGE_ERROR)
+            if assessment is None
+            else evaluate(self._entries, interaction, assessment)
+        )
+        return Report(
+            interaction=interaction,
+            judge=identity,
+            evaluations=evaluations,
+            assessment=assessment,
+        )
+
+    def _draw(self, interaction: Interaction, judging: Judging) -> tuple[Chance, Cause | None]:
+        cause = unscorable(interaction)
+        if cause is not None:
+            return CERTAIN, cause
+        if len(self._judgements) >= JUDGEMENTS_WAITING_MOST:
+            # Before the coin: what is drawn is always read, or the mean would be biased.
+            chance = Chance(probability=0.0, drawn=False, cause=Cause.JUDGE_BUSY)
+        else:
+            chance = judging.sampler.draw(interaction)
+        return chance, None if chance.drawn else chance.cause or Cause.NOT_SAMPLED
+
+    def _unread(
+        self, interaction: Interaction, judging: Judging, chance: Chance, cause: Cause
+    ) -> Report:
+        return Report(
+            interaction=interaction,
+            judge=judging.judge.identity,
+            evaluations=unscored(self._entries, judging.judge.identity, cause),
+            assessment=None,
+            chance=chance,
+        )
+
+    async def _judge(
+        self, interaction: Interaction, embedded: Report, judging: Judging, chance: Chance
+    ) -> None:
+        asking = asyncio.ensure_future(self._ask(interaction, judging, chance))
+        delivered, target = False, None
+        try:
+            if judging.wait_s > 0:
+                await asyncio.wait({asking}, timeout=judging.wait_s)
+            if not asking.done():
+                with self._step:
+                    delivered, target = True, self._deliver(interaction, [embedded])
+            report = await asking
+        except asyncio.CancelledError:
+            asking.cancel()
+            judging.sampler.settle(chance, 0.0)
+            report = self._unread(interaction, judging, chance, Cause.SHUTDOWN)
+        with self._step:
+            if delivered:
+                self._export(replace(report, target=target, late=True))
+            else:
+                self._deliver(interaction, [embedded, report])
+
+    async def _ask(self, interaction: Interaction, judging: Judging, chance: Chance) -> Report:
+        judge = judging.judge
+        usage = JudgeUsage(calls=1)
+        try:
+            # The slot first: waiting for one must not use up the judge's own time.
+            async with (
+                self._slots(judging),
+                asyncio.timeout(2 * judging.timeout_s + JUDGE_GRACE_S),
+            ):
+                assessment = await judge.assess(interaction)
+        except JudgeError as error:
+            cause, detail, usage = error.cause, str(error), error.usage
+        except TimeoutError:
+            cause, detail = Cause.JUDGE_TIMEOUT, "no reply within the time for one reading"
+        except Exception as error:  # noqa: BLE001 - a judge is anybody's code
+            record_error("judge", error)
+            cause, detail = Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}"
+        else:
+            judging.sampler.settle(chance, judging.spent(assessment.usage))
+            return Report(
+                interaction=interaction,
+                judge=judge.identity,
+                evaluations=evaluate(self._entries, interaction, assessment),
+                assessment=assessment,
+                chance=chance,
+                usage=assessment.usage,
+            )
+        judging.sampler.settle(chance, judging.spent(usage))
+        return Report(
+            interaction=interaction,
+            judge=judge.identity,
+            evaluations=unscored(self._entries, judge.identity, cause, detail),
+            assessment=None,
+            chance=chance,
+            usage=usage,
+        )
+
+    def _slots(self, judging: Judging) -> asyncio.Semaphore:
+        if self._slots_held is None:
+            self._slots_held = asyncio.Semaphore(judging.concurrency)
+        return self._slots_held
+
+    def _deliver(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
+        target: SpanReference | None = None
+        with shielded("export"):
+            target = self._traces.emit(interaction, reports)
+        for report in reports:
+            self._export(replace(report, target=target))
+        return target
+
+    def _export(self, report: Report) -> None:
+        with shielded("estimate"):
+            self._estimates.add(report)
+        for exporter in (self._meters, *self._exporters):
+            with shielded("export"):
+                exporter.export(report)
+        if report.late:
+            with shielded("export"):
+                self._traces.export(report)
+
+    # --- forks ----------------------------------------------------------------------------------
+
+    def before_fork(self) -> None:
+        """Wait for a moment in which no lock of a client library is held by our thread."""
+        self._forking = self._step.acquire(timeout=FORK_WAIT_S)
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        if self._forking:
+            self._step.release()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: the thread, and what waits, stayed with the parent."""
+        self._starting = threading.Lock()
+        self._step = threading.Lock()
+        self._thread = self._loop = self._waker = None
+        self._slots_held = None
+        self._idle = False
+        self._judgements = set()
+        self._queue.clear()
+        self._forget()
+        with shielded("export"):
+            self._meters.after_fork_in_child()
+
+    _forking = False
+    _slots_held: asyncio.Semaphore | None = None
+
+
+def _survive_forks(worker: Worker) -> None:
+    if not hasattr(os, "register_at_fork"):
+        return
+    reference = weakref.ref(worker)
+
+    def call(method: Callable[[Worker], None]) -> Callable[[], None]:
+        def hook() -> None:
+            alive = reference()
+            if alive is not None:
+                with shielded("fork"):
+                    method(alive)
+
+        return hook
+
+    os.register_at_fork(
+        before=call(Worker.before_fork),
+        after_in_parent=call(Worker.after_fork_in_parent),
+        after_in_child=call(Worker.after_fork_in_child),
+    )

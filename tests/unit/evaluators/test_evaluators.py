@@ -1,0 +1,144 @@
+"""The evaluators' formulas and what they leave unscored."""
+
+import pytest
+
+from ragmonitor.errors import NotScorableError, SettingsError
+from ragmonitor.evaluators import Entry, Table, evaluate, evaluator, table
+from ragmonitor.records import Cause, Scored, Unscored
+from tests.support.stories import assessment, interaction
+
+
+def outcome(name, told, found):
+    (evaluation,) = evaluate(table.select([name]), told, found)
+    return evaluation.score if isinstance(evaluation, Scored) else evaluation.cause
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        (("supported",), 1.0),
+        (("supported", "absent", "contradicted"), 1 / 3),
+        (("supported", "no_claim"), 1.0),
+        (("absent",), 0.0),
+        (("no_claim",), Cause.NO_CLAIMS),
+        ((), Cause.NO_CLAIMS),
+    ],
+)
+def test_faithfulness_is_the_supported_share_of_claims(verdicts, expected):
+    """Sentences without a claim count neither way; without any claim there is no score."""
+    assert outcome("faithfulness", interaction(), assessment(*verdicts)) == expected
+
+
+def test_a_refusal_is_unscored_and_not_zero():
+    """Faithfulness, relevancy and utilization of a refusal say `refusal`."""
+    refusal = assessment("no_claim", evasive=True)
+    names = ("faithfulness", "answer_relevancy", "context_utilization")
+    assert {outcome(name, interaction(), refusal) for name in names} == {Cause.REFUSAL}
+
+
+def test_context_relevance_is_the_mean_over_chunks():
+    """Two chunks of relevance 1 and 0.5 give 0.75, whatever was answered."""
+    assert outcome("context_relevance", interaction(), assessment(evasive=True)) == 0.75
+
+
+def test_context_utilization_counts_supporting_chunks():
+    """One of two chunks supports a sentence: 0.5."""
+    assert outcome("context_utilization", interaction(), assessment("supported", "absent")) == 0.5
+
+
+def test_without_chunks_there_is_no_context_score():
+    """An answer to an empty retrieval has no faithfulness, and that is neither 0 nor 1."""
+    told = interaction(texts=())
+    assert outcome("faithfulness", told, assessment("absent")) == Cause.NO_CONTEXT
+    assert outcome("answer_relevancy", told, assessment("absent")) == 1.0
+
+
+@pytest.mark.parametrize("name", ["answer_relevancy", "context_relevance"])
+def test_without_a_question_nothing_is_relevant_to_it(name):
+    """An empty question leaves relevancy unscored."""
+    assert outcome(name, interaction(query=" "), assessment("supported")) == Cause.NO_QUERY
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [
+        ("faithfulness", {"sentences": None}),
+        ("context_utilization", {"sentences": None}),
+        ("answer_relevancy", {"answer_relevancy": None}),
+        ("context_relevance", {"chunk_relevance": None}),
+    ],
+)
+def test_an_unreadable_field_costs_only_its_own_evaluation(name, lost):
+    """What the judge's reply did not give is `unreadable` there, and scored elsewhere."""
+    found = assessment("supported", **lost)
+    outcomes = {entry.name: outcome(entry.name, interaction(), found) for entry in table}
+    assert outcomes.pop(name) == Cause.UNREADABLE
+    assert Cause.UNREADABLE not in outcomes.values() or name in (
+        "faithfulness",
+        "context_utilization",
+    )
+
+
+def test_an_own_evaluator_takes_three_lines():
+    """A decorated function is in the table and is evaluated like ours."""
+    own = Table()
+
+    def brevity(told, _found):
+        return 1 / len(told.answer)
+
+    own.register(Entry(name="brevity", version=2, evaluator=brevity))
+    (evaluation,) = evaluate(own, interaction(answer="1234"), assessment("supported"))
+    assert (evaluation.evaluator, evaluation.score) == ("brevity@2", 0.25)
+
+
+@pytest.mark.parametrize("result", [float("nan"), 1.5, -0.1, "high", None])
+def test_what_is_no_score_is_an_evaluator_error(result):
+    """A value that is no number from 0 to 1 is counted as the evaluator's error."""
+    own = Table([Entry(name="odd", version=1, evaluator=lambda *_: result)])
+    (evaluation,) = evaluate(own, interaction(), assessment("supported"))
+    assert isinstance(evaluation, Unscored)
+    assert evaluation.cause is Cause.EVALUATOR_ERROR
+
+
+def test_a_raising_evaluator_spoils_no_other():
+    """The others keep their scores."""
+
+    def broken(_told, _found):
+        raise RuntimeError("mine")
+
+    def declines(_told, _found):
+        raise NotScorableError(Cause.NO_CLAIMS, "nothing said")
+
+    entries = Table(
+        [
+            Entry(name="broken", version=1, evaluator=broken),
+            Entry(name="declines", version=1, evaluator=declines),
+            *table.select(["faithfulness"]),
+        ]
+    )
+    first, second, third = evaluate(entries, interaction(), assessment("supported"))
+    assert (first.cause, second.cause, third.score) == (
+        Cause.EVALUATOR_ERROR,
+        Cause.NO_CLAIMS,
+        1.0,
+    )
+
+
+def test_unknown_names_are_refused_with_the_known_ones():
+    """Selecting a misspelt evaluator says what there is."""
+    with pytest.raises(SettingsError, match=r"unknown evaluator faithfullness.*faithfulness"):
+        table.select(["faithfullness"])
+
+
+@pytest.mark.parametrize("name", ["Faithfulness", "a b", "", "x" * 65])
+def test_names_that_cannot_be_labels_are_refused(name):
+    """Names become label values and attribute names."""
+    with pytest.raises(SettingsError, match="lower-case"):
+        evaluator(name)(lambda *_: 1.0)
+
+
+def test_a_name_and_version_is_one_formula():
+    """Registering another function under the same version is refused."""
+    own = Table([Entry(name="one", version=1, evaluator=lambda *_: 1.0)])
+    with pytest.raises(SettingsError, match="raise its version"):
+        own.register(Entry(name="one", version=1, evaluator=lambda *_: 0.0))
