@@ -8,11 +8,12 @@ from __future__ import annotations
 import difflib
 import os
 from pathlib import Path
-from typing import Any, Literal, Self, TypedDict
+from typing import Annotated, Any, Literal, Self, TypedDict
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -37,9 +38,10 @@ class Settings(BaseSettings):
         description="Name of the monitored application; label of every series. "
         "Default: OTEL_SERVICE_NAME, else 'rag'.",
     )
-    evaluators: tuple[str, ...] = Field(
+    evaluators: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Names from the table of evaluators; empty: all that are registered.",
+        description="Names from the table of evaluators, in a variable separated by commas; "
+        "empty: all that are registered.",
     )
 
     judge: str | None = Field(
@@ -113,6 +115,13 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return the sources, strongest first."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    @field_validator("evaluators", mode="before")
+    @classmethod
+    def _split_at_commas(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return tuple(name.strip() for name in value.split(",") if name.strip())
+        return value
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:

@@ -1,0 +1,295 @@
+"""Joining events by run id."""
+
+import asyncio
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry import context
+from opentelemetry.sdk.trace import TracerProvider
+
+from ragmonitor import guard
+from ragmonitor.capture import Recorder
+from ragmonitor.records import Chunk, Usage
+
+
+class Plain:
+    """A framework whose runs are given and give plain values."""
+
+    framework = "plain"
+
+    def query(self, run):
+        return run.given or ""
+
+    def chunks(self, run):
+        return [Chunk(text=t) for t in run.gave or ()]
+
+    def shown(self, root):
+        return None
+
+    def answer(self, run):
+        return run.gave if isinstance(run.gave, str) else ""
+
+    def model(self, run):
+        return "openai", "m"
+
+    def usage(self, run):
+        return Usage(input_tokens=1, output_tokens=2)
+
+    def labels(self, root):
+        return root.details or {}
+
+
+@pytest.fixture
+def handed():
+    return []
+
+
+@pytest.fixture
+def recorder(handed):
+    return Recorder(Plain(), handed.append, open_runs_most=50, open_run_age_s=60)
+
+
+def tell(recorder, root="r", *, answer="The sky is blue.", chunks=("Blue sky.",)):
+    recorder.started(root, None, "chain", "qa", "Why?")
+    recorder.started(f"{root}/s", root, "retriever", "search", "Why?")
+    recorder.ended(f"{root}/s", list(chunks))
+    recorder.started(f"{root}/m", root, "model", "llm")
+    recorder.ended(f"{root}/m", answer)
+    recorder.ended(root, answer)
+
+
+def test_a_root_with_retrieval_and_model_is_one_interaction(recorder, handed):
+    """Query, chunks, answer, usage and times are those of the runs; nothing stays open."""
+    tell(recorder)
+    (finished,) = handed
+    found = finished.interaction()
+    assert (found.query, found.answer) == ("Why?", "The sky is blue.")
+    assert [c.text for c in found.chunks] == ["Blue sky."]
+    assert found.usage == Usage(input_tokens=1, output_tokens=2)
+    assert found.started_ns <= found.retrievals[0].started_ns <= found.ended_ns
+    assert len(recorder) == 0
+
+
+def test_interleaved_roots_are_kept_apart(recorder, handed):
+    """Runs join by parent id, not by what happened last."""
+    for root in "ab":
+        recorder.started(root, None, "chain", "qa", f"query {root}")
+    for root in "ba":
+        recorder.started(f"{root}s", root, "retriever", "search")
+    for root in "ab":
+        recorder.ended(f"{root}s", [f"chunk {root}"])
+        recorder.started(f"{root}m", root, "model", "llm")
+    for root in "ba":
+        recorder.ended(f"{root}m", f"answer {root}")
+        recorder.ended(root)
+    told = [f.interaction() for f in handed]
+    assert [(i.query, i.chunks[0].text, i.answer) for i in told] == [
+        (f"query {r}", f"chunk {r}", f"answer {r}") for r in "ba"
+    ]
+
+
+def test_a_second_start_or_end_changes_nothing(recorder, handed):
+    """Two handlers on one run count once."""
+    recorder.started("r", None, "chain", "qa", "Why?")
+    recorder.started("r", None, "chain", "qa", "Other?")
+    recorder.started("s", "r", "retriever", "search")
+    recorder.ended("s", ["c"])
+    recorder.ended("s", ["d"])
+    recorder.started("m", "r", "model", "llm")
+    recorder.ended("m", "a")
+    recorder.ended("r")
+    recorder.ended("r")
+    (finished,) = handed
+    assert finished.interaction().query == "Why?"
+    assert [c.text for c in finished.interaction().chunks] == ["c"]
+
+
+@pytest.mark.parametrize("kinds", [("model",), ("retriever",), ("tool", "model"), ()])
+def test_what_lacks_retrieval_or_model_is_no_interaction(recorder, handed, kinds):
+    """A plain model call, a bare search, a tool: nothing is handed over."""
+    recorder.started("r", None, "chain", "any")
+    for kind in kinds:
+        recorder.started(kind, "r", kind, kind)
+        recorder.ended(kind)
+    recorder.ended("r", "text")
+    assert (handed, len(recorder)) == ([], 0)
+
+
+def test_a_model_inside_a_retriever_answers_nothing(recorder, handed):
+    """Query expansion's model call is the retriever's business."""
+    recorder.started("r", None, "chain", "qa")
+    recorder.started("s", "r", "retriever", "multi")
+    recorder.started("c", "s", "chain", "expand")
+    recorder.started("m", "c", "model", "llm")
+    recorder.ended("m", "other words")
+    recorder.started("s2", "s", "retriever", "inner")
+    recorder.ended("s2", ["inner"])
+    recorder.ended("s", ["outer"])
+    recorder.started("m2", "r", "model", "llm")
+    recorder.ended("m2", "the answer")
+    recorder.ended("r")
+    found = handed[0].interaction()
+    assert [c.text for c in found.chunks] == ["outer"]
+    assert (found.answer, len(found.generations)) == ("the answer", 1)
+
+
+def test_chunks_of_one_document_are_kept_apart_by_their_text(recorder, handed):
+    """The same chunk from two searches counts once; the same id with another text does not."""
+    recorder.started("r", None, "chain", "qa")
+    for n, texts in enumerate((["a", "b"], ["b", "c"])):
+        recorder.started(f"s{n}", "r", "retriever", "search")
+        recorder.ended(f"s{n}", texts)
+    recorder.started("m", "r", "model", "llm")
+    recorder.ended("m", "x")
+    recorder.ended("r")
+    assert [c.text for c in handed[0].interaction().chunks] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "error"),
+    [
+        (ValueError("no index"), "error", "ValueError: no index"),
+        (asyncio.CancelledError(), "cancelled", ""),
+        (GeneratorExit(), "partial", ""),
+        (KeyboardInterrupt(), "cancelled", ""),
+    ],
+)
+def test_how_a_root_fails_is_its_status(recorder, handed, failure, status, error):
+    """Errors have their text; a closed stream and a cancelled task are no errors."""
+    recorder.started("r", None, "chain", "qa", "Why?")
+    recorder.started("s", "r", "retriever", "search")
+    recorder.failed("s", ValueError("no index"))
+    recorder.failed("r", failure)
+    found = handed[0].interaction()
+    assert (found.status, found.error) == (status, error)
+    assert found.retrievals[0].error == "ValueError: no index"
+
+
+def test_a_model_that_outlives_its_root_makes_it_partial(recorder, handed):
+    """A stream closed early: the answer is what was streamed, and what comes later is ignored."""
+    recorder.started("r", None, "chain", "qa", "Why?")
+    recorder.started("s", "r", "retriever", "search")
+    recorder.ended("s", ["c"])
+    recorder.started("m", "r", "model", "llm")
+    recorder.piece("m", "The ")
+    recorder.piece("m", "sky")
+    recorder.ended("r")
+    found = handed[0].interaction()
+    assert (found.status, found.answer) == ("partial", "The sky")
+    recorder.started("m2", "m", "model", "late child")
+    recorder.ended("m2")
+    recorder.ended("m", "The sky is blue.")
+    assert (len(handed), len(recorder)) == (1, 0)
+
+
+def test_a_given_that_comes_at_the_end_is_taken(recorder, handed):
+    """Streaming runs learn their input when they end."""
+    recorder.started("r", None, "chain", "qa", "")
+    recorder.started("s", "r", "retriever", "search")
+    recorder.ended("s", [])
+    recorder.started("m", "r", "model", "llm")
+    recorder.ended("m", "a")
+    recorder.ended("r", "a", given="Why so late?")
+    assert handed[0].interaction().query == "Why so late?"
+
+
+def test_an_abandoned_run_is_given_up_as_partial(handed):
+    """A stream nobody reads to its end leaves the table, is handed over, and leaves no ghosts."""
+    forgotten = []
+    recorder = Recorder(Plain(), handed.append, open_run_age_s=0.0, on_forgotten=forgotten.append)
+    recorder.started("r", None, "chain", "qa", "Why?")
+    recorder.started("s", "r", "retriever", "search")
+    recorder.ended("s", ["c"])
+    recorder.started("m", "r", "model", "llm")
+    recorder.sweep()
+    assert handed[0].interaction().status == "partial"
+    assert len(recorder) == 0
+    recorder.started("late", "r", "chain", "child of a run that was given up")
+    assert len(recorder) == 0
+    assert forgotten == ["aged_out", "aged_out"]
+
+
+def test_open_runs_are_bounded(handed):
+    """The oldest make room."""
+    recorder = Recorder(Plain(), handed.append, open_runs_most=10)
+    for n in range(1_000):
+        recorder.started(n, None, "chain", "never ended")
+    assert len(recorder) <= 10
+
+
+def test_the_caller_s_span_is_the_parent(recorder, handed):
+    """The span that is current when the root starts is noted, ended or not."""
+    tracer = TracerProvider().get_tracer("app")
+    with tracer.start_as_current_span("request") as span:
+        tell(recorder)
+    caller = handed[0].interaction().caller
+    assert caller.span_id == f"{span.get_span_context().span_id:016x}"
+    assert caller.sampled
+
+
+def test_nothing_is_attached_to_the_context(recorder):
+    """The context of the application is the same object before and after."""
+    before = context.get_current()
+    tell(recorder)
+    assert context.get_current() is before
+
+
+def test_suppressed_work_is_not_recorded(recorder, handed):
+    """A judge that uses the framework itself is no traffic."""
+    token = context.attach(context.set_value("suppress_instrumentation", True))
+    try:
+        tell(recorder)
+    finally:
+        context.detach(token)
+    assert (handed, len(recorder)) == ([], 0)
+
+
+def test_a_fault_in_the_recorder_reaches_nobody(handed, caplog):
+    """It is logged once as a warning, then counted."""
+
+    def broken(_finished):
+        raise RuntimeError("disk on fire")
+
+    recorder = Recorder(Plain(), broken)
+    before = guard.errors["capture"]
+    with caplog.at_level(logging.WARNING, "ragmonitor"):
+        for n in range(5):
+            tell(recorder, f"r{n}")
+    assert guard.errors["capture"] == before + 5
+    assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) <= 1
+
+
+events = st.lists(
+    st.tuples(
+        st.sampled_from(["start", "end", "fail", "piece"]),
+        st.integers(0, 8),
+        st.one_of(st.none(), st.integers(0, 8)),
+        st.sampled_from(["chain", "retriever", "model", "tool"]),
+    ),
+    max_size=80,
+)
+
+
+@given(events)
+def test_no_order_of_events_breaks_it(told):
+    """Any nonsense of starts and ends: no error, no leak beyond what is open, roots once."""
+    handed = []
+    before = guard.errors["capture"]
+    recorder = Recorder(Plain(), handed.append, open_run_age_s=0.0)
+    for what, run, parent, kind in told:
+        if what == "start":
+            recorder.started(run, parent, kind, "n", "q")
+        elif what == "end":
+            recorder.ended(run, "x")
+        elif what == "fail":
+            recorder.failed(run, ValueError("x"))
+        else:
+            recorder.piece(run, "x")
+    recorder.sweep()
+    recorder.sweep()
+    assert len(recorder) == 0
+    assert guard.errors["capture"] == before
+    for finished in handed:
+        assert finished.interaction() is not None
