@@ -1,0 +1,87 @@
+"""A Chinese interaction on its whole way: framework, both judges, trace, series, file."""
+
+import json
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnablePassthrough
+
+from ragmonitor import Monitor
+from ragmonitor_langchain import RagMonitorHandler
+from tests.support.openai_server import OpenAiServer
+from tests.support.otlp_receiver import OtlpReceiver
+from tests.support.scrape import outcomes, total
+
+QUERY = "长城有多长？"
+TEXTS = ["长城全长约21196公里。", "长城始建于春秋战国时期。"]
+ANSWER = "长城全长约21196公里。它由拿破仑设计。"
+
+
+class Search(BaseRetriever):
+    def _get_relevant_documents(self, query, *, run_manager):
+        return [Document(text) for text in TEXTS]
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch):
+    file = tmp_path / "reports.jsonl"
+    with OtlpReceiver() as receiver, OpenAiServer() as server:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        with Monitor(
+            service="长城",
+            judge="openai/judge",
+            judge_api_base=server.api_base,
+            judge_rate=1.0,
+            budget_tokens_per_day=1_000_000,
+            prometheus_port=0,
+            jsonl=file,
+        ) as monitor:
+            prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
+            chain = (
+                {"context": Search(), "question": RunnablePassthrough()}
+                | prompt
+                | FakeListChatModel(responses=[ANSWER])
+            )
+            chain.invoke(QUERY, {"callbacks": [RagMonitorHandler(monitor)]})
+            assert monitor.flush(60)
+            lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+            yield monitor, receiver, server, lines
+
+
+def test_a_chinese_answer_goes_the_whole_way(told):
+    """Both judges find the invented sentence; trace, event, series and file carry the text."""
+    monitor, receiver, server, lines = told
+    embedded, judged = lines
+    assert embedded["answer"] == judged["answer"] == ANSWER
+    assert [s["verdict"] for s in embedded["sentences"]] == ["supported", "absent"]
+    assert "拿破仑" in "".join(embedded["sentences"][1]["words"])
+    assert judged["judge"].startswith("openai/judge")
+    assert judged["evaluations"]["faithfulness"] == {"score": 0.5}
+    assert len(server.requests) == 1
+
+    spans = {span.name: span for span in receiver.spans}
+    root = next(span for span in receiver.spans if span.attributes.get("input.value") == QUERY)
+    assert root.attributes["output.value"] == ANSWER
+    retrieval = next(
+        span
+        for span in receiver.spans
+        if span.attributes.get("openinference.span.kind") == "RETRIEVER"
+    )
+    assert retrieval.attributes["retrieval.documents.1.document.content"] == TEXTS[1]
+    evaluator = next(
+        span
+        for span in receiver.spans
+        if span.attributes.get("openinference.span.kind") == "EVALUATOR"
+    )
+    assert [link.span_id for link in evaluator.links] == [root.span_id], spans
+    assert {log.event_name for log in receiver.logs} == {"gen_ai.evaluation.result"}
+
+    for judge in ("lexical", "openai/judge"):
+        found = outcomes(monitor.registry, judge=judge, evaluator="faithfulness", service="长城")
+        assert found == {"scored": 1}
+        assert total(monitor.registry, "ragmonitor_hallucination_rate", judge=judge, window="1h")
+    assert total(monitor.registry, "ragmonitor_judge_calls_total") == 1

@@ -1,0 +1,33 @@
+"""What the README tells people to paste, run as it stands."""
+
+import re
+
+import pytest
+
+from tests.support.scripts import ROOT, run_python
+
+BLOCKS = dict(
+    re.findall(
+        r"<!-- runs: (\w+) -->\n```python\n(.*?)```",
+        (ROOT / "README.md").read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
+)
+COUNTED = """
+from prometheus_client import generate_latest
+text = generate_latest(monitor.registry).decode()
+assert 'ragmonitor_interactions_total{' in text, text
+assert 'evaluator="faithfulness"' in text and 'outcome="scored"' in text, text
+"""
+
+
+def test_the_readme_has_its_blocks():
+    """One for each way of attaching."""
+    assert set(BLOCKS) == {"langchain", "llama_index", "plain"}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_block_runs_and_its_answer_is_scored(name, tmp_path):
+    """Pasted into a file, nothing added: it runs, and the interaction is counted and scored."""
+    output = run_python(BLOCKS[name] + COUNTED, tmp_path, RAGMONITOR_PROMETHEUS_PORT="0")
+    assert "http://127.0.0.1:" in output
