@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         SettingsError,
     )
     from ragmonitor.evaluators import evaluator
+    from ragmonitor.guard import record_error, shielded
     from ragmonitor.monitor import Monitor
     from ragmonitor.protocols import Exporter, Judge
     from ragmonitor.records import (
@@ -53,6 +54,7 @@ _HOMES = {
         "SettingsError",
     ),
     "evaluators": ("evaluator",),
+    "guard": ("record_error", "shielded"),
     "monitor": ("Monitor",),
     "protocols": ("Exporter", "Judge"),
     "records": (
@@ -109,6 +111,8 @@ __all__ = [
     "Verdict",
     "__version__",
     "evaluator",
+    "record_error",
+    "shielded",
 ]
 
 

@@ -204,6 +204,7 @@ class Worker:
 
     async def _main(self) -> None:
         self._waker = asyncio.Event()
+        self._working = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         ticking = asyncio.create_task(self._tick())
         try:
@@ -222,24 +223,29 @@ class Worker:
             await asyncio.gather(*self._judgements, return_exceptions=True)
 
     async def _work_off(self) -> None:
-        while batch := self._queue.take(BATCH):
-            for finished in batch:
-                with shielded("worker"), self._step:
-                    self._handle(finished)
-                await asyncio.sleep(0)
+        # One at a time: whoever flushes waits for the batch that is in hand already.
+        async with self._working:
+            while batch := self._queue.take(BATCH):
+                for finished in batch:
+                    with shielded("worker"), self._step:
+                        self._handle(finished)
+                    await asyncio.sleep(0)
 
     async def _drain(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         await self._work_off()
-        if self._judgements:
-            await asyncio.wait(self._judgements, timeout=timeout_s)
+        while unfinished := [task for task in self._judgements if not task.done()]:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                break
+            await asyncio.wait(unfinished, timeout=left_s)
         self._refresh()
-        flushed = True
+        flushed = not unfinished
         for exporter in (self._traces, self._meters, *self._exporters):
             with shielded("export"):
                 left_s = max(0.1, deadline - time.monotonic())
                 flushed = await asyncio.to_thread(exporter.flush, left_s) and flushed
-        return flushed and not self._judgements and not len(self._queue)
+        return flushed
 
     async def _tick(self) -> None:
         while True:
@@ -447,6 +453,7 @@ class Worker:
         with shielded("export"):
             self._meters.after_fork_in_child()
 
+    _working: asyncio.Lock
     _forking = False
     _slots_held: asyncio.Semaphore | None = None
 

@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnablePassthrough
 from ragmonitor import Monitor
 from ragmonitor_langchain import RagMonitorHandler
 from tests.support.openai_server import OpenAiServer
-from tests.support.otlp_receiver import OtlpReceiver
+from tests.support.otlp_receiver import otlp_receiver, plain
 from tests.support.scrape import outcomes, total
 
 QUERY = "长城有多长？"
@@ -28,8 +28,8 @@ class Search(BaseRetriever):
 @pytest.fixture
 def told(tmp_path, monkeypatch):
     file = tmp_path / "reports.jsonl"
-    with OtlpReceiver() as receiver, OpenAiServer() as server:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint)
+    with otlp_receiver() as receiver, OpenAiServer() as server:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         with Monitor(
             service="长城",
@@ -61,24 +61,20 @@ def test_a_chinese_answer_goes_the_whole_way(told):
     assert "拿破仑" in "".join(embedded["sentences"][1]["words"])
     assert judged["judge"].startswith("openai/judge")
     assert judged["evaluations"]["faithfulness"] == {"score": 0.5}
-    assert len(server.requests) == 1
+    assert len(server.chats) == 1
 
-    spans = {span.name: span for span in receiver.spans}
-    root = next(span for span in receiver.spans if span.attributes.get("input.value") == QUERY)
-    assert root.attributes["output.value"] == ANSWER
-    retrieval = next(
-        span
-        for span in receiver.spans
-        if span.attributes.get("openinference.span.kind") == "RETRIEVER"
-    )
-    assert retrieval.attributes["retrieval.documents.1.document.content"] == TEXTS[1]
-    evaluator = next(
-        span
-        for span in receiver.spans
-        if span.attributes.get("openinference.span.kind") == "EVALUATOR"
-    )
-    assert [link.span_id for link in evaluator.links] == [root.span_id], spans
-    assert {log.event_name for log in receiver.logs} == {"gen_ai.evaluation.result"}
+    spans = {
+        plain(span.attributes)["openinference.span.kind"]: (span, plain(span.attributes))
+        for span in receiver.spans().values()
+    }
+    root, seen = spans["CHAIN"]
+    assert (seen["input.value"], seen["output.value"]) == (QUERY, ANSWER)
+    retrieval, seen = spans["RETRIEVER"]
+    assert seen["retrieval.documents.1.document.content"] == TEXTS[1]
+    assert retrieval.parent_span_id == root.span_id
+    evaluator, _ = spans["EVALUATOR"]
+    assert [link.span_id for link in evaluator.links] == [root.span_id]
+    assert {log.event_name for log in receiver.log_records()} == {"gen_ai.evaluation.result"}
 
     for judge in ("lexical", "openai/judge"):
         found = outcomes(monitor.registry, judge=judge, evaluator="faithfulness", service="长城")

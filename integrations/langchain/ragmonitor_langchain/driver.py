@@ -1,0 +1,222 @@
+"""Real LangChain applications around any text source; the command line drives them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForLLMRun,
+    CallbackManagerForLLMRun,
+    CallbackManagerForRetrieverRun,
+)
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable, RunnablePassthrough
+
+from ragmonitor import MissingExtraError
+from ragmonitor_langchain.handler import instrument, uninstrument
+
+if TYPE_CHECKING:
+    from ragmonitor import Monitor
+
+_REPLAY_PROMPT = "Answer from this context.\n\n{context}\n\nQuestion: {question}"
+_CHUNK_SIZE = 600
+_CHUNK_OVERLAP = 80
+_CHUNKS_SHOWN = 4
+_PIECE = re.compile(r"\S+\s*|\s+")
+
+
+class AnsweringModel(BaseChatModel):
+    """A chat model whose replies are a function of the prompt's text; it streams word by word.
+
+    Tokens are counted as words, so that usage is there and nobody takes it for a provider's bill.
+    """
+
+    respond: Callable[[str], str]
+    model: str = "answering"
+
+    @property
+    def _llm_type(self) -> str:
+        return "ragmonitor-answering"
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        prompt, reply = self._reply(messages)
+        message = AIMessage(content=reply, usage_metadata=_usage(prompt, reply))
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        prompt, reply = self._reply(messages)
+        for piece in _PIECE.findall(reply):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
+        last = AIMessageChunk(content="", usage_metadata=_usage(prompt, reply))
+        yield ChatGenerationChunk(message=last)
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        # Not in an executor, as the base class would: nothing here waits.
+        return self._generate(messages, stop, None, **kwargs)
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for chunk in self._stream(messages, stop, None, **kwargs):
+            yield chunk
+
+    def _reply(self, messages: list[BaseMessage]) -> tuple[str, str]:
+        prompt = "\n\n".join(str(message.text) for message in messages)
+        return prompt, self.respond(prompt)
+
+
+def _usage(prompt: str, reply: str) -> UsageMetadata:
+    given, gave = len(prompt.split()), len(reply.split())
+    return UsageMetadata(input_tokens=given, output_tokens=gave, total_tokens=given + gave)
+
+
+class RecordedRetriever(BaseRetriever):
+    """Gives the same texts whatever is asked."""
+
+    contexts: list[str]
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        return [
+            Document(page_content=text, id=f"context-{position}")
+            for position, text in enumerate(self.contexts)
+        ]
+
+
+class FunctionEmbeddings(Embeddings):
+    """Embeds with a function."""
+
+    def __init__(self, embed: Callable[[str], list[float]]) -> None:
+        self._embed = embed
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return one vector per text."""
+        return [self._embed(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the text's vector."""
+        return self._embed(text)
+
+
+class LangChainApplication:
+    """A RAG application of LangChain's own parts: retriever, prompt, model, parser."""
+
+    def __init__(self, retriever: BaseRetriever, prompt: str, model: BaseChatModel) -> None:
+        self._chain: Runnable[str, str] = (
+            {"context": retriever | _joined, "question": RunnablePassthrough()}
+            | ChatPromptTemplate.from_template(prompt)
+            | model
+            | StrOutputParser()
+        )
+
+    def ask(self, query: str) -> str:
+        """Return the answer."""
+        return self._chain.invoke(query)
+
+    def stream(self, query: str) -> Iterator[str]:
+        """Return the answer in pieces."""
+        return self._chain.stream(query)
+
+    async def aask(self, query: str) -> str:
+        """Return the answer."""
+        return await self._chain.ainvoke(query)
+
+
+def _joined(documents: list[Document]) -> str:
+    return "\n\n".join(document.page_content for document in documents)
+
+
+class LangChainDriver:
+    """Builds LangChain applications and drives recorded interactions through one."""
+
+    framework = "langchain"
+
+    def instrument(self, monitor: Monitor) -> None:
+        """Observe every LangChain call of this process."""
+        instrument(monitor)
+
+    def uninstrument(self) -> None:
+        """Stop observing."""
+        uninstrument()
+
+    def replay(self, query: str, contexts: Sequence[str], answer: str) -> str:
+        """Send one recorded interaction through a chain; return what its user would have seen."""
+        return LangChainApplication(
+            RecordedRetriever(contexts=list(contexts)),
+            _REPLAY_PROMPT,
+            AnsweringModel(respond=lambda _prompt: answer, model="recorded"),
+        ).ask(query)
+
+    def application(
+        self,
+        documents: Mapping[str, str],
+        prompt: str,
+        respond: Callable[[str], str],
+        embed: Callable[[str], list[float]],
+    ) -> LangChainApplication:
+        """Return an application over these documents.
+
+        Args:
+            documents: Text by name; split, embedded and kept in memory.
+            prompt: Template with `{context}` and `{question}`.
+            respond: From the prompt's text to the model's reply.
+            embed: From a text to its vector, of one length for all texts.
+
+        Raises:
+            MissingExtraError: `langchain-text-splitters` or `numpy` is not installed.
+        """
+        try:
+            import numpy  # noqa: F401, ICN001 - else the store says so at the first question
+            from langchain_core.vectorstores import InMemoryVectorStore
+            from langchain_text_splitters import RecursiveCharacterTextSplitter
+        except ImportError as error:
+            raise MissingExtraError(error.name or str(error), "demo") from error
+
+        splitter = RecursiveCharacterTextSplitter(
+            chunk_size=_CHUNK_SIZE, chunk_overlap=_CHUNK_OVERLAP
+        )
+        pieces = [
+            Document(page_content=text, id=f"{name}#{position}", metadata={"source": name})
+            for name, whole in documents.items()
+            for position, text in enumerate(splitter.split_text(whole))
+        ]
+        store = InMemoryVectorStore(FunctionEmbeddings(embed))
+        store.add_documents(pieces)
+        return LangChainApplication(
+            store.as_retriever(search_kwargs={"k": _CHUNKS_SHOWN}),
+            prompt,
+            AnsweringModel(respond=respond, model="demo"),
+        )

@@ -1,0 +1,429 @@
+"""The callback handler, and the hook that gives it to every run of the process.
+
+Each callback runs inside the application's request. It notes references and returns: no span, no
+context, no lock. Reading what was noted is `translate.py`'s work, behind the request.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Self
+from uuid import UUID
+from weakref import WeakValueDictionary
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import LLMResult
+from langchain_core.tracers import context as tracer_context
+from langchain_core.tracers.context import register_configure_hook
+
+from ragmonitor import record_error
+from ragmonitor_langchain.translate import (
+    LangChainTranslator,
+    keep,
+    keep_documents,
+    text_of_part,
+)
+
+if TYPE_CHECKING:
+    from ragmonitor import Monitor
+
+_STAGE = "capture"
+_NOT_SAID: Any = object()
+_DEFERRED = {"input": ""}
+"""What LangChain gives as the input of a stream, whose input is known only at its end."""
+
+_lock = threading.Lock()
+_handlers: WeakValueDictionary[int, RagMonitorHandler] = WeakValueDictionary()
+"""By the monitor's id. A handler holds its monitor, so no id here can have been used again."""
+
+
+class RagMonitorHandler(BaseCallbackHandler):
+    """Observes the calls it is given to: `chain.invoke(x, {"callbacks": [handler]})`.
+
+    There is one handler per monitor, however often it is asked for: LangChain keeps an object out
+    that it already holds, and so a call is counted once even if `instrument` is on as well.
+    """
+
+    raise_error = False
+    run_inline = True
+    # Plain attributes: LangChain asks for one of them at every event, and a property is a call.
+    ignore_llm = False
+    ignore_chain = False
+    ignore_agent = False
+    ignore_retriever = False
+    ignore_chat_model = False
+    ignore_retry = True
+    ignore_custom_event = True
+
+    def __new__(cls, monitor: Monitor) -> Self:
+        with _lock:
+            handler = _handlers.get(id(monitor))
+            if not isinstance(handler, cls):
+                handler = super().__new__(cls)
+                handler._attach(monitor)
+                _handlers[id(monitor)] = handler
+            return handler
+
+    def __init__(self, monitor: Monitor) -> None:
+        """Return this monitor's handler."""
+
+    def _attach(self, monitor: Monitor) -> None:
+        super().__init__()
+        self.monitor = monitor
+        recorder = monitor.recorder(LangChainTranslator())
+        # Bound once: these are called some twenty times per request, and once per token.
+        self._started = recorder.started
+        self._piece = recorder.piece
+        self._ended = recorder.ended
+        self._failed = recorder.failed
+        self._is_open = recorder.is_open
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    # --- chains -----------------------------------------------------------------------------
+
+    def on_chain_start(
+        self,
+        serialized: dict[str, Any] | None,
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        name: str | None = None,
+        run_type: str | None = None,
+        defers_inputs: Any = _NOT_SAID,
+        **_: Any,
+    ) -> None:
+        """Note that a chain, a graph or one of its nodes began."""
+        try:
+            key, parent = _key(run_id), _key(parent_run_id)
+            if parent is not None and self._is_open(parent):
+                # Between root and retriever or model: it carries the tree and nothing else.
+                self._started(key, parent, "chain", "")
+                return
+            given = None
+            if defers_inputs is _NOT_SAID or inputs != _DEFERRED:
+                given = _kept(inputs)
+            self._started(
+                key,
+                parent,
+                "chain",
+                name or _name_in(serialized),
+                given,
+                (tags, metadata, None),
+            )
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, error)
+
+    def on_chain_end(
+        self,
+        outputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        inputs: Any = None,
+        **_: Any,
+    ) -> None:
+        """Note a chain's output; what a stream was given is known only now."""
+        try:
+            if parent_run_id is not None and self._is_open(_key(parent_run_id)):
+                self._ended(_key(run_id))
+            else:
+                self._ended(_key(run_id), _kept(outputs), given=_kept(inputs))
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, error)
+
+    def on_chain_error(
+        self,
+        error: BaseException,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        inputs: Any = None,
+        **_: Any,
+    ) -> None:
+        """Note that a chain failed, was cancelled, or that its stream was closed early."""
+        try:
+            self._failed(_key(run_id), error, given=_kept(inputs))
+        except Exception as problem:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, problem)
+
+    # --- retrievers -------------------------------------------------------------------------
+
+    def on_retriever_start(
+        self,
+        serialized: dict[str, Any] | None,
+        query: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        name: str | None = None,
+        **_: Any,
+    ) -> None:
+        """Note what is searched for."""
+        try:
+            self._started(
+                _key(run_id),
+                _key(parent_run_id),
+                "retriever",
+                name or _name_in(serialized),
+                query,
+            )
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, error)
+
+    def on_retriever_end(
+        self, documents: Sequence[Document], *, run_id: UUID, **_: Any
+    ) -> None:
+        """Note what was found, before the application can change it."""
+        try:
+            self._ended(_key(run_id), _kept_documents(documents))
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, error)
+
+    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        """Note that a search failed."""
+        try:
+            self._failed(_key(run_id), error)
+        except Exception as problem:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, problem)
+
+    # --- models -----------------------------------------------------------------------------
+
+    def on_chat_model_start(
+        self,
+        serialized: dict[str, Any] | None,
+        messages: list[list[BaseMessage]],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        name: str | None = None,
+        invocation_params: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        """Note that a chat model is asked."""
+        try:
+            self._started(
+                _key(run_id),
+                _key(parent_run_id),
+                "model",
+                name or _name_in(serialized),
+                None,
+                (tags, metadata, invocation_params),
+            )
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, error)
+
+    def on_llm_start(
+        self,
+        serialized: dict[str, Any] | None,
+        prompts: list[str],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        name: str | None = None,
+        invocation_params: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        """Note that a completion model is asked."""
+        try:
+            self._started(
+                _key(run_id),
+                _key(parent_run_id),
+                "model",
+                name or _name_in(serialized),
+                None,
+                (tags, metadata, invocation_params),
+            )
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, error)
+
+    def on_llm_new_token(
+        self,
+        token: str | list[str | dict[str, Any]],
+        *,
+        chunk: Any = None,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        **_: Any,
+    ) -> None:
+        """Note a piece of a stream."""
+        try:
+            if type(token) is not str:
+                token = "".join(map(text_of_part, token))
+            self._piece(run_id.int if type(run_id) is UUID else run_id, token)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, error)
+
+    def on_stream_event(self, event: Any, *, run_id: UUID, **_: Any) -> None:
+        """Note a piece of a stream that is told as protocol events (`stream_events`, v3)."""
+        try:
+            if event["event"] == "content-block-delta" and event["delta"]["type"] == "text-delta":
+                self._piece(_key(run_id), event["delta"]["text"])
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, error)
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
+        """Note what a model replied."""
+        try:
+            self._ended(_key(run_id), response)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, error)
+
+    def on_llm_error(
+        self,
+        error: BaseException,
+        *,
+        run_id: UUID,
+        response: LLMResult | None = None,
+        **_: Any,
+    ) -> None:
+        """Note that a model failed, with what it had said by then."""
+        try:
+            self._failed(_key(run_id), error, response)
+        except Exception as problem:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, problem)
+
+    # --- tools: LangChain asks `ignore_agent` for these ---------------------------------------
+
+    def on_tool_start(
+        self,
+        serialized: dict[str, Any] | None,
+        input_str: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        inputs: dict[str, Any] | None = None,
+        name: str | None = None,
+        **_: Any,
+    ) -> None:
+        """Note that an agent uses a tool: a retriever in it must find its parent."""
+        try:
+            self._started(
+                _key(run_id),
+                _key(parent_run_id),
+                "tool",
+                name or _name_in(serialized),
+                _kept(inputs) or input_str,
+            )
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, error)
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
+        """Note the documents that a tool gave beside its text, if any."""
+        try:
+            artifact = getattr(output, "artifact", None)
+            found = None
+            if isinstance(artifact, list) and artifact and isinstance(artifact[0], Document):
+                found = _kept_documents(artifact)
+            self._ended(_key(run_id), found)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, error)
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        """Note that a tool failed."""
+        try:
+            self._failed(_key(run_id), error)
+        except Exception as problem:  # noqa: BLE001 - the border to the host application
+            record_error(_STAGE, problem)
+
+    # --- LangGraph asks every handler for these ----------------------------------------------
+
+    def on_interrupt(self, *_args: Any, **_kwargs: Any) -> None:
+        """Do nothing: the graph's root run ends like any other."""
+
+    def on_resume(self, *_args: Any, **_kwargs: Any) -> None:
+        """Do nothing: a resumed graph is a new run."""
+
+
+def _key(run_id: Any) -> Any:
+    # The number, not the UUID: every look-up would call its `__hash__`, which is Python code.
+    return run_id.int if type(run_id) is UUID else run_id
+
+
+def _kept(value: Any) -> Any:
+    # Shielded apart: a run whose input cannot be kept must start and end all the same.
+    if value is None:
+        return None
+    try:
+        return keep(value)
+    except Exception as error:  # noqa: BLE001 - anybody's objects
+        record_error(_STAGE, error)
+        return None
+
+
+def _kept_documents(documents: Sequence[Document]) -> Any:
+    try:
+        return keep_documents(documents)
+    except Exception as error:  # noqa: BLE001 - anybody's objects
+        record_error(_STAGE, error)
+        return None
+
+
+def _name_in(serialized: dict[str, Any] | None) -> str:
+    if not serialized:
+        return ""
+    name = serialized.get("name") or (serialized.get("id") or ("",))[-1]
+    return name if isinstance(name, str) else ""
+
+
+_installed: ContextVar[RagMonitorHandler] | None = None
+_IGNORES = ("llm", "chain", "agent", "retriever", "chat_model")
+
+
+def instrument(monitor: Monitor) -> RagMonitorHandler:
+    """Observe every chain, retriever and agent of this process from now on; return the handler.
+
+    Nothing is patched: LangChain itself gives the handler to every run, on every thread and task.
+    Called again it changes nothing; with another monitor, that one takes over.
+    """
+    global _installed  # noqa: PLW0603 - LangChain's hooks are global too
+    handler = RagMonitorHandler(monitor)
+    with _lock:
+        if _installed is not None and _installed.get() is handler:
+            return handler
+        _remove_hook()
+        for event in _IGNORES:
+            handler.__dict__.pop(f"ignore_{event}", None)
+        # A default is seen by all threads and tasks, a set value only by its own context.
+        hook = ContextVar("ragmonitor_langchain", default=handler)
+        register_configure_hook(hook, inheritable=True)
+        _installed = hook
+    return handler
+
+
+def uninstrument() -> None:
+    """Stop observing the process; runs that are under way are noted to their end."""
+    with _lock:
+        _remove_hook()
+
+
+def _remove_hook() -> None:
+    global _installed  # noqa: PLW0603 - as above
+    hook, _installed = _installed, None
+    if hook is None:
+        return
+    try:
+        # LangChain has no public way back.
+        hooks = tracer_context._configure_hooks  # noqa: SLF001
+        hooks.remove(next(entry for entry in hooks if entry[0] is hook))
+    except Exception:  # noqa: BLE001 - the private list has changed its name or its shape
+        # LangChain goes on giving the handler to every run, and skips it at every event.
+        for event in _IGNORES:
+            setattr(hook.get(), f"ignore_{event}", True)

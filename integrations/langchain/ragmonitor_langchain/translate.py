@@ -1,0 +1,310 @@
+"""From LangChain's objects to our records.
+
+`keep` and `keep_documents` run in the application's request and only copy references; everything
+else runs behind it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import LLMResult
+from langchain_core.prompt_values import PromptValue
+
+from ragmonitor import Chunk, Run, Usage
+
+_QUESTION_KEYS = ("question", "query", "input", "user_input", "messages")
+_ANSWER_KEYS = (
+    "answer",
+    "result",
+    "output",
+    "response",
+    "output_text",
+    "generation",
+    "text",
+    "messages",
+)
+_SHOWN_KEYS = ("context", "source_documents", "documents")
+_SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
+_SCORE_KEYS = ("relevance_score", "score")
+
+_FRAMEWORK_METADATA = ("ls_", "lc_", "langgraph_", "checkpoint", "__")
+_FRAMEWORK_TAGS = ("seq:step:", "map:key:", "graph:step:", "langsmith:")
+
+
+class KeptDocuments(list[tuple[str | None, str, dict[str, Any]]]):
+    """(id, text, metadata) of each document, as it was when the retriever gave it."""
+
+
+def keep_documents(documents: Iterable[Document]) -> KeptDocuments:
+    """Return what a record needs of the documents; later changes to them do not show in it."""
+    return KeptDocuments([(d.id, d.page_content, dict(d.metadata)) for d in documents])
+
+
+def keep(value: Any) -> Any:
+    """Return a root's input or output with its dicts and lists copied, documents included."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return {key: _keep_item(item) for key, item in value.items()}
+    return _keep_item(value)
+
+
+def _keep_item(value: Any) -> Any:
+    if isinstance(value, list):
+        if value and all(isinstance(item, Document) for item in value):
+            return keep_documents(value)
+        return value.copy()
+    if isinstance(value, dict):
+        return value.copy()
+    return value
+
+
+class LangChainTranslator:
+    """Reads the runs that `RagMonitorHandler` noted.
+
+    On a run, `details` is `(tags, metadata, invocation_params)` or None; `given` and `gave` of a
+    root are what `keep` returned, `gave` of a retriever or tool run is `KeptDocuments` or None,
+    and `gave` of a model run is LangChain's own `LLMResult`.
+    """
+
+    framework = "langchain"
+
+    def query(self, run: Run) -> str:
+        """Return the question that a root or a retriever run was given."""
+        return _question(run.given)
+
+    def chunks(self, run: Run) -> Sequence[Chunk]:
+        """Return what a retriever or tool run gave, in order."""
+        return _chunks(run.gave) if isinstance(run.gave, KeptDocuments) else ()
+
+    def shown(self, root: Run) -> Sequence[Chunk] | None:
+        """Return the documents that stand beside the answer in the root's output.
+
+        `create_retrieval_chain` and most graphs put the model's context there. None: they do not.
+        """
+        for key in _SHOWN_KEYS:
+            found = _member(root.gave, key)
+            if isinstance(found, KeptDocuments):
+                return _chunks(found)
+            if isinstance(found, list) and not found:
+                return ()
+        return None
+
+    def answer(self, run: Run) -> str:
+        """Return the text that a root or a model run gave."""
+        if isinstance(run.gave, LLMResult):
+            return _generated(run.gave)
+        return _answer(run.gave)
+
+    def model(self, run: Run) -> tuple[str, str]:
+        """Return (provider, model) of a model run."""
+        _, metadata, invocation = run.details or (None, None, None)
+        metadata, invocation = metadata or {}, invocation or {}
+        replied = next(
+            (
+                message.response_metadata
+                for message in _messages_of(run.gave)
+                if message.response_metadata
+            ),
+            {},
+        )
+        model = _first_text(
+            metadata.get("ls_model_name"),
+            invocation.get("model"),
+            invocation.get("model_name"),
+            replied.get("model_name"),
+            replied.get("model"),
+        )
+        provider = _first_text(metadata.get("ls_provider"), replied.get("model_provider"))
+        return provider, model
+
+    def usage(self, run: Run) -> Usage:
+        """Return the tokens that a model run used, as its provider counted them."""
+        for message in _messages_of(run.gave):
+            counted = getattr(message, "usage_metadata", None)
+            if counted:
+                return _usage(counted)
+        if isinstance(run.gave, LLMResult):
+            reports = [run.gave.llm_output or {}]
+            reports += [message.response_metadata for message in _messages_of(run.gave)]
+            for report in reports:
+                for key in ("token_usage", "usage"):
+                    counted = report.get(key)
+                    if isinstance(counted, Mapping) and counted:
+                        return _usage(counted)
+        return Usage()
+
+    def labels(self, root: Run) -> dict[str, Any]:
+        """Return session, user, tags and the application's own metadata."""
+        tags, metadata, _ = root.details or (None, None, None)
+        metadata = metadata or {}
+        return {
+            "session_id": _first_text(*(metadata.get(key) for key in _SESSION_KEYS)),
+            "user_id": _first_text(metadata.get("user_id")),
+            "tags": tuple(tag for tag in tags or () if not tag.startswith(_FRAMEWORK_TAGS)),
+            "attributes": {
+                key: value
+                for key, value in metadata.items()
+                if isinstance(value, str)
+                and key not in _SESSION_KEYS
+                and key != "user_id"
+                and not key.startswith(_FRAMEWORK_METADATA)
+            },
+        }
+
+
+def _chunks(documents: KeptDocuments) -> list[Chunk]:
+    return [
+        Chunk(text=text, id=id_ or "", score=_score(metadata), metadata=metadata)
+        for id_, text, metadata in documents
+    ]
+
+
+def _score(metadata: Mapping[str, Any]) -> float | None:
+    for key in _SCORE_KEYS:
+        value = metadata.get(key)
+        if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+    return None
+
+
+def _question(value: Any) -> str:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, BaseMessage):
+        return _text(value.content)
+    if isinstance(value, PromptValue):
+        return _question(value.to_messages())
+    if isinstance(value, (list, tuple)):
+        return _last_said(value, "human")
+    for key in _QUESTION_KEYS:
+        text = _question(_member(value, key)) if _member(value, key) is not None else ""
+        if text:
+            return text
+    if isinstance(value, Mapping) and len(value) == 1:
+        # A prompt with one variable, whatever its name.
+        (only,) = value.values()
+        return only if isinstance(only, str) else ""
+    return ""
+
+
+def _answer(value: Any) -> str:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, BaseMessage):
+        return _text(value.content)
+    if isinstance(value, (list, tuple)):
+        return _last_said(value, "ai")
+    for key in _ANSWER_KEYS:
+        found = _member(value, key)
+        text = _answer(found) if found is not None else ""
+        if text:
+            return text
+    return ""
+
+
+def _member(value: Any, key: str) -> Any:
+    """Return what a dict, or a graph's state object, holds under this name."""
+    if isinstance(value, Mapping):
+        return value.get(key)
+    if value is None or isinstance(value, (BaseMessage, str, list, tuple)) or callable(value):
+        return None
+    found = getattr(value, key, None)
+    return None if callable(found) else found
+
+
+def _last_said(messages: Sequence[Any], who: str) -> str:
+    """Return the last text that the human, or the model, said.
+
+    A model's text from before the human's last message belongs to an earlier question.
+    """
+    for message in reversed(messages):
+        role, text = _said(message)
+        if role == who and text:
+            return text
+        if role == "human" and who == "ai":
+            return ""
+    return ""
+
+
+_ROLES = {
+    "user": "human",
+    "human": "human",
+    "HumanMessageChunk": "human",
+    "assistant": "ai",
+    "ai": "ai",
+    "AIMessageChunk": "ai",
+}
+
+
+def _said(message: Any) -> tuple[str, str]:
+    """Return (`human`, `ai` or something else, text) of a message in any form LangChain takes."""
+    role: Any
+    if isinstance(message, BaseMessage):
+        role, content = getattr(message, "role", message.type), message.content
+    elif isinstance(message, str):
+        role, content = "human", message
+    elif isinstance(message, Mapping):
+        role, content = message.get("role") or message.get("type"), message.get("content")
+    elif isinstance(message, (tuple, list)) and len(message) == 2:
+        role, content = message
+    else:
+        return "", ""
+    return _ROLES.get(role, "") if isinstance(role, str) else "", _text(content)
+
+
+def _text(content: Any) -> str:
+    """Return the text of a message's content: a string, or parts of which some are text."""
+    if isinstance(content, str):
+        return str(content)
+    if not isinstance(content, (list, tuple)):
+        return ""
+    return "".join(text_of_part(part) for part in content)
+
+
+def text_of_part(part: Any) -> str:
+    """Return the text of one content part; empty for images, reasoning and tool calls."""
+    if isinstance(part, str):
+        return part
+    if isinstance(part, Mapping) and part.get("type", "text") == "text":
+        text = part.get("text")
+        return text if isinstance(text, str) else ""
+    return ""
+
+
+def _generated(result: LLMResult) -> str:
+    for generation in result.generations:
+        for candidate in generation:
+            message = getattr(candidate, "message", None)
+            text = _text(message.content) if isinstance(message, BaseMessage) else candidate.text
+            if text:
+                return text
+    return ""
+
+
+def _messages_of(result: Any) -> list[BaseMessage]:
+    if not isinstance(result, LLMResult):
+        return []
+    messages = (getattr(c, "message", None) for generation in result.generations for c in generation)
+    return [message for message in messages if isinstance(message, BaseMessage)]
+
+
+def _usage(counted: Mapping[str, Any]) -> Usage:
+    return Usage(
+        input_tokens=_count(counted, "input_tokens", "prompt_tokens"),
+        output_tokens=_count(counted, "output_tokens", "completion_tokens"),
+    )
+
+
+def _count(counted: Mapping[str, Any], *keys: str) -> int | None:
+    return next((counted[k] for k in keys if isinstance(counted.get(k), int)), None)
+
+
+def _first_text(*values: Any) -> str:
+    return next((str(v) for v in values if v is not None and v != ""), "")

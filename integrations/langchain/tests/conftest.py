@@ -1,0 +1,200 @@
+"""A real LangChain with a scripted model and retriever, and a monitor that only listens."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from langchain_classic.chains import create_retrieval_chain
+from langchain_classic.chains.combine_documents import create_stuff_documents_chain
+from langchain_core.documents import Document
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable, RunnablePassthrough
+from ragmonitor_langchain import uninstrument
+from ragmonitor_langchain.driver import AnsweringModel
+
+from ragmonitor import Interaction, Recorder, Translator
+
+ANSWER = "The pump is serviced every six months."
+
+
+class ListeningMonitor:
+    """Keeps what is handed over, and reads it when asked, as the worker would."""
+
+    def __init__(self) -> None:
+        self.finished: list[Any] = []
+        self.known: Recorder | None = None
+
+    def recorder(self, translator: Translator) -> Recorder:
+        if self.known is None:
+            self.known = Recorder(translator, self.finished.append)
+        return self.known
+
+    @property
+    def interactions(self) -> list[Interaction]:
+        return [i for f in self.finished if (i := f.interaction()) is not None]
+
+    @property
+    def only(self) -> Interaction:
+        (interaction,) = self.interactions
+        return interaction
+
+    @property
+    def open_runs(self) -> int:
+        return 0 if self.known is None else len(self.known)
+
+
+class Notes(BaseRetriever):
+    """Finds the same three documents; `found` holds the very objects that were given out."""
+
+    found: list[Document] = []  # noqa: RUF012 - pydantic copies it
+    failure: Exception | None = None
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        if self.failure is not None:
+            raise self.failure
+        self.found = [
+            Document("Serviced every six months.", id="manual-7", metadata={"score": 0.9}),
+            Document("The pump is blue.", id="manual-2", metadata={"relevance_score": 0.5}),
+            Document("See page " + query, metadata={"source": "index"}),
+        ]
+        return self.found
+
+
+class App:
+    """One shape of RAG application: the chain, its input for a question, its output's text."""
+
+    def __init__(self, chain: Any, given: Callable[[str], Any], text: Callable[[Any], str]) -> None:
+        self.chain = chain
+        self.given = given
+        self.text = text
+
+
+def model(answer: str = ANSWER) -> AnsweringModel:
+    return AnsweringModel(respond=lambda _: answer, model="scripted-1")
+
+
+def lcel(retriever: Any = None, llm: Any = None, parser: Any = None) -> App:
+    chain: Runnable[Any, Any] = (
+        {
+            "context": (retriever or Notes()) | (lambda ds: "\n".join(d.page_content for d in ds)),
+            "question": RunnablePassthrough(),
+        }
+        | ChatPromptTemplate.from_template("{context}\n{question}")
+        | (llm or model())
+        | (parser or StrOutputParser())
+    )
+    return App(chain, lambda question: question, str)
+
+
+def retrieval_chain(retriever: Any = None, llm: Any = None) -> App:
+    prompt = ChatPromptTemplate.from_template("{context}\n{input}")
+    chain = create_retrieval_chain(
+        retriever or Notes(), create_stuff_documents_chain(llm or model(), prompt)
+    )
+    return App(chain, lambda question: {"input": question}, lambda output: output.get("answer", ""))
+
+
+async def _invoke(app: App, questions: list[str], config: Any) -> list[str]:
+    return [app.text(app.chain.invoke(app.given(q), config)) for q in questions]
+
+
+async def _ainvoke(app: App, questions: list[str], config: Any) -> list[str]:
+    return [app.text(await app.chain.ainvoke(app.given(q), config)) for q in questions]
+
+
+async def _stream(app: App, questions: list[str], config: Any) -> list[str]:
+    return ["".join(map(app.text, app.chain.stream(app.given(q), config))) for q in questions]
+
+
+async def _astream(app: App, questions: list[str], config: Any) -> list[str]:
+    return [
+        "".join([app.text(piece) async for piece in app.chain.astream(app.given(q), config)])
+        for q in questions
+    ]
+
+
+async def _batch(app: App, questions: list[str], config: Any) -> list[str]:
+    return [app.text(o) for o in app.chain.batch([app.given(q) for q in questions], config)]
+
+
+async def _abatch(app: App, questions: list[str], config: Any) -> list[str]:
+    return [app.text(o) for o in await app.chain.abatch([app.given(q) for q in questions], config)]
+
+
+async def _gather(app: App, questions: list[str], config: Any) -> list[str]:
+    calls = (app.chain.ainvoke(app.given(q), config) for q in questions)
+    return [app.text(output) for output in await asyncio.gather(*calls)]
+
+
+async def _threads(app: App, questions: list[str], config: Any) -> list[str]:
+    with ThreadPoolExecutor(3) as pool:
+        calls = [pool.submit(app.chain.invoke, app.given(q), config) for q in questions]
+        return [app.text(call.result()) for call in calls]
+
+
+Way = Callable[[App, list[str], Any], Awaitable[list[str]]]
+
+WAYS: dict[str, Way] = {
+    "invoke": _invoke,
+    "ainvoke": _ainvoke,
+    "stream": _stream,
+    "astream": _astream,
+    "batch": _batch,
+    "abatch": _abatch,
+    "gather": _gather,
+    "threads": _threads,
+}
+APPS: dict[str, Callable[..., App]] = {"lcel": lcel, "retrieval_chain": retrieval_chain}
+
+
+@pytest.fixture(params=WAYS.values(), ids=WAYS.keys())
+def way(request: pytest.FixtureRequest) -> Way:
+    """One way to call a chain, with several questions."""
+    return request.param
+
+
+@pytest.fixture(params=APPS.values(), ids=APPS.keys())
+def build(request: pytest.FixtureRequest) -> Callable[..., App]:
+    """One shape of application."""
+    return request.param
+
+
+@pytest.fixture
+def monitor(caplog: pytest.LogCaptureFixture) -> Iterator[ListeningMonitor]:
+    """A monitor; after the test nothing may be open, and nobody may have been warned."""
+    listening = ListeningMonitor()
+    yield listening
+    uninstrument()
+    if listening.open_runs:
+        # A generator that a traceback holds ends its run when it is collected.
+        gc.collect()
+    assert listening.open_runs == 0
+    watched = ("opentelemetry", "langchain_core", "ragmonitor")
+    warned = [
+        record.getMessage()
+        for when in ("setup", "call")
+        for record in caplog.get_records(when)
+        if record.levelname == "WARNING" and record.name.startswith(watched)
+    ]
+    assert warned == []
+
+
+@pytest.fixture
+def apps() -> Any:
+    """The parts, for tests that put them together in their own way."""
+
+    class Parts:
+        pass
+
+    parts: Any = Parts()
+    parts.lcel, parts.retrieval_chain, parts.model = lcel, retrieval_chain, model
+    parts.Notes, parts.ListeningMonitor, parts.ANSWER = Notes, ListeningMonitor, ANSWER
+    parts.AnsweringModel = AnsweringModel
+    return parts

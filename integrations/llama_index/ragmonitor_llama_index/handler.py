@@ -1,0 +1,562 @@
+"""Listens to LlamaIndex's dispatcher and reports to a `Recorder`.
+
+Spans tell nearly everything: what was asked, the real results, parents and failures. Events are
+read for two things only that spans cannot tell: what a streamed model call gave in the end, with
+its token counts (the span exits before the first token), and the pieces of a streamed chat.
+
+No class is patched, no lock is held, no context is attached; whatever goes wrong here is logged
+and counted by `record_error` (LlamaIndex itself would swallow it silently).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
+from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
+from llama_index.core.chat_engine.types import StreamingAgentChatResponse
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.instrumentation.events.chat_engine import StreamChatDeltaReceivedEvent
+from llama_index.core.instrumentation.events.exception import ExceptionEvent
+from llama_index.core.instrumentation.events.llm import LLMChatEndEvent, LLMCompletionEndEvent
+from llama_index.core.instrumentation.span import BaseSpan
+from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
+from llama_index_instrumentation import get_dispatcher
+from llama_index_instrumentation.base import BaseEvent
+from llama_index_instrumentation.dispatcher import active_instrument_tags
+from ragmonitor import Recorder, record_error
+from ragmonitor_llama_index.roles import Role, role_of
+from ragmonitor_llama_index.streams import heard, pulling
+from ragmonitor_llama_index.translate import (
+    LlamaIndexTranslator,
+    Note,
+    note_answer,
+    note_nodes,
+    note_query,
+    note_reply,
+    note_sources,
+    note_start_event,
+    note_stop_event,
+)
+
+if TYPE_CHECKING:
+    from ragmonitor import Monitor
+
+_PLACES_MOST = 200_000
+
+
+class _Place:
+    """Where a span belongs: the nearest run above it that is recorded, or itself."""
+
+    __slots__ = ("id", "instance", "role", "root", "run_id")
+
+    def __init__(
+        self,
+        id_: str,
+        role: Role,
+        root: _Root | None,
+        *,
+        run_id: str = "",
+        instance: Any = None,
+    ) -> None:
+        self.id = id_
+        self.run_id = run_id or id_
+        """The recorder's run: the span's own, except for a chat's writer."""
+        self.role = role
+        self.root: _Root = self if root is None else root  # type: ignore[assignment]
+        self.instance = instance
+        """Of a model: to tell a stream from its own inner calls."""
+
+
+class _Root(_Place):
+    """An interaction, from its engine's call to the last token."""
+
+    __slots__ = (
+        "_finished",
+        "failure",
+        "note",
+        "places",
+        "recorder",
+        "returned",
+        "streams",
+        "written",
+    )
+
+    def __init__(
+        self,
+        id_: str,
+        role: Role,
+        recorder: Recorder,
+        note: Note,
+        places: dict[str, _Place],
+    ) -> None:
+        super().__init__(id_, role, None)
+        self.recorder = recorder
+        self.note = note
+        self.places = places
+        self.streams: dict[str, _Place] = {}
+        """Streamed model runs that are still open."""
+        self.returned = False
+        self.written = False
+        """Of a streaming chat: the writer has drained the model."""
+        self.failure: BaseException | None = None
+        self._finished = False
+
+    def piece(self, item: Any) -> None:
+        """Take one piece of the answer."""
+        try:
+            if isinstance(item, str):
+                self.recorder.piece(self.id, item)
+            else:  # a streaming chat's own stream, of `ChatResponse`
+                self.recorder.piece(self.id, getattr(item, "delta", None) or "")
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def finish(
+        self,
+        failure: BaseException | None = None,
+        *,
+        whole: bool = True,
+        gave: Any = None,
+        asked: bool = True,
+    ) -> None:
+        """Hand the interaction over; only the first call counts."""
+        if self._finished:
+            return
+        self._finished = True
+        try:
+            self._finish(failure, whole=whole, gave=gave, asked=asked)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def _finish(
+        self, failure: BaseException | None, *, whole: bool, gave: Any, asked: bool
+    ) -> None:
+        places, recorder = self.places, self.recorder
+        places.pop(self.id, None)
+        while self.streams:
+            # The root knows by itself whether its answer is whole; no stream of its may stay open.
+            id_, _ = self.streams.popitem()
+            places.pop(id_, None)
+            recorder.ended(id_)
+        if failure is None:
+            recorder.ended(self.id, gave, status="ok" if whole else "partial", asked=asked)
+        else:
+            recorder.failed(self.id, failure)
+        if _listening.retiring and not places:
+            _listening.retire()
+
+    def finish_chat(self) -> None:
+        """Hand a streaming chat over as soon as both its call and its writer are done.
+
+        They end in different threads, in either order; each sets its mark before it looks.
+        """
+        if self.returned and self.written:
+            self.finish(self.failure)
+
+
+class SpanListener(BaseSpanHandler[BaseSpan]):
+    """Follows spans from their parent links; builds no span of its own."""
+
+    places: dict[str, Any] = {}  # noqa: RUF012 - pydantic copies it
+    """By span id, for every open span below a root, and the root itself."""
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name that LlamaIndex shows."""
+        return "RagMonitorSpanListener"
+
+    def span_enter(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,
+        instance: Any | None = None,
+        parent_id: str | None = None,
+        tags: dict[str, Any] | None = None,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> None:
+        """Note that a span began."""
+        try:
+            role = role_of(id_, instance)
+            places = self.places
+            place = None if parent_id is None else places.get(parent_id)
+            if role is Role.OTHER:
+                if place is not None:
+                    places[id_] = place
+                return
+            if place is None:
+                if role is Role.MODEL:
+                    heard_root = pulling.get()
+                    if not isinstance(heard_root, _Root):
+                        return
+                    place = heard_root
+                elif role is Role.ENGINE or role is Role.WORKFLOW:
+                    self._root(id_, role, bound_args, instance, tags)
+                    return
+                else:
+                    return
+            self._member(id_, role, bound_args, instance, parent_id, place)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def _root(
+        self,
+        id_: str,
+        role: Role,
+        bound_args: inspect.BoundArguments,
+        instance: Any,
+        tags: Mapping[str, Any] | None,
+    ) -> None:
+        recorder = _in_block.get()
+        if recorder is None:  # not `or`: a recorder without open runs is empty, and so false
+            recorder = _listening.recorder
+            if recorder is None:
+                return
+        arguments = bound_args.arguments
+        if role is Role.ENGINE:
+            query = note_query(next(iter(arguments.values()), None))
+        else:
+            query = note_start_event(arguments.get("start_event"))
+            tags = active_instrument_tags.get()
+        note = Note(tags)
+        if len(self.places) >= _PLACES_MOST:
+            # Spans that never ended; their runs age out of the recorder by themselves.
+            self.places.pop(next(iter(self.places)), None)
+        self.places[id_] = _Root(id_, role, recorder, note, self.places)
+        name = type(instance).__name__
+        recorder.started(id_, None, "chain", name, query, note, asked=role is Role.ENGINE)
+
+    def _member(  # noqa: PLR0917 - six pass faster by position
+        self,
+        id_: str,
+        role: Role,
+        bound_args: inspect.BoundArguments,
+        instance: Any,
+        parent_id: str | None,
+        place: _Place,
+    ) -> None:
+        root = place.root
+        if role is Role.RETRIEVER:
+            self.places[id_] = _Place(id_, role, root)
+            query = note_query(next(iter(bound_args.arguments.values()), None))
+            root.recorder.started(id_, place.run_id, "retriever", type(instance).__name__, query)
+        elif (
+            role is Role.MODEL
+            and place.role is not Role.MODEL
+            and not (root.streams and _is_inner(root, instance))
+        ):
+            self.places[id_] = _Place(id_, role, root, instance=instance)
+            root.recorder.started(
+                id_, place.run_id, "model", type(instance).__name__, None, instance
+            )
+        elif role is Role.TOOL and place.role is not Role.TOOL:
+            self.places[id_] = _Place(id_, role, root)
+            root.recorder.started(id_, place.run_id, "tool", type(instance).__name__)
+        elif role is Role.WRITER and parent_id == root.id:
+            self.places[id_] = _Place(id_, role, root, run_id=root.id)
+        else:
+            # An engine inside an agent, a model inside a model, a synthesizer.
+            self.places[id_] = place
+            if role is Role.SYNTHESIS and place is root and root.role is Role.ENGINE:
+                nodes = bound_args.arguments.get("nodes")
+                if nodes is not None:
+                    note = root.note
+                    note.synthesised = [*(note.synthesised or ()), nodes]
+
+    def span_exit(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,  # noqa: ARG002
+        instance: Any | None = None,  # noqa: ARG002
+        result: Any | None = None,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> None:
+        """Note that a span's call returned."""
+        try:
+            places = self.places
+            place = places.get(id_)
+            if place is None:
+                return
+            if place.id != id_:
+                del places[id_]
+                return
+            role = place.role
+            if role is Role.MODEL:
+                # By type: asking a pydantic model for what it lacks costs as much as all of this.
+                if isinstance(result, (CompletionResponse, ChatResponse)) or result is None:
+                    del places[id_]
+                    place.root.recorder.ended(id_, note_reply(result))
+                else:
+                    place.root.streams[id_] = place
+            elif role is Role.RETRIEVER:
+                del places[id_]
+                place.root.recorder.ended(id_, note_nodes(result) if result else ())
+            elif role is Role.TOOL:
+                del places[id_]
+                place.root.recorder.ended(id_)
+            elif role is Role.WRITER:
+                del places[id_]
+                place.root.written = True
+                place.root.finish_chat()
+            else:
+                _returned(place, result)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def span_drop(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,  # noqa: ARG002
+        instance: Any | None = None,  # noqa: ARG002
+        err: BaseException | None = None,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> None:
+        """Note that a span's call raised."""
+        try:
+            places = self.places
+            place = places.pop(id_, None)
+            if place is None or place.id != id_:
+                return
+            root = place.root
+            failure = RuntimeError("dropped") if err is None else err
+            if place is root:
+                _note_synthesised(root)
+                root.finish(failure)
+            elif place.role is Role.WRITER:
+                root.failure = failure
+                root.written = True
+                root.finish_chat()
+            else:
+                root.recorder.failed(id_, failure)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def new_span(self, *args: Any, **kwargs: Any) -> None:
+        """Build nothing: spans are followed by id alone."""
+
+    def prepare_to_exit_span(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing; see `span_exit`."""
+
+    def prepare_to_drop_span(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing; see `span_drop`."""
+
+
+class EventListener(BaseEventHandler):
+    """Reads four kinds of events; see the module's docstring for why."""
+
+    places: dict[str, Any] = {}  # noqa: RUF012 - pydantic copies it
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name that LlamaIndex shows."""
+        return "RagMonitorEventListener"
+
+    def handle(self, event: BaseEvent, **kwargs: Any) -> None:  # noqa: ARG002
+        """Note one event."""
+        kind = type(event)
+        if kind not in _READ:
+            return
+        try:
+            span_id = event.span_id
+            place = None if span_id is None else self.places.get(span_id)
+            if place is None or span_id is None:
+                return
+            root = place.root
+            if kind is StreamChatDeltaReceivedEvent:
+                if place.role is Role.WRITER:
+                    root.recorder.piece(root.id, event.delta)  # type: ignore[attr-defined]
+            elif span_id in root.streams:
+                del root.streams[span_id]
+                del self.places[span_id]
+                if kind is not ExceptionEvent:
+                    root.recorder.ended(
+                        span_id,
+                        note_reply(event.response),  # type: ignore[attr-defined]
+                    )
+                elif isinstance(event.exception, GeneratorExit):  # type: ignore[attr-defined]
+                    # Whoever reads a model's stream may stop when it has enough; whether the answer
+                    # is whole, the root knows.
+                    root.recorder.ended(span_id)
+                else:
+                    root.recorder.failed(span_id, event.exception)  # type: ignore[attr-defined]
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+
+_READ = frozenset(
+    {LLMChatEndEvent, LLMCompletionEndEvent, ExceptionEvent, StreamChatDeltaReceivedEvent}
+)
+
+
+def _is_inner(root: _Root, instance: Any) -> bool:
+    """Return whether this call belongs to a stream of the same model that is being read.
+
+    An asynchronous stream over a model's own synchronous one: two calls to LlamaIndex, one to the
+    model.
+    """
+    return any(p.instance is instance and ".astream_" in p.id for p in root.streams.values())
+
+
+def _returned(root: _Root, result: Any) -> None:
+    """Note what a root's call returned: the answer, or a stream of it that is yet to be read."""
+    if root.role is Role.WORKFLOW:
+        if result is None:  # a run that its user cancelled; every other one gives a `StopEvent`
+            root.finish(asyncio.CancelledError())
+            return
+        result = note_stop_event(result)
+    sources = note_sources(result)
+    if sources:
+        root.note.shown = note_nodes(sources)
+    else:
+        _note_synthesised(root)
+    root.note.synthesised = None
+    if isinstance(result, (StreamingResponse, AsyncStreamingResponse)):
+        stream = None if result.response_txt is not None else heard(result.response_gen, root)
+        if stream is not None:
+            result.response_gen = stream
+            return
+        root.finish(gave=result.response_txt)
+    elif isinstance(result, StreamingAgentChatResponse):
+        _returned_chat(root, result)
+    else:
+        answer = note_answer(result)
+        root.finish(gave=answer, asked=bool(answer))
+
+
+def _returned_chat(root: _Root, chat: StreamingAgentChatResponse) -> None:
+    root.returned = True
+    if (
+        root.written
+        or chat.write_response_to_history_thread is not None
+        or chat.awrite_response_to_history_task is not None
+    ):
+        root.finish_chat()
+        return
+    # No writer: the application itself will drain the model.
+    stream = heard(chat.chat_stream, root)
+    if stream is not None:
+        chat.chat_stream = stream
+        return
+    stream = heard(chat.achat_stream, root)
+    if stream is not None:
+        chat.achat_stream = stream
+        return
+    root.finish(gave=chat.response)
+
+
+def _note_synthesised(root: _Root) -> None:
+    # Nothing was found, an engine that names no sources, or a failure after retrieval: what the
+    # synthesizer was given is what the model saw.
+    lists = root.note.synthesised
+    if lists is not None:
+        root.note.shown = note_nodes(node for nodes in lists for node in nodes)
+
+
+class _Listening:
+    """Whether and for whom this process listens."""
+
+    def __init__(self) -> None:
+        self.recorder: Recorder | None = None
+        """For every call in the process; None: only inside blocks."""
+        self.blocks = 0
+        self.retiring = False
+        """Nobody listens any more, but streams are still being read."""
+        self.spans = SpanListener()
+        self.events = EventListener()
+        self.events.places = self.spans.places  # one and the same
+        self._lock = threading.Lock()  # around (un)instrument and blocks only, never around a call
+
+    def listen(self, recorder: Recorder) -> None:
+        with self._lock:
+            self.recorder = recorder
+            self._attach()
+
+    def stop(self) -> None:
+        with self._lock:
+            self.recorder = None
+            self._detach_if_idle()
+
+    def enter_block(self) -> None:
+        with self._lock:
+            self.blocks += 1
+            self._attach()
+
+    def exit_block(self) -> None:
+        with self._lock:
+            self.blocks -= 1
+            self._detach_if_idle()
+
+    def retire(self) -> None:
+        # A stream's end may be a garbage collection, which may fall into any of the above.
+        if self._lock.acquire(blocking=False):
+            try:
+                self._detach_if_idle()
+            finally:
+                self._lock.release()
+
+    def _attach(self) -> None:
+        self.retiring = False
+        dispatcher = get_dispatcher()
+        if not any(h is self.spans for h in dispatcher.span_handlers):
+            dispatcher.add_span_handler(self.spans)
+        if not any(h is self.events for h in dispatcher.event_handlers):
+            dispatcher.add_event_handler(self.events)
+
+    def _detach_if_idle(self) -> None:
+        if self.recorder is not None or self.blocks:
+            return
+        places = self.spans.places
+        self.retiring = any(p.root.recorder.is_open(p.root.id) for p in [*places.values()])
+        if self.retiring:
+            return
+        places.clear()  # spans that never ended, and what a fault of ours left behind
+        # New lists: LlamaIndex may be walking the old ones in another thread.
+        dispatcher = get_dispatcher()
+        dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not self.spans]
+        dispatcher.event_handlers = [h for h in dispatcher.event_handlers if h is not self.events]
+
+
+_listening = _Listening()
+_in_block: ContextVar[Recorder | None] = ContextVar("ragmonitor_llama_index_block", default=None)
+_translator = LlamaIndexTranslator()
+
+
+def instrument(monitor: Monitor) -> None:
+    """Record every query, chat and agent run in this process from now on.
+
+    Called again it changes nothing; with another monitor, that one records instead.
+    """
+    _listening.listen(monitor.recorder(_translator))
+
+
+def uninstrument() -> None:
+    """Begin no new recording. Streams that are being read are recorded to their end."""
+    _listening.stop()
+
+
+@contextmanager
+def observed(monitor: Monitor) -> Iterator[None]:
+    """Record what this thread or task runs inside the block.
+
+    LlamaIndex takes no handler on a single call, so a block marks the calls. It is named for what
+    happens to the code inside it, as a `recorded` or `monitored` block would suggest that results
+    are kept or changed. Tasks that are started inside belong to it; plain threads do not, as they
+    do not inherit context. Inside, this monitor records and no other, so that together with
+    `instrument` everything counts once. A stream that is returned from the block is recorded to its
+    end.
+    """
+    recorder = monitor.recorder(_translator)
+    _listening.enter_block()
+    before = _in_block.get()
+    _in_block.set(recorder)
+    try:
+        yield
+    finally:
+        _in_block.set(before)
+        _listening.exit_block()

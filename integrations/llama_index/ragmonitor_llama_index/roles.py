@@ -1,0 +1,81 @@
+"""Which of LlamaIndex's spans matter: ten to twelve are opened per query, three or four do."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.llms.base import BaseLLM
+from llama_index.core.chat_engine.types import BaseChatEngine, StreamingAgentChatResponse
+from llama_index.core.response_synthesizers.base import BaseSynthesizer
+from llama_index.core.tools.types import BaseTool
+from workflows import Workflow
+
+
+class Role(IntEnum):
+    """What a span is to an interaction."""
+
+    OTHER = 0
+    """Needed for its children's parent only."""
+    ENGINE = 1
+    """A query or chat engine's public call: it answers a question."""
+    WORKFLOW = 2
+    """An agent's or a workflow's run."""
+    RETRIEVER = 3
+    MODEL = 4
+    TOOL = 5
+    SYNTHESIS = 6
+    """A synthesizer's public call: it knows the nodes after postprocessing."""
+    WRITER = 7
+    """What drains a streaming chat's model into the chat history."""
+
+
+_CHAT = ("chat", "achat", "stream_chat", "astream_chat")
+_ROLES: tuple[tuple[type, tuple[str, ...], Role], ...] = (
+    (BaseQueryEngine, ("query", "aquery"), Role.ENGINE),
+    (BaseChatEngine, _CHAT, Role.ENGINE),
+    (Workflow, ("run",), Role.WORKFLOW),
+    (BaseRetriever, ("retrieve", "aretrieve"), Role.RETRIEVER),
+    # Not `predict` and `stream`, which call these.
+    (
+        BaseLLM,
+        (*_CHAT, "complete", "acomplete", "stream_complete", "astream_complete"),
+        Role.MODEL,
+    ),
+    (BaseTool, ("call", "acall", "__call__"), Role.TOOL),
+    (BaseSynthesizer, ("synthesize", "asynthesize"), Role.SYNTHESIS),
+    (
+        StreamingAgentChatResponse,
+        ("write_response_to_history", "awrite_response_to_history"),
+        Role.WRITER,
+    ),
+)
+
+_KNOWN_MOST = 4096
+_known: dict[tuple[type, str], Role] = {}
+
+UUID_LENGTH = 37
+"""Of the end of a span id: a dash and a UUID; before it stands `Class.method`."""
+
+
+def role_of(id_: str, instance: Any) -> Role:
+    """Return the role of a span, from its id (`Class.method-uuid`) and the object it was called on.
+
+    By class and not by name alone: an application's own `Agent.run` need not be a workflow.
+    """
+    key = (type(instance), id_[:-UUID_LENGTH])
+    role = _known.get(key)
+    return _classified(key) if role is None else role
+
+
+def _classified(key: tuple[type, str]) -> Role:
+    kind, called = key
+    method = called.rpartition(".")[2]
+    role = next(
+        (r for base, names, r in _ROLES if method in names and issubclass(kind, base)), None
+    )
+    if len(_known) >= _KNOWN_MOST:  # classes made in a loop
+        _known.clear()
+    return _known.setdefault(key, Role.OTHER if role is None else role)

@@ -1,0 +1,266 @@
+"""LlamaIndex's words into records.
+
+The functions that `note_` something run inside the application's request: they keep references to
+texts, which nobody can change, and copies of the small rest. `LlamaIndexTranslator` runs behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, TextBlock
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
+from workflows.events import StopEvent
+
+from ragmonitor import Chunk, Run, Usage
+
+NotedNodes = tuple[tuple[str, str, Any, dict[str, Any]], ...]
+"""Id, text, score and metadata of each node, in order."""
+
+
+class NotedReply(NamedTuple):
+    """What a model run gave, taken when it gave it."""
+
+    text: str
+    raw: Any
+    """The provider's own response, for its token counts."""
+    extra: Any
+    """`additional_kwargs`: where other providers count tokens."""
+
+
+class Note:
+    """What is noted of a root for the translator, over the root's whole life."""
+
+    __slots__ = ("shown", "synthesised", "tags")
+
+    def __init__(self, tags: Mapping[str, Any] | None) -> None:
+        self.tags = dict(tags) if tags else None
+        self.shown: NotedNodes | None = None
+        """The nodes that the model saw; None if the result does not name them."""
+        self.synthesised: list[Iterable[Any]] | None = None
+        """The lists of nodes that synthesizers were given; let go when the root's call returns."""
+
+
+def note_nodes(nodes: Iterable[Any]) -> NotedNodes:
+    """Return what may be kept of nodes: the application may rerank, cut or annotate them later."""
+    noted = []
+    for item in nodes:
+        node, score = (item.node, item.score) if isinstance(item, NodeWithScore) else (item, None)
+        text = (
+            node.text
+            if type(node).get_content is TextNode.get_content
+            else node.get_content(metadata_mode=MetadataMode.NONE)
+        )
+        noted.append((node.id_, text, score, dict(node.metadata)))
+    return tuple(noted)
+
+
+def note_query(given: Any) -> str:
+    """Return the question in what an engine, a retriever or an agent was asked."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, QueryBundle):
+        return given.query_str
+    if isinstance(given, ChatMessage):
+        return given.content or ""
+    return ""
+
+
+def note_stop_event(event: Any) -> Any:
+    """Return the result in a workflow's stop event: its own, or the field that reads like one."""
+    if not isinstance(event, StopEvent):
+        return event
+    if type(event) is StopEvent:
+        return event.result
+    fields = (event.get(field, None) for field in _ANSWER_FIELDS)
+    return next((value for value in fields if value is not None), event)
+
+
+_QUERY_FIELDS = ("user_msg", "query", "question", "message", "input", "query_str")
+
+
+def note_start_event(event: Any) -> str:
+    """Return the question in a workflow's start event; empty if it has none that we know."""
+    if event is None:
+        return ""
+    for field in _QUERY_FIELDS:
+        query = note_query(event.get(field, None))
+        if query:
+            return query
+    history = event.get("chat_history", None)
+    if isinstance(history, list):
+        for message in reversed(history):
+            if isinstance(message, ChatMessage) and message.role == "user":
+                return message.content or ""
+    return ""
+
+
+def note_reply(response: Any) -> NotedReply | None:
+    """Return what may be kept of a `ChatResponse` or `CompletionResponse`."""
+    if response is None:
+        return None
+    if isinstance(response, ChatResponse):
+        blocks = response.message.blocks
+        text = (
+            blocks[0].text
+            if len(blocks) == 1 and isinstance(blocks[0], TextBlock)
+            else response.message.content or ""
+        )
+    else:
+        text = getattr(response, "text", "")
+    return NotedReply(text, getattr(response, "raw", None), response.additional_kwargs)
+
+
+def note_answer(result: Any) -> Any:
+    """Return the answer in an engine's or a workflow's result: a text, or a structured answer."""
+    if result is None or isinstance(result, str):
+        return result
+    if isinstance(result, ChatMessage):
+        return result.content
+    if isinstance(result, Mapping):
+        return _first_text(result.get(field) for field in _ANSWER_FIELDS)
+    answer = getattr(result, "response", None)
+    if isinstance(answer, ChatMessage):  # an agent's output
+        return answer.content
+    return answer
+
+
+_ANSWER_FIELDS = ("response", "answer", "result", "output")
+
+
+def _first_text(values: Iterable[Any]) -> str:
+    return next((v for v in values if isinstance(v, str)), "")
+
+
+def note_sources(result: Any) -> list[Any]:
+    """Return the source nodes that a result names; empty if it names none."""
+    nodes = getattr(result, "source_nodes", None)
+    if not nodes:
+        # A chat over a streaming async query engine: only its tool output knows.
+        for output in getattr(result, "sources", None) or ():
+            nodes = getattr(output.raw_output, "source_nodes", None)
+            if nodes:
+                break
+    return nodes if isinstance(nodes, list) else []
+
+
+class LlamaIndexTranslator:
+    """Turns what was noted of LlamaIndex's spans into records."""
+
+    framework = "llama_index"
+
+    def query(self, run: Run) -> str:
+        """Return the question; empty if unknown."""
+        return run.given if isinstance(run.given, str) else ""
+
+    def chunks(self, run: Run) -> Sequence[Chunk]:
+        """Return what a retriever gave, in order."""
+        return _chunks(run.gave) if run.kind == "retriever" and run.gave else ()
+
+    def shown(self, root: Run) -> Sequence[Chunk] | None:
+        """Return the chunks that the model saw: after reranking, as the result names them."""
+        note = root.details
+        return None if note is None or note.shown is None else _chunks(note.shown)
+
+    def answer(self, run: Run) -> str:
+        """Return the text that a root or a model run gave; empty if unknown."""
+        gave = run.gave
+        if isinstance(gave, NotedReply):
+            return gave.text or ""
+        if isinstance(gave, str) and gave:
+            return gave
+        if hasattr(gave, "model_dump_json"):
+            return str(gave.model_dump_json())
+        return "".join(run.pieces or ())
+
+    def model(self, run: Run) -> tuple[str, str]:
+        """Return (provider, model): from the model's package and its metadata."""
+        llm = run.details
+        if llm is None:
+            return "", ""
+        provider = ""
+        for kind in type(llm).__mro__:
+            head, _, tail = kind.__module__.partition("llama_index.llms.")
+            if not head and tail:
+                provider = tail.partition(".")[0]
+                break
+        try:
+            name = llm.metadata.model_name
+        except Exception:  # noqa: BLE001 - a model of the application's own may not say
+            name = ""
+        return provider, name if name != "unknown" else ""
+
+    def usage(self, run: Run) -> Usage:
+        """Return the tokens that the provider counted, wherever it wrote them."""
+        reply = run.gave
+        if not isinstance(reply, NotedReply):
+            return Usage()
+        for place in (
+            _member(reply.raw, "usage"),
+            _member(reply.raw, "usage_metadata"),
+            reply.extra,
+            _member(reply.extra, "usage"),
+            reply.raw,
+        ):
+            usage = _usage(place)
+            if usage is not None:
+                return usage
+        return Usage()
+
+    def labels(self, root: Run) -> dict[str, Any]:
+        """Return what `instrument_tags` said: session, user, tags, and the rest as attributes."""
+        note = root.details
+        if note is None or not note.tags:
+            return {}
+        labels: dict[str, Any] = {}
+        attributes = {}
+        for key, value in note.tags.items():
+            if key in ("session_id", "session.id"):
+                labels["session_id"] = str(value)
+            elif key in ("user_id", "user.id"):
+                labels["user_id"] = str(value)
+            elif key in ("tags", "tag.tags") and not isinstance(value, str):
+                labels["tags"] = tuple(str(tag) for tag in value)
+            elif not key.startswith("llamaindex."):  # the workflow engine's own
+                attributes[key] = str(value)
+        labels["attributes"] = attributes
+        return labels
+
+
+def _chunks(nodes: NotedNodes) -> tuple[Chunk, ...]:
+    return tuple(
+        Chunk(
+            text=text,
+            id=str(node_id),
+            score=None if score is None else float(score),
+            metadata=metadata,
+        )
+        for node_id, text, score, metadata in nodes
+    )
+
+
+_INPUT = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")
+_OUTPUT = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count")
+
+
+def _usage(place: Any) -> Usage | None:
+    given = _first_count(place, _INPUT)
+    gave = _first_count(place, _OUTPUT)
+    return None if given is None and gave is None else Usage(input_tokens=given, output_tokens=gave)
+
+
+def _first_count(place: Any, names: tuple[str, ...]) -> int | None:
+    for name in names:
+        count = _member(place, name)
+        if isinstance(count, int) and not isinstance(count, bool):
+            return count
+    return None
+
+
+def _member(holder: Any, name: str) -> Any:
+    if holder is None:
+        return None
+    if isinstance(holder, Mapping):
+        return holder.get(name)
+    return getattr(holder, name, None)

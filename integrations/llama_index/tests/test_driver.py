@@ -1,0 +1,108 @@
+"""The command line's driver: recorded interactions and an application, offline."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from typing import Any
+
+import llama_index.core
+import pytest
+from llama_index.core import Settings
+from scripted import FakeMonitor
+
+from ragmonitor_llama_index.driver import LlamaIndexDriver
+
+DOCUMENTS = {
+    "manual": "The load limit is 40 kg. Never exceed it.",
+    "legal": "Liability is limited. See page 3.",
+}
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[None]:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise OSError("no network here")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setenv("NLTK_DATA", str(tmp_path))
+    monkeypatch.setenv("LLAMA_INDEX_CACHE_DIR", str(tmp_path))
+    before = (dict(vars(Settings)), llama_index.core.global_tokenizer)
+    yield
+    assert (dict(vars(Settings)), llama_index.core.global_tokenizer) == before
+
+
+def test_the_driver_is_found_by_its_entry_point() -> None:
+    """By the framework's name."""
+    (found,) = entry_points(group="ragmonitor.drivers", name="llama_index")
+    assert found.load() is LlamaIndexDriver
+    assert LlamaIndexDriver.framework == "llama_index"
+
+
+@pytest.mark.parametrize(
+    ("query", "contexts"),
+    [
+        ("How heavy?", ["The limit is 40 kg.", "It {is} 40."]),
+        ("", ["The limit is 40 kg."]),
+        ("How heavy?", ["word " * 20_000, "中文。" * 33_000, "z" * 100_000]),
+        ("How heavy?", ["", " "]),
+        ("How heavy?", ["same", "same"]),
+    ],
+    ids=["usual", "no question", "100 kB each", "blank", "twice the same"],
+)
+def test_replay_is_one_retrieval_and_one_model_call(
+    monitor: FakeMonitor, query: str, contexts: list[str]
+) -> None:
+    """Every context arrives whole and in order; the answer is the recorded one."""
+    assert LlamaIndexDriver().replay(query, contexts, " 40 {kg}. ") == " 40 {kg}. "
+    interaction = monitor.only()
+    assert interaction.query == query
+    assert [c.text for c in interaction.chunks] == contexts
+    assert interaction.answer == " 40 {kg}. "
+    assert (len(interaction.retrievals), len(interaction.generations)) == (1, 1)
+
+
+def test_replay_without_contexts_keeps_the_answer(monitor: FakeMonitor) -> None:
+    """LlamaIndex does not ask its model then; the recorded words stand for its own."""
+    assert LlamaIndexDriver().replay("How heavy?", [], "No idea.") == "No idea."
+    interaction = monitor.only()
+    assert (interaction.answer, interaction.chunks) == ("No idea.", ())
+
+
+async def test_the_application_answers_from_its_documents(monitor: FakeMonitor) -> None:
+    """Whole, streamed and asynchronously; its prompt holds the found text and the question."""
+    prompts: list[str] = []
+
+    def respond(prompt: str) -> str:
+        prompts.append(prompt)
+        return "The limit is\n 40 kg."
+
+    application = LlamaIndexDriver().application(
+        DOCUMENTS,
+        'Answer {question} from {context} as {"json": 1}.',
+        respond,
+        lambda text: [float(text.count("limit")), float(text.count("kg")), 1.0],
+    )
+    assert application.ask("What limit?") == "The limit is\n 40 kg."
+    assert "".join(application.stream("What limit?")) == "The limit is\n 40 kg."
+    assert await application.aask("What limit?") == "The limit is\n 40 kg."
+    assert len(set(prompts)) == 1
+    assert prompts[0].startswith("Answer What limit? from ")
+    assert '{"json": 1}' in prompts[0]
+    assert len(monitor.interactions) == 3
+    for interaction in monitor.interactions:
+        assert {c.text for c in interaction.chunks} == set(DOCUMENTS.values())
+        assert interaction.answer == "The limit is\n 40 kg."
+    assert monitor.open_runs == 0
+
+
+def test_instrument_and_uninstrument_are_the_integrations(quiet_monitor: FakeMonitor) -> None:
+    """The driver listens through the same door as an application."""
+    driver = LlamaIndexDriver()
+    driver.instrument(quiet_monitor)  # type: ignore[arg-type]
+    driver.replay("How heavy?", ["40 kg."], "40 kg.")
+    driver.uninstrument()
+    driver.replay("How heavy?", ["40 kg."], "40 kg.")
+    assert quiet_monitor.only().answer == "40 kg."

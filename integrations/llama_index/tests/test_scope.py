@@ -1,0 +1,150 @@
+"""Who records what: the process, a block, and what is no interaction."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from llama_index.core.query_engine import CustomQueryEngine
+from llama_index.core.response_synthesizers.no_text import NoText
+from llama_index_instrumentation import get_dispatcher
+from scripted import (
+    ANSWER,
+    FakeMonitor,
+    ListRetriever,
+    ScriptedLLM,
+    query_engine,
+    some_nodes,
+)
+
+from ragmonitor_llama_index import instrument, observed, uninstrument
+
+
+def test_instrument_twice_counts_once(monitor: FakeMonitor) -> None:
+    """A second call changes nothing."""
+    instrument(monitor)
+    query_engine().query("How heavy?")
+    assert monitor.only().answer == ANSWER
+
+
+def test_another_monitor_takes_over(monitor: FakeMonitor) -> None:
+    """The newer one records, the older one no longer."""
+    newer = FakeMonitor()
+    instrument(newer)
+    query_engine().query("How heavy?")
+    assert (len(newer.interactions), len(monitor.interactions)) == (1, 0)
+
+
+def test_uninstrument_removes_every_trace(monitor: FakeMonitor) -> None:
+    """The dispatcher is as it was before."""
+    uninstrument()
+    assert len(get_dispatcher().span_handlers) == 1
+    assert len(get_dispatcher().event_handlers) == 1
+    query_engine().query("How heavy?")
+    assert monitor.interactions == []
+
+
+def test_a_block_records_what_runs_inside(quiet_monitor: FakeMonitor) -> None:
+    """Not what runs before, after, or in another thread meanwhile."""
+    engine = query_engine()
+    engine.query("before")
+    with observed(quiet_monitor):
+        engine.query("inside")
+        thread = threading.Thread(target=engine.query, args=("elsewhere",))
+        thread.start()
+        thread.join()
+    engine.query("after")
+    assert quiet_monitor.only().query == "inside"
+
+
+async def test_a_block_belongs_to_its_task(quiet_monitor: FakeMonitor) -> None:
+    """Of two tasks at once, only the one with the block is recorded."""
+
+    async def inside() -> None:
+        with observed(quiet_monitor):
+            await query_engine().aquery("inside")
+
+    await asyncio.gather(inside(), query_engine().aquery("outside"))
+    assert quiet_monitor.only().query == "inside"
+
+
+def test_a_stream_from_a_block_is_recorded_to_its_end(quiet_monitor: FakeMonitor) -> None:
+    """It may be read after the block has ended."""
+    with observed(quiet_monitor):
+        response = query_engine(streaming=True).query("How heavy?")
+    assert str(response) == ANSWER
+    assert quiet_monitor.only().status == "ok"
+    assert quiet_monitor.only().usage.output_tokens == 7
+
+
+def test_a_block_and_instrument_count_once(monitor: FakeMonitor) -> None:
+    """The same monitor both ways: one interaction."""
+    with observed(monitor):
+        query_engine().query("How heavy?")
+    assert monitor.only().answer == ANSWER
+
+
+def test_a_blocks_own_monitor_records_alone(monitor: FakeMonitor) -> None:
+    """Two monitors: the block's has it, the process' has the rest."""
+    other = FakeMonitor()
+    with observed(other):
+        query_engine().query("inside")
+    query_engine().query("outside")
+    assert other.only().query == "inside"
+    assert monitor.only().query == "outside"
+
+
+def test_a_plain_model_call_is_no_interaction(monitor: FakeMonitor) -> None:
+    """Neither whole nor streamed."""
+    ScriptedLLM().complete("Hello")
+    list(ScriptedLLM().stream_complete("Hello"))
+    assert monitor.interactions == []
+    assert monitor.open_runs == 0
+
+
+def test_a_bare_retriever_is_no_interaction(monitor: FakeMonitor) -> None:
+    """Nobody was answered."""
+    ListRetriever(some_nodes()).retrieve("How heavy?")
+    assert monitor.interactions == []
+    assert monitor.open_runs == 0
+
+
+def test_a_query_engine_without_text_is_no_interaction(monitor: FakeMonitor) -> None:
+    """In the mode `no_text` it is a retriever by another name."""
+    synthesizer = NoText(llm=ScriptedLLM())
+    query_engine(response_synthesizer=synthesizer).query("How heavy?")
+    assert monitor.interactions == []
+    assert monitor.open_runs == 0
+
+
+def test_an_engine_of_the_applications_own_shows_what_its_retriever_gave(
+    monitor: FakeMonitor,
+) -> None:
+    """Its result names no sources, so the retrieved chunks stand."""
+
+    class OwnEngine(CustomQueryEngine):
+        retriever: Any
+        llm: Any
+
+        def custom_query(self, query_str: str) -> str:
+            texts = [n.node.get_content() for n in self.retriever.retrieve(query_str)]
+            return str(self.llm.complete(f"{texts} {query_str}"))
+
+    OwnEngine(retriever=ListRetriever(some_nodes()), llm=ScriptedLLM()).query("How heavy?")
+    interaction = monitor.only()
+    assert (interaction.name, interaction.answer) == ("OwnEngine", ANSWER)
+    assert [c.id for c in interaction.chunks] == ["n0", "n1", "n2"]
+
+
+@pytest.mark.parametrize("n", [1, 200])
+def test_nothing_is_kept_of_what_has_ended(monitor: FakeMonitor, n: int) -> None:
+    """The map of open spans is empty between calls."""
+    from ragmonitor_llama_index.handler import _listening
+
+    engine = query_engine()
+    for _ in range(n):
+        engine.query("How heavy?")
+    assert _listening.spans.places == {}
+    assert len(monitor.interactions) == n

@@ -1,0 +1,245 @@
+"""Where spans and log events go: the application's providers, else our own, else nowhere."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, cast
+
+from opentelemetry import _logs, trace
+
+from ragmonitor.conventions import SCOPE
+from ragmonitor.errors import MissingExtraError
+from ragmonitor.export.texts import package_version
+from ragmonitor.guard import logger, shielded
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
+    from opentelemetry.sdk._logs.export import LogRecordExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+Signal = Literal["TRACES", "LOGS"]
+
+CLOSE_TIMEOUT_S = 5.0
+
+_EXPORTERS = {
+    ("TRACES", "http/protobuf"): (
+        "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+        "OTLPSpanExporter",
+    ),
+    ("TRACES", "grpc"): (
+        "opentelemetry.exporter.otlp.proto.grpc.trace_exporter",
+        "OTLPSpanExporter",
+    ),
+    ("LOGS", "http/protobuf"): (
+        "opentelemetry.exporter.otlp.proto.http._log_exporter",
+        "OTLPLogExporter",
+    ),
+    ("LOGS", "grpc"): (
+        "opentelemetry.exporter.otlp.proto.grpc._log_exporter",
+        "OTLPLogExporter",
+    ),
+}
+
+
+def otlp_protocol(signal: Signal) -> str | None:
+    """Return the protocol in which the environment asks for this signal; None: it does not.
+
+    The only reader of `OTEL_*`, by the rules of
+    https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/: an empty
+    variable is an unset one. Addresses, headers and so on are read by the OTLP exporters.
+    """
+
+    def variable(name: str) -> str:
+        return os.environ.get(f"OTEL_{name}", "").strip()
+
+    if variable("SDK_DISABLED").lower() == "true":
+        return None
+    exporters = variable(f"{signal}_EXPORTER")
+    if exporters and not any(name.strip().startswith("otlp") for name in exporters.split(",")):
+        return None
+    address = variable(f"EXPORTER_OTLP_{signal}_ENDPOINT") or variable("EXPORTER_OTLP_ENDPOINT")
+    if not address:
+        return None
+    return (
+        variable(f"EXPORTER_OTLP_{signal}_PROTOCOL")
+        or variable("EXPORTER_OTLP_PROTOCOL")
+        or "http/protobuf"
+    )
+
+
+class Providers:
+    """Finds the provider of each signal at every emission: applications set theirs when they like.
+
+    Our own are built at the first emission that finds none; the SDK is not imported before. Called
+    from one thread.
+    """
+
+    def __init__(
+        self,
+        service: str,
+        *,
+        tracer_provider: trace.TracerProvider | None = None,
+        logger_provider: _logs.LoggerProvider | None = None,
+    ) -> None:
+        self._service = service
+        self._given_tracers = tracer_provider
+        self._given_loggers = logger_provider
+        self._own_tracers: SdkTracerProvider | None = None
+        self._own_loggers: SdkLoggerProvider | None = None
+        self._looked: set[Signal] = set()
+
+    def tracer(self) -> trace.Tracer | None:
+        """Return the tracer; None: there is nowhere to send traces."""
+        provider = self._tracers()
+        return None if provider is None else provider.get_tracer(SCOPE, package_version())
+
+    def logger(self) -> _logs.Logger | None:
+        """Return the logger; None: there is nowhere to send log events."""
+        provider = self._loggers()
+        return None if provider is None else provider.get_logger(SCOPE, package_version())
+
+    def flush(self, timeout_s: float) -> bool:
+        """Send what the providers hold, the application's too; return whether all left in time."""
+        providers: list[object] = [
+            self._applications_tracers(),
+            self._applications_loggers(),
+            self._own_tracers,
+            self._own_loggers,
+        ]
+        # Only the SDK's providers know this method; those of other vendors may not.
+        calls: list[Callable[[int], bool]] = [
+            provider.force_flush for provider in providers if hasattr(provider, "force_flush")
+        ]
+        millis = max(1, int(timeout_s * 1000))
+
+        def flush_each() -> bool:
+            flushed = [call(millis) for call in calls]
+            return all(flushed)
+
+        return not calls or within(timeout_s, flush_each)
+
+    def close(self) -> None:
+        """Shut down what is ours; the application's providers stay as they are."""
+        owned = [p for p in (self._own_tracers, self._own_loggers) if p is not None]
+        self._own_tracers = self._own_loggers = None
+
+        def shut_down() -> bool:
+            for provider in owned:
+                provider.shutdown()
+            return True
+
+        if owned:
+            within(CLOSE_TIMEOUT_S, shut_down)
+
+    def _tracers(self) -> trace.TracerProvider | None:
+        found = self._applications_tracers()
+        if found is not None:
+            return found
+        if "TRACES" not in self._looked:
+            self._looked.add("TRACES")
+            self._own_tracers = self._build_tracers()
+        return self._own_tracers
+
+    def _loggers(self) -> _logs.LoggerProvider | None:
+        found = self._applications_loggers()
+        if found is not None:
+            return found
+        if "LOGS" not in self._looked:
+            self._looked.add("LOGS")
+            self._own_loggers = self._build_loggers()
+        return self._own_loggers
+
+    def _applications_tracers(self) -> trace.TracerProvider | None:
+        provider = self._given_tracers or trace.get_tracer_provider()
+        return None if _is_placeholder(provider) else provider
+
+    def _applications_loggers(self) -> _logs.LoggerProvider | None:
+        provider = self._given_loggers or _logs.get_logger_provider()
+        return None if _is_placeholder(provider) else provider
+
+    def _build_tracers(self) -> SdkTracerProvider | None:
+        exporter = cast("SpanExporter | None", _exporter("TRACES"))
+        if exporter is None:
+            return None
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        provider = TracerProvider(resource=_resource(self._service))
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+        return provider
+
+    def _build_loggers(self) -> SdkLoggerProvider | None:
+        exporter = cast("LogRecordExporter | None", _exporter("LOGS"))
+        if exporter is None:
+            return None
+        from opentelemetry.sdk._logs import LoggerProvider
+        from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+
+        provider = LoggerProvider(resource=_resource(self._service))
+        provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
+        return provider
+
+
+def _is_placeholder(provider: object) -> bool:
+    """Return whether the application has set no provider.
+
+    By name: the API keeps the type that stands in for an unset logger provider to itself.
+    """
+    return type(provider).__name__.startswith(("Proxy", "NoOp"))
+
+
+def _exporter(signal: Signal) -> object | None:
+    protocol = otlp_protocol(signal)
+    if protocol is None:
+        return None
+    place = _EXPORTERS.get((signal, protocol))
+    if place is None:
+        logger.error(
+            "ragmonitor: OTLP protocol %r is not supported, %s are not exported; "
+            "set OTEL_EXPORTER_OTLP_PROTOCOL to http/protobuf or grpc",
+            protocol,
+            signal.lower(),
+        )
+        return None
+    try:
+        return cast("object", getattr(importlib.import_module(place[0]), place[1])())
+    except ImportError:
+        error = MissingExtraError("the OTLP exporter for gRPC", "otlp-grpc")
+        logger.error("ragmonitor: %s are not exported: %s", signal.lower(), error)
+        return None
+
+
+def _resource(service: str) -> Resource:
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+
+    resource = Resource.create()
+    named = str(resource.attributes.get(SERVICE_NAME, ""))
+    if named and not named.startswith("unknown_service"):
+        return resource
+    return resource.merge(Resource({SERVICE_NAME: service}))
+
+
+def within(timeout_s: float, call: Callable[[], bool]) -> bool:
+    """Return the call's answer; False if it fails or is not there in time.
+
+    The SDK's own `force_flush` takes a timeout and does not keep it (1.45).
+    """
+    answers: list[bool] = []
+
+    def answer() -> None:
+        with shielded("export"):
+            answers.append(call())
+
+    thread = threading.Thread(target=answer, name="ragmonitor-flush", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter is going down and starts no more threads
+        answer()
+    else:
+        thread.join(timeout_s)
+    return bool(answers and answers[0])

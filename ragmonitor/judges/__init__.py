@@ -1,0 +1,6 @@
+"""Judges: what reads an interaction once and says what it found."""
+
+from ragmonitor.judges.lexical import LexicalJudge
+from ragmonitor.judges.llm import LlmJudge
+
+__all__ = ["LexicalJudge", "LlmJudge"]

@@ -1,0 +1,155 @@
+"""One answer, read against its chunks without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ragmonitor.judges.lexical import relevance, risk
+from ragmonitor.judges.lexical.checks import Finding, Reason, failed_checks
+from ragmonitor.judges.lexical.evidence import NOTHING, Evidence, gather
+from ragmonitor.judges.lexical.passages import Index, index
+from ragmonitor.judges.lexical.speech import Act, act_of, is_evasive
+from ragmonitor.judges.lexical.words import Term, terms
+from ragmonitor.judges.sentences import Sentence, language, split
+from ragmonitor.records import Assessment, JudgeIdentity, SentenceVerdict, Verdict
+
+IDENTITY: Final = JudgeIdentity(name="lexical", version="1", kind="CODE")
+
+SUPPORTED_FROM: Final = 0.6
+"""Mean of support and closeness from which a sentence counts as supported."""
+CONTRADICTED_FROM: Final = 0.6
+"""Support of all but the conflicting words from which a conflict counts as a contradiction."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A sentence, read."""
+
+    sentence: Sentence
+    act: Act
+    content: Sequence[Term]
+    evidence: Evidence
+    findings: Sequence[Finding]
+
+
+def assess(query: str, chunks: Sequence[str], answer: str) -> Assessment:
+    """Return what the chunks bear out of an answer, and how far it and they fit the question.
+
+    Deterministic; any text is accepted; linear in the texts' lengths.
+
+    A sentence's `support` is the share of its content, weighted by rarity, that stands in the
+    chunks. It is `supported` if the mean of that share and of the share that stands *close
+    together* reaches `SUPPORTED_FROM` and no check of numbers, units, dates, negations and names
+    fails; `contradicted` if the rest of it is supported and the chunks say another number, unit,
+    date or name or the opposite in its place; `absent` otherwise.
+
+    `risk` is, over the sentences from the worst to the best, the mean of their risks with
+    weights 1, 1/2, 1/4, ...; a sentence's risk is 1 - (support + closeness) / 2 * product over
+    the failed checks (1 - penalty). `answer_relevancy` and `chunk_relevance` say "off topic" and
+    no more than that.
+
+    Args:
+        query: The question; empty: there is none, and nothing is said of relevance.
+        chunks: The retrieved texts; the order makes no difference but to the numbering.
+        answer: The answer to judge.
+
+    Sources:
+        Weighted overlap as support: Lin, "ROUGE" (2004), with inverse document frequencies as in
+        Sparck Jones, "A statistical interpretation of term specificity" (1972). Sentences
+        instead of generated claims, supported / all: Es et al., "RAGAS" (2023), arXiv:2309.15217,
+        section 3.
+    """
+    found = index(chunks)
+    sentences = split(answer)
+    acts = [act_of(sentence.text) for sentence in sentences]
+    evasive = is_evasive([sentence.text for sentence in sentences], acts)
+    reads = [_read(s, a, found) for s, a in zip(sentences, acts, strict=True)]
+    question = terms(query)
+    asked = gather(question, found)
+    content = [term for read in reads for term in read.content]
+    return Assessment(
+        judge=IDENTITY,
+        language=language(answer),
+        sentences=tuple(_verdict(read, found) for read in reads),
+        answer_relevancy=relevance.answer_relevancy(
+            query, question, content, asked, [read.evidence for read in reads]
+        )
+        if sentences
+        else None,
+        evasive=evasive,
+        chunk_relevance=relevance.chunk_relevance(len(chunks), question, asked),
+        risk=risk.REFUSAL if evasive else risk.answer_risk(_risks(reads, found)),
+    )
+
+
+_CHECKED = frozenset({Act.CLAIM, Act.QUESTION})
+
+
+def _read(sentence: Sentence, act: Act, found: Index) -> _Read:
+    content = terms(sentence.text)
+    evidence = gather(content, found) if content else NOTHING
+    findings: Sequence[Finding] = ()
+    if act in _CHECKED and not found.holds(sentence.text):
+        findings = failed_checks(sentence.text, content, evidence, found)
+    return _Read(sentence, act, content, evidence, findings)
+
+
+def _risks(reads: Sequence[_Read], found: Index) -> list[float]:
+    risks = []
+    for read in reads:
+        if read.act not in _CHECKED:
+            continue
+        if found.holds(read.sentence.text):
+            risks.append(0.0)
+            continue
+        share = risk.QUESTION_SHARE if read.act is Act.QUESTION else 1.0
+        risks.append(share * risk.sentence_risk(read.evidence, [f.reason for f in read.findings]))
+    return risks
+
+
+def _verdict(read: _Read, found: Index) -> SentenceVerdict:
+    sentence, evidence = read.sentence, read.evidence
+    if read.act is not Act.CLAIM or not evidence.weight:
+        return SentenceVerdict(
+            text=sentence.text, start=sentence.start, end=sentence.end, verdict=Verdict.NO_CLAIM
+        )
+    is_copy = found.holds(sentence.text)
+    verdict, reasons = (Verdict.SUPPORTED, ()) if is_copy else _weigh(read)
+    return SentenceVerdict(
+        text=sentence.text,
+        start=sentence.start,
+        end=sentence.end,
+        verdict=verdict,
+        chunks=evidence.chunks,
+        words=_surfaces(sentence.text, [*evidence.missing, *(f.term for f in read.findings)]),
+        support=evidence.support,
+        reasons=reasons,
+    )
+
+
+def _weigh(read: _Read) -> tuple[Verdict, tuple[Reason, ...]]:
+    """Return the verdict on a claim, and which checks say so."""
+    evidence = read.evidence
+    failed = tuple(dict.fromkeys(finding.reason for finding in read.findings))
+    if any(finding.conflicts for finding in read.findings):
+        conflicting = {finding.term for finding in read.findings if finding.conflicts}
+        lost = sum(term.weight for term in evidence.missing if term in conflicting)
+        rest = evidence.weight - lost
+        if rest > 0 and evidence.support * evidence.weight >= CONTRADICTED_FROM * rest:
+            return Verdict.CONTRADICTED, failed
+    if (evidence.support + evidence.closeness) / 2 < SUPPORTED_FROM:
+        return Verdict.ABSENT, ("content", *failed)
+    return (Verdict.ABSENT if failed else Verdict.SUPPORTED), failed
+
+
+def _surfaces(text: str, found: Sequence[Term]) -> tuple[str, ...]:
+    """Return terms as they stand in the sentence, in order; overlapping pairs as one piece."""
+    pieces: list[tuple[int, int]] = []
+    for start, end in sorted({(term.start, term.end) for term in found}):
+        if pieces and start < pieces[-1][1]:
+            pieces[-1] = (pieces[-1][0], max(end, pieces[-1][1]))
+        else:
+            pieces.append((start, end))
+    return tuple(dict.fromkeys(text[start:end] for start, end in pieces))

@@ -1,0 +1,200 @@
+"""Numbers as values: thousands commas, full-width digits, number words, 万 and 亿, percentages."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from ragmonitor.judges.lexical.vocabulary import (
+    CHINESE_DIGITS,
+    CHINESE_SCALES,
+    MONTHS,
+    NUMBER_WORDS,
+    PERIODS,
+    SCALES,
+    UNITS,
+)
+
+
+class Quantity(NamedTuple):
+    """A number with its unit, as text gives it."""
+
+    start: int
+    end: int
+    """After the number and its scale (`3.5 million`); the unit is not part of it."""
+    value: str
+    """Canonical: equal numbers have equal values, `1,200`, `1200` and `1.2 thousand`."""
+    unit: str
+    """A name from `UNITS`; `year`, `month`, `day` in dates; empty: none, or an unknown one."""
+
+
+_LONGEST: Final = 18
+"""Digits; longer runs are identifiers and are compared as text."""
+
+NUMBER: Final = re.compile(
+    r"\d{1,40}(?:[,，]\d{3}(?!\d)){0,12}(?:\.\d{1,40})?"
+    r"(?P<ordinal>(?:st|nd|rd|th)\b)?"
+    r"(?P<scale>[ \t\xa0-]?(?:hundred|thousand|million|billion|trillion|bn|mn)\b|[kKbBmM]\b|"
+    r"[十百千万亿]{1,3})?",
+    re.IGNORECASE,
+)
+CHINESE_NUMBER: Final = re.compile(
+    f"(?P<percent>百分之)?(?P<digits>[{''.join(CHINESE_DIGITS)}{''.join(CHINESE_SCALES)}]{{1,12}})"
+)
+_UNIT_BEHIND = re.compile(
+    r"[ \t\xa0-]?(?P<sign>[%％°℃℉][CFcf]?|[A-Za-z]{1,12}[²2]?)|(?P<han>"
+    + "|".join(
+        sorted((u for u in UNITS if not u[0].isascii() and len(u) > 1), key=len, reverse=True)
+    )
+    + "|[元米克吨升亩秒天周岁度年月日号])"
+)
+_MEASURES = frozenset("年月日号个人次元岁天米吨名家位座条项辆架艘只件种届级层楼万亿成折倍时点分秒%％")
+_CURRENCIES = {"$": "$", "€": "€", "£": "£", "¥": "¥", "￥": "¥"}
+_CHINESE_PERIODS = {"年": "year", "月": "month", "日": "day", "号": "day"}
+
+
+def read_number(text: str, found: re.Match[str]) -> Quantity:
+    """Return the quantity that a match of `NUMBER` begins, with the unit around it."""
+    scale = found["scale"] or ""
+    digits = found[0][: len(found[0]) - len(scale) - len(found["ordinal"] or "")]
+    value = canonical(digits, _scale(scale.strip(" \t\xa0-").lower()))
+    end = found.end()
+    return Quantity(found.start(), end, value, _unit(text, found.start(), end))
+
+
+def read_chinese(text: str, found: re.Match[str]) -> Quantity | None:
+    """Return the quantity of a match of `CHINESE_NUMBER`, or None if it reads as plain words."""
+    digits = found["digits"]
+    end = found.end()
+    if found["percent"]:
+        return Quantity(found.start(), end, _plain(chinese_value(digits)), "%")
+    follows = text[end : end + 1]
+    is_period = follows in PERIODS
+    if digits[0] in "万亿百千" or (len(digits) == 1 and (follows not in _MEASURES or digits == "一")):
+        if not (is_period and len(digits) == 1 and digits in CHINESE_DIGITS):
+            return None
+    return Quantity(found.start(), end, _plain(chinese_value(digits)), _unit(text, found.start(), end))
+
+
+def chinese_value(digits: str) -> float:
+    """Return the value of a run of Chinese numerals: 二十五 is 25, 一九九八 is 1998."""
+    if not any(character in CHINESE_SCALES for character in digits):
+        return float("".join(str(CHINESE_DIGITS[character]) for character in digits))
+    total = section = digit = 0
+    for character in digits:
+        if character in CHINESE_DIGITS:
+            digit = CHINESE_DIGITS[character]
+            continue
+        scale = CHINESE_SCALES[character]
+        if scale >= CHINESE_SCALES["万"]:
+            total = (total + section + digit or 1) * scale
+            section = 0
+        else:
+            section += (digit or 1) * scale
+        digit = 0
+    return float(total + section + digit)
+
+
+def word_value(word: str) -> float | None:
+    """Return the value of an English number word, a scale (`million`) included; None: no number."""
+    return NUMBER_WORDS.get(word) or _SCALE_WORDS.get(word)
+
+
+def join(before: str, number: float) -> float | None:
+    """Return the number that two number words make together, None if they are two numbers.
+
+    `twenty` and `five` make 25, `3.5` and `million` 3,500,000, `1999` and `two` nothing.
+    """
+    if len(before) > _LONGEST:
+        return None
+    first = float(before)
+    if number in _SCALE_VALUES and first < number:
+        return first * number
+    if first in _TENS and 1 <= number <= 9:
+        return first + number
+    if first >= 100 and first % 100 == 0 and number < 100 and first in _SPOKEN:
+        return first + number
+    return None
+
+
+_TENS = frozenset(range(20, 100, 10))
+_SPOKEN = frozenset(range(100, 1000, 100)) | frozenset(range(1000, 10_000, 1000))
+
+
+def unit_behind(text: str, end: int) -> str:
+    """Return the unit that follows a number, or an empty string."""
+    found = _UNIT_BEHIND.match(text, end)
+    if found is None:
+        return ""
+    if found["han"]:
+        return _CHINESE_PERIODS.get(found["han"]) or UNITS[found["han"]]
+    return UNITS.get(found["sign"].lower(), "") if not _goes_on(text, found.end()) else ""
+
+
+def _goes_on(text: str, at: int) -> bool:
+    following = text[at : at + 1]
+    return following.isascii() and following.isalpha()
+
+
+def canonical(digits: str, scale: float = 1.0) -> str:
+    """Return one spelling for all spellings of a number, given in digits."""
+    digits = digits.replace(",", "").replace("，", "")
+    if len(digits) > _LONGEST:
+        return digits
+    return _plain(float(digits) * scale)
+
+
+_SCALE_WORDS = {
+    form: value
+    for name, value in SCALES.items()
+    if len(name) > 2
+    for form in (name, f"{name}s")
+}
+_SCALE_VALUES = frozenset(_SCALE_WORDS.values())
+
+
+def plain(value: float) -> str:
+    """Return the canonical spelling of a value."""
+    return _plain(value)
+
+
+def _plain(value: float) -> str:
+    return f"{value:.12g}"
+
+
+def _scale(name: str) -> float:
+    if name in SCALES:
+        return SCALES[name]
+    factor = 1.0
+    for character in name:
+        factor *= CHINESE_SCALES[character]
+    return factor
+
+
+def _unit(text: str, start: int, end: int) -> str:
+    before = text[start - 1 : start]
+    if before in _CURRENCIES and before:
+        return _CURRENCIES[before]
+    return unit_behind(text, end)
+
+
+_ROUNDED_DIGITS = 2
+"""Significant digits that a rounded number must at least have kept to stand for the exact one."""
+
+
+def rounds_to(exact: float, rounded: str) -> bool:
+    """Return whether `rounded`, canonical, is `exact` rounded to the digits it shows."""
+    digits = rounded.replace(".", "").strip("0").lstrip("-")
+    if not digits.isdigit() or len(digits) < _ROUNDED_DIGITS or len(rounded) > _LONGEST:
+        return False
+    return float(f"{exact:.{len(digits)}g}") == float(rounded) and exact != float(rounded)
+
+
+def is_year(value: str) -> bool:
+    """Return whether a bare number reads as a year."""
+    return len(value) == 4 and value.isdigit() and "1000" <= value <= "2199"
+
+
+def month(word: str) -> int | None:
+    """Return a month's number; `may` and `march` only count with a capital, the caller sees to it."""
+    return MONTHS.get(word)

@@ -1,0 +1,105 @@
+"""Whether an answer, and each chunk, speaks of the question. Says no more than "off topic"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from ragmonitor.judges.lexical.evidence import LOOSE_CREDIT, Evidence
+from ragmonitor.judges.lexical.words import Term
+
+ON_TOPIC: Final = 0.5
+"""Share of a question's content that an answer on its topic holds, directly or through its source."""
+CANNOT_TELL: Final = 0.5
+"""Of an answer too short to be off topic in its words alone."""
+SHORT: Final = 3
+"""Terms up to which an answer is too short to tell."""
+
+_POLAR: Final = re.compile(
+    r"\s*(?:is|are|was|were|am|do|does|did|can|could|will|would|shall|should|may|might|must|has|have|had"
+    r"|isn't|aren't|wasn't|weren't|don't|doesn't|didn't|can't|couldn't|won't)\b|.*(?:吗|是否|是不是|能不能|有没有|对不对)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def covered(question: Sequence[Term], held: Sequence[Term]) -> float:
+    """Return the share of a question's content, by weight, that stands among other terms."""
+    total = sum(term.weight for term in question)
+    if not total:
+        return 0.0
+    keys = {term.key for term in held}
+    prefixes = {term.prefix for term in held if term.prefix}
+    return min(1.0, sum(_credit(term, keys, prefixes) for term in question) / total)
+
+
+def _credit(term: Term, keys: set[str], prefixes: set[str]) -> float:
+    if term.key in keys:
+        return term.weight
+    return term.weight * LOOSE_CREDIT if term.prefix in prefixes else 0.0
+
+
+def scaled(share: float) -> float:
+    """Return a relevance from 0 to 1: 1 from `ON_TOPIC` of the question's content on."""
+    return min(1.0, share / ON_TOPIC)
+
+
+def answer_relevancy(
+    query: str,
+    question: Sequence[Term],
+    answer: Sequence[Term],
+    asked: Evidence,
+    evidences: Sequence[Evidence],
+) -> float | None:
+    """Return whether the answer speaks of the question, or None if the question says nothing.
+
+    `Paris.` repeats no word of its question. So a place in the chunks that holds both what the
+    answer says and what the question asks joins them: the share of the one times the share of
+    the other. What is too short to be called off topic by its words gets `CANNOT_TELL` at least.
+
+    Args:
+        query: The question's text.
+        question: Its terms.
+        answer: The answer's terms.
+        asked: What the chunks hold of the question.
+        evidences: What the chunks hold of each sentence of the answer.
+    """
+    if not asked.weight:
+        return None
+    content = [term for term in answer if term.weight]
+    if not content:
+        return 1.0 if _POLAR.match(query[:400]) else CANNOT_TELL
+    share = covered(question, content)
+    for evidence in evidences:
+        share = max(share, bridge(asked, evidence))
+    least = CANNOT_TELL if len(content) <= SHORT else 0.0
+    return max(least, scaled(share))
+
+
+def bridge(asked: Evidence, said: Evidence) -> float:
+    """Return how well one place in the chunks holds both the question and a sentence, 0 to 1."""
+    if not said.weight or not asked.weight:
+        return 0.0
+    best = max(
+        (credit * asked.by_window.get(window, 0.0) for window, credit in said.by_window.items()),
+        default=0.0,
+    )
+    return min(1.0, best / (asked.weight * said.weight))
+
+
+def chunk_relevance(
+    count: int, question: Sequence[Term], asked: Evidence
+) -> tuple[float, ...] | None:
+    """Return each chunk's relevance to the question; None if the question says nothing.
+
+    Args:
+        count: How many chunks there are.
+        question: The question's terms.
+        asked: What the chunks hold of the question.
+    """
+    if not asked.weight:
+        return None
+    return tuple(
+        scaled(sum(question[at].weight for at in sorted(asked.by_chunk.get(chunk, ()))) / asked.weight)
+        for chunk in range(count)
+    )

@@ -1,0 +1,73 @@
+"""Light stems, and how much a word says."""
+
+from __future__ import annotations
+
+import re
+from functools import cache, lru_cache
+from importlib import resources
+from typing import Final
+
+from ragmonitor.judges.lexical.vocabulary import IRREGULAR
+
+TABLE: Final = "frequencies.txt"
+BAND_WEIGHTS: Final = (0.35, 0.55, 0.75, 1.0)
+"""By band: among the some 4,000 commonest English words, the next 8,000, the next 36,000, rarer.
+
+About the ratios of the inverse document frequencies of such words in running text.
+"""
+
+_SUFFIXES = (
+    ("ization", "iz"), ("isation", "iz"), ("ational", "at"), ("ement", ""), ("ically", "ic"),
+    ("ments", ""), ("ment", ""), ("ness", ""), ("ings", ""), ("ing", ""), ("edly", ""),
+    ("ied", "y"), ("ies", "y"), ("ily", "y"), ("ed", ""), ("ly", ""), ("es", ""), ("s", ""),
+    ("e", ""),
+)  # fmt: skip
+_KEPT_ENDINGS = ("ss", "us", "is")
+_SHORTEST_STEM = 3
+_HAS_VOWEL = re.compile("[aeiouy]")
+
+
+def stem(word: str) -> str:
+    """Return what `word`, in lower case, shares with its inflected forms. No claim to linguistics.
+
+    One suffix off, a doubled consonant made single: `stopping`, `stopped`, `stops` are `stop`.
+    """
+    word = IRREGULAR.get(word, word)
+    if len(word) <= _SHORTEST_STEM or not word.isascii():
+        return word
+    for suffix, instead in _SUFFIXES:
+        if word.endswith(suffix):
+            base = word[: -len(suffix)]
+            if len(base) < _SHORTEST_STEM or not _HAS_VOWEL.search(base):
+                continue
+            if suffix == "s" and word.endswith(_KEPT_ENDINGS):
+                break
+            return _undoubled(base) + instead
+    return word
+
+
+def _undoubled(base: str) -> str:
+    if len(base) > _SHORTEST_STEM and base[-1] == base[-2] and base[-1] not in "lsz":
+        return base[:-1]
+    return base.removesuffix("e") if len(base) > _SHORTEST_STEM else base
+
+
+@lru_cache(maxsize=16_384)
+def stem_and_weight(word: str) -> tuple[str, float]:
+    """Return a word's stem and its weight, 0.35 (in every other text) to 1 (rare or unknown).
+
+    The cache holds words of bounded length only; the caller cuts longer ones.
+    """
+    base = stem(word)
+    return base, BAND_WEIGHTS[_bands().get(base, len(BAND_WEIGHTS) - 1)]
+
+
+@cache
+def _bands() -> dict[str, int]:
+    """Return each known stem's band, 0 the commonest; read once from the shipped table."""
+    text = resources.files(__package__).joinpath(TABLE).read_text("utf-8")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    bands: dict[str, int] = {}
+    for band, line in enumerate(lines):
+        bands.update(dict.fromkeys(line.split(), band))
+    return bands

@@ -1,0 +1,230 @@
+"""The small word lists that the lexical judge reads by. Data only; every word is lower case."""
+
+from __future__ import annotations
+
+from typing import Final
+
+STOP_WORDS: Final = frozenset(
+    """
+    a an the this that these those there here it its it's itself he him his himself she her hers
+    herself they them their theirs themselves we us our ours you your yours i me my mine ones
+    who whom whose which what when where why how and or but if then than so as of at by for with
+    about into onto through to from in on off out over under again once up down while during is
+    am are was were be been being do does did done doing have has had having can could will would
+    shall should may might must also too very just only own same such both each few more most other
+    some any all another many much several various well however therefore thus hence moreover
+    furthermore additionally finally without nothing nobody nowhere none because since until although though even still yet already
+    always often usually generally including include includes included such via per etc eg ie e.g
+    i.e oh yes yeah yea ok okay hi hello hey please let lets us get gets got like way thing things
+    something anything everything someone anyone really quite rather actually basically simply
+    overall according based regarding within between among upon toward towards 's 're 've 'll 'd
+    'm s t re ve ll d m
+    """.split()
+)
+
+NEGATIONS: Final = frozenset(
+    """
+    not no never neither nor cannot cant dont doesnt didnt isnt arent wasnt werent wont wouldnt
+    shouldnt couldnt hasnt havent hadnt n't fails failed fail unable refused refuses refuse
+    """.split()
+)
+"""Words that turn the next one into its opposite, besides everything that ends in `n't`."""
+
+HARMLESS_BEHIND_NEGATION: Final = ("only", "just", "sure", "merely", "simply", "necessarily", "-", ",", "，")
+"""What, behind a sign of negation, says that it negates nothing: `not only`, `No, ...`."""
+
+TURNS: Final = frozenset({"but", "except", "unless"})
+"""Words at which a negation ends."""
+
+OPPOSITES: Final = tuple(
+    tuple(pair.split("/"))
+    for pair in """
+    increase/decrease rise/fall rose/fell grow/shrink gain/lose gain/loss win/lose won/lost
+    profit/loss more/less most/least higher/lower high/low above/below before/after first/last
+    early/late earlier/later start/end begin/end open/close accept/reject approve/reject
+    allow/prohibit allow/forbid permit/prohibit support/oppose agree/disagree include/exclude
+    enable/disable up/down upward/downward positive/negative true/false male/female man/woman
+    husband/wife father/mother son/daughter brother/sister north/south east/west northern/southern
+    eastern/western left/right old/young older/younger oldest/youngest large/small larger/smaller
+    largest/smallest big/small bigger/smaller long/short longer/shorter longest/shortest hot/cold
+    warm/cool strong/weak stronger/weaker fast/slow faster/slower best/worst better/worse good/bad
+    cheap/expensive easy/difficult simple/complex success/failure succeed/fail safe/dangerous
+    legal/illegal possible/impossible likely/unlikely able/unable happy/unhappy married/unmarried
+    present/absent maximum/minimum majority/minority import/export buy/sell bought/sold borrow/lend
+    public/private domestic/foreign internal/external inside/outside major/minor guilty/innocent
+    alive/dead love/hate remember/forget arrive/depart ancient/modern odd/even same/different
+    """.split()
+)
+"""English pairs of which one in the answer and the other in its source is a contradiction."""
+
+CHINESE_OPPOSITES: Final = tuple(
+    tuple(pair.split("/"))
+    for pair in """
+    增加/减少 增长/下降 上涨/下跌 上升/下降 提高/降低 扩大/缩小 涨幅/跌幅 收涨/收跌 领涨/领跌 盈利/亏损
+    高于/低于 大于/小于 多于/少于 早于/晚于 之前/之后 以前/以后 以上/以下 支持/反对 同意/拒绝 允许/禁止
+    接受/拒绝 成功/失败 赢得/输掉 胜利/失败 开始/结束 开放/关闭 进口/出口 买入/卖出 流入/流出 男性/女性
+    父亲/母亲 丈夫/妻子 儿子/女儿 哥哥/弟弟 姐姐/妹妹 最大/最小 最高/最低 最多/最少 最长/最短 首次/末次
+    第一/最后 东部/西部 南部/北部 左侧/右侧 国内/国外 公开/保密 合法/非法 安全/危险 有效/无效 正确/错误
+    积极/消极 顺差/逆差 升值/贬值 加息/降息 超过/不足 同比增长/同比下降
+    """.split()
+)
+
+MONTHS: Final = {
+    name: number
+    for number, names in enumerate(
+        "january jan|february feb|march mar|april apr|may|june jun|july jul|august aug"
+        "|september sep sept|october oct|november nov|december dec".split("|"),
+        1,
+    )
+    for name in names.split()
+}
+
+WEEKDAYS: Final = {
+    name: number
+    for number, names in enumerate(
+        "monday mon|tuesday tue tues|wednesday wed|thursday thu thur thurs|friday fri"
+        "|saturday sat|sunday sun".split("|"),
+        1,
+    )
+    for name in names.split()
+}
+
+NUMBER_WORDS: Final = {
+    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
+    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14,
+    "fifteen": 15, "sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19, "twenty": 20,
+    "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80,
+    "ninety": 90, "dozen": 12, "half": 0.5, "twice": 2, "thrice": 3,
+}  # fmt: skip
+
+ORDINALS: Final = {
+    "1st": "first", "2nd": "second", "3rd": "third", "4th": "fourth", "5th": "fifth",
+    "6th": "sixth", "7th": "seventh", "8th": "eighth", "9th": "ninth", "10th": "tenth",
+    "11th": "eleventh", "12th": "twelfth",
+}  # fmt: skip
+
+SCALES: Final = {
+    "hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12,
+    "bn": 1e9, "k": 1e3, "mn": 1e6, "m": 1e6, "b": 1e9,
+}  # fmt: skip
+
+CHINESE_DIGITS: Final = {
+    character: value
+    for value, characters in enumerate(
+        ["零〇", "一壹", "二两贰", "三叁", "四肆", "五伍", "六陆", "七柒", "八捌", "九玖"]
+    )
+    for character in characters
+}
+CHINESE_SCALES: Final = {"十": 10, "拾": 10, "百": 100, "千": 1000, "万": 10**4, "亿": 10**8}
+
+UNITS: Final = {
+    name: unit
+    for unit, names in {
+        "%": "% ％ percent percentage pct percents pc",
+        "$": "$ usd dollar dollars us$ 美元",
+        "€": "€ eur euro euros 欧元",
+        "£": "£ gbp pound pounds 英镑",
+        "¥": "¥ ￥ cny rmb yuan 元 人民币",
+        "yen": "yen jpy 日元",
+        "km": "km kilometer kilometers kilometre kilometres 公里 千米",
+        "m": "m meter meters metre metres 米",
+        "cm": "cm centimeter centimeters centimetre centimetres 厘米",
+        "mm": "mm millimeter millimeters millimetre millimetres 毫米",
+        "nm": "nm nanometer nanometers 纳米",
+        "mile": "mi mile miles 英里",
+        "foot": "ft foot feet 英尺",
+        "inch": "in inch inches 英寸",
+        "yard": "yd yard yards",
+        "kg": "kg kilogram kilograms kilo kilos 公斤 千克",
+        "g": "g gram grams 克",
+        "mg": "mg milligram milligrams 毫克",
+        "ton": "t ton tons tonne tonnes 吨",
+        "lb": "lb lbs",
+        "oz": "oz ounce ounces 盎司",
+        "l": "l liter liters litre litres 升",
+        "ml": "ml milliliter milliliters 毫升",
+        "gallon": "gallon gallons 加仑",
+        "hectare": "ha hectare hectares 公顷",
+        "acre": "acre acres 英亩",
+        "mu": "亩",
+        "km2": "km2 km² 平方公里 平方千米",
+        "m2": "m2 m² 平方米",
+        "second": "s sec secs second seconds 秒",
+        "ms": "ms millisecond milliseconds 毫秒",
+        "minute": "min mins minute minutes 分钟",
+        "hour": "h hr hrs hour hours 小时",
+        "day": "day days 天",
+        "week": "week weeks 周 星期",
+        "month": "month months 个月",
+        "year": "year years yr yrs year-old",
+        "decade": "decade decades",
+        "century": "century centuries 世纪",
+        "age": "岁",
+        "°C": "°c ℃ celsius 摄氏度",
+        "°F": "°f ℉ fahrenheit 华氏度",
+        "kb": "kb 千字节",
+        "mb": "mb megabyte megabytes",
+        "gb": "gb gigabyte gigabytes",
+        "tb": "tb terabyte terabytes",
+        "mw": "mw megawatt megawatts 兆瓦",
+        "kw": "kw kilowatt kilowatts 千瓦",
+        "kwh": "kwh 千瓦时 度",
+        "hz": "hz hertz 赫兹",
+        "mph": "mph",
+    }.items()
+    for name in names.split()
+}
+"""Every spelling of a unit, and the name that stands for it. Units are compared, not converted."""
+
+PERIODS: Final = frozenset({"年", "月", "日", "号"})
+"""What makes the number before it part of a Chinese date."""
+
+CHINESE_STOP: Final = frozenset(
+    "的了着是在和与及或而但也都就还又很把被让给以于从向对将其之这那此该们吗呢吧啊呀嘛哦么则您我你他"
+    "她它且却因个为等所由并如"
+)
+"""Characters that say little; runs of Chinese are cut at them."""
+
+CHINESE_COMMON: Final = frozenset(
+    "一不有人上大来到时地出会可说得下自年后能过子去要天多然没日家学无心好想看起没用行方又里样事"
+    "成只当种同面进间些现部定实经力前开高长已水理情定两内国中新间全各今月第表示认通过作者主"
+)
+"""Characters in so many texts that a pair of them says little."""
+
+CHINESE_NEGATIONS: Final = ("不", "没", "未", "无", "非", "否", "勿")
+
+NOT_NEGATIONS: Final = (
+    "不断 不仅 不但 不过 不同 不少 不久 不论 不管 不得不 不禁 不可或缺 不止 不只 不光 不妨 不愧 不乏 不如 "
+    "不凡 不俗 不惜 未来 非洲 非常 非凡 非遗 无锡 无论 无数 无疑 无人机 无线 无不 无非 除非 否则 是否 能否 可否 "
+    "没收 莫非 差不多 了不起 对不起 不好意思 不等 不已 不锈"
+).split()
+"""Words with a sign of negation in them that negate nothing."""
+
+IRREGULAR: Final = {
+    form: base
+    for base, forms in {
+        "child": "children", "man": "men", "woman": "women", "person": "people persons",
+        "foot": "feet", "tooth": "teeth", "mouse": "mice", "wife": "wives", "life": "lives",
+        "leaf": "leaves", "half": "halves", "write": "wrote written writes", "begin": "began begun",
+        "win": "won", "bear": "born borne", "die": "died dying dies dead death", "sell": "sold",
+        "hold": "held", "build": "built", "buy": "bought", "make": "made", "take": "took taken",
+        "give": "gave given", "come": "came", "go": "went gone goes", "know": "knew known",
+        "grow": "grew grown", "show": "shown", "see": "saw seen", "run": "ran", "lead": "led",
+        "leave": "left", "lose": "lost", "meet": "met", "pay": "paid", "say": "said", "sing": "sang "
+        "sung", "speak": "spoke spoken", "spend": "spent", "stand": "stood", "tell": "told",
+        "think": "thought", "teach": "taught", "wear": "wore worn", "drive": "drove driven",
+        "fall": "fell fallen", "rise": "rose risen", "break": "broke broken", "choose": "chose "
+        "chosen", "draw": "drew drawn", "eat": "ate eaten", "fight": "fought", "fly": "flew flown",
+        "forget": "forgot forgotten", "hear": "heard", "keep": "kept", "send": "sent",
+        "shoot": "shot", "steal": "stole stolen", "swim": "swam swum", "throw": "threw thrown",
+        "become": "became", "feel": "felt", "find": "found", "bring": "brought", "catch": "caught",
+        "mean": "meant", "sit": "sat", "marry": "married marries marriage", "study": "studies "
+        "studied", "british": "britain", "french": "france", "american": "america",
+        "german": "germany", "chinese": "china", "japanese": "japan", "spanish": "spain",
+        "dutch": "netherlands", "swiss": "switzerland", "swedish": "sweden", "danish": "denmark",
+        "polish": "poland", "turkish": "turkey", "english": "england", "scottish": "scotland",
+        "irish": "ireland", "greek": "greece", "us": "u.s u.s.a usa", "uk": "u.k",
+    }.items()
+    for form in forms.split()
+}  # fmt: skip
+"""Forms that no suffix rule brings together."""

@@ -1,0 +1,256 @@
+"""Text as weighted terms: what a sentence says, apart from how it says it.
+
+One pass over the text, one tuple per term: this is where the judge spends its time.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple
+
+from ragmonitor.judges.lexical import quantities
+from ragmonitor.judges.lexical.quantities import Quantity
+from ragmonitor.judges.lexical.stems import stem_and_weight
+from ragmonitor.judges.lexical.vocabulary import (
+    CHINESE_COMMON,
+    CHINESE_DIGITS,
+    CHINESE_NEGATIONS,
+    CHINESE_SCALES,
+    CHINESE_STOP,
+    HARMLESS_BEHIND_NEGATION,
+    MONTHS,
+    NEGATIONS,
+    NOT_NEGATIONS,
+    ORDINALS,
+    STOP_WORDS,
+    TURNS,
+    WEEKDAYS,
+)
+from ragmonitor.judges.sentences import HAN
+
+Kind = Literal["word", "name", "number", "date", "pair", "negation"]
+
+
+class Term(NamedTuple):
+    """One thing that a text says: a word's stem, a number, a pair of Chinese characters."""
+
+    start: int
+    end: int
+    key: str
+    """Equal for what counts as the same."""
+    prefix: str
+    """First letters of a longer stem, with a tilde; empty if there is no such looser match."""
+    weight: float
+    """From 0 (signs of negation, `one`) to 1 (rare words, numbers)."""
+    kind: Kind
+    unit: str = ""
+    """Of a number: a name from `UNITS`, or empty."""
+
+
+PREFIX: Final = 5
+"""Letters that two stems must share to count as loosely the same."""
+NUMBER_WEIGHT: Final = 1.0
+SMALL_NUMBER_WEIGHT: Final = 0.6
+"""Of whole numbers below 10 without a unit: they stand in most texts."""
+DATE_WEIGHT: Final = 0.8
+PAIR_WEIGHT: Final = 0.5
+COMMON_PAIR_WEIGHT: Final = 0.25
+SINGLE_WEIGHT: Final = 0.2
+"""Of a Chinese character that stands alone between two that say little."""
+
+_SYLLABIC = f"{HAN}\u3040-\u30ff\uac00-\ud7af"
+"""Scripts that write no spaces or little of them, read by pairs of characters."""
+_TOKEN = re.compile(
+    rf"(?P<pairs>[{_SYLLABIC}]+)"
+    r"|(?P<acronym>\b(?:[A-Za-z]\.){2,8})"
+    rf"|(?P<word>[^\W\d_{_SYLLABIC}]+(?:['’][^\W\d_{_SYLLABIC}]+)*)"
+    r"|(?P<number>\d)"
+    r"|(?P<citation>[\[【]\d{1,3}(?:[,，、-] ?\d{1,3}){0,8}[\]】])"
+)
+NEGATION: Final = "!"
+"""Key of a sign of negation."""
+TURN: Final = "!|"
+"""Key of a word at which a negation ends."""
+_BEHIND = max(map(len, HARMLESS_BEHIND_NEGATION)) + 1
+_LONGEST_WORD: Final = 48
+"""Characters of a word that are looked at: bounds the cache and the work on one-word texts."""
+
+
+def terms(text: str) -> list[Term]:
+    """Return the terms of a text in order. Never raises; linear in the text's length."""
+    found: list[Term] = []
+    at = 0
+    next_token = _TOKEN.search
+    while token := next_token(text, at):
+        start, at = token.span()
+        kind = token.lastgroup
+        if kind == "word" or kind == "acronym":
+            reading = _reading(text[start : min(at, start + _LONGEST_WORD)])
+            if reading is not None:
+                key, prefix, weight, word_kind = reading
+                if word_kind == "number":
+                    _append_number_word(found, text, start, at, key)
+                elif key != NEGATION or not _negates_nothing(text, at):
+                    found.append(Term(start, at, key, prefix, weight, word_kind))
+        elif kind == "pairs":
+            at = _append_pairs(found, text, start, at)
+        elif kind == "number":
+            at = _append_number(found, text, start)
+    return found
+
+
+Reading = tuple[str, str, float, Kind]
+
+
+@lru_cache(maxsize=16_384)
+def _reading(surface: str) -> Reading | None:
+    """Return a word's key, prefix, weight and kind; None for a word that says little."""
+    word = _unaccented(surface).lower().replace("’", "'")
+    if word in NEGATIONS or word.endswith("n't"):
+        return NEGATION, "", 0.0, "negation"
+    if word in TURNS:
+        return TURN, "", 0.0, "negation"
+    word = word.removesuffix("'s").removesuffix("'").rstrip(".")
+    if word in STOP_WORDS or len(word) <= 1:
+        return None
+    is_capital = surface[0].isupper()
+    date = _calendar(word, is_capital=is_capital)
+    if date:
+        return date, "", DATE_WEIGHT, "date"
+    value = quantities.word_value(word)
+    if value is not None:
+        return quantities.plain(value), "", SMALL_NUMBER_WEIGHT, "number"
+    stem, weight = stem_and_weight(word)
+    prefix = f"{stem[:PREFIX]}~" if len(stem) >= PREFIX else ""
+    return stem, prefix, weight, "name" if is_capital else "word"
+
+
+def _unaccented(surface: str) -> str:
+    """Return a word without accents and in ordinary width: `Pokémon` is `Pokemon`."""
+    if surface.isascii():
+        return surface
+    letters = unicodedata.normalize("NFKD", surface)
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+def _negates_nothing(text: str, end: int) -> bool:
+    """Return whether the sign of negation that ends there is one in form only."""
+    return text[end : end + _BEHIND].lstrip(" ").startswith(HARMLESS_BEHIND_NEGATION)
+
+
+_ALSO_PLAIN_WORDS = frozenset({"may", "march", "mar", "sun", "sat", "wed", "mon", "dec", "jan"})
+
+
+def _calendar(word: str, *, is_capital: bool) -> str:
+    """Return the key of a month or weekday, or nothing; `may` and its like need their capital."""
+    if word in _ALSO_PLAIN_WORDS and not is_capital:
+        return ""
+    if word in MONTHS:
+        return f"month#{MONTHS[word]}"
+    return f"weekday#{WEEKDAYS[word]}" if word in WEEKDAYS else ""
+
+
+# --- numbers --------------------------------------------------------------------------------
+
+
+def _append_number(found: list[Term], text: str, start: int) -> int:
+    """Append the number in digits that begins at `start`; return where it ends."""
+    match = quantities.NUMBER.match(text, start)
+    if match is None:  # the token's \d is where the number's pattern begins
+        return start + 1
+    ordinal = ORDINALS.get(match[0].lower())
+    if ordinal is not None:
+        stem, weight = stem_and_weight(ordinal)
+        found.append(Term(start, match.end(), stem, "", weight, "word"))
+    else:
+        found.append(_number_term(text, quantities.read_number(text, match)))
+    return match.end()
+
+
+def _append_number_word(found: list[Term], text: str, start: int, end: int, value: str) -> None:
+    """Append a number word, joined with the one before it: `twenty-five`, `two hundred million`."""
+    number = float(value)
+    last = found[-1] if found else None
+    if last is not None and last.kind == "number" and 0 <= start - last.end <= 1:
+        joined = quantities.join(last.key[1:], number)
+        if joined is not None:
+            found.pop()
+            start, number = last.start, joined
+    unit = quantities.unit_behind(text, end)
+    weight = SMALL_NUMBER_WEIGHT if number < 10 and not unit else NUMBER_WEIGHT
+    if number == 1 and not unit:
+        weight = 0.0  # `one` is a pronoun more often than a number: it supports a 1, no more
+    found.append(Term(start, end, f"#{quantities.plain(number)}", "", weight, "number", unit))
+
+
+_PERHAPS_ONE = frozenset({"一"})
+_TWELVE = frozenset(str(number) for number in range(1, 13))
+
+
+def _number_term(text: str, quantity: Quantity) -> Term:
+    start, end, value, unit = quantity
+    if unit == "month" and value in _TWELVE:
+        return Term(start, end, f"month#{value}", "", DATE_WEIGHT, "date")
+    weight = SMALL_NUMBER_WEIGHT if len(value) == 1 and not unit else NUMBER_WEIGHT
+    if text[start:end] in _PERHAPS_ONE:
+        weight = 0.0
+    return Term(start, end, f"#{value}", "", weight, "number", unit)
+
+
+# --- Chinese --------------------------------------------------------------------------------
+
+_SPECIAL = re.compile(
+    f"[{''.join(CHINESE_NEGATIONS)}{''.join(CHINESE_DIGITS)}{''.join(CHINESE_SCALES)}周期拜]"
+)
+_AFTER_NEGATION = frozenset("有能会是曾可得")
+_HARMLESS = re.compile("|".join(sorted(NOT_NEGATIONS, key=len, reverse=True)))
+_WEEKDAY = re.compile("(?:(?<=星)期|(?<=礼)拜|周)([一二三四五六日天])(?![期末年])")
+_SAYING = re.compile(f"[^{''.join(CHINESE_STOP)}]+")
+
+
+def _append_pairs(found: list[Term], text: str, start: int, end: int) -> int:
+    """Append what a run of Chinese says; return where reading goes on."""
+    at = start
+    for special in _SPECIAL.finditer(text, start, end):
+        if special.start() < at:
+            continue
+        term = _special(text, special.start(), at)
+        if term is not None:
+            _append_plain_pairs(found, text, at, term.start)
+            found.append(term)
+            at = term.end
+    _append_plain_pairs(found, text, at, end)
+    return max(at, end)
+
+
+def _special(text: str, start: int, floor: int) -> Term | None:
+    """Return the negation, weekday or number at `start`, or None if it is an ordinary character."""
+    if text[start] in CHINESE_NEGATIONS:
+        for begin in range(max(floor, start - 2), start + 1):
+            word = _HARMLESS.match(text, begin)
+            if word and word.end() > start:
+                return None
+        end = start + 2 if text[start + 1 : start + 2] in _AFTER_NEGATION else start + 1
+        return Term(start, end, NEGATION, "", 0.0, "negation")
+    weekday = _WEEKDAY.match(text, start)
+    if weekday:
+        day = "一二三四五六日".find(weekday[1].replace("天", "日")) + 1
+        return Term(start, weekday.end(), f"weekday#{day}", "", DATE_WEIGHT, "date")
+    number = quantities.CHINESE_NUMBER.match(text, start)
+    quantity = quantities.read_chinese(text, number) if number else None
+    return _number_term(text, quantity) if quantity else None
+
+
+def _append_plain_pairs(found: list[Term], text: str, start: int, end: int) -> None:
+    """Append the pairs of neighbouring characters between those that say little."""
+    common = CHINESE_COMMON
+    for run in _SAYING.finditer(text, start, end):
+        first, last = run.span()
+        if last - first == 1:
+            found.append(Term(first, last, text[first:last], "", SINGLE_WEIGHT, "pair"))
+        for at in range(first, last - 1):
+            is_common = text[at] in common and text[at + 1] in common
+            weight = COMMON_PAIR_WEIGHT if is_common else PAIR_WEIGHT
+            found.append(Term(at, at + 2, text[at : at + 2], "", weight, "pair"))

@@ -1,0 +1,339 @@
+"""The border to litellm: one model at one address, in our own words.
+
+litellm takes seconds to import and is the application's as much as ours: it is imported on first
+use, in a thread, and whatever we want of it is said per call. Its settings, callbacks, caches and
+fallbacks are the application's and stay as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib import import_module
+from typing import Any, Literal
+
+from ragmonitor.errors import MissingExtraError, RagMonitorError
+from ragmonitor.judges.prompts import Message
+from ragmonitor.records import JudgeUsage
+
+_REFUSABLE = ("response_format", "temperature", "reasoning_effort")
+"""Parameters that a call can do without; dropped for good once a provider says 400 to one."""
+_TRANSIENT = frozenset({409, 425, 429, 500, 502, 503, 504, 529})
+_ERROR_LONGEST = 2000
+_DETAIL_LONGEST = 240
+_KEY = re.compile(
+    r"\b(?:sk|pk|rk|gsk|xai|hf|pplx)[-_][\w.*-]{6,}|\b(?:AKIA|AIza)\w{12,}"
+    r"|(?<=Bearer )\S+|(?<=key=)[^\s&]+",
+    re.IGNORECASE,
+)
+_PREFIXES = re.compile(r"(?:(?:litellm\.)?[A-Za-z]+(?:Error|Exception): )+")
+"""litellm's, which repeat the name of the error."""
+_THINKING_TOKENS = 4096
+"""Room for a model's thoughts, which count as output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a model's tokens cost."""
+
+    input_usd: float
+    """Per token."""
+    output_usd: float
+    """Per token."""
+
+    def of(self, input_tokens: float, output_tokens: float) -> float:
+        """Return the cost in US dollars."""
+        return input_tokens * self.input_usd + output_tokens * self.output_usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """One reply."""
+
+    text: str
+    is_cut: bool
+    """The provider stopped at `max_tokens`."""
+    usage: JudgeUsage
+
+
+class ProviderError(RagMonitorError):
+    """A call gave no reply."""
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        kind: Literal["timeout", "transient", "permanent"],
+        retry_after_s: float | None = None,
+    ) -> None:
+        """Describe one failed call.
+
+        Args:
+            detail: What happened, in one line, without keys.
+            kind: `transient`: the same call may succeed soon.
+            retry_after_s: When the provider wants to be asked again, if it said so.
+        """
+        super().__init__(detail)
+        self.kind = kind
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(slots=True, kw_only=True)
+class Provider:
+    """Calls one model. Safe to use from several tasks and loops."""
+
+    model: str
+    """As litellm names it: `openai/gpt-4o-mini`."""
+    timeout_s: float
+    """Per call."""
+    api_base: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    fallback_price: Price | None = None
+    """Taken where litellm knows no price of the model."""
+
+    price: Price | None = field(default=None, init=False)
+    """None: unknown, or not loaded yet."""
+    is_loaded: bool = field(default=False, init=False)
+    _litellm: Any = field(default=None, init=False, repr=False)
+    _listed: bool = field(default=False, init=False)
+    """litellm itself knows the price."""
+    _parameters: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    _thinks: bool = field(default=False, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _loading: threading.Thread | None = field(default=None, init=False, repr=False)
+
+    async def load(self) -> None:
+        """Import litellm and learn what it knows of the model, without blocking the loop.
+
+        Raises:
+            MissingExtraError: litellm is not installed.
+        """
+        if not self.is_loaded:
+            await asyncio.to_thread(self._load)
+
+    def load_soon(self) -> None:
+        """Begin to load in the background, once; returns at once and raises nothing."""
+        if self.is_loaded or self._loading is not None:
+            return
+        self._loading = threading.Thread(
+            target=self._load_quietly, name="ragmonitor-judge-load", daemon=True
+        )
+        self._loading.start()
+
+    async def complete(
+        self, messages: Sequence[Message], *, max_tokens: int, within_s: float
+    ) -> Completion:
+        """Return the model's reply to one call. `load` first.
+
+        Args:
+            messages: What it is sent.
+            max_tokens: Room for the reply, without a model's thoughts.
+            within_s: Time for the call, where that is less than `timeout_s`.
+
+        Raises:
+            ProviderError: There is none.
+        """
+        within_s = min(within_s, self.timeout_s)
+        refusals = 0
+        while True:
+            optional = dict(self._parameters)
+            try:
+                async with asyncio.timeout(within_s):
+                    response = await self._litellm.acompletion(
+                        model=self.model,
+                        messages=[dict(message) for message in messages],
+                        max_tokens=max_tokens + (_THINKING_TOKENS if self._thinks else 0),
+                        api_base=self.api_base,
+                        api_key=self.api_key,
+                        # Later than ours, so that ours decides; and always the same, since
+                        # litellm keeps one connection pool for each value.
+                        timeout=self.timeout_s + 1.0,
+                        num_retries=0,
+                        max_retries=0,
+                        drop_params=True,
+                        caching=False,
+                        **{"no-log": True},
+                        **optional,
+                    )
+            except TimeoutError:
+                raise ProviderError(f"no reply within {within_s:.3g} s", kind="timeout") from None
+            except Exception as error:
+                if self._forgoes(error, optional):
+                    refusals += 1
+                    continue
+                raise self._described(error) from error
+            return self._completion(response, calls=1 + refusals)
+
+    async def close(self) -> None:
+        """Close the connections that were opened on the running loop, whoever opened them.
+
+        For a loop of our own, before it ends; elsewhere litellm closes them at the process's end.
+        """
+        pool: Any = getattr(self._litellm, "in_memory_llm_clients_cache", None)
+        clients: dict[str, Any] = getattr(pool, "cache_dict", {})
+        suffix = f"-{id(asyncio.get_running_loop())}"
+        for key in [key for key in clients if key.endswith(suffix)]:
+            client: Any = clients.get(key)
+            # Out of the cache first: another loop may get this one's id.
+            with contextlib.suppress(Exception):
+                pool.delete_cache(key)
+            with contextlib.suppress(Exception):
+                await client.close()
+
+    def _load_quietly(self) -> None:
+        # The same error meets the first reading, where there is somebody to tell.
+        with contextlib.suppress(Exception):
+            self._load()
+
+    def _load(self) -> None:
+        with self._lock:
+            if self.is_loaded:
+                return
+            is_ours = "litellm" not in sys.modules
+            try:
+                litellm: Any = import_module("litellm")
+            except ImportError as error:
+                if error.name is not None and error.name.partition(".")[0] != "litellm":
+                    raise
+                raise MissingExtraError("litellm", "litellm") from error
+            if is_ours:
+                # A banner on standard output for each failed call; nobody else uses it yet.
+                litellm.suppress_debug_info = True
+            self._litellm = litellm
+            self._learn(litellm)
+            self.is_loaded = True
+
+    def _learn(self, litellm: Any) -> None:
+        listed = _listed_price(litellm, self.model)
+        self._listed = listed is not None
+        self.price = listed or self.fallback_price
+        supported = _supported_parameters(litellm, self.model)
+        self._parameters = {"temperature": 0}
+        if "response_format" in supported:
+            self._parameters["response_format"] = {"type": "json_object"}
+        if _thinks(litellm, self.model):
+            self._thinks = True
+            if "reasoning_effort" in supported:
+                self._parameters["reasoning_effort"] = "low"
+        if self.api_base is not None and self.api_key is None and _lacks_key(litellm, self.model):
+            # Local servers want no key; the client library wants some.
+            self.api_key = "none"
+
+    def _forgoes(self, error: Exception, sent: dict[str, Any]) -> bool:
+        """Return whether the call failed for a parameter it can do without; drops it."""
+        if getattr(error, "status_code", None) not in (400, 422):
+            return False
+        message = str(error).lower()
+        refused = [
+            name
+            for name in _REFUSABLE
+            if name in sent
+            and (name in message or (name == "response_format" and "json_object" in message))
+        ]
+        for name in refused:
+            self._parameters.pop(name, None)
+        return bool(refused)
+
+    def _completion(self, response: Any, *, calls: int) -> Completion:
+        choice = response.choices[0] if getattr(response, "choices", None) else None
+        message = getattr(choice, "message", None)
+        text = getattr(message, "content", None) or ""
+        is_cut = getattr(choice, "finish_reason", None) == "length"
+        used = getattr(response, "usage", None)
+        input_tokens = int(getattr(used, "prompt_tokens", None) or 0)
+        output_tokens = int(getattr(used, "completion_tokens", None) or 0)
+        if is_cut and ("<think>" in text or getattr(message, "reasoning_content", None)):
+            self._thinks = True
+        return Completion(
+            text=text,
+            is_cut=is_cut,
+            usage=JudgeUsage(
+                calls=calls,
+                input_tokens=input_tokens,
+                output_tokens=output_tokens,
+                cost_usd=self._cost(response, input_tokens, output_tokens),
+            ),
+        )
+
+    def _cost(self, response: Any, input_tokens: int, output_tokens: int) -> float:
+        if self._listed:
+            # It knows of cached tokens and tiers.
+            with contextlib.suppress(Exception):
+                return float(
+                    self._litellm.completion_cost(completion_response=response, model=self.model)
+                )
+        return 0.0 if self.price is None else self.price.of(input_tokens, output_tokens)
+
+    def _described(self, error: Exception) -> ProviderError:
+        status = getattr(error, "status_code", None)
+        names = {kind.__name__ for kind in type(error).__mro__}
+        detail = f"{type(error).__name__}: {self._one_line(str(error))}"
+        if "APITimeoutError" in names or status == 408:
+            return ProviderError(detail, kind="timeout")
+        if status in _TRANSIENT or "APIConnectionError" in names:
+            return ProviderError(detail, kind="transient", retry_after_s=_retry_after_s(error))
+        return ProviderError(detail, kind="permanent")
+
+    def _one_line(self, text: str) -> str:
+        text = text[:_ERROR_LONGEST]
+        if self.api_key and self.api_key != "none":
+            text = text.replace(self.api_key, "[key]")
+        text = _KEY.sub("[key]", _PREFIXES.sub("", " ".join(text.split()), count=1))
+        return text if len(text) <= _DETAIL_LONGEST else f"{text[:_DETAIL_LONGEST]}…"
+
+
+def _listed_price(litellm: Any, model: str) -> Price | None:
+    try:
+        # Few tokens: some prices rise with the length of the prompt.
+        inputs, outputs = litellm.cost_per_token(
+            model=model, prompt_tokens=1000, completion_tokens=1000
+        )
+    except Exception:  # noqa: BLE001 - it raises many kinds for a model it does not know
+        return None
+    return Price(input_usd=inputs / 1000, output_usd=outputs / 1000)
+
+
+def _supported_parameters(litellm: Any, model: str) -> frozenset[str]:
+    try:
+        return frozenset(litellm.get_supported_openai_params(model=model) or ())
+    except Exception:  # noqa: BLE001 - for a model it cannot place
+        return frozenset()
+
+
+def _thinks(litellm: Any, model: str) -> bool:
+    try:
+        return bool(litellm.supports_reasoning(model=model))
+    except Exception:  # noqa: BLE001 - for a model it cannot place
+        return False
+
+
+def _lacks_key(litellm: Any, model: str) -> bool:
+    try:
+        found = litellm.validate_environment(model=model)
+    except Exception:  # noqa: BLE001 - for a model it cannot place
+        return False
+    return bool(found.get("missing_keys"))
+
+
+def _retry_after_s(error: Exception) -> float | None:
+    """Return the seconds of a `Retry-After` header, in either of its forms; None: there is none."""
+    for headers in (
+        getattr(getattr(error, "response", None), "headers", None),
+        getattr(error, "litellm_response_headers", None),
+        getattr(error, "headers", None),
+    ):
+        value = headers.get("retry-after") if headers is not None else None
+        if value is None:
+            continue
+        with contextlib.suppress(ValueError):
+            return max(0.0, float(value))
+        with contextlib.suppress(ValueError, TypeError):
+            return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
+    return None

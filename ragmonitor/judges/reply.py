@@ -1,0 +1,359 @@
+"""From a judge's reply to what it says, field by field; what cannot be read is None, never 0.
+
+The ladder: the reply as JSON; without fence and thoughts; its balanced object; without trailing
+commas; then each field on its own out of broken text. Nothing is evaluated, and every index and
+count is checked against the question, so that a reply about other sentences is no reply.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeGuard, TypeVar
+
+from ragmonitor.judges.figures import unknown_figures
+from ragmonitor.records import Verdict
+
+RULES: Final = 1
+"""Raised whenever the same reply would be read differently."""
+
+_FIELDS: Final = ("s", "bad", "rel", "evasive", "ctx")
+_LONGEST: Final = 20_000
+"""Characters of a reply that are looked at, thoughts not counted: ten times the longest honest."""
+_MOST_OBJECTS: Final = 20
+_LETTERS: Final = {"N": Verdict.ABSENT, "X": Verdict.CONTRADICTED, "C": Verdict.CONTRADICTED}
+_NO_CLAIM: Final = frozenset("-–—−")
+
+_FENCE: Final = re.compile(r"^[ \t]*```[A-Za-z]*[ \t]*$", re.MULTILINE)
+_TRAILING_COMMA: Final = re.compile(r",\s*([}\]])")
+# A string that never ends takes all the rest, or each of its quotes would be tried again.
+_BRACKET_OR_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+_BARE_LETTER: Final = re.compile(r"(?<=[\[,])\s*([NXC-])\s*(?=[,\]])")
+_SCALAR: Final = re.compile(r"(true|false|[0-9]+(?:\.[0-9]+)?)(?=\s*[,}\n])", re.IGNORECASE)
+_SMALL_NUMBER: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
+_KEYS: Final = {
+    name: re.compile(rf"""(?:["']{name}["']|[{{,]\s*{name})\s*:\s*""") for name in _FIELDS
+}
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What the reply says of one sentence."""
+
+    verdict: Verdict
+    chunks: tuple[int, ...] = ()
+    """From 0, in the reply's order."""
+    words: tuple[str, ...] = ()
+    """As they stand in the sentence."""
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What could be read of a reply; None: nothing that could be trusted."""
+
+    entries: tuple[Entry, ...] | None = None
+    """One per sentence, in order."""
+    relevancy: float | None = None
+    """From 0 to 1."""
+    evasive: bool | None = None
+    chunk_relevance: tuple[float, ...] | None = None
+    """From 0 to 1, one per chunk, in order."""
+    problems: tuple[str, ...] = ()
+    """What was wrong, one short phrase per unread field: told to the judge when it is re-asked."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing at all could be read that a score could come from."""
+        # Without chunks their ratings are the empty tuple whatever was replied.
+        return (
+            self.entries is None
+            and self.relevancy is None
+            and self.evasive is None
+            and not self.chunk_relevance
+        )
+
+    def completed_by(self, other: Reading) -> Reading:
+        """Return this reading with its gaps filled from another of the same question."""
+        return Reading(
+            entries=other.entries if self.entries is None else self.entries,
+            relevancy=other.relevancy if self.relevancy is None else self.relevancy,
+            evasive=other.evasive if self.evasive is None else self.evasive,
+            chunk_relevance=(
+                other.chunk_relevance if self.chunk_relevance is None else self.chunk_relevance
+            ),
+            problems=self.problems,
+        )
+
+
+class _UnreadableError(Exception):
+    """A field does not say what it should; the message tells the judge."""
+
+
+def read_reply(
+    text: str, *, sentences: Sequence[str], chunks: Sequence[str], question: str = ""
+) -> Reading:
+    """Return what a reply says. Raises nothing, whatever the text.
+
+    A sentence that the judge calls supported keeps that verdict even if a number of it stands in
+    no cited chunk: the number may be reckoned or spelled out. It gets the reason `number`.
+
+    Args:
+        text: The reply as it came.
+        sentences: The answer's sentences, in order; shape (n_sentences,).
+        chunks: The chunks' texts, in order; shape (n_chunks,).
+        question: Numbers that stand in it need not stand in the chunks.
+    """
+    fields = _find_fields(text)
+    problems: list[str] = []
+
+    def read(name: str, reader: Callable[[object], _T]) -> _T | None:
+        try:
+            if name not in fields:
+                raise _UnreadableError("is missing or broken")
+            return reader(fields[name])
+        except _UnreadableError as reason:
+            problems.append(f"{name} {reason}")
+            return None
+
+    words = _read_bad(fields.get("bad"), sentences)
+    verdicts = read("s", lambda value: _read_entries(value, len(sentences), len(chunks)))
+    relevancy = read("rel", lambda value: _whole(value, most=3) / 3)
+    evasive = read("evasive", _read_flag)
+    relevance: tuple[float, ...] | None = ()
+    if chunks:
+        relevance = read("ctx", lambda value: _read_ratings(value, len(chunks)))
+    return Reading(
+        entries=None
+        if verdicts is None
+        else tuple(
+            _with_words(entry, words.get(position, ()), sentences[position], chunks, question)
+            for position, entry in enumerate(verdicts)
+        ),
+        relevancy=relevancy,
+        evasive=evasive,
+        chunk_relevance=relevance,
+        problems=("no JSON object with s, bad, rel, evasive, ctx",)
+        if not fields
+        else tuple(problems),
+    )
+
+
+def _with_words(
+    entry: Entry, words: tuple[str, ...], sentence: str, chunks: Sequence[str], question: str
+) -> Entry:
+    if entry.verdict in (Verdict.ABSENT, Verdict.CONTRADICTED):
+        return Entry(verdict=entry.verdict, chunks=entry.chunks, words=words)
+    if entry.verdict is Verdict.SUPPORTED and entry.chunks:
+        cited = (chunks[position] for position in entry.chunks)
+        unknown = unknown_figures(sentence, question, *cited)
+        if unknown:
+            return Entry(
+                verdict=entry.verdict, chunks=entry.chunks, words=unknown, reasons=("number",)
+            )
+    return entry
+
+
+# Finding the fields
+
+
+def _find_fields(text: str) -> Mapping[str, object]:
+    """Return the reply's fields by name; empty if there are none, or two replies that differ."""
+    text = text.rpartition("</think>")[2].strip()[:_LONGEST]
+    for candidate in (text, _FENCE.sub("", text).strip()):
+        whole = _load(candidate)
+        if _is_reply(whole):
+            return whole
+    found: list[Mapping[str, object]] = []
+    for candidate in _balanced_objects(text):
+        value = _load(candidate)
+        if _is_reply(value) and value not in found:
+            found.append(value)
+    if found:
+        # An example and a reply, or a draft and a reply: which is which would be a guess.
+        return found[0] if len(found) == 1 else {}
+    return _salvage(text)
+
+
+def _is_reply(value: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(value, dict) and any(name in value for name in _FIELDS)
+
+
+def _load(text: str) -> object:
+    """Return the JSON value of a text, trailing commas forgiven; None if it is none."""
+    for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
+        try:
+            value: object = json.loads(candidate)
+        except (ValueError, RecursionError):
+            continue
+        return value
+    return None
+
+
+def _balanced_objects(text: str) -> Iterator[str]:
+    position = text.find("{")
+    for _ in range(_MOST_OBJECTS):
+        if position < 0:
+            return
+        end = _closing(text, position)
+        if end is None:
+            position = text.find("{", position + 1)
+        else:
+            yield text[position:end]
+            position = text.find("{", end)
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Return the offset after the bracket that closes the one at `start`."""
+    depth = 0
+    for match in _BRACKET_OR_STRING.finditer(text, start):
+        mark = match.group()
+        if mark in "[{":
+            depth += 1
+        elif mark in "]}":
+            depth -= 1
+            if depth == 0:
+                return match.end()
+    return None
+
+
+def _salvage(text: str) -> dict[str, object]:
+    """Return the fields that stand whole in broken JSON; not those that stand there twice."""
+    fields: dict[str, object] = {}
+    for name, key in _KEYS.items():
+        values = []
+        for match in list(key.finditer(text))[:_MOST_OBJECTS]:
+            value = _value_at(text, match.end())
+            if value is not None and value not in values:
+                values.append(value)
+        if len(values) == 1:
+            fields[name] = values[0]
+    return fields
+
+
+def _value_at(text: str, start: int) -> object:
+    if text[start : start + 1] in ("[", "{"):
+        end = _closing(text, start)
+        if end is None:
+            return None
+        value = text[start:end]
+        quoted = _BARE_LETTER.sub(r'"\1"', value if '"' in value else value.replace("'", '"'))
+        loaded = _load(value)
+        return _load(quoted) if loaded is None else loaded
+    # Only if something ends it: of a reply that was cut, the last number may be half a number.
+    match = _SCALAR.match(text, start)
+    return None if match is None else _load(match[1].lower())
+
+
+# Reading one field
+
+
+def _read_entries(value: object, sentences: int, chunks: int) -> tuple[Entry, ...]:
+    values = _listed(value, "S", sentences)
+    return tuple(
+        _read_entry(entry, f"entry {number}", chunks) for number, entry in enumerate(values, 1)
+    )
+
+
+def _read_entry(value: object, name: str, chunks: int) -> Entry:
+    parts = list(value) if isinstance(value, list) else [value]
+    if not parts:
+        raise _UnreadableError(f"{name} is empty")
+    verdict = Verdict.SUPPORTED
+    if isinstance(parts[0], str):
+        letter = parts[0].strip().upper()
+        if letter in _NO_CLAIM and len(parts) == 1:
+            return Entry(verdict=Verdict.NO_CLAIM)
+        if letter in _LETTERS:
+            verdict = _LETTERS[letter]
+            parts = parts[1:]
+    positions: dict[int, None] = {}
+    for part in parts:
+        number = part.strip().upper().removeprefix("C") if isinstance(part, str) else part
+        try:
+            positions[_whole(number, most=chunks) - 1] = None
+        except _UnreadableError:
+            raise _UnreadableError(f"{name} names no chunk and no verdict") from None
+    # [0]: the chunks as a whole, which rightly are said to lack something.
+    cited = tuple(position for position in positions if position >= 0)
+    return Entry(verdict=verdict, chunks=() if verdict is Verdict.ABSENT else cited)
+
+
+def _read_ratings(value: object, chunks: int) -> tuple[float, ...]:
+    return tuple(_whole(rating, most=2) / 2 for rating in _listed(value, "C", chunks))
+
+
+def _read_flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise _UnreadableError("is not true or false")
+
+
+def _read_bad(value: object, sentences: Sequence[str]) -> dict[int, tuple[str, ...]]:
+    """Return the quoted words by the sentence's position; quotes that do not stand in it left out.
+
+    It is evidence, not a score: what cannot be read is left out alone.
+    """
+    pairs: list[object] = []
+    if isinstance(value, dict):
+        pairs = [[number, words] for number, words in value.items()]
+    elif isinstance(value, list):
+        pairs = value
+    quotes: dict[int, list[str]] = {}
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) < 2:
+            continue
+        number = pair[0].strip().upper().removeprefix("S") if isinstance(pair[0], str) else pair[0]
+        try:
+            position = _whole(number, most=len(sentences)) - 1
+        except _UnreadableError:
+            continue
+        if position < 0:
+            continue
+        words = pair[1] if isinstance(pair[1], list) else pair[1:]
+        for quote in words:
+            found = _as_it_stands(quote, sentences[position]) if isinstance(quote, str) else ""
+            if found and found not in quotes.setdefault(position, []):
+                quotes[position].append(found)
+    return {position: tuple(found) for position, found in quotes.items()}
+
+
+def _as_it_stands(quote: str, sentence: str) -> str:
+    """Return the quote as the sentence has it, case and spaces forgiven; empty if it has not."""
+    quote = quote.strip().strip("\"'“”‘’.…")
+    if not quote or len(quote) > len(sentence):
+        return ""
+    if quote in sentence:
+        return quote
+    match = re.search(r"\s+".join(map(re.escape, quote.split())), sentence, re.IGNORECASE)
+    return "" if match is None else match.group()
+
+
+def _listed(value: object, letter: str, count: int) -> list[object]:
+    """Return the items of a list, or of a mapping whose keys are 1..count or S1..Scount."""
+    if isinstance(value, dict):
+        keys = [str(key).strip().upper().removeprefix(letter) for key in value]
+        if keys == [str(number) for number in range(1, count + 1)]:
+            return list(value.values())
+        raise _UnreadableError(f"is not a list of {count}")
+    if not isinstance(value, list):
+        raise _UnreadableError(f"is not a list of {count}")
+    if len(value) != count:
+        raise _UnreadableError(f"has {len(value)} entries, not {count}")
+    return value
+
+
+def _whole(value: object, *, most: int) -> int:
+    if isinstance(value, str) and _SMALL_NUMBER.fullmatch(value.strip()):
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise _UnreadableError(f"is not a whole number from 0 to {most}")
+    return value

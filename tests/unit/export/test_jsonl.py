@@ -1,0 +1,181 @@
+"""Reports as lines of a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ragmonitor.export import JsonLinesExporter, report_line
+from ragmonitor.records import Report
+from tests.unit.export.examples import (
+    ANSWER,
+    CHUNKS,
+    QUERY,
+    TARGET,
+    assessment,
+    interaction,
+    late_report,
+    report,
+)
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_line_holds_what_is_known() -> None:
+    """Every key that readers rely on, with Chinese as it is."""
+    assert report_line(late_report(), service="shop") == {
+        "time": "2026-11-18T11:06:42.000Z",
+        "id": "i-1",
+        "service": "shop",
+        "framework": "langchain",
+        "status": "ok",
+        "judge": "openai/gpt-4o-mini@p7",
+        "chance": 0.1,
+        "late": True,
+        "question": QUERY,
+        "contexts": [chunk.text for chunk in CHUNKS],
+        "answer": ANSWER,
+        "evaluations": {
+            "faithfulness": {"score": 0.5},
+            "answer_relevancy": {"unscored": "unreadable", "detail": "坏的回复"},
+        },
+        "risk": 0.71,
+        "sentences": [
+            {
+                "text": "退货期限是30天。",
+                "verdict": "supported",
+                "words": [],
+                "chunks": [0],
+                "support": 1.0,
+                "reasons": [],
+            },
+            {
+                "text": "运费为99元。",
+                "verdict": "contradicted",
+                "words": ["99元"],
+                "chunks": [1],
+                "support": 0.2,
+                "reasons": ["number"],
+            },
+        ],
+        "trace_id": TARGET.trace_id,
+        "span_id": TARGET.span_id,
+    }
+
+
+def test_the_time_is_the_end_in_utc() -> None:
+    """ISO 8601 with milliseconds and Z."""
+    ended = report(interaction=interaction(ended_ns=1_700_000_000_123_000_000))
+    assert report_line(ended)["time"] == "2023-11-14T22:13:20.123Z"
+
+
+def test_a_report_without_assessment_has_no_risk_and_no_sentences() -> None:
+    """The keys are there all the same."""
+    line = report_line(report(assessment=None))
+    assert (line["risk"], line["sentences"]) == (None, [])
+
+
+def test_without_content_no_text_is_written(tmp_path: Path) -> None:
+    """Verdicts, offsets and scores stay; questions, chunks, answers and words do not."""
+    path = tmp_path / "r.jsonl"
+    JsonLinesExporter(path, content="none").export(late_report())
+    text = path.read_text(encoding="utf-8")
+    assert [t for t in (QUERY, "退货", "99元", "Shipping", "坏的回复") if t in text] == []
+    assert lines(path)[0]["sentences"][1]["start"] == 9  # type: ignore[index]
+
+
+def test_folders_are_made_and_lines_appended(tmp_path: Path) -> None:
+    """A second exporter goes on where the first ended."""
+    path = tmp_path / "a" / "b" / "报告.jsonl"
+    for _ in range(2):
+        exporter = JsonLinesExporter(path)
+        exporter.export(report())
+        exporter.close()
+    assert [line["question"] for line in lines(path)] == [QUERY, QUERY]
+
+
+def test_chinese_is_written_as_it_is(tmp_path: Path) -> None:
+    """UTF-8, no escapes: people read these files."""
+    path = tmp_path / "r.jsonl"
+    JsonLinesExporter(path).export(report())
+    assert QUERY.encode() in path.read_bytes()
+
+
+def test_half_a_character_is_written_as_an_escape(tmp_path: Path) -> None:
+    """A lone surrogate, which UTF-8 lacks, comes back when the line is read."""
+    path = tmp_path / "r.jsonl"
+    JsonLinesExporter(path).export(report(interaction=interaction(answer="好\ud83d")))
+    assert lines(path)[0]["answer"] == "好\ud83d"
+
+
+def test_several_writers_share_a_file(tmp_path: Path) -> None:
+    """Each line is one append, so that none is cut in two by another."""
+    path = tmp_path / "r.jsonl"
+    long = report(interaction=interaction(answer="很长" * 5_000))
+
+    def write(_: int) -> None:
+        exporter = JsonLinesExporter(path)
+        for _ in range(25):
+            exporter.export(long)
+        exporter.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert len(lines(path)) == 100
+
+
+def test_a_rotated_file_is_opened_anew(tmp_path: Path) -> None:
+    """After the file was moved away, lines go to a new one under the old name."""
+    path = tmp_path / "r.jsonl"
+    exporter = JsonLinesExporter(path)
+    exporter.export(report())
+    path.rename(tmp_path / "r.jsonl.1")
+    exporter.export(report())
+    exporter.close()
+    assert len(lines(path)) == len(lines(tmp_path / "r.jsonl.1")) == 1
+
+
+def test_a_disk_that_recovers_loses_no_later_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failed report raises; the next is written, not glued to the torn one."""
+    path = tmp_path / "r.jsonl"
+    exporter = JsonLinesExporter(path)
+    exporter.export(report())
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:20]))
+    with pytest.raises(OSError, match="only 20 of"):
+        exporter.export(report())
+    monkeypatch.setattr(os, "write", write)
+    exporter.export(report())
+    exporter.close()
+    whole = [line for line in path.read_bytes().splitlines() if line.endswith(b"}")]
+    assert [json.loads(line)["id"] for line in whole] == ["i-1", "i-1"]
+
+
+def test_a_missing_folder_fails_one_report_only(tmp_path: Path) -> None:
+    """A path that is no place for a file raises each time, until it is one."""
+    blocker = tmp_path / "blocked"
+    blocker.write_text("")
+    exporter = JsonLinesExporter(blocker / "r.jsonl")
+    made: Report = report()
+    with pytest.raises(OSError, match="blocked"):
+        exporter.export(made)
+    blocker.unlink()
+    exporter.export(made)
+    exporter.close()
+    assert len(lines(blocker / "r.jsonl")) == 1
+
+
+def test_a_score_that_is_no_number_is_null(tmp_path: Path) -> None:
+    """JSON has no NaN, and a reader must not stumble over one."""
+    path = tmp_path / "r.jsonl"
+    JsonLinesExporter(path).export(report(assessment=assessment(risk=float("nan"))))
+    assert lines(path)[0]["risk"] is None
+    assert "NaN" not in path.read_text(encoding="utf-8")

@@ -1,0 +1,557 @@
+"""The trace from the record, and the scores that come late."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from opentelemetry import context, trace
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
+from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode
+
+from ragmonitor.export import OtelExporter
+from ragmonitor.export.providers import Providers, otlp_protocol, within
+from ragmonitor.records import Cause, Chance, Chunk, Generation, Report, Scored, SpanReference
+from tests.unit.export.examples import (
+    ANSWER,
+    BEGAN,
+    CALLER,
+    MODEL,
+    QUERY,
+    SECOND,
+    TARGET,
+    interaction,
+    late_report,
+    report,
+)
+
+NOW = BEGAN + 10 * SECOND
+TEXTS = (QUERY, ANSWER, "商品可在30天内退货", "Shipping is free", "99元", "运费", "政策.md")
+
+
+class Emitted:
+    """An exporter and what came out of it."""
+
+    def __init__(self, **options: Any) -> None:
+        self._spans = InMemorySpanExporter()
+        self._logs = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
+        tracers = TracerProvider(sampler=options.pop("sampler", None), shutdown_on_exit=False)
+        tracers.add_span_processor(SimpleSpanProcessor(self._spans))
+        loggers = LoggerProvider(shutdown_on_exit=False)
+        loggers.add_log_record_processor(SimpleLogRecordProcessor(self._logs))
+        self.exporter = OtelExporter(
+            "shop",
+            tracer_provider=tracers,
+            logger_provider=loggers,
+            clock_ns=lambda: NOW,
+            **options,
+        )
+
+    @property
+    def spans(self) -> dict[str, ReadableSpan]:
+        return {span.name: span for span in self._spans.get_finished_spans()}
+
+    @property
+    def events(self) -> list[Any]:
+        return [log.log_record for log in self._logs.get_finished_logs()]
+
+
+@pytest.fixture
+def emitted() -> Emitted:
+    return Emitted()
+
+
+def attributes(span: ReadableSpan) -> Mapping[str, Any]:
+    assert span.attributes is not None
+    return span.attributes
+
+
+def context_of(span: ReadableSpan) -> trace.SpanContext:
+    found = span.get_span_context()
+    assert found is not None
+    return found
+
+
+def test_the_spans_have_the_times_of_the_record(emitted: Emitted) -> None:
+    """Start and end are those of the interaction, not those of the emission."""
+    emitted.exporter.emit(interaction(), [report()])
+    times = {name: (span.start_time, span.end_time) for name, span in emitted.spans.items()}
+    assert times == {
+        "invoke_workflow support": (BEGAN, BEGAN + 2 * SECOND),
+        "retrieval Milvus": (BEGAN + 1000, BEGAN + SECOND),
+        "chat qwen-max": (BEGAN + SECOND, BEGAN + 2 * SECOND - 1000),
+    }
+
+
+def test_the_steps_are_children_of_the_root(emitted: Emitted) -> None:
+    """Retrieval and model call stand under the interaction's span, in its trace."""
+    reference = emitted.exporter.emit(interaction(), [])
+    root = emitted.spans["invoke_workflow support"]
+    assert reference is not None
+    assert root.kind is SpanKind.INTERNAL
+    for name in ("retrieval Milvus", "chat qwen-max"):
+        span = emitted.spans[name]
+        assert span.kind is SpanKind.CLIENT
+        assert span.parent is not None
+        assert span.parent.span_id == context_of(root).span_id == int(reference.span_id, 16)
+        assert context_of(span).trace_id == int(reference.trace_id, 16)
+
+
+def test_the_root_is_a_child_of_the_callers_span(emitted: Emitted) -> None:
+    """The caller's trace goes on, with its trace state."""
+    caller = replace(CALLER, trace_state="vendor=1")
+    reference = emitted.exporter.emit(interaction(caller=caller), [])
+    root = emitted.spans["invoke_workflow support"]
+    assert reference is not None
+    assert reference.trace_id == CALLER.trace_id
+    assert reference.trace_state == "vendor=1"
+    assert root.parent is not None
+    assert trace.format_span_id(root.parent.span_id) == CALLER.span_id
+
+
+def test_a_current_span_of_the_worker_is_not_the_parent(emitted: Emitted) -> None:
+    """Without a caller the interaction begins a trace, whatever is current at the emission."""
+    stranger = TracerProvider(shutdown_on_exit=False).get_tracer("x")
+    with stranger.start_as_current_span("stranger"):
+        emitted.exporter.emit(interaction(), [])
+    assert emitted.spans["invoke_workflow support"].parent is None
+
+
+def test_no_context_is_attached(emitted: Emitted) -> None:
+    """The current context after the emission is the one before it."""
+    before = context.get_current()
+    emitted.exporter.emit(interaction(caller=CALLER), [report()])
+    assert context.get_current() is before
+
+
+def test_a_caller_that_is_not_sampled_yields_no_spans_but_a_reference() -> None:
+    """The application's sampler decides; the reference says that the trace was left out."""
+    emitted = Emitted(sampler=ParentBased(ALWAYS_OFF))
+    reference = emitted.exporter.emit(interaction(caller=replace(CALLER, sampled=False)), [])
+    assert reference is not None
+    assert (reference.trace_id, reference.sampled) == (CALLER.trace_id, False)
+    assert emitted.spans == {}
+
+
+def test_the_root_speaks_both_dialects(emitted: Emitted) -> None:
+    """OpenInference's and GenAI's names stand side by side."""
+    emitted.exporter.emit(interaction(), [])
+    root = attributes(emitted.spans["invoke_workflow support"])
+    assert root["openinference.span.kind"] == "CHAIN"
+    assert root["gen_ai.operation.name"] == "invoke_workflow"
+    assert root["gen_ai.workflow.name"] == "support"
+    assert root["input.value"] == QUERY
+    assert root["output.value"] == ANSWER
+    assert json.loads(root["gen_ai.input.messages"]) == [
+        {"role": "user", "parts": [{"type": "text", "content": QUERY}]}
+    ]
+    assert root["session.id"] == root["gen_ai.conversation.id"] == "s-1"
+    assert root["user.id"] == "u-1"
+    assert root["tag.tags"] == ("beta", "zh")
+    assert root["ragmonitor.attribute.tenant"] == "上海"
+    assert root["ragmonitor.status"] == "ok"
+    assert root["ragmonitor.interaction.id"] == "i-1"
+
+
+def test_embedded_scores_are_attributes_of_the_root(emitted: Emitted) -> None:
+    """A score and a cause stand on the interaction's own span, with judge and identity."""
+    emitted.exporter.emit(interaction(), [report()])
+    root = attributes(emitted.spans["invoke_workflow support"])
+    assert root["ragmonitor.score.faithfulness"] == 0.5
+    assert root["ragmonitor.unscored.answer_relevancy"] == "unreadable"
+    assert root["ragmonitor.risk"] == 0.71
+    assert root["ragmonitor.evasive"] is False
+    assert root["ragmonitor.hallucinated"] is True
+    assert root["ragmonitor.judge"] == "lexical@3"
+    assert root["ragmonitor.judge.p"] == 1.0
+    assert {k: v for k, v in root.items() if k.startswith("evaluations.")} == {
+        "evaluations.0.evaluation.name": "faithfulness",
+        "evaluations.0.evaluation.score": 0.5,
+        "evaluations.0.evaluation.annotator_kind": "CODE",
+        "evaluations.0.evaluation.identifier": "faithfulness@1 lexical@3",
+        "evaluations.0.evaluation.explanation": "无依据: 99元",
+    }
+
+
+def test_unsupported_sentences_come_with_their_evidence(emitted: Emitted) -> None:
+    """The root span tells which sentence is wrong, by which words, against which chunk."""
+    emitted.exporter.emit(interaction(), [report()])
+    root = attributes(emitted.spans["invoke_workflow support"])
+    assert json.loads(root["ragmonitor.unsupported_sentences"]) == [
+        {
+            "text": "运费为99元。",
+            "verdict": "contradicted",
+            "words": ["99元"],
+            "chunks": [1],
+            "support": 0.2,
+            "reasons": ["number"],
+        }
+    ]
+    assert json.loads(root["gen_ai.retrieval.documents"])[1] == {"id": "doc-2", "score": 0.42}
+
+
+def test_two_readers_are_both_on_the_root(emitted: Emitted) -> None:
+    """With a judge that was waited for, its words lead and the embedded scores stay."""
+    judged = report(MODEL, score=0.25, chance=Chance(probability=0.1, drawn=True))
+    emitted.exporter.emit(interaction(), [report(), judged])
+    root = attributes(emitted.spans["invoke_workflow support"])
+    assert root["ragmonitor.judge"] == "openai/gpt-4o-mini@p7"
+    assert root["ragmonitor.judge.p"] == 0.1
+    assert root["ragmonitor.score.faithfulness"] == 0.25
+    assert root["evaluations.0.evaluation.annotator_kind"] == "LLM"
+    assert root["evaluations.1.evaluation.annotator_kind"] == "CODE"
+
+
+def test_an_answer_nobody_else_read_says_why(emitted: Emitted) -> None:
+    """The embedded scores stay in front; the chance and the reason are the sampling judge's."""
+    unread = report(
+        MODEL,
+        assessment=None,
+        evaluations=(),
+        chance=Chance(probability=0.1, drawn=False, cause=Cause.NOT_SAMPLED),
+    )
+    emitted.exporter.emit(interaction(), [report(), unread])
+    root = attributes(emitted.spans["invoke_workflow support"])
+    assert root["ragmonitor.judge"] == "lexical@3"
+    assert root["ragmonitor.score.faithfulness"] == 0.5
+    assert root["ragmonitor.judge.p"] == 0.1
+    assert root["ragmonitor.judge.reason"] == "not_sampled"
+
+
+def test_a_retrieval_carries_texts_for_one_dialect_and_ids_for_the_other(
+    emitted: Emitted,
+) -> None:
+    """OpenInference gets the chunks' texts, GenAI query, ids and scores."""
+    emitted.exporter.emit(interaction(), [])
+    span = attributes(emitted.spans["retrieval Milvus"])
+    assert span["retrieval.documents.0.document.content"] == "商品可在30天内退货。"
+    assert span["retrieval.documents.0.document.id"] == "doc-1"
+    assert span["retrieval.documents.0.document.score"] == 0.91
+    assert json.loads(span["retrieval.documents.0.document.metadata"]) == {"source": "政策.md"}
+    assert span["gen_ai.retrieval.query.text"] == QUERY
+    assert json.loads(span["gen_ai.retrieval.documents"]) == [
+        {"id": "doc-1", "score": 0.91},
+        {"id": "doc-2", "score": 0.42},
+    ]
+
+
+def test_a_model_call_carries_model_and_tokens(emitted: Emitted) -> None:
+    """Tokens stand on the model call and not on the root, where they would count twice."""
+    emitted.exporter.emit(interaction(), [])
+    span = attributes(emitted.spans["chat qwen-max"])
+    assert span["openinference.span.kind"] == "LLM"
+    assert span["llm.model_name"] == span["gen_ai.request.model"] == "qwen-max"
+    assert span["gen_ai.usage.input_tokens"] == span["llm.token_count.prompt"] == 120
+    assert span["llm.token_count.total"] == 134
+    assert span["llm.output_messages.0.message.content"] == ANSWER
+    root = attributes(emitted.spans["invoke_workflow support"])
+    assert "gen_ai.usage.input_tokens" not in root
+
+
+def test_chunks_without_a_retrieval_stand_on_the_root(emitted: Emitted) -> None:
+    """Where no retrieval was recorded, the root carries the texts itself."""
+    emitted.exporter.emit(interaction(retrievals=()), [report()])
+    root = attributes(emitted.spans["invoke_workflow support"])
+    assert root["retrieval.documents.1.document.content"] == "Shipping is free."
+
+
+def test_an_error_is_told_by_status_and_type(emitted: Emitted) -> None:
+    """The root's status is ERROR with the message, `error.type` the exception's name."""
+    emitted.exporter.emit(interaction(status="error", error="TimeoutError: 超时"), [])
+    root = emitted.spans["invoke_workflow support"]
+    assert root.status.status_code is StatusCode.ERROR
+    assert root.status.description == "TimeoutError: 超时"
+    assert attributes(root)["error.type"] == "TimeoutError"
+
+
+def test_an_error_of_a_step_is_the_steps(emitted: Emitted) -> None:
+    """A failed model call fails its own span only: the application may have recovered."""
+    failed = Generation(
+        output="", started_ns=BEGAN, ended_ns=BEGAN + 1, model="m", error="APIError: no"
+    )
+    emitted.exporter.emit(interaction(generations=(failed,)), [])
+    assert emitted.spans["chat m"].status.status_code is StatusCode.ERROR
+    assert emitted.spans["invoke_workflow support"].status.status_code is StatusCode.UNSET
+
+
+def test_without_content_no_text_leaves() -> None:
+    """No question, chunk, answer, word of them or message stands in any span or event."""
+    emitted = Emitted(content="none")
+    wrong = interaction(status="error", error=f"ValueError: {QUERY}")
+    emitted.exporter.emit(wrong, [report(), report(MODEL)])
+    emitted.exporter.emit(replace(wrong, retrievals=()), [report()])
+    emitted.exporter.export(late_report())
+    everything = "".join(
+        span.to_json() + str(dict(attributes(span))) for span in emitted._spans.get_finished_spans()
+    ) + "".join(str(dict(event.attributes)) for event in emitted.events)
+    assert [text for text in (*TEXTS, "无依据", "坏的回复") if text in everything] == []
+
+
+def test_without_content_scores_ids_and_counts_stay() -> None:
+    """What is no text is there as always."""
+    emitted = Emitted(content="none")
+    emitted.exporter.emit(interaction(), [report()])
+    root = attributes(emitted.spans["invoke_workflow support"])
+    retrieval = attributes(emitted.spans["retrieval Milvus"])
+    assert root["ragmonitor.score.faithfulness"] == 0.5
+    assert json.loads(root["ragmonitor.unsupported_sentences"])[0]["start"] == 9
+    assert retrieval["ragmonitor.documents.found"] == 2
+    assert json.loads(retrieval["gen_ai.retrieval.documents"])[0]["id"] == "doc-1"
+
+
+@pytest.mark.parametrize("retrieved", [True, False])
+def test_many_documents_never_push_out_the_answer(emitted: Emitted, retrieved: bool) -> None:
+    """With 60 chunks, 40 attributes and 30 scores, question, answer and scores are there."""
+    chunks = tuple(Chunk(text=f"t{n}", id=f"d{n}", score=0.1, metadata={"n": n}) for n in range(60))
+    full = interaction(
+        chunks=chunks,
+        attributes={f"a{n}": "x" for n in range(40)},
+        retrievals=(replace(interaction().retrievals[0], chunks=chunks),) if retrieved else (),
+    )
+    scores = tuple(
+        Scored(evaluator=f"e{n}@1", judge=MODEL, score=0.5, explanation="why") for n in range(30)
+    )
+    emitted.exporter.emit(full, [report(), report(MODEL, evaluations=scores)])
+    root_span = emitted.spans["invoke_workflow support"]
+    root = attributes(root_span)
+    assert root_span.dropped_attributes == 0
+    assert root["input.value"] == QUERY
+    assert root["output.value"] == ANSWER
+    assert root["ragmonitor.score.e0"] == 0.5
+    if retrieved:
+        span = emitted.spans["retrieval Milvus"]
+        assert span.dropped_attributes == 0
+        assert attributes(span)["ragmonitor.documents.left_out"] == 40
+        assert attributes(span)["input.value"] == QUERY
+    else:
+        assert root["ragmonitor.documents.left_out"] > 0
+
+
+def test_a_long_text_is_cut_and_says_so() -> None:
+    """A cut text ends with how much is missing."""
+    emitted = Emitted(text_most=4)
+    emitted.exporter.emit(interaction(), [])
+    root = attributes(emitted.spans["invoke_workflow support"])
+    assert root["input.value"] == f"{QUERY[:4]}… [cut: {len(QUERY) - 4} more characters]"
+
+
+def test_half_a_character_does_not_cost_the_batch(emitted: Emitted) -> None:
+    """A lone surrogate, which no UTF-8 encoder takes, becomes a question mark."""
+    emitted.exporter.emit(interaction(answer="好\ud83d"), [])
+    assert attributes(emitted.spans["invoke_workflow support"])["output.value"] == "好?"
+
+
+def test_a_late_report_travels_on_a_linked_span(emitted: Emitted) -> None:
+    """One EVALUATOR span with exactly one link to the target, in its trace, under it."""
+    emitted.exporter.export(late_report())
+    span = emitted.spans["evaluation openai/gpt-4o-mini"]
+    assert [trace.format_span_id(link.context.span_id) for link in span.links] == [TARGET.span_id]
+    assert trace.format_trace_id(context_of(span).trace_id) == TARGET.trace_id
+    assert span.parent is not None
+    assert trace.format_span_id(span.parent.span_id) == TARGET.span_id
+    assert (span.start_time, span.end_time) == (NOW - 3 * SECOND // 2, NOW)
+    found = attributes(span)
+    assert found["openinference.span.kind"] == "EVALUATOR"
+    assert found["gen_ai.operation.name"] == "evaluation"
+    assert found["evaluations.0.evaluation.score"] == 0.5
+    assert found["ragmonitor.unscored.answer_relevancy"] == "unreadable"
+
+
+def test_a_late_report_is_an_event_per_evaluation(emitted: Emitted) -> None:
+    """Each evaluation is a log event in the target's context; a cause stands as `error.type`."""
+    emitted.exporter.export(late_report())
+    scored, unscored = emitted.events
+    for event in (scored, unscored):
+        assert event.event_name == "gen_ai.evaluation.result"
+        assert trace.format_trace_id(event.trace_id) == TARGET.trace_id
+        assert trace.format_span_id(event.span_id) == TARGET.span_id
+        assert event.attributes["ragmonitor.judge"] == "openai/gpt-4o-mini@p7"
+        assert event.attributes["ragmonitor.judge.p"] == 0.1
+    assert scored.attributes["gen_ai.evaluation.name"] == "faithfulness"
+    assert scored.attributes["gen_ai.evaluation.score.value"] == 0.5
+    assert scored.attributes["gen_ai.evaluation.explanation"] == "无依据: 99元"
+    assert "error.type" not in scored.attributes
+    assert unscored.attributes["error.type"] == "unreadable"
+    assert "gen_ai.evaluation.score.value" not in unscored.attributes
+
+
+def test_a_judge_that_was_waited_for_is_told_by_events_too(emitted: Emitted) -> None:
+    """Whoever reads events finds every judged answer, whether its trace was held or not."""
+    reference = emitted.exporter.emit(interaction(), [report(), report(MODEL)])
+    assert reference is not None
+    assert {event.attributes["ragmonitor.judge"] for event in emitted.events} == {
+        "openai/gpt-4o-mini@p7"
+    }
+    assert {trace.format_span_id(event.span_id) for event in emitted.events} == {reference.span_id}
+
+
+def test_embedded_scores_are_no_events(emitted: Emitted) -> None:
+    """Every answer has them, and they stand on its span."""
+    emitted.exporter.emit(interaction(), [report()])
+    emitted.exporter.export(report(target=TARGET))
+    assert emitted.events == []
+    assert len(emitted.spans) == 3
+
+
+def test_an_answer_the_judge_did_not_read_is_no_late_news(emitted: Emitted) -> None:
+    """`not_sampled` is counted elsewhere; it makes neither span nor event."""
+    unread = Chance(probability=0.1, drawn=False, cause=Cause.NOT_SAMPLED)
+    emitted.exporter.export(late_report(chance=unread))
+    assert (emitted.spans, emitted.events) == ({}, [])
+
+
+def test_a_judge_that_failed_makes_a_failed_span(emitted: Emitted) -> None:
+    """The carrier's status is ERROR, with the judge's words."""
+    emitted.exporter.export(late_report(assessment=None, evaluations=late_report().evaluations[1:]))
+    span = emitted.spans["evaluation openai/gpt-4o-mini"]
+    assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, "坏的回复")
+    assert attributes(span)["error.type"] == "unreadable"
+
+
+def test_a_late_report_without_a_trace_is_still_an_event(emitted: Emitted) -> None:
+    """Where no trace was emitted, the event stands in the caller's context."""
+    late: Report = late_report(target=None, interaction=interaction(caller=CALLER))
+    emitted.exporter.export(late)
+    assert emitted.spans == {}
+    assert {trace.format_span_id(e.span_id) for e in emitted.events} == {CALLER.span_id}
+
+
+def test_switched_off_means_nothing() -> None:
+    """With `enabled=False` there is no span, no event and no reference."""
+    emitted = Emitted(enabled=False)
+    assert emitted.exporter.emit(interaction(), [report(MODEL)]) is None
+    emitted.exporter.export(late_report())
+    assert (emitted.spans, emitted.events) == ({}, [])
+
+
+def test_a_disabled_sdk_yields_no_reference() -> None:
+    """A tracer that hands back its parent has emitted nothing, and is not mistaken for a trace."""
+    exporter = OtelExporter("shop", tracer_provider=NoOpTracerProvider())
+    assert exporter.emit(interaction(caller=CALLER), [report()]) is None
+
+
+class TestEnvironment:
+    """What `OTEL_*` asks for."""
+
+    @pytest.fixture(autouse=True)
+    def _clean(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("SDK_DISABLED", "TRACES_EXPORTER", "EXPORTER_OTLP_PROTOCOL"):
+            monkeypatch.delenv(f"OTEL_{name}", raising=False)
+        for name in ("", "TRACES_", "LOGS_"):
+            monkeypatch.delenv(f"OTEL_EXPORTER_OTLP_{name}ENDPOINT", raising=False)
+
+    def test_no_endpoint_means_no_export_and_no_noise(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Without provider and endpoint nothing is emitted, and nothing said about it."""
+        with caplog.at_level(logging.DEBUG):
+            exporter = OtelExporter("shop")
+            assert exporter.emit(interaction(), [report()]) is None
+            exporter.export(late_report())
+            assert exporter.flush(0.1)
+            exporter.close()
+        assert caplog.records == []
+
+    def test_an_endpoint_means_http(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The default protocol is http/protobuf."""
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318")
+        assert otlp_protocol("TRACES") == otlp_protocol("LOGS") == "http/protobuf"
+
+    def test_an_endpoint_of_one_signal_is_for_that_signal(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Traces with an address of their own say nothing of logs."""
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318/v1/traces")
+        assert otlp_protocol("TRACES") == "http/protobuf"
+        assert otlp_protocol("LOGS") is None
+
+    @pytest.mark.parametrize(
+        ("name", "value"), [("OTEL_SDK_DISABLED", "true"), ("OTEL_TRACES_EXPORTER", "none")]
+    )
+    def test_a_switch_wins_over_the_endpoint(
+        self, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+    ) -> None:
+        """Export that is switched off stays off."""
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4318")
+        monkeypatch.setenv(name, value)
+        assert otlp_protocol("TRACES") is None
+
+    @pytest.mark.parametrize(("protocol", "remedy"), [("grpc", "otlp-grpc"), ("http/json", "grpc")])
+    def test_a_protocol_that_is_missing_is_told_once(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        protocol: str,
+        remedy: str,
+    ) -> None:
+        """The log names the remedy, at the first emission only; the application goes on."""
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+        monkeypatch.setenv("OTEL_LOGS_EXPORTER", "none")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+        monkeypatch.setitem(
+            sys.modules, "opentelemetry.exporter.otlp.proto.grpc.trace_exporter", None
+        )
+        exporter = OtelExporter("shop")
+        assert exporter.emit(interaction(), []) is None
+        assert exporter.emit(interaction(), []) is None
+        assert [remedy in record.message for record in caplog.records] == [True]
+
+
+def test_a_provider_that_is_set_later_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The application may set its global provider after the monitor was built."""
+    providers = Providers("shop")
+    assert providers.tracer() is None
+    late = TracerProvider(shutdown_on_exit=False)
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: late)
+    tracer = providers.tracer()
+    assert tracer is not None
+    assert tracer.start_span("x").is_recording()
+
+
+def test_a_provider_of_the_application_is_flushed_and_never_shut_down() -> None:
+    """`close` ends only what is ours."""
+    calls: list[str] = []
+
+    class Watched(TracerProvider):
+        def force_flush(self, timeout_millis: int = 30000) -> bool:
+            calls.append("flush")
+            return True
+
+        def shutdown(self) -> None:
+            calls.append("shutdown")
+
+    exporter = OtelExporter("shop", tracer_provider=Watched(shutdown_on_exit=False))
+    exporter.emit(interaction(), [])
+    assert exporter.flush(1.0)
+    exporter.close()
+    assert calls == ["flush"]
+
+
+def test_a_flush_that_hangs_is_left_alone() -> None:
+    """A provider that keeps no timeout does not keep us either."""
+    stuck = threading.Event()
+    try:
+        assert within(0.01, stuck.wait) is False
+    finally:
+        stuck.set()
+
+
+def test_a_reference_survives_the_round_trip(emitted: Emitted) -> None:
+    """What `emit` returns is a valid parent for what follows."""
+    reference = emitted.exporter.emit(interaction(), [])
+    assert isinstance(reference, SpanReference)
+    emitted.exporter.export(late_report(target=reference))
+    carrier = emitted.spans["evaluation openai/gpt-4o-mini"]
+    assert carrier.parent is not None
+    assert trace.format_span_id(carrier.parent.span_id) == reference.span_id

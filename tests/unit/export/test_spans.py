@@ -1,0 +1,61 @@
+"""What stands on a span, whatever the application hands over."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.export.spans import (
+    ATTRIBUTES_MOST,
+    retrieval_attributes,
+    root_attributes,
+)
+from ragmonitor.export.texts import clipped, compact_json
+from ragmonitor.records import Chunk, Retrieval
+from tests.unit.export.examples import interaction, report
+
+texts = st.text(st.characters(), max_size=20)
+numbers = st.one_of(st.none(), st.floats())
+
+
+@given(
+    chunks=st.lists(st.builds(Chunk, text=texts, id=texts, score=numbers), max_size=40),
+    own=st.dictionaries(texts, texts, max_size=30),
+    query=texts,
+    answer=texts,
+)
+def test_any_text_and_any_number_can_be_encoded(
+    chunks: list[Chunk], own: dict[str, str], query: str, answer: str
+) -> None:
+    """No surrogate, NaN or number of chunks makes attributes that an exporter refuses or evicts."""
+    given_ = interaction(
+        chunks=tuple(chunks), attributes=own, query=query, answer=answer, retrievals=()
+    )
+    step = Retrieval(query=query, chunks=tuple(chunks), started_ns=0, ended_ns=1)
+    for attributes in (root_attributes(given_, [report()]), retrieval_attributes(step)):
+        assert len(attributes) <= ATTRIBUTES_MOST
+        for name, value in attributes.items():
+            name.encode()
+            str(value).encode()
+            assert value == value  # noqa: PLR0124 - false for NaN only
+        json.loads(str(attributes["gen_ai.retrieval.documents"] if chunks else "[]"))
+
+
+@pytest.mark.parametrize("value", [{1: "a", (2, 3): "b"}, {"n": float("nan")}, {"o": object}, "好"])
+def test_any_metadata_becomes_json(value: Any) -> None:
+    """Keys that are no strings, numbers that are none and foreign objects do not stop a span."""
+    json.loads(compact_json(value))
+
+
+@given(text=texts, most=st.integers(1, 30))
+def test_a_text_that_fits_is_not_touched(text: str, most: int) -> None:
+    """Only what is too long is cut, and its beginning stays."""
+    found = clipped(text, most)
+    if len(text) <= most:
+        assert found == text.encode("utf-8", "replace").decode()
+    else:
+        assert found.startswith(text[:most].encode("utf-8", "replace").decode())

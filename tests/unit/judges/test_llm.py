@@ -1,0 +1,558 @@
+"""The LLM judge, with the real litellm against a scripted server on loopback."""
+
+import asyncio
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+from ragmonitor.errors import JudgeError, MissingExtraError
+from ragmonitor.judges.llm import PROMPT_TOKENS_MOST, LlmJudge
+from ragmonitor.judges.prompts import SYSTEM
+from ragmonitor.protocols import Judge
+from ragmonitor.records import Cause, Chunk, Interaction, Verdict
+from tests.support.openai_server import (
+    OpenAiServer,
+    Reply,
+    empty,
+    fenced,
+    hanging,
+    in_prose,
+    malformed,
+    rate_limited,
+    refused,
+    truncated,
+    truthful,
+    wrong_content_type,
+    wrong_counts,
+)
+
+
+def story(answer, *chunks, query="How long is the warranty?", number=1):
+    return Interaction(
+        id=str(number),
+        query=query,
+        chunks=tuple(Chunk(text=text) for text in chunks),
+        answer=answer,
+        framework="python",
+        started_ns=1_763_000_000_000_000_000,
+        ended_ns=1_763_000_001_000_000_000,
+    )
+
+
+WARRANTY = story(
+    "The warranty lasts 5 years. It covers parts. Dogs bark loudly.",
+    "The warranty lasts 3 years. It covers parts.",
+    "Shipping takes 2 days.",
+)
+
+
+@pytest.fixture
+def server():
+    with OpenAiServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def judges(server):
+    """Make judges on the server; their waits before a retry are noted and not slept."""
+    made, waits = [], []
+
+    async def pause(seconds):
+        waits.append(seconds)
+
+    def make(model="openai/judge", **options):
+        options = {
+            "budget_unit": "tokens",
+            "api_base": server.api_base,
+            "api_key": "none",
+        } | options
+        made.append(LlmJudge(model, pause=pause, **options))
+        return made[-1]
+
+    make.waits = waits
+    yield make
+    for judge in made:
+        await judge.close()
+
+
+# What a reading gives
+
+
+def test_it_keeps_the_protocol():
+    """It is a judge, with an identity that names the model and the prompt's version."""
+    judge = LlmJudge("openai/judge")
+    assert isinstance(judge, Judge)
+    assert (judge.identity.name, judge.identity.kind) == ("openai/judge", "LLM")
+    assert judge.identity == LlmJudge("openai/judge").identity
+
+
+async def test_one_call_gives_every_score(server, judges):
+    """One request yields verdicts with evidence, relevancy, evasiveness and chunk relevance."""
+    found = await judges().assess(WARRANTY)
+    assert len(server.chats) == 1
+    assert [s.verdict for s in found.sentences] == [
+        Verdict.CONTRADICTED,
+        Verdict.SUPPORTED,
+        Verdict.ABSENT,
+    ]
+    assert [s.chunks for s in found.sentences] == [(0,), (0,), ()]
+    assert found.sentences[0].words == ("5",)
+    assert (found.answer_relevancy, found.evasive) == (1.0, False)
+    assert found.chunk_relevance == (0.5, 0.0)
+    assert (found.language, found.risk) == ("en", None)
+
+
+async def test_offsets_are_those_of_the_answer(judges):
+    """Each sentence's text stands between its offsets."""
+    found = await judges().assess(WARRANTY)
+    assert [WARRANTY.answer[s.start : s.end] for s in found.sentences] == [
+        s.text for s in found.sentences
+    ]
+
+
+async def test_a_chinese_answer_is_judged_sentence_by_sentence(server, judges):
+    """Chinese is split, asked about in Chinese, and gives the same kind of assessment."""
+    found = await judges().assess(
+        story(
+            "保修期为三年。退货需要十天。",
+            "本产品保修期为三年。",
+            query="保修期多长?",
+        )
+    )
+    assert found.language == "zh"
+    assert [s.verdict for s in found.sentences] == [Verdict.SUPPORTED, Verdict.ABSENT]
+    assert server.chats[0].system == SYSTEM["zh"]
+
+
+async def test_no_chunks_still_gives_a_reading(judges):
+    """Without chunks nothing is supported, and relevancy is still known."""
+    found = await judges().assess(story("The warranty lasts 5 years."))
+    assert [s.verdict for s in found.sentences] == [Verdict.ABSENT]
+    assert found.chunk_relevance == ()
+    assert found.answer_relevancy is not None
+
+
+async def test_a_supported_number_that_stands_nowhere_is_flagged(server, judges):
+    """The verdict stays, with the reason `number` and the number as its words."""
+    server.script('{"s":[[1]],"bad":[],"rel":3,"evasive":false,"ctx":[2]}')
+    found = await judges().assess(story("It lasts 5 years.", "The warranty lasts 3 years."))
+    (sentence,) = found.sentences
+    assert sentence.verdict is Verdict.SUPPORTED
+    assert (sentence.reasons, sentence.words) == (("number",), ("5",))
+
+
+async def test_what_cannot_be_read_is_none_for_that_field_only(server, judges):
+    """A reply whose ratings stay broken still gives verdicts; the ratings are None, not 0."""
+    server.always('{"s":[[1]],"bad":[],"rel":9,"evasive":false,"ctx":[2,2]}')
+    found = await judges().assess(story("It lasts 3 years.", "It lasts 3 years."))
+    assert found.sentences is not None
+    assert (found.answer_relevancy, found.chunk_relevance) == (None, None)
+    assert found.evasive is False
+
+
+async def test_the_second_reply_fills_the_gaps_of_the_first(server, judges):
+    """What only one of the two replies says is taken from it."""
+    server.script('{"s":[[1]],"evasive":false}', '{"rel":3,"ctx":[2]}')
+    found = await judges().assess(story("It lasts 3 years.", "It lasts 3 years."))
+    assert (found.sentences is None, found.answer_relevancy) == (False, 1.0)
+    assert found.chunk_relevance == (1.0,)
+
+
+# What is asked
+
+
+async def test_the_system_message_never_changes(server, judges):
+    """It is byte-identical between calls about different answers, so that it can be cached."""
+    judge = judges()
+    await judge.assess(WARRANTY)
+    await judge.assess(story("It is red.", "It is blue.", query="Which colour?"))
+    first, second = server.chats
+    assert first.messages[0] == second.messages[0] == {"role": "system", "content": SYSTEM["en"]}
+    assert first.user != second.user
+
+
+async def test_borders_differ_between_calls(server, judges):
+    """The same answer is asked about with another border each time."""
+    judge = judges()
+    await judge.assess(WARRANTY)
+    await judge.assess(WARRANTY)
+    first, second = (request.user.partition(" ")[0] for request in server.chats)
+    assert first != second
+
+
+async def test_the_call_asks_for_json_without_chance(server, judges):
+    """Temperature 0, a JSON reply, and room for it by the number of sentences and chunks."""
+    await judges().assess(WARRANTY)
+    (request,) = server.chats
+    assert request.body["temperature"] == 0
+    assert request.body["response_format"] == {"type": "json_object"}
+    assert request.body["max_tokens"] == 60 + 24 * 3 + 4 * 2
+
+
+async def test_evidence_too_long_for_one_call_is_refused_before_it(server, judges):
+    """Nothing is sent, and the error says how long it was."""
+    long = story("It is red.", "red words " * PROMPT_TOKENS_MOST)
+    with pytest.raises(JudgeError, match=r"evidence of about \d+ tokens exceeds") as caught:
+        await judges().assess(long)
+    assert (caught.value.cause, caught.value.retryable) == (Cause.JUDGE_ERROR, False)
+    assert not server.chats
+
+
+# Bad replies
+
+
+@pytest.mark.parametrize(
+    ("fault", "calls"),
+    [
+        (malformed, 2),
+        (empty, 2),
+        (truncated, 2),
+        (fenced, 1),
+        (in_prose, 1),
+        (wrong_counts, 2),
+        (wrong_content_type, 2),
+        (rate_limited(1), 2),
+        (refused(500), 2),
+        (refused(503), 2),
+        (refused(400, "response_format 'json_object' is not supported"), 2),
+    ],
+)
+async def test_one_fault_costs_at_most_one_more_call(server, judges, fault, calls):
+    """After one bad reply the reading is the same as without it."""
+    judge = judges()
+    server.script(fault)
+    found = await judge.assess(WARRANTY)
+    assert len(server.chats) == calls
+    assert found.usage.calls == calls
+    expected = await judge.assess(WARRANTY)
+    assert found.sentences == expected.sentences
+    assert found.answer_relevancy == expected.answer_relevancy
+
+
+@pytest.mark.parametrize(
+    ("fault", "calls", "outcome"),
+    [
+        (malformed, 2, (Cause.UNREADABLE, True)),
+        (empty, 2, (Cause.UNREADABLE, True)),
+        (Reply(content="", finish_reason="length"), 2, (Cause.UNREADABLE, True)),
+        (Reply(content="I will not judge this."), 2, (Cause.UNREADABLE, True)),
+        (rate_limited(1), 2, (Cause.JUDGE_ERROR, True)),
+        (refused(500), 2, (Cause.JUDGE_ERROR, True)),
+        (refused(401, "Incorrect API key", kind="auth"), 1, (Cause.JUDGE_ERROR, False)),
+        (refused(404, "no such model"), 1, (Cause.JUDGE_ERROR, False)),
+        (refused(400, "bad request"), 1, (Cause.JUDGE_ERROR, False)),
+    ],
+)
+async def test_a_lasting_fault_ends_in_one_judge_error(server, judges, fault, calls, outcome):
+    """It names its cause, says whether to try again, and counts the calls."""
+    server.always(fault)
+    with pytest.raises(JudgeError) as caught:
+        await judges().assess(WARRANTY)
+    assert (caught.value.cause, caught.value.retryable) == outcome
+    assert len(server.chats) == caught.value.usage.calls == calls
+    assert "\n" not in str(caught.value)
+
+
+async def test_the_second_request_says_what_was_wrong(server, judges):
+    """Its last line names the fault, so that a reply at temperature 0 can differ."""
+    server.script(wrong_counts)
+    await judges().assess(WARRANTY)
+    first, second = server.chats
+    assert second.user.startswith(first.user)
+    assert "s has 4 entries, not 3" in second.user.splitlines()[-1]
+
+
+async def test_a_reply_that_was_cut_gets_twice_the_room(server, judges):
+    """The same question is sent again with max_tokens doubled."""
+    server.script(truncated)
+    await judges().assess(WARRANTY)
+    first, second = server.chats
+    assert second.body["max_tokens"] == 2 * first.body["max_tokens"]
+    assert second.user == first.user
+
+
+async def test_a_thinking_model_gets_room_for_its_thoughts(server, judges):
+    """Once a reply was cut amid thoughts, later requests leave room for them."""
+    judge = judges()
+    server.script(Reply(content="<think>Let me see", finish_reason="length"))
+    await judge.assess(WARRANTY)
+    assert server.chats[1].body["max_tokens"] > 4000
+
+
+async def test_a_refused_response_format_is_left_out_for_good(server, judges):
+    """After one 400 about it no later call sends it."""
+    judge = judges()
+    server.script(refused(400, "response_format 'json_object' is not supported"))
+    await judge.assess(WARRANTY)
+    await judge.assess(WARRANTY)
+    assert ["response_format" in request.body for request in server.chats] == [True, False, False]
+
+
+async def test_retry_after_is_honoured(server, judges):
+    """The pause before the retry is the one the provider asked for."""
+    server.script(rate_limited(retry_after_s=3))
+    await judges().assess(WARRANTY)
+    assert judges.waits == [3.0]
+
+
+async def test_a_wait_longer_than_the_reading_may_last_is_not_begun(server, judges):
+    """A Retry-After beyond the time of one reading fails at once."""
+    server.script(rate_limited(retry_after_s=3600))
+    with pytest.raises(JudgeError) as caught:
+        await judges().assess(WARRANTY)
+    assert caught.value.cause is Cause.JUDGE_ERROR
+    assert caught.value.retryable
+    assert judges.waits == []
+
+
+async def test_keys_stay_out_of_errors(server, judges):
+    """A provider that repeats the key does not get it into our logs."""
+    key = "sk-abcdefghijklmnop"
+    server.always(refused(401, f"Incorrect API key provided: {key}"))
+    with pytest.raises(JudgeError) as caught:
+        await judges(api_key=key).assess(WARRANTY)
+    assert key not in str(caught.value)
+
+
+# Time
+
+
+async def test_silence_is_a_timeout(server, judges):
+    """A provider that does not reply costs one call of at most `timeout_s`."""
+    await judges().assess(WARRANTY)
+    server.always(hanging)
+    judge = judges(timeout_s=0.1)
+    with pytest.raises(JudgeError) as caught:
+        await judge.assess(WARRANTY)
+    assert caught.value.cause is Cause.JUDGE_TIMEOUT
+    assert caught.value.retryable
+    assert caught.value.usage.calls == 1
+
+
+async def test_a_timeout_is_charged_the_prompt(server, judges):
+    """What was sent is billed although nobody told us: a budget must not leak by timeouts."""
+    await judges().assess(WARRANTY)
+    server.always(hanging)
+    with pytest.raises(JudgeError) as caught:
+        await judges(timeout_s=0.1).assess(WARRANTY)
+    assert caught.value.usage.input_tokens > 400
+
+
+async def test_cancellation_passes_through(server, judges):
+    """A cancelled reading ends as cancelled, at once, and not as a JudgeError."""
+    judge = judges()
+    await judge.assess(WARRANTY)
+    server.always(hanging)
+    reading = asyncio.create_task(judge.assess(WARRANTY))
+    assert await asyncio.to_thread(server.wait_until_hanging)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+
+
+async def test_many_readings_at_once_keep_apart(server, judges):
+    """Concurrent readings each get the verdicts of their own answer."""
+    judge = judges()
+    stories = [story(f"It is {n} cm.", f"It is {n % 3} cm.", number=n) for n in range(12)]
+    found = await asyncio.gather(*(judge.assess(told) for told in stories))
+    supported = [f.sentences[0].verdict is Verdict.SUPPORTED for f in found]
+    assert supported == [n < 3 for n in range(12)]
+
+
+# Cost
+
+
+async def test_usage_sums_up_over_the_calls(server, judges):
+    """Tokens, dollars and calls of both requests are in the assessment."""
+    server.script(
+        Reply(content="nothing", input_tokens=1000, output_tokens=10),
+        Reply(
+            content='{"s":[[1]],"bad":[],"rel":3,"evasive":false,"ctx":[2]}',
+            input_tokens=1100,
+            output_tokens=30,
+        ),
+    )
+    judge = judges(price_input_usd=1.0, price_output_usd=10.0, budget_unit="usd")
+    usage = (await judge.assess(story("It is red.", "It is red."))).usage
+    assert (usage.calls, usage.input_tokens, usage.output_tokens) == (2, 2100, 40)
+    assert usage.cost_usd == pytest.approx(2100e-6 + 400e-6)
+    assert usage.seconds > 0
+
+
+async def test_a_price_that_litellm_knows_is_used(server, judges):
+    """gpt-4o-mini costs what litellm's table says, without a price in the settings."""
+    server.always(
+        Reply(
+            content='{"s":[[1]],"bad":[],"rel":3,"evasive":false,"ctx":[2]}',
+            input_tokens=1_000_000,
+            output_tokens=0,
+        )
+    )
+    judge = judges("openai/gpt-4o-mini", budget_unit="usd")
+    usage = (await judge.assess(story("It is red.", "It is red."))).usage
+    assert usage.cost_usd == pytest.approx(0.15)
+
+
+async def test_an_unknown_price_stops_a_budget_in_dollars(server, judges):
+    """No call is made, and the message names the settings that help."""
+    with pytest.raises(JudgeError, match=r"judge_price_input_usd.*budget_tokens_per_day") as caught:
+        await judges(budget_unit="usd").assess(WARRANTY)
+    assert caught.value.cause is Cause.JUDGE_ERROR
+    assert not server.chats
+
+
+async def test_an_unknown_price_does_not_matter_to_a_budget_in_tokens(judges):
+    """The reading works and costs 0 dollars."""
+    assert (await judges(budget_unit="tokens").assess(WARRANTY)).usage.cost_usd == 0.0
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        WARRANTY,
+        story("", query=""),
+        story("保修期为三年。" * 9, *["本产品保修期为三年。" * 30] * 5, query="保修期多长?"),
+        story("No. " * 40, "3.14 | 2.72 | 1.41\n" * 40),
+    ],
+)
+async def test_the_expected_cost_covers_the_call(server, judges, told):
+    """The estimate is above what the request's tokens and the whole room for a reply can cost."""
+    tiktoken = pytest.importorskip("tiktoken")
+    judge = judges()
+    if told.answer:
+        await judge.assess(told)
+        (request,) = server.chats
+        encoding = pytest.importorskip("litellm").encoding  # cl100k_base, in its package
+        assert isinstance(encoding, tiktoken.Encoding)
+        asked = len(encoding.encode(request.system)) + len(encoding.encode(request.user))
+        assert judge.expected_cost(told) >= asked + 30
+    assert judge.expected_cost(told) > 0
+
+
+async def test_the_expected_cost_in_dollars_follows_the_price(judges):
+    """Twice the price, twice the estimate; a price of 0 still gives more than 0."""
+    cheap, dear, free = (
+        judges(budget_unit="usd", price_input_usd=price, price_output_usd=price)
+        for price in (1.0, 2.0, 0.0)
+    )
+    assert dear.expected_cost(WARRANTY) == pytest.approx(2 * cheap.expected_cost(WARRANTY))
+    assert free.expected_cost(WARRANTY) > 0
+
+
+async def test_the_expected_cost_uses_the_price_that_litellm_knows(judges):
+    """Once it is loaded, gpt-4o-mini costs a tenth or less of gpt-4o."""
+    small, large = (
+        judges(f"openai/{name}", budget_unit="usd") for name in ("gpt-4o-mini", "gpt-4o")
+    )
+    await small.prepare()
+    await large.prepare()
+    assert 0 < 10 * small.expected_cost(WARRANTY) < large.expected_cost(WARRANTY)
+
+
+def test_the_expected_cost_waits_for_nothing(monkeypatch):
+    """Without litellm, or before it is loaded, the estimate is made at a placeholder's price."""
+    monkeypatch.setitem(sys.modules, "litellm", None)
+    assert LlmJudge("openai/gpt-4o", budget_unit="usd").expected_cost(WARRANTY) > 0
+
+
+# The application's litellm
+
+
+async def test_the_applications_callbacks_do_not_see_the_judge(server, judges):
+    """A logger that the application registered hears of its own call and not of ours."""
+    litellm = pytest.importorskip("litellm")
+    from litellm.integrations.custom_logger import CustomLogger
+
+    heard, own = [], asyncio.Event()
+
+    class Logger(CustomLogger):
+        async def async_log_success_event(self, kwargs, response_obj, start_time, end_time):
+            heard.append(kwargs["model"])
+            own.set()
+
+        async def async_log_failure_event(self, kwargs, response_obj, start_time, end_time):
+            heard.append(kwargs["model"])
+
+    logger = Logger()
+    litellm.callbacks.append(logger)
+    try:
+        server.script(refused(500))
+        await judges().assess(WARRANTY)
+        await litellm.acompletion(
+            model="openai/own", messages=[{"role": "user", "content": "hi"}], mock_response="hi"
+        )
+        await asyncio.wait_for(own.wait(), 10)
+    finally:
+        litellm.logging_callback_manager.remove_callback_from_list_by_object(
+            litellm.callbacks, logger
+        )
+        for name in ("success", "failure"):
+            for listed in (f"{name}_callback", f"_async_{name}_callback"):
+                if logger in (callbacks := getattr(litellm, listed)):
+                    callbacks.remove(logger)
+    assert heard == ["own"]
+
+
+async def test_the_applications_litellm_settings_stay(server, judges):
+    """No plain setting of the module differs after readings, good and bad."""
+    litellm = pytest.importorskip("litellm")
+    plain = (bool, int, float, str, type(None), list)
+
+    def settings():
+        return {
+            name: repr(value)
+            for name, value in vars(litellm).items()
+            if isinstance(value, plain) and not inspect.ismodule(value) and name[0] != "_"
+        }
+
+    await judges().assess(WARRANTY)
+    before = settings()
+    server.script(refused(500), refused(400, "temperature"))
+    await judges().assess(WARRANTY)
+    after = settings()
+    # The module also fills in its own lazily imported names, which are no settings.
+    assert {name: after.get(name) for name in before} == before
+
+
+async def test_the_applications_retries_are_not_ours(server, judges, monkeypatch):
+    """Retries that litellm is told of globally do not multiply our calls."""
+    litellm = pytest.importorskip("litellm")
+    monkeypatch.setattr(litellm, "num_retries", 5)
+    server.always(refused(500))
+    with pytest.raises(JudgeError):
+        await judges().assess(WARRANTY)
+    assert len(server.chats) == 2
+
+
+async def test_a_missing_litellm_names_the_extra(monkeypatch):
+    """Without litellm the first reading says what to install."""
+    monkeypatch.setitem(sys.modules, "litellm", None)
+    with pytest.raises(MissingExtraError, match=r"ragmonitor\[litellm\]"):
+        await LlmJudge("openai/judge").assess(WARRANTY)
+
+
+def test_building_a_judge_imports_no_litellm():
+    """Its seconds of import are not paid before the first reading."""
+    code = (
+        "import sys; from ragmonitor.judges.llm import LlmJudge; LlmJudge('openai/judge');"
+        "print('litellm' in sys.modules, 'httpx' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", "False"]
+
+
+async def test_a_local_server_needs_no_key(server, judges, monkeypatch):
+    """With an address and no key anywhere, a stand-in is sent."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    await judges(api_key=None).assess(WARRANTY)
+    assert server.chats[0].headers["authorization"] == "Bearer none"
+
+
+async def test_truthful_is_what_the_server_says_by_default(server, judges):
+    """The scripted judge's own reply reads back as the same verdicts."""
+    judge = judges()
+    by_default = await judge.assess(WARRANTY)
+    server.script(truthful)
+    assert (await judge.assess(WARRANTY)).sentences == by_default.sentences

@@ -1,0 +1,240 @@
+"""Reading a judge's reply: tolerant of its form, strict about its content."""
+
+import json
+
+import pytest
+
+from ragmonitor.judges.figures import unknown_figures
+from ragmonitor.judges.reply import read_reply
+from ragmonitor.records import Verdict
+
+SENTENCES = ["It lasts three hours.", "It is red.", "Paris is in Spain.", "You're welcome!"]
+CHUNKS = ["It is red.", "Paris is in France."]
+REPLY = {
+    "s": ["N", [1], ["X", 2], "-"],
+    "bad": [[1, "three hours"], [3, "Spain"]],
+    "rel": 2,
+    "evasive": False,
+    "ctx": [2, 0],
+}
+TEXT = json.dumps(REPLY)
+
+
+def read(text, sentences=SENTENCES, chunks=CHUNKS, **more):
+    return read_reply(text, sentences=sentences, chunks=chunks, **more)
+
+
+def changed(**fields):
+    return read(json.dumps(REPLY | fields))
+
+
+def test_an_honest_reply_is_read_in_full():
+    """Verdicts, chunks, words, relevancy, evasiveness and ratings, on their scales."""
+    reading = read(TEXT)
+    assert [entry.verdict for entry in reading.entries] == [
+        Verdict.ABSENT,
+        Verdict.SUPPORTED,
+        Verdict.CONTRADICTED,
+        Verdict.NO_CLAIM,
+    ]
+    assert [entry.chunks for entry in reading.entries] == [(), (0,), (1,), ()]
+    assert [entry.words for entry in reading.entries] == [("three hours",), (), ("Spain",), ()]
+    assert reading.relevancy == pytest.approx(2 / 3)
+    assert reading.evasive is False
+    assert reading.chunk_relevance == (1.0, 0.0)
+    assert reading.problems == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```json\n{TEXT}\n```",
+        f"```\n{TEXT}\n```\n",
+        f"Sure! Here it is:\n{TEXT}\nI hope this helps {{really}}.",
+        f"<think>S1 is {{odd}}, so {json.dumps({'s': [[1]]})}</think>\n{TEXT}",
+        TEXT.replace("]]", "],]").replace("false,", "false , "),
+        TEXT[:-1] + ",}",
+        TEXT.replace('"', "'").replace("false", "False"),
+        json.dumps({"result": REPLY}),
+        f"{TEXT}\n{TEXT}",
+        json.dumps(REPLY | {"note": "so } it ] is"}),
+        json.dumps(REPLY | {"s": {f"S{n}": v for n, v in enumerate(REPLY["s"], 1)}}),
+        TEXT.replace('"N"', "N").replace('"X"', "X").replace('"-"', "-"),
+        json.dumps(REPLY | {"rel": "2", "ctx": ["2", 0.0], "evasive": "false"}),
+        json.dumps(REPLY | {"s": ["n", ["C1"], ["x", "C2"], "–"]}),
+    ],
+)
+def test_the_form_is_forgiven(text):
+    """Fences, prose, thoughts, commas, quotes and wrappers change nothing."""
+    expected, reading = read(TEXT), read(text)
+    assert [e.verdict for e in reading.entries] == [e.verdict for e in expected.entries]
+    assert [e.chunks for e in reading.entries] == [e.chunks for e in expected.entries]
+    assert reading.relevancy == expected.relevancy
+    assert reading.evasive is expected.evasive
+    assert reading.chunk_relevance == expected.chunk_relevance
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [[1], [1], "N"],
+        [[1], [1], "N", "-", "-"],
+        [[3], [1], "N", "-"],
+        [[-1], [1], "N", "-"],
+        [[], [1], "N", "-"],
+        [True, [1], "N", "-"],
+        [None, [1], "N", "-"],
+        [[1.5], [1], "N", "-"],
+        [["yes"], [1], "N", "-"],
+        [["N", "X"], [1], "N", "-"],
+        [{"v": 1}, [1], "N", "-"],
+        "N",
+        7,
+        None,
+        {"S1": "N"},
+    ],
+)
+def test_wrong_verdicts_are_none_and_leave_the_rest(value):
+    """A wrong count, an index out of range or an unknown word unreads `s`, and `s` alone."""
+    reading = changed(s=value)
+    assert reading.entries is None
+    assert reading.relevancy is not None
+    assert reading.chunk_relevance == (1.0, 0.0)
+    assert len(reading.problems) == 1
+    assert reading.problems[0].startswith("s ")
+
+
+@pytest.mark.parametrize("value", [4, -1, 2.5, True, None, "high", [2], float("nan"), 10**400])
+def test_a_wrong_relevancy_is_none(value):
+    """What is no whole number from 0 to 3 is no relevancy."""
+    assert changed(rel=value).relevancy is None
+    assert changed(rel=value).entries is not None
+
+
+@pytest.mark.parametrize("value", [[2], [2, 0, 1], [2, 3], [2, None], 2, "20", [2, False]])
+def test_wrong_ratings_are_none(value):
+    """Ratings of other chunks than were asked about are none."""
+    assert changed(ctx=value).chunk_relevance is None
+
+
+@pytest.mark.parametrize("value", [0, 1, None, "no", []])
+def test_a_wrong_flag_is_none(value):
+    """Only true and false say whether the answer is evasive."""
+    assert changed(evasive=value).evasive is None
+
+
+def test_a_cut_reply_keeps_the_fields_that_stand_whole():
+    """Of a reply cut after `s`, the verdicts are read and nothing else is made up."""
+    reading = read(TEXT[: TEXT.index('"rel"')])
+    assert reading.entries is not None
+    assert (reading.relevancy, reading.evasive, reading.chunk_relevance) == (None, None, None)
+
+
+def test_a_number_at_the_cut_is_not_read():
+    """The last digit of a cut reply may be half a number."""
+    assert read('{"s": [[1]], "rel": 1').relevancy is None
+
+
+def test_two_replies_that_differ_are_none():
+    """A draft and a correction, or an example and a reply: which is meant would be a guess."""
+    reading = read(TEXT + "\nor rather\n" + json.dumps(REPLY | {"rel": 0}))
+    assert reading.is_empty
+
+
+def test_words_that_the_sentence_lacks_are_left_out():
+    """A quote is evidence only if it stands in its sentence, as it stands there."""
+    reading = changed(bad=[[1, "four hours"], [1, "THREE  hours."], [9, "x"], [3], "x", [3, 4]])
+    assert reading.entries[0].words == ("three hours",)
+    assert reading.entries[2].words == ()
+
+
+def test_words_of_a_supported_sentence_are_left_out():
+    """Only what the chunks lack or contradict carries words."""
+    assert changed(bad=[[2, "red"]]).entries[1].words == ()
+
+
+def test_a_broken_list_of_words_costs_no_score():
+    """`bad` is evidence, not a score; without it the rest is complete."""
+    reading = changed(bad="three hours")
+    assert reading.problems == ()
+    assert reading.entries is not None
+
+
+def test_zero_means_the_chunks_as_a_whole():
+    """A right statement that the chunks lack something is supported, by none of them."""
+    reading = changed(s=[[0], [0, 1], "N", "-"])
+    assert reading.entries[0].verdict is Verdict.SUPPORTED
+    assert [entry.chunks for entry in reading.entries[:2]] == [(), (0,)]
+
+
+def test_without_chunks_there_are_no_ratings_to_miss():
+    """The ratings are empty, whatever the reply says of them."""
+    reading = read('{"s":["N"],"bad":[],"rel":1,"evasive":false}', ["It is red."], [])
+    assert reading.chunk_relevance == ()
+    assert reading.problems == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "null", "[]", "{}", "0", '"s"', "s: 1", "{" * 5000, "[" * 100_000, "\x00"]
+)
+def test_nothing_gives_nothing(text):
+    """No reply, no score, and no error."""
+    reading = read(text)
+    assert reading.is_empty
+    assert reading.problems
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"' + '\\"' * 60_000,
+        "\n" * 120_000,
+        "{" * 120_000,
+        '{"s":' * 30_000,
+        '{"s": [' + "," + " " * 120_000,
+        ('"rel": [' + '"') * 15_000,
+        "```" * 40_000,
+        ", " * 60_000,
+    ],
+)
+def test_hostile_text_takes_no_long_time(text):
+    """Text that would make a careless pattern quadratic is read like any other."""
+    assert read(text).is_empty
+
+
+def test_nothing_is_evaluated():
+    """Python in a reply is text."""
+    assert read('{"s": [__import__("os").getpid()], "rel": 1+1}').is_empty
+
+
+@pytest.mark.parametrize(
+    ("sentence", "source", "unknown"),
+    [
+        ("It took 3 years.", "It took 3 years.", ()),
+        ("It took 3 years.", "It took three years.", ()),
+        ("It took 3 years.", "It took 4 years.", ("3",)),
+        ("It cost 3,000,000 dollars.", "It cost 3 million dollars.", ()),
+        ("It cost 3 million.", "It cost 3 billion.", ("3 million",)),
+        ("共300万人。", "共3000000人。", ()),
+        ("共300万人。", "共300人。", ("300万",)),
+        ("共300人。", "共\uff13\uff10\uff10人。", ()),
+        ("历时3年。", "历时三年。", ()),
+        ("增长1.2亿元。", "增长12000万元。", ()),
+        ("1. It is red.", "It is red.", ()),
+        ("Use the A4 tray.", "Use the tray.", ()),
+        ("It is 12% of 2019.", "In 2019 it was 12 percent.", ()),
+        ("No number here.", "", ()),
+        ("9" * 5000 + " is big.", "9" * 5001, ("9" * 5000,)),
+    ],
+)
+def test_numbers_are_compared_by_value(sentence, source, unknown):
+    """Separators, scales, widths and small number words do not make a number another one."""
+    assert unknown_figures(sentence, source) == unknown
+
+
+def test_a_supported_number_is_looked_for_in_the_cited_chunks_only():
+    """Another chunk's number does not back the sentence; the question's does."""
+    sentences, chunks = ["It lasts 5 years."], ["It lasts 3 years.", "It weighs 5 kg."]
+    text = '{"s":[[1]],"bad":[],"rel":3,"evasive":false,"ctx":[2,0]}'
+    assert read(text, sentences, chunks).entries[0].reasons == ("number",)
+    assert read(text, sentences, chunks, question="Is it 5 years?").entries[0].reasons == ()
