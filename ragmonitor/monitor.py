@@ -218,7 +218,6 @@ class Monitor:
             recorder.sweep()
         return sum(len(recorder) for recorder in recorders)
 
-
     def _forget(self) -> None:
         for recorder in tuple(self._recorders.values()):
             recorder.clear()

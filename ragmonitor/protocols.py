@@ -73,6 +73,19 @@ class PricedJudge(Judge, Protocol):
         ...
 
 
+@runtime_checkable
+class ConnectedJudge(Judge, Protocol):
+    """A judge with something to load before its first reading, and to let go of after its last."""
+
+    async def prepare(self) -> None:
+        """Load and check, so that the first reading need not. Raises `JudgeError`."""
+        ...
+
+    async def close(self) -> None:
+        """Close connections of the running loop."""
+        ...
+
+
 class Evaluator(Protocol):
     """A pure function of an interaction and its assessment."""
 
@@ -176,6 +189,10 @@ class Estimates(Protocol):
 
     def moments(self) -> Iterable[tuple[EstimateKey, Moments]]:
         """Return the sums of each window as of now; summable over processes."""
+        ...
+
+    def clear(self) -> None:
+        """Forget everything; for a forked child, whose parent keeps what was reported."""
         ...
 
 

@@ -20,10 +20,11 @@ from typing import Any
 
 from opentelemetry import context
 
-from ragmonitor.errors import JudgeError
+from ragmonitor.errors import JudgeError, RagMonitorError
 from ragmonitor.evaluators import Table, evaluate, unscorable, unscored
-from ragmonitor.guard import errors, record_error, shielded
+from ragmonitor.guard import errors, logger, record_error, shielded
 from ragmonitor.protocols import (
+    ConnectedJudge,
     EmbeddedJudge,
     Estimates,
     Exporter,
@@ -180,9 +181,7 @@ class Worker:
                 exporter.close()
         return flushed
 
-    def _submit(
-        self, work: Coroutine[Any, Any, bool], deadline: float
-    ) -> Future[bool] | None:
+    def _submit(self, work: Coroutine[Any, Any, bool], deadline: float) -> Future[bool] | None:
         while self._loop is None or self._waker is None:
             if time.monotonic() > deadline:
                 work.close()
@@ -207,6 +206,7 @@ class Worker:
         self._working = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         ticking = asyncio.create_task(self._tick())
+        self._prepared = asyncio.create_task(self._prepare_judge())
         try:
             while not self._closed:
                 await self._work_off()
@@ -217,10 +217,22 @@ class Worker:
                 self._idle = False
                 await asyncio.sleep(LINGER_S)
         finally:
-            ticking.cancel()
-            for judgement in tuple(self._judgements):
-                judgement.cancel()
-            await asyncio.gather(*self._judgements, return_exceptions=True)
+            unfinished = (ticking, self._prepared, *self._judgements)
+            for task in unfinished:
+                task.cancel()
+            await asyncio.gather(*unfinished, return_exceptions=True)
+            if self._judging is not None and isinstance(self._judging.judge, ConnectedJudge):
+                with shielded("judge"):
+                    await self._judging.judge.close()
+
+    async def _prepare_judge(self) -> None:
+        if self._judging is None or not isinstance(self._judging.judge, ConnectedJudge):
+            return
+        try:
+            await self._judging.judge.prepare()
+        except RagMonitorError as error:
+            # Each reading will say so too; here it is said before any money was expected of it.
+            logger.warning("ragmonitor: the judge cannot read: %s", error)
 
     async def _work_off(self) -> None:
         # One at a time: whoever flushes waits for the batch that is in hand already.
@@ -373,7 +385,8 @@ class Worker:
         judge = judging.judge
         usage = JudgeUsage(calls=1)
         try:
-            # The slot first: waiting for one must not use up the judge's own time.
+            # These first: waiting for them must not use up the judge's own time.
+            await asyncio.wait({self._prepared})
             async with (
                 self._slots(judging),
                 asyncio.timeout(2 * judging.timeout_s + JUDGE_GRACE_S),
@@ -449,11 +462,13 @@ class Worker:
         self._idle = False
         self._judgements = set()
         self._queue.clear()
+        self._estimates.clear()
         self._forget()
         with shielded("export"):
             self._meters.after_fork_in_child()
 
     _working: asyncio.Lock
+    _prepared: asyncio.Task[None]
     _forking = False
     _slots_held: asyncio.Semaphore | None = None
 

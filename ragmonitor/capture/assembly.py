@@ -88,43 +88,46 @@ class FinishedRuns:
         A retrieval that failed counts too: the application's user saw an error instead of an
         answer, and a monitor that hides it would look healthy.
         """
-        retrieved = asked = False
+        retrieved, asked = False, self._root.asked
         for run in self._root.members:
             if run.kind == "retriever":
                 if run is self._root:
                     continue
                 retrieved = True
                 asked = asked or bool(run.error)
+            elif run.kind == "tool" and run.gave is not None:
+                retrieved = True
             elif run.kind == "model" and not run.inside_retriever:
                 asked = True
         return retrieved and asked
 
+    def is_cut_short(self) -> bool:
+        """Return whether the root ended before its model did: a stream that was closed early.
+
+        To be asked when the root ends: a model that is still open then may end a moment later.
+        """
+        return any(
+            run.is_open or run.status == "partial"
+            for run in self._root.members
+            if run.kind == "model" and not run.inside_retriever
+        )
+
     def interaction(self) -> Interaction | None:
         """Return the record."""
         root, translator = self._root, self._translator
-        retrievals = tuple(
-            Retrieval(
-                query=translator.query(run),
-                chunks=tuple(translator.chunks(run)),
-                started_ns=run.started_ns,
-                ended_ns=run.ended_ns or root.ended_ns,
-                name=run.name,
-                error=run.error,
-            )
-            for run in root.members
-            if run.kind == "retriever" and not run.inside_retriever and run is not root
-        )
+        retrievals = self._retrievals()
+        if not retrievals:
+            return None
         models = [r for r in root.members if r.kind == "model" and not r.inside_retriever]
         generations = tuple(self._generation(run) for run in models)
         shown = translator.shown(root)
         chunks = _distinct(c for r in retrievals for c in r.chunks) if shown is None else shown
-        answer = translator.answer(root) or next(
-            (g.output for g in reversed(generations) if g.output), ""
-        )
-        status = root.status
-        if status == "ok" and any(run.is_open or run.status == "partial" for run in models):
-            # The root ended before its model did: a stream that was closed early.
-            status = "partial"
+        answer = translator.answer(root)
+        if root.status == "partial":
+            # LangChain loses the last piece of a stream that is closed early, or all of it.
+            seen = "".join(next((run.pieces for run in reversed(models) if run.pieces), ()))
+            answer = seen if seen.startswith(answer) else answer
+        answer = answer or next((g.output for g in reversed(generations) if g.output), "")
         query = translator.query(root) or next((r.query for r in retrievals if r.query), "")
         labels = translator.labels(root)
         return Interaction(
@@ -136,7 +139,7 @@ class FinishedRuns:
             started_ns=root.started_ns,
             ended_ns=root.ended_ns,
             name=root.name,
-            status=status,
+            status=root.status,
             error=root.error,
             retrievals=retrievals,
             generations=generations,
@@ -146,6 +149,34 @@ class FinishedRuns:
             user_id=labels.get("user_id", ""),
             tags=tuple(labels.get("tags", ())),
             attributes=labels.get("attributes", {}),
+        )
+
+    def _retrievals(self) -> tuple[Retrieval, ...]:
+        """Return the outermost retriever runs, and the tools that retrieved without one."""
+        root = self._root
+        found = [
+            (run.kind, self._retrieval(run))
+            for run in root.members
+            if (run.kind == "retriever" or (run.kind == "tool" and run.gave is not None))
+            and not run.inside_retriever
+            and run is not root
+        ]
+        known = {_key(c) for kind, r in found if kind == "retriever" for c in r.chunks}
+        return tuple(
+            retrieval
+            for kind, retrieval in found
+            if kind == "retriever" or any(_key(chunk) not in known for chunk in retrieval.chunks)
+        )
+
+    def _retrieval(self, run: Run) -> Retrieval:
+        translator = self._translator
+        return Retrieval(
+            query=translator.query(run),
+            chunks=tuple(translator.chunks(run)),
+            started_ns=run.started_ns,
+            ended_ns=run.ended_ns or self._root.ended_ns,
+            name=run.name,
+            error=run.error,
         )
 
     def _generation(self, run: Run) -> Generation:
@@ -174,14 +205,21 @@ def reference(span: SpanContext | None) -> SpanReference | None:
 
 
 def _distinct(chunks: Iterable[Chunk]) -> list[Chunk]:
-    # On id and text together: stores may give many pieces of one document the same id.
     seen: dict[tuple[str, str], Chunk] = {}
     for chunk in chunks:
-        seen.setdefault((chunk.id, chunk.text), chunk)
+        seen.setdefault(_key(chunk), chunk)
     return list(seen.values())
+
+
+def _key(chunk: Chunk) -> tuple[str, str]:
+    # Id and text together: stores may give many pieces of one document the same id.
+    return chunk.id, chunk.text
 
 
 def _interaction_id(run_id: Any) -> str:
     if isinstance(run_id, uuid.UUID):
         return run_id.hex
+    if isinstance(run_id, int):
+        # A UUID's number: its hash is cheaper than the UUID's, which is asked at every event.
+        return f"{run_id:032x}"
     return str(run_id) or uuid.uuid4().hex

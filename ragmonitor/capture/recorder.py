@@ -22,6 +22,9 @@ from ragmonitor.records import Status
 # The value of opentelemetry.instrumentation.utils' key; that distribution is not needed for it.
 _SUPPRESSED = "suppress_instrumentation"
 
+_OUTLIVES_ROOT_NS = 60 * 10**9
+"""A run of this age whose root has ended is forgotten."""
+
 
 class Recorder:
     """Holds the open runs of one framework and hands over each interaction when its root ends.
@@ -51,6 +54,7 @@ class Recorder:
         self._translator = translator
         self._hand_over = hand_over
         self._open: dict[Hashable, Run] = {}
+        """By run id; a chain under another run stands for that run."""
         self._given_up: dict[Hashable, None] = {}
         self._open_runs_most = open_runs_most
         self._open_run_age_ns = int(open_run_age_s * 1e9)
@@ -68,13 +72,23 @@ class Recorder:
         name: str,
         given: Any = None,
         details: Any = None,
+        *,
+        asked: bool = False,
     ) -> None:
-        """Note that a run began. A second start of the same run changes nothing."""
+        """Note that a run began. A second start of the same run changes nothing.
+
+        `asked`: this run, if it is a root, answers a question, whether or not a model run shows it.
+        """
         try:
             runs = self._open
             if run_id in runs:
                 return
             parent = None if parent_id is None else runs.get(parent_id)
+            if parent is not None and kind == "chain":
+                # A step between root and retriever or model carries the tree and nothing else:
+                # what starts under it starts under its parent.
+                runs[run_id] = parent
+                return
             if parent is None:
                 if parent_id is not None and parent_id in self._given_up:
                     return
@@ -89,6 +103,7 @@ class Recorder:
             else:
                 run = Run(run_id, parent, kind, name, given)
             run.details = details
+            run.asked = asked
             runs[run_id] = run
             if kind != "chain" and run.root.ended_ns == 0:
                 run.root.members.append(run)
@@ -99,29 +114,39 @@ class Recorder:
         """Note one piece of a stream."""
         try:
             run = self._open.get(run_id)
-            if run is None or not text:
+            # What comes after the root's end the user has not seen: the stream was closed early.
+            if run is None or not text or run.root.ended_ns:
                 return
-            if run.pieces is None:
-                run.pieces = []
+            if run.pieces is not None:
+                run.pieces.append(text)
+            elif not run.inside_retriever:
+                run.pieces = [text]
                 run.first_piece_ns = time.time_ns()
-            run.pieces.append(text)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
     def ended(
-        self, run_id: Hashable, gave: Any = None, *, given: Any = None, status: Status = "ok"
+        self,
+        run_id: Hashable,
+        gave: Any = None,
+        *,
+        given: Any = None,
+        status: Status = "ok",
+        asked: bool = True,
     ) -> None:
         """Note that a run ended, with what it gave.
 
         Args:
             run_id: As in `started`.
-            gave: The run's output.
+            gave: The run's output. Of a tool: what it retrieved, None if that is nothing.
             given: The run's input, where it became known only at the end.
             status: `partial` for a stream that was closed before its end.
+            asked: False takes back what `started` said: it was asked for texts only.
         """
         try:
             run = self._open.pop(run_id, None)
-            if run is not None:
+            if run is not None and run.id == run_id:
+                run.asked = run.asked and asked
                 self._close(run, gave, given, status, "")
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
@@ -132,7 +157,7 @@ class Recorder:
         """Note that a run ended with an exception, with what is known of its output."""
         try:
             run = self._open.pop(run_id, None)
-            if run is not None:
+            if run is not None and run.id == run_id:
                 status = status_of(failure)
                 # Text only: an exception holds its frames, and with them the whole request.
                 text = f"{type(failure).__name__}: {failure}" if status == "error" else ""
@@ -157,14 +182,29 @@ class Recorder:
     def _finish(self, root: Run) -> None:
         finished = FinishedRuns(root, self._translator)
         if finished.is_interaction():
+            if root.status == "ok" and finished.is_cut_short():
+                root.status = "partial"
             self._hand_over(finished)
 
     def sweep(self) -> None:
         """Give up what has been open for too long; called from the worker, now and then."""
-        horizon_ns = time.time_ns() - self._open_run_age_ns
-        for run in [*self._open.copy().values()]:
-            if run.started_ns < horizon_ns and (run.is_root or run.root.ended_ns):
-                self._give_up(run, "aged_out")
+        now_ns = time.time_ns()
+        aged_ns = now_ns - self._open_run_age_ns
+        outlives_ns = now_ns - min(self._open_run_age_ns, _OUTLIVES_ROOT_NS)
+        for run_id, run in [*self._open.copy().items()]:
+            if run.id != run_id:
+                if run.root.ended_ns and run.root.ended_ns < outlives_ns:
+                    self._open.pop(run_id, None)
+            elif run.is_root:
+                if run.started_ns < aged_ns:
+                    self._give_up(run, "aged_out")
+            elif run.root.ended_ns and run.started_ns < outlives_ns:
+                # LangChain never ends the model run of a cancelled request, and each holds that
+                # request's texts. The record has left; nothing is lost unless the root was.
+                if run.root.id in self._given_up:
+                    self._give_up(run, "aged_out")
+                else:
+                    self._open.pop(run_id, None)
 
     def clear(self) -> None:
         """Forget every open run; for a forked child, whose parent keeps them."""
@@ -173,9 +213,13 @@ class Recorder:
 
     def _forget_oldest(self) -> None:
         # Dicts keep insertion order, so the first is the oldest. One in, one out.
-        oldest = next(iter(self._open.values()), None)
-        if oldest is not None:
+        run_id, oldest = next(iter(self._open.items()), (None, None))
+        if oldest is None:
+            return
+        if oldest.id == run_id:
             self._give_up(oldest, "too_many_open")
+        else:
+            self._open.pop(run_id, None)
 
     def _give_up(self, run: Run, reason: str) -> None:
         if self._open.pop(run.id, None) is None:

@@ -22,6 +22,7 @@ class Run:
     """
 
     __slots__ = (
+        "asked",
         "caller",
         "details",
         "ended_ns",
@@ -62,6 +63,9 @@ class Run:
         )
         self.members: list[Run] = []
         """Of a root: its retriever, model and tool runs, in the order they started."""
+        self.asked = False
+        """Of a root: known to answer a question, even where no model run shows it (a framework's
+        own words when nothing was found, a failure before the model)."""
         self.caller: SpanContext | None = None
         """Of a root: the application's span that was current when it started."""
         self.details: Any = None

@@ -53,6 +53,10 @@ class Windows:
         for key in tuple(self._sums):
             yield key, self._aged(key)
 
+    def clear(self) -> None:
+        """Forget everything; for a forked child, whose parent keeps what was reported."""
+        self._sums.clear()
+
     def _aged(self, key: EstimateKey) -> Moments:
         updated_at, sums = self._sums.get(key, (0.0, Moments()))
         # A clock that jumps back must not make old answers count more than new ones.

@@ -44,6 +44,12 @@ def spans(text: str) -> list[tuple[int, int]]:
     return _merged(text, pieces)
 
 
+def marker_end(text: str) -> int:
+    """Return how many characters of list markers and labels a sentence begins with; 0: none."""
+    found = _LEADING_MARKER.match(text, 0, _LONGEST_MARKER)
+    return found.end() if found else 0
+
+
 def language(text: str) -> Language:
     """Return `zh` if the text has more Chinese characters than words in other letters."""
     han = sum(1 for _ in _HAN_CHARACTER.finditer(text))
@@ -79,6 +85,10 @@ _LABEL = (
 )
 _BARE_MARKER = re.compile(
     rf"(?:(?:\*\*|__)?(?:{_MARKER}|{_LABEL})(?:\*\*|__)?\s{{0,4}}){{1,3}}", re.IGNORECASE
+)
+_LEADING_MARKER = re.compile(
+    rf"(?:(?:\*\*|__)?(?:{_MARKER}|{_LABEL})(?:\*\*|__)?(?:\s{{1,4}}|(?=[{HAN}]))){{1,3}}",
+    re.IGNORECASE,
 )
 _STARTS_ITEM = re.compile(rf"[ \t]{{0,12}}(?:\*\*|__)?(?:{_MARKER}[ \t*]|{_MARKER}(?=[{HAN}]))")
 _LONGEST_MARKER = 32
@@ -154,32 +164,52 @@ def _first_visible(text: str, start: int, end: int) -> int:
 # --- prose to sentences ---------------------------------------------------------------------
 
 _CLOSERS = "\"'”’」』）)】\\]》〉*_"
-_STOP = re.compile(
-    rf"(?P<stop>[.!?…。！？；｡．]+)(?P<closers>(?:[{_CLOSERS}]|\[\d{{1,3}}(?=\]))*)"
-)
+_STOP = re.compile(rf"(?P<stop>[.!?…。！？；｡．]+)(?P<closers>(?:[{_CLOSERS}]|\[\d{{1,3}}(?=\]))*)")
 _WIDE = set("。！？；｡")
 _QUOTES = set("\"'”’」』）)")
 
+
+def _listed(text: str) -> list[str]:
+    return text.split()
+
+
 _NEVER_LAST = frozenset(
-    "dr mr mrs ms mx prof st mt ft gen rep sen gov capt cpt col lt sgt maj rev hon pres supt messrs "
-    "vs v cf eg e.g ie i.e viz approx est esp incl resp ca circa al ed eds trans".split()
+    _listed(
+        """
+        dr mr mrs ms mx prof st mt ft gen rep sen gov capt cpt col lt sgt maj rev hon pres supt
+        messrs vs v cf eg e.g ie i.e viz approx est esp incl resp ca circa al ed eds trans
+        """
+    )
 )
 """Abbreviations that what they abbreviate follows."""
 _BEFORE_NUMBER = frozenset(
-    "no nos nr fig figs eq eqs vol vols pp p pg pgs art arts sec secs ch chap para ver v op ref tab "
-    "jan feb mar apr jun jul aug sep sept oct nov dec".split()
+    _listed(
+        """
+        no nos nr fig figs eq eqs vol vols pp p pg pgs art arts sec secs ch chap para ver v op
+        ref tab jan feb mar apr jun jul aug sep sept oct nov dec
+        """
+    )
 )
 """Abbreviations only where a number follows; otherwise words that may end a sentence."""
 _PERHAPS_LAST = frozenset(
-    "inc ltd co corp llc plc bros etc jr sr a.m p.m am pm dept univ assn ave blvd rd hwy "
-    "ph.d m.d b.a m.a b.sc m.sc d.c u.s u.k u.n e.u u.s.a d.phil jan feb mar apr jun jul aug sep "
-    "sept oct nov dec mon tue tues wed thu thur thurs fri sat sun".split()
+    _listed(
+        """
+        inc ltd co corp llc plc bros etc jr sr a.m p.m am pm dept univ assn ave blvd rd hwy ph.d
+        m.d b.a m.a b.sc m.sc d.c u.s u.k u.n e.u u.s.a d.phil jan feb mar apr jun jul aug sep
+        sept oct nov dec mon tue tues wed thu thur thurs fri sat sun
+        """
+    )
 )
 """Abbreviations that may end a sentence: they do before a word that starts one."""
 _STARTERS = frozenset(
-    "the a an this that these those he she it they we i you his her its their our my there here "
-    "in on at by for from with after before during since when while if although though because "
-    "however but and or so then thus also as to what who why how where which one no not yes".split()
+    _listed(
+        """
+        the a an this that these those he she it they we i you his her its their our my there
+        here in on at by for from with after before during since when while if although though
+        because however but and or so then thus also as to what who why how where which one no
+        not yes
+        """
+    )
 )
 """Words that, with a capital, start a sentence rather than follow an abbreviation."""
 
@@ -225,7 +255,7 @@ def _ends_sentence(text: str, start: int, found: re.Match[str], end: int) -> boo
 def _shout_ends(following: str, *, is_apart: bool, closes_quote: bool) -> bool:
     if is_apart:
         return not (closes_quote and following.islower())
-    return bool(_HAN_CHARACTER.match(following)) or following in "“「『（【\"*"
+    return bool(_HAN_CHARACTER.match(following)) or following in '“「『（【"*'
 
 
 def _glued_stop_ends(text: str, dot: int, after: int, following: str) -> bool:
@@ -263,7 +293,7 @@ def _dot_ends(
         return False
     is_initial = len(word) == 1 and before[0].isupper() and not following.isdigit()
     if word in _PERHAPS_LAST or is_initial or _is_dotted_letters(word):
-        return following in "“\"「" or _is_starter(text, found.end())
+        return following in '“"「' or _is_starter(text, found.end())
     return True
 
 

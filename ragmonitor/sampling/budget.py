@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 from ragmonitor.protocols import Clock
 
 DAY_S = 86_400.0
@@ -18,7 +16,8 @@ class Budget:
     bucket plus a day's refill is one day's budget. It starts half full: a service that restarts
     again and again does not spend a burst each time.
 
-    Of this process: what several worker processes spend adds up.
+    Of this process: what several worker processes spend adds up. Called from one thread, the
+    worker's.
     """
 
     def __init__(self, per_day: float, *, clock: Clock) -> None:
@@ -29,25 +28,21 @@ class Budget:
         self._clock = clock
         self._level = self.capacity / 2
         self._filled_at = clock()
-        self._lock = threading.Lock()
 
     def level(self) -> float:
         """Return what may be spent now; below 0 while estimates were too low."""
-        with self._lock:
-            return self._refilled()
+        return self._refilled()
 
     def reserve(self, amount: float) -> bool:
         """Take `amount` out if it is there."""
-        with self._lock:
-            if self._refilled() < amount:
-                return False
-            self._level -= amount
-            return True
+        if self._refilled() < amount:
+            return False
+        self._level -= amount
+        return True
 
     def settle(self, reserved: float, spent: float) -> None:
         """Put back what was reserved and not spent, or take what was spent beyond it."""
-        with self._lock:
-            self._level = min(self.capacity, self._refilled() + reserved - spent)
+        self._level = min(self.capacity, self._refilled() + reserved - spent)
 
     def _refilled(self) -> float:
         now = self._clock()

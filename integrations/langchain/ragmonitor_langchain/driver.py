@@ -1,5 +1,7 @@
 """Real LangChain applications around any text source; the command line drives them."""
 
+# ruff: noqa: ARG002 - LangChain's signatures
+
 from __future__ import annotations
 
 import re

@@ -4,6 +4,8 @@ Each callback runs inside the application's request. It notes references and ret
 context, no lock. Reading what was noted is `translate.py`'s work, behind the request.
 """
 
+# ruff: noqa: ARG002 - LangChain's signatures, named in full: what `**_` catches costs more
+
 from __future__ import annotations
 
 import threading
@@ -60,6 +62,7 @@ class RagMonitorHandler(BaseCallbackHandler):
     ignore_custom_event = True
 
     def __new__(cls, monitor: Monitor) -> Self:
+        """Return this monitor's handler."""
         with _lock:
             handler = _handlers.get(id(monitor))
             if not isinstance(handler, cls):
@@ -69,7 +72,7 @@ class RagMonitorHandler(BaseCallbackHandler):
             return handler
 
     def __init__(self, monitor: Monitor) -> None:
-        """Return this monitor's handler."""
+        """Do nothing: `__new__` has done it, and this is called each time it is asked for."""
 
     def _attach(self, monitor: Monitor) -> None:
         super().__init__()
@@ -183,9 +186,7 @@ class RagMonitorHandler(BaseCallbackHandler):
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, error)
 
-    def on_retriever_end(
-        self, documents: Sequence[Document], *, run_id: UUID, **_: Any
-    ) -> None:
+    def on_retriever_end(self, documents: Sequence[Document], *, run_id: UUID, **_: Any) -> None:
         """Note what was found, before the application can change it."""
         try:
             self._ended(_key(run_id), _kept_documents(documents))
@@ -383,7 +384,7 @@ def _name_in(serialized: dict[str, Any] | None) -> str:
     return name if isinstance(name, str) else ""
 
 
-_installed: ContextVar[RagMonitorHandler] | None = None
+_installed: ContextVar[Any] | None = None
 _IGNORES = ("llm", "chain", "agent", "retriever", "chat_model")
 
 
@@ -396,13 +397,14 @@ def instrument(monitor: Monitor) -> RagMonitorHandler:
     global _installed  # noqa: PLW0603 - LangChain's hooks are global too
     handler = RagMonitorHandler(monitor)
     with _lock:
-        if _installed is not None and _installed.get() is handler:
+        on_already = _installed is not None and _installed.get() is handler
+        if on_already:
             return handler
         _remove_hook()
         for event in _IGNORES:
             handler.__dict__.pop(f"ignore_{event}", None)
         # A default is seen by all threads and tasks, a set value only by its own context.
-        hook = ContextVar("ragmonitor_langchain", default=handler)
+        hook: ContextVar[Any] = ContextVar("ragmonitor_langchain", default=handler)
         register_configure_hook(hook, inheritable=True)
         _installed = hook
     return handler
@@ -415,7 +417,7 @@ def uninstrument() -> None:
 
 
 def _remove_hook() -> None:
-    global _installed  # noqa: PLW0603 - as above
+    global _installed
     hook, _installed = _installed, None
     if hook is None:
         return

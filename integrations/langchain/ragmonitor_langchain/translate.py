@@ -246,6 +246,7 @@ _ROLES = {
 def _said(message: Any) -> tuple[str, str]:
     """Return (`human`, `ai` or something else, text) of a message in any form LangChain takes."""
     role: Any
+    content: Any
     if isinstance(message, BaseMessage):
         role, content = getattr(message, "role", message.type), message.content
     elif isinstance(message, str):
@@ -291,7 +292,9 @@ def _generated(result: LLMResult) -> str:
 def _messages_of(result: Any) -> list[BaseMessage]:
     if not isinstance(result, LLMResult):
         return []
-    messages = (getattr(c, "message", None) for generation in result.generations for c in generation)
+    messages = (
+        getattr(c, "message", None) for generation in result.generations for c in generation
+    )
     return [message for message in messages if isinstance(message, BaseMessage)]
 
 

@@ -16,10 +16,10 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnablePassthrough
-from ragmonitor_langchain import uninstrument
-from ragmonitor_langchain.driver import AnsweringModel
 
 from ragmonitor import Interaction, Recorder, Translator
+from ragmonitor_langchain import uninstrument
+from ragmonitor_langchain.driver import AnsweringModel
 
 ANSWER = "The pump is serviced every six months."
 
@@ -168,7 +168,7 @@ def build(request: pytest.FixtureRequest) -> Callable[..., App]:
 
 @pytest.fixture
 def monitor(caplog: pytest.LogCaptureFixture) -> Iterator[ListeningMonitor]:
-    """A monitor; after the test nothing may be open, and nobody may have been warned."""
+    """Give a monitor; after the test nothing may be open, and nobody may have been warned."""
     listening = ListeningMonitor()
     yield listening
     uninstrument()
@@ -188,7 +188,7 @@ def monitor(caplog: pytest.LogCaptureFixture) -> Iterator[ListeningMonitor]:
 
 @pytest.fixture
 def apps() -> Any:
-    """The parts, for tests that put them together in their own way."""
+    """Give the parts to tests that put them together in their own way."""
 
     class Parts:
         pass

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from langchain_core.tracers import context as tracer_context
 from opentelemetry.sdk.trace import TracerProvider
+
 from ragmonitor_langchain import RagMonitorHandler, instrument, uninstrument
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from ragmonitor_langchain import instrument
 
 QUESTIONS = ["how often?", "which colour?", "where?"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
+
 from ragmonitor_langchain import RagMonitorHandler, instrument
 
 
@@ -109,7 +110,7 @@ class BrokenTranslator:
 
 @pytest.fixture
 def langchain_warnings(caplog: pytest.LogCaptureFixture) -> Any:
-    """What LangChain logs of handlers that raise."""
+    """Return what LangChain logged of handlers that raise."""
     return lambda: [r for r in caplog.records if r.name.startswith("langchain_core")]
 
 

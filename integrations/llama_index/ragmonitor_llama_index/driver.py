@@ -46,11 +46,11 @@ class _ScriptedLLM(CustomLLM):
     def metadata(self) -> LLMMetadata:
         return LLMMetadata(context_window=_WINDOW, num_output=256, model_name="scripted")
 
-    @llm_completion_callback()  # type: ignore[untyped-decorator]
+    @llm_completion_callback()
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:  # noqa: ARG002
         return CompletionResponse(text=self.respond(prompt))
 
-    @llm_completion_callback()  # type: ignore[untyped-decorator]
+    @llm_completion_callback()
     def stream_complete(
         self,
         prompt: str,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -30,12 +30,14 @@ from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import active_instrument_tags
+
 from ragmonitor import Recorder, record_error
 from ragmonitor_llama_index.roles import Role, role_of
 from ragmonitor_llama_index.streams import heard, pulling
 from ragmonitor_llama_index.translate import (
     LlamaIndexTranslator,
     Note,
+    NotedNodes,
     note_answer,
     note_nodes,
     note_query,
@@ -43,12 +45,17 @@ from ragmonitor_llama_index.translate import (
     note_sources,
     note_start_event,
     note_stop_event,
+    note_tool_nodes,
+    note_tool_query,
 )
 
 if TYPE_CHECKING:
     from ragmonitor import Monitor
 
 _PLACES_MOST = 200_000
+
+# Names of this module: an enumeration's own are looked up at twice the price, 50 times per query.
+_OTHER, _ENGINE, _WORKFLOW, _RETRIEVER, _MODEL, _TOOL, _SYNTHESIS, _WRITER = Role
 
 
 class _Place:
@@ -186,17 +193,17 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             role = role_of(id_, instance)
             places = self.places
             place = None if parent_id is None else places.get(parent_id)
-            if role is Role.OTHER:
+            if role is _OTHER:
                 if place is not None:
                     places[id_] = place
                 return
             if place is None:
-                if role is Role.MODEL:
+                if role is _MODEL:
                     heard_root = pulling.get()
                     if not isinstance(heard_root, _Root):
                         return
                     place = heard_root
-                elif role is Role.ENGINE or role is Role.WORKFLOW:
+                elif role is _ENGINE or role is _WORKFLOW:
                     self._root(id_, role, bound_args, instance, tags)
                     return
                 else:
@@ -219,7 +226,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             if recorder is None:
                 return
         arguments = bound_args.arguments
-        if role is Role.ENGINE:
+        if role is _ENGINE:
             query = note_query(next(iter(arguments.values()), None))
         else:
             query = note_start_event(arguments.get("start_event"))
@@ -230,7 +237,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             self.places.pop(next(iter(self.places)), None)
         self.places[id_] = _Root(id_, role, recorder, note, self.places)
         name = type(instance).__name__
-        recorder.started(id_, None, "chain", name, query, note, asked=role is Role.ENGINE)
+        recorder.started(id_, None, "chain", name, query, note, asked=role is _ENGINE)
 
     def _member(  # noqa: PLR0917 - six pass faster by position
         self,
@@ -242,28 +249,29 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         place: _Place,
     ) -> None:
         root = place.root
-        if role is Role.RETRIEVER:
+        if role is _RETRIEVER:
             self.places[id_] = _Place(id_, role, root)
             query = note_query(next(iter(bound_args.arguments.values()), None))
             root.recorder.started(id_, place.run_id, "retriever", type(instance).__name__, query)
         elif (
-            role is Role.MODEL
-            and place.role is not Role.MODEL
+            role is _MODEL
+            and place.role is not _MODEL
             and not (root.streams and _is_inner(root, instance))
         ):
             self.places[id_] = _Place(id_, role, root, instance=instance)
             root.recorder.started(
                 id_, place.run_id, "model", type(instance).__name__, None, instance
             )
-        elif role is Role.TOOL and place.role is not Role.TOOL:
+        elif role is _TOOL and place.role is not _TOOL:
             self.places[id_] = _Place(id_, role, root)
-            root.recorder.started(id_, place.run_id, "tool", type(instance).__name__)
-        elif role is Role.WRITER and parent_id == root.id:
+            query = note_tool_query(bound_args.arguments)
+            root.recorder.started(id_, place.run_id, "tool", type(instance).__name__, query)
+        elif role is _WRITER and parent_id == root.id:
             self.places[id_] = _Place(id_, role, root, run_id=root.id)
         else:
             # An engine inside an agent, a model inside a model, a synthesizer.
             self.places[id_] = place
-            if role is Role.SYNTHESIS and place is root and root.role is Role.ENGINE:
+            if role is _SYNTHESIS and place is root and root.role is _ENGINE:
                 nodes = bound_args.arguments.get("nodes")
                 if nodes is not None:
                     note = root.note
@@ -287,20 +295,21 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 del places[id_]
                 return
             role = place.role
-            if role is Role.MODEL:
+            if role is _MODEL:
                 # By type: asking a pydantic model for what it lacks costs as much as all of this.
                 if isinstance(result, (CompletionResponse, ChatResponse)) or result is None:
                     del places[id_]
                     place.root.recorder.ended(id_, note_reply(result))
                 else:
                     place.root.streams[id_] = place
-            elif role is Role.RETRIEVER:
+            elif role is _RETRIEVER:
                 del places[id_]
-                place.root.recorder.ended(id_, note_nodes(result) if result else ())
-            elif role is Role.TOOL:
+                place.root.recorder.ended(id_, _noted(result or ()))
+            elif role is _TOOL:
                 del places[id_]
-                place.root.recorder.ended(id_)
-            elif role is Role.WRITER:
+                nodes = note_tool_nodes(result)
+                place.root.recorder.ended(id_, _noted(nodes) if nodes else None)
+            elif role is _WRITER:
                 del places[id_]
                 place.root.written = True
                 place.root.finish_chat()
@@ -328,7 +337,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             if place is root:
                 _note_synthesised(root)
                 root.finish(failure)
-            elif place.role is Role.WRITER:
+            elif place.role is _WRITER:
                 root.failure = failure
                 root.written = True
                 root.finish_chat()
@@ -369,7 +378,7 @@ class EventListener(BaseEventHandler):
                 return
             root = place.root
             if kind is StreamChatDeltaReceivedEvent:
-                if place.role is Role.WRITER:
+                if place.role is _WRITER:
                     root.recorder.piece(root.id, event.delta)  # type: ignore[attr-defined]
             elif span_id in root.streams:
                 del root.streams[span_id]
@@ -405,14 +414,14 @@ def _is_inner(root: _Root, instance: Any) -> bool:
 
 def _returned(root: _Root, result: Any) -> None:
     """Note what a root's call returned: the answer, or a stream of it that is yet to be read."""
-    if root.role is Role.WORKFLOW:
+    if root.role is _WORKFLOW:
         if result is None:  # a run that its user cancelled; every other one gives a `StopEvent`
             root.finish(asyncio.CancelledError())
             return
         result = note_stop_event(result)
     sources = note_sources(result)
     if sources:
-        root.note.shown = note_nodes(sources)
+        root.note.shown = _noted(sources)
     else:
         _note_synthesised(root)
     root.note.synthesised = None
@@ -455,7 +464,16 @@ def _note_synthesised(root: _Root) -> None:
     # synthesizer was given is what the model saw.
     lists = root.note.synthesised
     if lists is not None:
-        root.note.shown = note_nodes(node for nodes in lists for node in nodes)
+        root.note.shown = _noted(node for nodes in lists for node in nodes)
+
+
+def _noted(nodes: Iterable[Any]) -> NotedNodes:
+    # Nodes may be of the application's own classes: one that cannot be read must not cost the rest.
+    try:
+        return note_nodes(nodes)
+    except Exception as error:  # noqa: BLE001 - the border to the host application
+        record_error("capture", error)
+        return ()
 
 
 class _Listening:

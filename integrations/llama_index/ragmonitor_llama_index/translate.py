@@ -46,6 +46,7 @@ def note_nodes(nodes: Iterable[Any]) -> NotedNodes:
     """Return what may be kept of nodes: the application may rerank, cut or annotate them later."""
     noted = []
     for item in nodes:
+        node: Any
         node, score = (item.node, item.score) if isinstance(item, NodeWithScore) else (item, None)
         text = (
             node.text
@@ -145,6 +146,21 @@ def note_sources(result: Any) -> list[Any]:
     return nodes if isinstance(nodes, list) else []
 
 
+def note_tool_query(arguments: Mapping[str, Any]) -> str:
+    """Return the first text that a tool was called with."""
+    given = (*arguments.get("args", ()), *arguments.get("kwargs", {}).values())
+    return _first_text(given or arguments.values())
+
+
+def note_tool_nodes(output: Any) -> list[Any]:
+    """Return the nodes that a tool retrieved, with a retriever of LlamaIndex's or without."""
+    found = getattr(output, "raw_output", None)
+    if isinstance(found, list):
+        return found if found and isinstance(found[0], NodeWithScore) else []
+    nodes = getattr(found, "source_nodes", None)
+    return nodes if isinstance(nodes, list) else []
+
+
 class LlamaIndexTranslator:
     """Turns what was noted of LlamaIndex's spans into records."""
 
@@ -155,8 +171,8 @@ class LlamaIndexTranslator:
         return run.given if isinstance(run.given, str) else ""
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
-        """Return what a retriever gave, in order."""
-        return _chunks(run.gave) if run.kind == "retriever" and run.gave else ()
+        """Return what a retriever or a tool gave, in order."""
+        return _chunks(run.gave) if run.kind in ("retriever", "tool") and run.gave else ()
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         """Return the chunks that the model saw: after reranking, as the result names them."""

@@ -20,7 +20,7 @@ from ragmonitor_llama_index.handler import EventListener, SpanListener
 
 @pytest.fixture
 def quiet_monitor() -> Iterator[FakeMonitor]:
-    """A monitor to which nobody listens yet."""
+    """Give a monitor to which nobody listens yet."""
     yield FakeMonitor()
     uninstrument()
     dispatcher = get_dispatcher()
@@ -30,9 +30,9 @@ def quiet_monitor() -> Iterator[FakeMonitor]:
 
 @pytest.fixture
 def monitor(quiet_monitor: FakeMonitor, caplog: pytest.LogCaptureFixture) -> Iterator[FakeMonitor]:
-    """A monitor that records the process; no error of ours, no word from OpenTelemetry."""
+    """Give one that records the process; no error of ours, no word from OpenTelemetry."""
     instrument(quiet_monitor)
     yield quiet_monitor
-    for record in caplog.records:
+    for record in caplog.get_records("call"):
         ours = record.name.startswith(("ragmonitor", "opentelemetry"))
         assert not (ours and record.levelno >= logging.WARNING), record.getMessage()

@@ -63,7 +63,7 @@ class ScriptedLLM(CustomLLM):
     """Says its pieces; fails after `fails_after` of them if told to."""
 
     pieces: tuple[str, ...] = PIECES
-    raw: Any = {"usage": USAGE}
+    raw: Any = {"usage": USAGE}  # noqa: RUF012 - pydantic copies it
     fails_after: int | None = None
     failure: Any = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 from scripted import (
     ANSWER,
     FakeMonitor,
@@ -58,6 +59,26 @@ def test_a_failure_between_retrieval_and_model_is_recorded(
     interaction = monitor.only()
     assert (interaction.status, interaction.error) == ("error", "RuntimeError: broken")
     assert [c.id for c in interaction.chunks] == ["n0", "n1", "n2"]
+
+
+def test_nodes_that_cannot_be_read_do_not_cost_the_interaction(
+    quiet_monitor: FakeMonitor,
+) -> None:
+    """Question and answer are recorded; our error is counted."""
+
+    class Stubborn(TextNode):
+        def get_content(self, metadata_mode: MetadataMode = MetadataMode.ALL) -> str:
+            if metadata_mode is MetadataMode.NONE:
+                raise OSError("store closed")
+            return self.text
+
+    before = guard.errors["capture"]
+    instrument(quiet_monitor)
+    nodes = [NodeWithScore(node=Stubborn(text="x"))]
+    assert str(query_engine(retriever=ListRetriever(nodes)).query("How heavy?")) == ANSWER
+    interaction = quiet_monitor.only()
+    assert (interaction.query, interaction.answer) == ("How heavy?", ANSWER)
+    assert guard.errors["capture"] > before
 
 
 @pytest.mark.parametrize("method", ["span_enter", "span_exit", "span_drop"])

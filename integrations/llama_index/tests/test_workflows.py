@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -12,11 +13,18 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.response_synthesizers import CompactAndRefine
-from llama_index.core.tools import QueryEngineTool, RetrieverTool
+from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
 from llama_index.core.workflow import Context, StartEvent, StopEvent, Workflow, step
 from scripted import ANSWER, FakeMonitor, ListRetriever, ScriptedLLM, query_engine, some_nodes
+from workflows.errors import WorkflowCancelledByUser
 
 from ragmonitor import Usage
+
+# LlamaIndex's agents read deprecated attributes of their own.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pydantic.warnings.PydanticDeprecatedSince211",
+    "ignore::pydantic.warnings.PydanticDeprecatedSince20",
+)
 
 
 class ToolUser(FunctionCallingLLM):
@@ -95,6 +103,40 @@ async def test_an_agent_with_a_retriever_tool_is_one_interaction(monitor: FakeMo
     interaction = monitor.only()
     assert (interaction.query, interaction.answer) == ("How heavy?", ANSWER)
     assert [c.id for c in interaction.chunks] == ["n0", "n1", "n2"]
+
+
+async def test_a_tool_that_retrieves_by_itself_gives_its_nodes(monitor: FakeMonitor) -> None:
+    """Without a retriever of LlamaIndex's in between."""
+
+    def search(input: str) -> Any:  # noqa: A002 - what the model calls it
+        return some_nodes(2)
+
+    tool = FunctionTool.from_defaults(search, name="docs", description="Docs.")
+    await agent(tool).run(user_msg="How heavy?", memory=memory())
+    interaction = monitor.only()
+    assert [c.id for c in interaction.chunks] == ["n0", "n1"]
+    assert interaction.retrievals[0].query == "rewritten"
+
+
+async def test_a_cancelled_agent_is_cancelled(monitor: FakeMonitor) -> None:
+    """Neither an error nor an answer."""
+
+    class Waits(Workflow):
+        @step
+        async def answer(self, ev: StartEvent) -> StopEvent:
+            nodes = await ListRetriever(some_nodes()).aretrieve(ev.query)
+            ScriptedLLM().complete(str(len(nodes)))
+            retrieved.set()
+            await asyncio.Event().wait()
+            return StopEvent(result="never")
+
+    retrieved = asyncio.Event()
+    run: Any = Waits(timeout=None).run(query="How heavy?")
+    await retrieved.wait()
+    await run.cancel_run()
+    with pytest.raises(WorkflowCancelledByUser):
+        await run
+    assert monitor.only().status == "cancelled"
 
 
 class OwnFlow(Workflow):

@@ -12,12 +12,12 @@ from ragmonitor.judges.lexical.evidence import NOTHING, Evidence, gather
 from ragmonitor.judges.lexical.passages import Index, index
 from ragmonitor.judges.lexical.speech import Act, act_of, is_evasive
 from ragmonitor.judges.lexical.words import Term, terms
-from ragmonitor.judges.sentences import Sentence, language, split
+from ragmonitor.judges.sentences import Sentence, language, marker_end, split
 from ragmonitor.records import Assessment, JudgeIdentity, SentenceVerdict, Verdict
 
 IDENTITY: Final = JudgeIdentity(name="lexical", version="1", kind="CODE")
 
-SUPPORTED_FROM: Final = 0.6
+SUPPORTED_FROM: Final = 0.55
 """Mean of support and closeness from which a sentence counts as supported."""
 CONTRADICTED_FROM: Final = 0.6
 """Support of all but the conflicting words from which a conflict counts as a contradiction."""
@@ -32,6 +32,8 @@ class _Read:
     content: Sequence[Term]
     evidence: Evidence
     findings: Sequence[Finding]
+    is_copy: bool
+    """It stands in a chunk word for word; no check applies."""
 
 
 def assess(query: str, chunks: Sequence[str], answer: str) -> Assessment:
@@ -48,7 +50,8 @@ def assess(query: str, chunks: Sequence[str], answer: str) -> Assessment:
     `risk` is, over the sentences from the worst to the best, the mean of their risks with
     weights 1, 1/2, 1/4, ...; a sentence's risk is 1 - (support + closeness) / 2 * product over
     the failed checks (1 - penalty). `answer_relevancy` and `chunk_relevance` say "off topic" and
-    no more than that.
+    no more than that. Where all chunks are in another language than the answer there is
+    nothing to compare: `sentences` and `risk` are then None.
 
     Args:
         query: The question; empty: there is none, and nothing is said of relevance.
@@ -69,10 +72,21 @@ def assess(query: str, chunks: Sequence[str], answer: str) -> Assessment:
     question = terms(query)
     asked = gather(question, found)
     content = [term for read in reads for term in read.content]
+    if _is_foreign(answer, chunks, [read.evidence for read in reads]):
+        return Assessment(
+            judge=IDENTITY,
+            language=language(answer),
+            sentences=None,
+            answer_relevancy=None,
+            evasive=evasive,
+            chunk_relevance=relevance.chunk_relevance(len(chunks), question, asked),
+            risk=None,
+        )
+    risks = [_risk(read) for read in reads if read.act in _CHECKED]
     return Assessment(
         judge=IDENTITY,
         language=language(answer),
-        sentences=tuple(_verdict(read, found) for read in reads),
+        sentences=tuple(_verdict(read) for read in reads),
         answer_relevancy=relevance.answer_relevancy(
             query, question, content, asked, [read.evidence for read in reads]
         )
@@ -80,43 +94,52 @@ def assess(query: str, chunks: Sequence[str], answer: str) -> Assessment:
         else None,
         evasive=evasive,
         chunk_relevance=relevance.chunk_relevance(len(chunks), question, asked),
-        risk=risk.REFUSAL if evasive else risk.answer_risk(_risks(reads, found)),
+        risk=risk.REFUSAL if evasive else risk.answer_risk(risks),
     )
+
+
+READABLE_FROM: Final = 0.5
+"""Support of any sentence from which a text in another language is read all the same."""
+
+
+def _is_foreign(answer: str, chunks: Sequence[str], evidences: Sequence[Evidence]) -> bool:
+    """Return whether the chunks are all in another language: words then say nothing."""
+    if not any(evidence.weight for evidence in evidences):
+        return False
+    if any(evidence.support >= READABLE_FROM for evidence in evidences):
+        return False
+    spoken = {language(chunk) for chunk in chunks if not chunk.isspace() and chunk}
+    return bool(spoken) and language(answer) not in spoken
 
 
 _CHECKED = frozenset({Act.CLAIM, Act.QUESTION})
 
 
 def _read(sentence: Sentence, act: Act, found: Index) -> _Read:
-    content = terms(sentence.text)
+    marker = marker_end(sentence.text)
+    content = [term for term in terms(sentence.text) if term.start >= marker]
     evidence = gather(content, found) if content else NOTHING
+    is_copy = act in _CHECKED and found.holds(sentence.text)
     findings: Sequence[Finding] = ()
-    if act in _CHECKED and not found.holds(sentence.text):
+    if act in _CHECKED and not is_copy:
         findings = failed_checks(sentence.text, content, evidence, found)
-    return _Read(sentence, act, content, evidence, findings)
+    return _Read(sentence, act, content, evidence, findings, is_copy)
 
 
-def _risks(reads: Sequence[_Read], found: Index) -> list[float]:
-    risks = []
-    for read in reads:
-        if read.act not in _CHECKED:
-            continue
-        if found.holds(read.sentence.text):
-            risks.append(0.0)
-            continue
-        share = risk.QUESTION_SHARE if read.act is Act.QUESTION else 1.0
-        risks.append(share * risk.sentence_risk(read.evidence, [f.reason for f in read.findings]))
-    return risks
+def _risk(read: _Read) -> float:
+    if read.is_copy:
+        return 0.0
+    share = risk.QUESTION_SHARE if read.act is Act.QUESTION else 1.0
+    return share * risk.sentence_risk(read.evidence, [f.reason for f in read.findings])
 
 
-def _verdict(read: _Read, found: Index) -> SentenceVerdict:
+def _verdict(read: _Read) -> SentenceVerdict:
     sentence, evidence = read.sentence, read.evidence
     if read.act is not Act.CLAIM or not evidence.weight:
         return SentenceVerdict(
             text=sentence.text, start=sentence.start, end=sentence.end, verdict=Verdict.NO_CLAIM
         )
-    is_copy = found.holds(sentence.text)
-    verdict, reasons = (Verdict.SUPPORTED, ()) if is_copy else _weigh(read)
+    verdict, reasons = (Verdict.SUPPORTED, ()) if read.is_copy else _weigh(read)
     return SentenceVerdict(
         text=sentence.text,
         start=sentence.start,

@@ -8,7 +8,7 @@ unit, another month, another name in its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -44,40 +44,47 @@ def failed_checks(
         evidence: What the chunks hold of them.
         index: The chunks.
     """
-    near = [term for at in evidence.window for term in index.passages[at].terms]
-    said = {term.key for term in content}
-    rivals = [term for term in near if term.key not in said]
-    found = [
-        finding
-        for term in evidence.missing
-        if term.kind != "name" or _is_name(text, content, term)
-        if (finding := _missing(term, rivals)) is not None
-    ]
-    found += _units(content, near)
+    found = _missing(text, content, evidence, index)
+    found += _units(content, evidence, index)
     alike = _most_alike(content, evidence, index)
     if alike is not None:
-        found += _opposites(content, near, alike)
-        found += _negations(content, alike)
+        found += _opposites(content, alike, index)
+        found += _negations(content, alike, index)
     return sorted(found, key=lambda finding: finding.term.start)
 
 
-def _missing(term: Term, rivals: Iterable[Term]) -> Finding | None:
-    """Return the finding for a term that stands nowhere in the chunks, if it is one of note."""
+_OF_NOTE = frozenset({"number", "date", "name"})
+
+
+def _missing(text: str, content: Sequence[Term], evidence: Evidence, index: Index) -> list[Finding]:
+    """Find numbers, dates and names that stand nowhere in the chunks."""
+    missing = [
+        term
+        for term in evidence.missing
+        if term.kind in _OF_NOTE and (term.kind != "name" or _is_name(text, term))
+    ]
+    if not missing:
+        return []
+    said = {term.key for term in content}
+    rivals = [t for at in evidence.window for t in index.terms(at) if t.key not in said]
+    return [_finding(term, rivals) for term in missing]
+
+
+def _finding(term: Term, rivals: Sequence[Term]) -> Finding:
+    """Return what it means that a term is missing where others stand in its place."""
     if term.kind == "name":
         return Finding("name", term, any(rival.kind == "name" for rival in rivals))
     if term.kind == "date":
         family = term.key.partition("#")[0]
         return Finding("date", term, any(rival.key.startswith(family) for rival in rivals))
-    if term.kind == "number":
-        conflicts = any(rival.kind == "number" and _same_sort(term, rival) for rival in rivals)
-        return Finding("date" if _is_year(term) else "number", term, conflicts)
-    return None
+    conflicts = any(rival.kind == "number" and _same_sort(term, rival) for rival in rivals)
+    return Finding("date" if _is_year(term) else "number", term, conflicts)
 
 
-_BEGINS_CLAUSE = frozenset(":.!?\"“‘*#>-–—•：。！？|")
+_BEGINS_CLAUSE = frozenset(':.!?"“‘*#>-–—•：。！？|')
 
 
-def _is_name(text: str, content: Sequence[Term], term: Term) -> bool:
+def _is_name(text: str, term: Term) -> bool:
     """Return whether a capital is a name's, and not that of a sentence's first word.
 
     A first word is taken for a name only if another capital follows it: `Randal Kleiser is`.
@@ -98,7 +105,9 @@ RARE: Final = 1.0
 
 
 def _is_year(term: Term) -> bool:
-    return term.unit == "year" and is_year(term.key[1:]) or not term.unit and is_year(term.key[1:])
+    return (term.unit == "year" and is_year(term.key[1:])) or (
+        not term.unit and is_year(term.key[1:])
+    )
 
 
 def _same_sort(term: Term, rival: Term) -> bool:
@@ -107,12 +116,14 @@ def _same_sort(term: Term, rival: Term) -> bool:
     return term.unit == rival.unit
 
 
-def _units(content: Sequence[Term], near: Sequence[Term]) -> list[Finding]:
+def _units(content: Sequence[Term], evidence: Evidence, index: Index) -> list[Finding]:
     """Find numbers that stand near only with other units."""
+    measured = [term for term in content if term.unit and term.kind == "number"]
+    if not measured:
+        return []
+    near = [term for at in evidence.window for term in index.terms(at) if term.kind == "number"]
     found = []
-    for term in content:
-        if term.kind != "number" or not term.unit:
-            continue
+    for term in measured:
         units = {other.unit for other in near if other.key == term.key}
         if units and term.unit not in units and "" not in units:
             found.append(Finding("unit", term, conflicts=True))
@@ -125,20 +136,20 @@ for _left, _right in (*((stem(a), stem(b)) for a, b in OPPOSITES), *CHINESE_OPPO
     _OPPOSITE.setdefault(_right, set()).add(_left)
 
 
-def _opposites(
-    content: Sequence[Term], near: Sequence[Term], alike: Sequence[Term]
-) -> list[Finding]:
-    """Find words that the closest passages lack and whose opposite the most alike one has."""
+def _opposites(content: Sequence[Term], alike: int, index: Index) -> list[Finding]:
+    """Find words that the chunks lack near by and whose opposite the most alike passage has."""
+    turned = [term for term in content if term.key in _OPPOSITE]
+    if not turned:
+        return []
     said = {term.key for term in content}
-    close = {term.key for term in near}
-    there = {term.key for term in alike}
+    close = {term.key for at in index.windows[alike] for term in index.terms(at)}
+    there = {term.key for term in index.terms(alike)}
     return [
         Finding("negation", term, conflicts=True)
-        for term in content
-        if (against := _OPPOSITE.get(term.key))
-        and term.key not in close
-        and not against.isdisjoint(there)
-        and against.isdisjoint(said)
+        for term in turned
+        if term.key not in close
+        and not _OPPOSITE[term.key].isdisjoint(there)
+        and _OPPOSITE[term.key].isdisjoint(said)
     ]
 
 
@@ -150,14 +161,14 @@ LEAST_SHARED: Final = 3
 """Terms that the two must have in common besides."""
 
 
-def _negations(content: Sequence[Term], alike: Sequence[Term]) -> list[Finding]:
+def _negations(content: Sequence[Term], alike: int, index: Index) -> list[Finding]:
     """Find the first word that is negated here and stated in the passage, or the reverse.
 
     Only where one of the two negates nothing at all: two negations may be turned differently
     and say the same.
     """
     here, here_negated = _polarity(content)
-    there, there_negated = _polarity(alike)
+    there, there_negated = _polarity(index.terms(alike))
     if bool(here_negated) == bool(there_negated):
         return []
     turned = (here_negated or there_negated) & here.keys() & there.keys()
@@ -165,19 +176,15 @@ def _negations(content: Sequence[Term], alike: Sequence[Term]) -> list[Finding]:
     return [] if first is None else [Finding("negation", first, conflicts=True)]
 
 
-def _most_alike(content: Sequence[Term], evidence: Evidence, index: Index) -> Sequence[Term] | None:
-    """Return the terms of the single passage that holds most of the sentence, if it is enough."""
-    weights = {term.key: term.weight for term in content if term.weight}
-    best: tuple[float, str, Sequence[Term]] | None = None
-    for at in evidence.window:
-        passage = index.passages[at]
-        shared = weights.keys() & {term.key for term in passage.terms}
-        share = sum(sorted(weights[key] for key in shared))
-        if share < ALIKE * evidence.weight or len(shared) < LEAST_SHARED:
-            continue
-        if best is None or (share, passage.text) > best[:2]:
-            best = share, passage.text, passage.terms
-    return best[2] if best else None
+def _most_alike(content: Sequence[Term], evidence: Evidence, index: Index) -> int | None:
+    """Return the passage that holds most of the sentence by itself, if it is enough."""
+    least = ALIKE * evidence.weight
+    candidates = [at for at in evidence.window if evidence.by_passage.get(at, 0.0) >= least]
+    if not candidates:
+        return None
+    best = max(candidates, key=lambda at: (evidence.by_passage[at], index.passages[at].text))
+    shared = {term.key for term in content} & {term.key for term in index.terms(best)}
+    return best if len(shared) >= LEAST_SHARED else None
 
 
 def _polarity(content: Sequence[Term]) -> tuple[dict[str, Term], set[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +13,8 @@ from ragmonitor.judges.lexical.words import Term
 
 LOOSE_CREDIT: Final = 0.75
 """Of a word of which the chunks hold only the first letters: `organised` for `organisation`."""
+NEAR: Final = 0.8
+"""See `Evidence.closeness`."""
 ENOUGH: Final = 0.9
 """Share of what the chunks support of a sentence that its evidence explains before it is complete."""
 LEAST_GAIN: Final = 0.08
@@ -27,21 +30,24 @@ class Evidence:
     support: float
     """Share of that content which stands in the chunks, anywhere. More chunks never lower it."""
     closeness: float
-    """Share which stands in three neighbouring sentences of one chunk, where that is largest.
-    More chunks never lower it."""
+    """Share which stands close together, where that is largest: `NEAR` of it counts what three
+    neighbouring sentences of one chunk hold, the rest what one sentence does. More chunks never
+    lower it."""
     missing: tuple[Term, ...]
     """What stands nowhere in the chunks."""
     chunks: tuple[int, ...]
     """The fewest chunks that explain the support, best first (greedily)."""
     window: tuple[int, ...]
     """Positions of the passages that come closest to the sentence; empty if none does."""
+    by_passage: Mapping[int, float]
+    """For each passage, the weight that it holds."""
     by_window: Mapping[int, float]
     """For each passage, the weight that it and its neighbours hold."""
     by_chunk: Mapping[int, set[int]]
     """For each chunk that holds anything, the positions of the terms that it holds."""
 
 
-NOTHING: Final = Evidence(0.0, 0.0, 0.0, (), (), (), {}, {})
+NOTHING: Final = Evidence(0.0, 0.0, 0.0, (), (), (), {}, {}, {})
 
 
 def gather(content: Sequence[Term], index: Index) -> Evidence:
@@ -49,34 +55,52 @@ def gather(content: Sequence[Term], index: Index) -> Evidence:
     weight = sum(term.weight for term in content)
     if not weight:
         return NOTHING
-    supported = 0.0
     missing = []
-    by_window: dict[int, float] = {}
-    by_chunk: dict[int, set[int]] = {}
-    credits = []
+    gains: list[float] = []
+    by_passage: defaultdict[int, float] = defaultdict(float)
+    by_window: defaultdict[int, float] = defaultdict(float)
+    by_chunk: defaultdict[int, set[int]] = defaultdict(set)
+    passages, windows = index.passages, index.windows
     for position, term in enumerate(content):
-        if not term.weight:
-            credits.append(0.0)
+        places, gain = _credit(term, index)
+        gains.append(gain)
+        if not gain:
+            if term.weight:
+                missing.append(term)
             continue
-        places, is_exact = index.places(term)
-        is_rounded = not places and _is_rounded(term, index)
-        credit = term.weight * (1.0 if is_exact else LOOSE_CREDIT if places or is_rounded else 0.0)
-        credits.append(credit)
-        if not credit:
-            missing.append(term)
-        supported += credit
-        _note(index, places, position, credit, by_window, by_chunk)
-    window = _closest(index, by_window)
+        unseen = 0
+        for place in places:
+            by_passage[place] += gain
+            by_chunk[passages[place].chunk].add(position)
+            window = windows[place]
+            for middle in range(max(unseen, window.start), window.stop):
+                by_window[middle] += gain
+            unseen = window.stop
+    near = NEAR * max(by_window.values(), default=0.0)
+    nearer = (1.0 - NEAR) * max(by_passage.values(), default=0.0)
     return Evidence(
         weight=weight,
-        support=min(1.0, supported / weight),
-        closeness=min(1.0, max(by_window.values(), default=0.0) / weight),
+        support=min(1.0, sum(gains) / weight),
+        closeness=min(1.0, (near + nearer) / weight),
         missing=tuple(missing),
-        chunks=_fewest(by_chunk, credits, weight),
-        window=window,
+        chunks=_fewest(by_chunk, gains, weight),
+        window=_closest(index, by_window),
+        by_passage=by_passage,
         by_window=by_window,
         by_chunk=by_chunk,
     )
+
+
+def _credit(term: Term, index: Index) -> tuple[Sequence[int], float]:
+    """Return where a term stands, and how much of its weight that supports."""
+    if not term.weight:
+        return (), 0.0
+    places, is_exact = index.places(term)
+    if is_exact:
+        return places, term.weight
+    if places or _is_rounded(term, index):
+        return places, term.weight * LOOSE_CREDIT
+    return (), 0.0
 
 
 def _is_rounded(term: Term, index: Index) -> bool:
@@ -87,24 +111,6 @@ def _is_rounded(term: Term, index: Index) -> bool:
     return any(rounds_to(exact, term.key[1:]) for exact in index.values)
 
 
-def _note(
-    index: Index,
-    places: Sequence[int],
-    position: int,
-    credit: float,
-    by_window: dict[int, float],
-    by_chunk: dict[int, set[int]],
-) -> None:
-    """Add one term's credit to every window and every chunk that holds it, once each."""
-    reached = -1
-    for place in places:
-        for middle in index.window(place):
-            if middle > reached:
-                by_window[middle] = by_window.get(middle, 0.0) + credit
-                reached = middle
-        by_chunk.setdefault(index.passages[place].chunk, set()).add(position)
-
-
 def _closest(index: Index, by_window: dict[int, float]) -> tuple[int, ...]:
     """Return the window with the most of the sentence; ties are settled by text, not by order."""
     if not by_window:
@@ -113,29 +119,30 @@ def _closest(index: Index, by_window: dict[int, float]) -> tuple[int, ...]:
     passages = index.passages
     best = min(
         (at for at, share in by_window.items() if share > most - 1e-9),
-        key=lambda at: (passages[at].text, tuple(passages[i].text for i in index.window(at))),
+        key=lambda at: (passages[at].text, tuple(passages[i].text for i in index.windows[at])),
     )
-    return tuple(index.window(best))
+    return tuple(index.windows[best])
 
 
 def _fewest(
-    by_chunk: dict[int, set[int]], credits: Sequence[float], weight: float
+    by_chunk: Mapping[int, set[int]], gains: Sequence[float], weight: float
 ) -> tuple[int, ...]:
     """Return the chunks that explain the support, each adding the most to those before it."""
     chosen: list[int] = []
-    explained: set[int] = set()
-    supported = sum(credits)
+    left = {chunk: sorted(held) for chunk, held in by_chunk.items()}
+    enough = ENOUGH * sum(gains)
     gained = 0.0
-    while len(chosen) < len(by_chunk) and gained < ENOUGH * supported:
-        gains = {
-            chunk: sum(credits[term] for term in held - explained)
-            for chunk, held in by_chunk.items()
-            if chunk not in chosen
-        }
-        best = max(gains, key=lambda chunk: (gains[chunk], -chunk))
-        if gains[best] < LEAST_GAIN * weight:
+    while left and gained < enough:
+        adds = {chunk: sum(gains[term] for term in held) for chunk, held in left.items()}
+        best = max(adds, key=lambda chunk: (adds[chunk], -chunk))
+        if adds[best] < LEAST_GAIN * weight:
             break
         chosen.append(best)
-        explained |= by_chunk[best]
-        gained += gains[best]
+        gained += adds[best]
+        explained = by_chunk[best]
+        left = {
+            chunk: rest
+            for chunk, held in left.items()
+            if chunk != best and (rest := [term for term in held if term not in explained])
+        }
     return tuple(chosen)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from ragmonitor.judges.lexical.words import NEGATION, TURN, Term, terms
+from ragmonitor.judges.lexical.words import Term, keys, terms
 from ragmonitor.judges.sentences import spans
 
 
@@ -17,24 +17,31 @@ class Passage:
     chunk: int
     """Position of its chunk."""
     text: str
-    terms: Sequence[Term]
-    """Their offsets count from the beginning of the chunk, not of the passage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """All passages of all chunks, and where each key stands."""
+    """All passages of all chunks, and where each key stands. Lives for one answer."""
 
-    chunks: Sequence[str]
     passages: Sequence[Passage]
-    exact: dict[str, list[int]]
+    windows: Sequence[range]
+    """For each passage, itself and its neighbours in the same chunk."""
+    exact: Mapping[str, list[int]]
     """Key to the positions of the passages that hold it, ascending."""
-    loose: dict[str, list[int]]
+    loose: Mapping[str, list[int]]
     """Prefix to the positions of passages that hold a stem beginning so, ascending."""
     values: Sequence[float]
     """The different numbers of the chunks."""
     plain: Sequence[str]
     """The chunks in lower case with single spaces."""
+    _terms: dict[int, list[Term]] = field(default_factory=dict)
+
+    def terms(self, passage: int) -> Sequence[Term]:
+        """Return a passage's terms; read when first asked for, as few passages ever are."""
+        found = self._terms.get(passage)
+        if found is None:
+            found = self._terms[passage] = terms(self.passages[passage].text)
+        return found
 
     def places(self, term: Term) -> tuple[list[int], bool]:
         """Return the passages that hold a term, and whether they hold it exactly."""
@@ -45,18 +52,8 @@ class Index:
 
     def holds(self, sentence: str) -> bool:
         """Return whether a chunk holds a sentence word for word, whatever its spaces and case."""
-        wanted = _plain(sentence)
-        return len(wanted) > 1 and any(wanted in text for text in self.plain)
-
-    def window(self, passage: int) -> range:
-        """Return a passage and its neighbours in the same chunk."""
-        chunk = self.passages[passage].chunk
-        start, stop = passage, passage + 1
-        if passage and self.passages[passage - 1].chunk == chunk:
-            start -= 1
-        if stop < len(self.passages) and self.passages[stop].chunk == chunk:
-            stop += 1
-        return range(start, stop)
+        wanted = _plain(sentence).strip(_MARGIN)
+        return bool(wanted) and any(_has_words(text, wanted) for text in self.plain)
 
 
 _NOWHERE: list[int] = []
@@ -65,31 +62,48 @@ _NOWHERE: list[int] = []
 def index(chunks: Sequence[str]) -> Index:
     """Return the index of some chunks; linear in their length."""
     passages: list[Passage] = []
+    windows: list[range] = []
     exact: defaultdict[str, list[int]] = defaultdict(list)
     loose: defaultdict[str, list[int]] = defaultdict(list)
     for position, chunk in enumerate(chunks):
-        found = terms(chunk)
-        first = 0
-        for start, end in spans(chunk):
-            last = first
-            keys = set()
-            prefixes = set()
-            while last < len(found) and found[last].start < end:
-                keys.add(found[last].key)
-                prefixes.add(found[last].prefix)
-                last += 1
-            at = len(passages)
-            for key in keys:
+        first = len(passages)
+        passages += [Passage(position, chunk[start:end]) for start, end in spans(chunk)]
+        for at in range(first, len(passages)):
+            windows.append(range(max(first, at - 1), min(at + 2, len(passages))))
+            held, prefixes = keys(passages[at].text)
+            for key in held:
                 exact[key].append(at)
             for prefix in prefixes:
                 loose[prefix].append(at)
-            passages.append(Passage(position, chunk[start:end], found[first:last]))
-            first = last
-    for sign in (NEGATION, TURN):
-        exact.pop(sign, None)
-    loose.pop("", None)
     values = [value for key in exact if (value := number(key)) is not None]
-    return Index(chunks, passages, dict(exact), dict(loose), values, [_plain(chunk) for chunk in chunks])
+    return Index(passages, windows, exact, loose, values, [_plain(chunk) for chunk in chunks])
+
+
+_MARGIN = " .!?。！？…*_\"'“”‘’"
+"""What may differ at either end of a copy."""
+_OCCURRENCES = 16
+"""Places at which a copy is looked for in one chunk."""
+
+
+def _has_words(text: str, wanted: str) -> bool:
+    """Return whether `wanted` stands in a text and is not merely part of longer words."""
+    at = -1
+    for _ in range(_OCCURRENCES):
+        at = text.find(wanted, at + 1)
+        if at < 0:
+            return False
+        end = at + len(wanted)
+        if not (_joins(text[at - 1 : at], wanted[0]) or _joins(wanted[-1], text[end : end + 1])):
+            return True
+    return False
+
+
+def _joins(left: str, right: str) -> bool:
+    """Return whether two neighbouring characters belong to one word; Chinese ones never tell."""
+    return left.isalnum() and right.isalnum() and (left < _HAN_FROM or right < _HAN_FROM)
+
+
+_HAN_FROM = "\u3000"
 
 
 def _plain(text: str) -> str:

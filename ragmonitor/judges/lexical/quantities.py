@@ -8,9 +8,7 @@ from typing import Final, NamedTuple
 from ragmonitor.judges.lexical.vocabulary import (
     CHINESE_DIGITS,
     CHINESE_SCALES,
-    MONTHS,
     NUMBER_WORDS,
-    PERIODS,
     SCALES,
     UNITS,
 )
@@ -48,7 +46,9 @@ _UNIT_BEHIND = re.compile(
     )
     + "|[元米克吨升亩秒天周岁度年月日号])"
 )
-_MEASURES = frozenset("年月日号个人次元岁天米吨名家位座条项辆架艘只件种届级层楼万亿成折倍时点分秒%％")
+_MEASURES = frozenset(
+    "年月日号个人次元岁天米吨名家位座条项辆架艘只件种届级层楼万亿成折倍时点分秒%％"
+)
 _CURRENCIES = {"$": "$", "€": "€", "£": "£", "¥": "¥", "￥": "¥"}
 _CHINESE_PERIODS = {"年": "year", "月": "month", "日": "day", "号": "day"}
 
@@ -69,11 +69,11 @@ def read_chinese(text: str, found: re.Match[str]) -> Quantity | None:
     if found["percent"]:
         return Quantity(found.start(), end, _plain(chinese_value(digits)), "%")
     follows = text[end : end + 1]
-    is_period = follows in PERIODS
-    if digits[0] in "万亿百千" or (len(digits) == 1 and (follows not in _MEASURES or digits == "一")):
-        if not (is_period and len(digits) == 1 and digits in CHINESE_DIGITS):
-            return None
-    return Quantity(found.start(), end, _plain(chinese_value(digits)), _unit(text, found.start(), end))
+    if digits[0] in "万亿百千" or (len(digits) == 1 and follows not in _MEASURES):
+        return None
+    return Quantity(
+        found.start(), end, _plain(chinese_value(digits)), _unit(text, found.start(), end)
+    )
 
 
 def chinese_value(digits: str) -> float:
@@ -103,22 +103,23 @@ def word_value(word: str) -> float | None:
 def join(before: str, number: float) -> float | None:
     """Return the number that two number words make together, None if they are two numbers.
 
-    `twenty` and `five` make 25, `3.5` and `million` 3,500,000, `1999` and `two` nothing.
+    `twenty` and `five` make 25, `3.5` and `million` 3,500,000, `ten thousand` and `one` 10,001,
+    that and `hundred` 10,100.
     """
     if len(before) > _LONGEST:
         return None
     first = float(before)
-    if number in _SCALE_VALUES and first < number:
-        return first * number
+    if number in _SCALE_VALUES:
+        low = first % number
+        return first - low + low * number if low else None
     if first in _TENS and 1 <= number <= 9:
         return first + number
-    if first >= 100 and first % 100 == 0 and number < 100 and first in _SPOKEN:
+    if first >= 100 and first % 100 == 0 and number < 100:
         return first + number
     return None
 
 
 _TENS = frozenset(range(20, 100, 10))
-_SPOKEN = frozenset(range(100, 1000, 100)) | frozenset(range(1000, 10_000, 1000))
 
 
 def unit_behind(text: str, end: int) -> str:
@@ -145,10 +146,7 @@ def canonical(digits: str, scale: float = 1.0) -> str:
 
 
 _SCALE_WORDS = {
-    form: value
-    for name, value in SCALES.items()
-    if len(name) > 2
-    for form in (name, f"{name}s")
+    form: value for name, value in SCALES.items() if len(name) > 2 for form in (name, f"{name}s")
 }
 _SCALE_VALUES = frozenset(_SCALE_WORDS.values())
 
@@ -193,8 +191,3 @@ def rounds_to(exact: float, rounded: str) -> bool:
 def is_year(value: str) -> bool:
     """Return whether a bare number reads as a year."""
     return len(value) == 4 and value.isdigit() and "1000" <= value <= "2199"
-
-
-def month(word: str) -> int | None:
-    """Return a month's number; `may` and `march` only count with a capital, the caller sees to it."""
-    return MONTHS.get(word)

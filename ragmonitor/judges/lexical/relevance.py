@@ -16,6 +16,9 @@ CANNOT_TELL: Final = 0.5
 SHORT: Final = 3
 """Terms up to which an answer is too short to tell."""
 
+SAYS_LITTLE: Final = 0.6
+"""Weight below which a question holds no more than one common word."""
+
 _POLAR: Final = re.compile(
     r"\s*(?:is|are|was|were|am|do|does|did|can|could|will|would|shall|should|may|might|must|has|have|had"
     r"|isn't|aren't|wasn't|weren't|don't|doesn't|didn't|can't|couldn't|won't)\b|.*(?:吗|是否|是不是|能不能|有没有|对不对)",
@@ -72,7 +75,8 @@ def answer_relevancy(
     share = covered(question, content)
     for evidence in evidences:
         share = max(share, bridge(asked, evidence))
-    least = CANNOT_TELL if len(content) <= SHORT else 0.0
+    is_short = len(content) <= SHORT or asked.weight < SAYS_LITTLE
+    least = CANNOT_TELL if is_short else 0.0
     return max(least, scaled(share))
 
 
@@ -90,16 +94,20 @@ def bridge(asked: Evidence, said: Evidence) -> float:
 def chunk_relevance(
     count: int, question: Sequence[Term], asked: Evidence
 ) -> tuple[float, ...] | None:
-    """Return each chunk's relevance to the question; None if the question says nothing.
+    """Return each chunk's relevance to the question; None if the question says too little.
 
     Args:
         count: How many chunks there are.
         question: The question's terms.
         asked: What the chunks hold of the question.
     """
+    if asked.weight < SAYS_LITTLE and not asked.by_chunk:
+        return None
     if not asked.weight:
         return None
     return tuple(
-        scaled(sum(question[at].weight for at in sorted(asked.by_chunk.get(chunk, ()))) / asked.weight)
+        scaled(
+            sum(question[at].weight for at in sorted(asked.by_chunk.get(chunk, ()))) / asked.weight
+        )
         for chunk in range(count)
     )

@@ -10,8 +10,8 @@ from typing import Final
 from ragmonitor.judges.lexical.vocabulary import IRREGULAR
 
 TABLE: Final = "frequencies.txt"
-BAND_WEIGHTS: Final = (0.35, 0.55, 0.75, 1.0)
-"""By band: among the some 4,000 commonest English words, the next 8,000, the next 36,000, rarer.
+BAND_WEIGHTS: Final = (0.35, 0.6, 1.0)
+"""By band: among the some 4,000 commonest English words, among the next 8,000, rarer or unknown.
 
 About the ratios of the inverse document frequencies of such words in running text.
 """

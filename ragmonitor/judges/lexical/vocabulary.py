@@ -4,33 +4,54 @@ from __future__ import annotations
 
 from typing import Final
 
+
+def _listed(text: str) -> list[str]:
+    return text.split()
+
+
 STOP_WORDS: Final = frozenset(
-    """
-    a an the this that these those there here it its it's itself he him his himself she her hers
-    herself they them their theirs themselves we us our ours you your yours i me my mine ones
-    who whom whose which what when where why how and or but if then than so as of at by for with
-    about into onto through to from in on off out over under again once up down while during is
-    am are was were be been being do does did done doing have has had having can could will would
-    shall should may might must also too very just only own same such both each few more most other
-    some any all another many much several various well however therefore thus hence moreover
-    furthermore additionally finally without nothing nobody nowhere none because since until although though even still yet already
-    always often usually generally including include includes included such via per etc eg ie e.g
-    i.e oh yes yeah yea ok okay hi hello hey please let lets us get gets got like way thing things
-    something anything everything someone anyone really quite rather actually basically simply
-    overall according based regarding within between among upon toward towards 's 're 've 'll 'd
-    'm s t re ve ll d m
-    """.split()
+    _listed(
+        """
+        a an the this that these those there here it its it's itself he him his himself she her
+        hers herself they them their theirs themselves we us our ours you your yours i me my
+        mine ones who whom whose which what when where why how and or but if then than so as of
+        at by for with about into onto through to from in on off out over under again once up
+        down while during is am are was were be been being do does did done doing have has had
+        having can could will would shall should may might must also too very just only own same
+        such both each few more most other some any all another many much several various well
+        however therefore thus hence moreover furthermore additionally finally without nothing
+        nobody nowhere none because since until although though even still yet already always
+        often usually generally including include includes included such via per etc eg ie e.g
+        i.e oh yes yeah yea ok okay hi hello hey please let lets us get gets got like way thing
+        things something anything everything someone anyone really quite rather actually
+        basically simply overall according based regarding within between among upon toward
+        towards 's 're 've 'll 'd 'm s t re ve ll d m
+        """
+    )
 )
 
 NEGATIONS: Final = frozenset(
-    """
-    not no never neither nor cannot cant dont doesnt didnt isnt arent wasnt werent wont wouldnt
-    shouldnt couldnt hasnt havent hadnt n't fails failed fail unable refused refuses refuse
-    """.split()
+    _listed(
+        """
+        not no never neither nor cannot cant dont doesnt didnt isnt arent wasnt werent wont
+        wouldnt shouldnt couldnt hasnt havent hadnt n't fails failed fail unable refused refuses
+        refuse
+        """
+    )
 )
 """Words that turn the next one into its opposite, besides everything that ends in `n't`."""
 
-HARMLESS_BEHIND_NEGATION: Final = ("only", "just", "sure", "merely", "simply", "necessarily", "-", ",", "，")
+HARMLESS_BEHIND_NEGATION: Final = (
+    "only",
+    "just",
+    "sure",
+    "merely",
+    "simply",
+    "necessarily",
+    "-",
+    ",",
+    "，",
+)
 """What, behind a sign of negation, says that it negates nothing: `not only`, `No, ...`."""
 
 TURNS: Final = frozenset({"but", "except", "unless"})
@@ -38,42 +59,61 @@ TURNS: Final = frozenset({"but", "except", "unless"})
 
 OPPOSITES: Final = tuple(
     tuple(pair.split("/"))
-    for pair in """
-    increase/decrease rise/fall rose/fell grow/shrink gain/lose gain/loss win/lose won/lost
-    profit/loss more/less most/least higher/lower high/low above/below before/after first/last
-    early/late earlier/later start/end begin/end open/close accept/reject approve/reject
-    allow/prohibit allow/forbid permit/prohibit support/oppose agree/disagree include/exclude
-    enable/disable up/down upward/downward positive/negative true/false male/female man/woman
-    husband/wife father/mother son/daughter brother/sister north/south east/west northern/southern
-    eastern/western left/right old/young older/younger oldest/youngest large/small larger/smaller
-    largest/smallest big/small bigger/smaller long/short longer/shorter longest/shortest hot/cold
-    warm/cool strong/weak stronger/weaker fast/slow faster/slower best/worst better/worse good/bad
-    cheap/expensive easy/difficult simple/complex success/failure succeed/fail safe/dangerous
-    legal/illegal possible/impossible likely/unlikely able/unable happy/unhappy married/unmarried
-    present/absent maximum/minimum majority/minority import/export buy/sell bought/sold borrow/lend
-    public/private domestic/foreign internal/external inside/outside major/minor guilty/innocent
-    alive/dead love/hate remember/forget arrive/depart ancient/modern odd/even same/different
-    """.split()
+    for pair in _listed(
+        """
+        increase/decrease rise/fall rose/fell grow/shrink gain/lose gain/loss win/lose won/lost
+        profit/loss more/less most/least higher/lower high/low above/below before/after
+        first/last early/late earlier/later start/end begin/end open/close accept/reject
+        approve/reject allow/prohibit allow/forbid permit/prohibit support/oppose agree/disagree
+        include/exclude enable/disable up/down upward/downward positive/negative true/false
+        male/female man/woman husband/wife father/mother son/daughter brother/sister north/south
+        east/west northern/southern eastern/western left/right old/young older/younger
+        oldest/youngest large/small larger/smaller largest/smallest big/small bigger/smaller
+        long/short longer/shorter longest/shortest hot/cold warm/cool strong/weak
+        stronger/weaker fast/slow faster/slower best/worst better/worse good/bad cheap/expensive
+        easy/difficult simple/complex success/failure succeed/fail safe/dangerous legal/illegal
+        possible/impossible likely/unlikely able/unable happy/unhappy married/unmarried
+        present/absent maximum/minimum majority/minority import/export buy/sell bought/sold
+        borrow/lend public/private domestic/foreign internal/external inside/outside major/minor
+        guilty/innocent alive/dead love/hate remember/forget arrive/depart ancient/modern
+        odd/even same/different
+        """
+    )
 )
 """English pairs of which one in the answer and the other in its source is a contradiction."""
 
 CHINESE_OPPOSITES: Final = tuple(
     tuple(pair.split("/"))
-    for pair in """
-    增加/减少 增长/下降 上涨/下跌 上升/下降 提高/降低 扩大/缩小 涨幅/跌幅 收涨/收跌 领涨/领跌 盈利/亏损
-    高于/低于 大于/小于 多于/少于 早于/晚于 之前/之后 以前/以后 以上/以下 支持/反对 同意/拒绝 允许/禁止
-    接受/拒绝 成功/失败 赢得/输掉 胜利/失败 开始/结束 开放/关闭 进口/出口 买入/卖出 流入/流出 男性/女性
-    父亲/母亲 丈夫/妻子 儿子/女儿 哥哥/弟弟 姐姐/妹妹 最大/最小 最高/最低 最多/最少 最长/最短 首次/末次
-    第一/最后 东部/西部 南部/北部 左侧/右侧 国内/国外 公开/保密 合法/非法 安全/危险 有效/无效 正确/错误
-    积极/消极 顺差/逆差 升值/贬值 加息/降息 超过/不足 同比增长/同比下降
-    """.split()
+    for pair in _listed(
+        """
+        增加/减少 增长/下降 上涨/下跌 上升/下降 提高/降低 扩大/缩小 涨幅/跌幅 收涨/收跌
+        领涨/领跌 盈利/亏损 高于/低于 大于/小于 多于/少于 早于/晚于 之前/之后 以前/以后
+        以上/以下 支持/反对 同意/拒绝 允许/禁止 接受/拒绝 成功/失败 赢得/输掉 胜利/失败
+        开始/结束 开放/关闭 进口/出口 买入/卖出 流入/流出 男性/女性 父亲/母亲 丈夫/妻子
+        儿子/女儿 哥哥/弟弟 姐姐/妹妹 最大/最小 最高/最低 最多/最少 最长/最短 首次/末次
+        第一/最后 东部/西部 南部/北部 左侧/右侧 国内/国外 公开/保密 合法/非法 安全/危险
+        有效/无效 正确/错误 积极/消极 顺差/逆差 升值/贬值 加息/降息 超过/不足 同比增长/同比下降
+        """
+    )
 )
 
 MONTHS: Final = {
     name: number
     for number, names in enumerate(
-        "january jan|february feb|march mar|april apr|may|june jun|july jul|august aug"
-        "|september sep sept|october oct|november nov|december dec".split("|"),
+        (
+            "january jan",
+            "february feb",
+            "march mar",
+            "april apr",
+            "may",
+            "june jun",
+            "july jul",
+            "august aug",
+            "september sep sept",
+            "october oct",
+            "november nov",
+            "december dec",
+        ),
         1,
     )
     for name in names.split()
@@ -82,8 +122,15 @@ MONTHS: Final = {
 WEEKDAYS: Final = {
     name: number
     for number, names in enumerate(
-        "monday mon|tuesday tue tues|wednesday wed|thursday thu thur thurs|friday fri"
-        "|saturday sat|sunday sun".split("|"),
+        (
+            "monday mon",
+            "tuesday tue tues",
+            "wednesday wed",
+            "thursday thu thur thurs",
+            "friday fri",
+            "saturday sat",
+            "sunday sun",
+        ),
         1,
     )
     for name in names.split()
@@ -176,9 +223,6 @@ UNITS: Final = {
 }
 """Every spelling of a unit, and the name that stands for it. Units are compared, not converted."""
 
-PERIODS: Final = frozenset({"年", "月", "日", "号"})
-"""What makes the number before it part of a Chinese date."""
-
 CHINESE_STOP: Final = frozenset(
     "的了着是在和与及或而但也都就还又很把被让给以于从向对将其之这那此该们吗呢吧啊呀嘛哦么则您我你他"
     "她它且却因个为等所由并如"
@@ -193,11 +237,16 @@ CHINESE_COMMON: Final = frozenset(
 
 CHINESE_NEGATIONS: Final = ("不", "没", "未", "无", "非", "否", "勿")
 
-NOT_NEGATIONS: Final = (
-    "不断 不仅 不但 不过 不同 不少 不久 不论 不管 不得不 不禁 不可或缺 不止 不只 不光 不妨 不愧 不乏 不如 "
-    "不凡 不俗 不惜 未来 非洲 非常 非凡 非遗 无锡 无论 无数 无疑 无人机 无线 无不 无非 除非 否则 是否 能否 可否 "
-    "没收 莫非 差不多 了不起 对不起 不好意思 不等 不已 不锈"
-).split()
+NOT_NEGATIONS: Final = tuple(
+    _listed(
+        """
+        不断 不仅 不但 不过 不同 不少 不久 不论 不管 不得不 不禁 不可或缺 不止 不只 不光 不妨
+        不愧 不乏 不如 不凡 不俗 不惜 未来 非洲 非常 非凡 非遗 无锡 无论 无数 无疑 无人机 无线
+        无不 无非 除非 否则 是否 能否 可否 没收 莫非 差不多 了不起 对不起 不好意思 不等 不已
+        不锈
+        """
+    )
+)
 """Words with a sign of negation in them that negate nothing."""
 
 IRREGULAR: Final = {

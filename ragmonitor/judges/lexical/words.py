@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
+from operator import add
 from typing import Final, Literal, NamedTuple
 
 from ragmonitor.judges.lexical import quantities
@@ -64,8 +66,7 @@ _SYLLABIC = f"{HAN}\u3040-\u30ff\uac00-\ud7af"
 """Scripts that write no spaces or little of them, read by pairs of characters."""
 _TOKEN = re.compile(
     rf"(?P<pairs>[{_SYLLABIC}]+)"
-    r"|(?P<acronym>\b(?:[A-Za-z]\.){2,8})"
-    rf"|(?P<word>[^\W\d_{_SYLLABIC}]+(?:['’][^\W\d_{_SYLLABIC}]+)*)"
+    rf"|(?P<word>\b(?:[A-Za-z]\.){{2,8}}|[^\W\d_{_SYLLABIC}]+(?:['’][^\W\d_{_SYLLABIC}]+)*)"
     r"|(?P<number>\d)"
     r"|(?P<citation>[\[【]\d{1,3}(?:[,，、-] ?\d{1,3}){0,8}[\]】])"
 )
@@ -86,8 +87,8 @@ def terms(text: str) -> list[Term]:
     while token := next_token(text, at):
         start, at = token.span()
         kind = token.lastgroup
-        if kind == "word" or kind == "acronym":
-            reading = _reading(text[start : min(at, start + _LONGEST_WORD)])
+        if kind == "word":
+            reading = _reading(token[0][:_LONGEST_WORD])
             if reading is not None:
                 key, prefix, weight, word_kind = reading
                 if word_kind == "number":
@@ -95,10 +96,44 @@ def terms(text: str) -> list[Term]:
                 elif key != NEGATION or not _negates_nothing(text, at):
                     found.append(Term(start, at, key, prefix, weight, word_kind))
         elif kind == "pairs":
-            at = _append_pairs(found, text, start, at)
+            _append_pairs(found, text, start, at)
         elif kind == "number":
             at = _append_number(found, text, start)
     return found
+
+
+def keys(text: str) -> tuple[set[str], set[str]]:
+    """Return the keys and the prefixes of `terms(text)`, signs of negation left out; faster."""
+    exact: set[str] = set()
+    loose: set[str] = set()
+    numbers: list[Term] = []
+    at = 0
+    next_token = _TOKEN.search
+    while token := next_token(text, at):
+        start, at = token.span()
+        kind = token.lastgroup
+        if kind == "word":
+            reading = _reading(token[0][:_LONGEST_WORD])
+            if reading is not None:
+                key, prefix, _, word_kind = reading
+                if word_kind == "number":
+                    _append_number_word(numbers, text, start, at, key)
+                else:
+                    exact.add(key)
+                    loose.add(prefix)
+        elif kind == "pairs":
+            floor = start
+            for special in _specials(text, start, at):
+                numbers.append(special)
+                _add_plain_pairs(exact, text[floor : special.start])
+                floor = special.end
+            _add_plain_pairs(exact, text[floor:at])
+        elif kind == "number":
+            at = _append_number(numbers, text, start)
+    exact.update([term.key for term in numbers])
+    exact -= {NEGATION, TURN}
+    loose.discard("")
+    return exact, loose
 
 
 Reading = tuple[str, str, float, Kind]
@@ -173,9 +208,10 @@ def _append_number_word(found: list[Term], text: str, start: int, end: int, valu
     """Append a number word, joined with the one before it: `twenty-five`, `two hundred million`."""
     number = float(value)
     last = found[-1] if found else None
-    if last is not None and last.kind == "number" and 0 <= start - last.end <= 1:
+    if last is not None and last.kind == "number" and text[last.end : start] in _JOINTS:
         joined = quantities.join(last.key[1:], number)
-        if joined is not None:
+        is_spoken = text[last.end - 1].isalpha() or (joined is not None and number >= 100)
+        if joined is not None and is_spoken:
             found.pop()
             start, number = last.start, joined
     unit = quantities.unit_behind(text, end)
@@ -186,6 +222,8 @@ def _append_number_word(found: list[Term], text: str, start: int, end: int, valu
 
 
 _PERHAPS_ONE = frozenset({"一"})
+_JOINTS = frozenset({" ", "-", " and "})
+"""What stands between the words of one number."""
 _TWELVE = frozenset(str(number) for number in range(1, 13))
 
 
@@ -210,19 +248,23 @@ _WEEKDAY = re.compile("(?:(?<=星)期|(?<=礼)拜|周)([一二三四五六日天
 _SAYING = re.compile(f"[^{''.join(CHINESE_STOP)}]+")
 
 
-def _append_pairs(found: list[Term], text: str, start: int, end: int) -> int:
-    """Append what a run of Chinese says; return where reading goes on."""
-    at = start
-    for special in _SPECIAL.finditer(text, start, end):
-        if special.start() < at:
-            continue
-        term = _special(text, special.start(), at)
-        if term is not None:
-            _append_plain_pairs(found, text, at, term.start)
-            found.append(term)
-            at = term.end
-    _append_plain_pairs(found, text, at, end)
-    return max(at, end)
+def _append_pairs(found: list[Term], text: str, start: int, end: int) -> None:
+    """Append what a run of Chinese says."""
+    for special in _specials(text, start, end):
+        _append_plain_pairs(found, text, start, special.start)
+        found.append(special)
+        start = special.end
+    _append_plain_pairs(found, text, start, end)
+
+
+def _specials(text: str, start: int, end: int) -> Iterator[Term]:
+    """Yield the negations, weekdays and numbers of a run of Chinese."""
+    for candidate in _SPECIAL.finditer(text, start, end):
+        if candidate.start() >= start:
+            term = _special(text, candidate.start(), start)
+            if term is not None:
+                yield term
+                start = term.end
 
 
 def _special(text: str, start: int, floor: int) -> Term | None:
@@ -249,8 +291,16 @@ def _append_plain_pairs(found: list[Term], text: str, start: int, end: int) -> N
     for run in _SAYING.finditer(text, start, end):
         first, last = run.span()
         if last - first == 1:
-            found.append(Term(first, last, text[first:last], "", SINGLE_WEIGHT, "pair"))
+            found.append(Term(first, last, run[0], "", SINGLE_WEIGHT, "pair"))
         for at in range(first, last - 1):
             is_common = text[at] in common and text[at + 1] in common
             weight = COMMON_PAIR_WEIGHT if is_common else PAIR_WEIGHT
             found.append(Term(at, at + 2, text[at : at + 2], "", weight, "pair"))
+
+
+def _add_plain_pairs(exact: set[str], text: str) -> None:
+    """Add the keys that `_append_plain_pairs` would append."""
+    for run in _SAYING.findall(text):
+        if len(run) == 1:
+            exact.add(run)
+        exact.update(map(add, run, run[1:]))

@@ -1,0 +1,68 @@
+"""With the real monitor: from a chain's answer to its scores."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragmonitor import Monitor, Scored
+from ragmonitor.testing import ListExporter
+from ragmonitor_langchain import RagMonitorHandler, instrument, uninstrument
+
+
+@pytest.fixture
+def reports() -> Any:
+    """Keep what the monitor exported."""
+    return ListExporter()
+
+
+@pytest.fixture
+def real(reports: Any) -> Any:
+    """Run a monitor that serves and sends nothing."""
+    with Monitor(service="test", prometheus=False, traces=False, exporters=[reports]) as monitor:
+        yield monitor
+        uninstrument()
+
+
+async def test_every_answer_is_scored(
+    real: Any, reports: Any, build: Any, way: Any, apps: Any
+) -> None:
+    """Three answers that stand in their documents are three faithfulness scores of 1."""
+    instrument(real)
+    questions = ["How often is the pump serviced?"] * 3
+    await way(build(llm=apps.model("Serviced every six months.")), questions, {})
+    assert real.flush(10)
+    scores = [
+        evaluation.score
+        for report in reports.reports
+        for evaluation in report.evaluations
+        if isinstance(evaluation, Scored) and evaluation.evaluator.startswith("faithfulness@")
+    ]
+    assert scores == [1.0] * 3
+
+
+def test_a_handler_and_instrument_together_are_scored_once(
+    real: Any, reports: Any, apps: Any
+) -> None:
+    """One question, one interaction."""
+    instrument(real)
+    apps.lcel().chain.invoke("a", {"callbacks": [RagMonitorHandler(real)]})
+    assert real.flush(10)
+    assert len(list(reports.interactions())) == 1
+
+
+def test_the_readme_s_example_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it says can be pasted."""
+    monkeypatch.setenv("RAGMONITOR_PROMETHEUS", "false")
+    readme = Path(__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
+    example, *_ = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(example, "README.md", "exec"), names)
+    uninstrument()
+    names["monitor"].close()
+    assert capsys.readouterr().out == "The pump is serviced every two years.\n"

@@ -1,0 +1,226 @@
+"""LangChain's many forms of a question, an answer, a count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, Generation, LLMResult
+from langchain_core.prompt_values import StringPromptValue
+
+from ragmonitor import Run, Usage
+from ragmonitor_langchain.translate import LangChainTranslator, keep, keep_documents
+
+TRANSLATOR = LangChainTranslator()
+
+
+@dataclass
+class State:
+    """A graph's state as an object."""
+
+    question: str = "q"
+    answer: str = "a"
+
+
+def _run(kind: Any = "chain", given: Any = None, gave: Any = None, details: Any = None) -> Run:
+    run = Run("r", None, kind, "", given)
+    run.gave, run.details = gave, details
+    return run
+
+
+def _replied(message: Any, **llm_output: Any) -> LLMResult:
+    return LLMResult(generations=[[ChatGeneration(message=message)]], llm_output=llm_output)
+
+
+HISTORY = [HumanMessage("before"), AIMessage("so"), HumanMessage("q"), AIMessage("a")]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "q",
+        {"question": "q", "chat_history": ["x"]},
+        {"query": "q"},
+        {"input": "q"},
+        {"user_input": "q"},
+        {"topic": "q"},
+        {"input": {"question": "q"}},
+        {"messages": HISTORY},
+        {"messages": [{"role": "user", "content": "q"}]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "q"}]}]},
+        {"messages": [("system", "be brief"), ("user", "q")]},
+        {"input": HumanMessage("q")},
+        HISTORY,
+        HumanMessage("q"),
+        HumanMessage([{"type": "text", "text": "q"}, {"type": "image_url", "image_url": "x"}]),
+        StringPromptValue(text="q"),
+        State(),
+    ],
+    ids=repr,
+)
+def test_a_question_in_any_form(given: Any) -> None:
+    """The question is found."""
+    assert TRANSLATOR.query(_run(given=keep(given))) == "q"
+
+
+@pytest.mark.parametrize(
+    "given", [None, {}, {"a": "x", "b": "y"}, [], 7, object(), [AIMessage("a")], {"x": ["y"]}]
+)
+def test_no_question(given: Any) -> None:
+    """Nothing is guessed."""
+    assert TRANSLATOR.query(_run(given=keep(given))) == ""
+
+
+@pytest.mark.parametrize(
+    "gave",
+    [
+        "a",
+        AIMessage("a"),
+        AIMessage([{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "a"}]),
+        AIMessageChunk("a"),
+        {"answer": "a", "input": "q"},
+        {"result": "a", "query": "q"},
+        {"output": "a"},
+        {"response": AIMessage("a")},
+        {"output_text": "a"},
+        {"messages": HISTORY},
+        {"messages": [HumanMessage("q"), AIMessage("a"), ToolMessage("t", tool_call_id="1")]},
+        {"messages": [{"role": "assistant", "content": "a"}]},
+        HISTORY,
+        State(),
+    ],
+    ids=repr,
+)
+def test_an_answer_in_any_form(gave: Any) -> None:
+    """The answer is found."""
+    assert TRANSLATOR.answer(_run(gave=keep(gave))) == "a"
+
+
+@pytest.mark.parametrize(
+    "gave", [None, {}, {"context": "x"}, [], 7, object(), [*HISTORY, HumanMessage("and?")]]
+)
+def test_no_answer(gave: Any) -> None:
+    """Nothing is guessed, and an answer to an earlier question is none to this."""
+    assert TRANSLATOR.answer(_run(gave=keep(gave))) == ""
+
+
+@pytest.mark.parametrize(
+    "gave",
+    [
+        _replied(AIMessage("a")),
+        _replied(AIMessage([{"type": "text", "text": "a"}])),
+        LLMResult(generations=[[Generation(text="a")]]),
+        LLMResult(generations=[[], [ChatGeneration(message=AIMessage("a"))]]),
+    ],
+)
+def test_a_reply_in_any_form(gave: LLMResult) -> None:
+    """A model run's text is found."""
+    assert TRANSLATOR.answer(_run("model", gave=gave)) == "a"
+
+
+@pytest.mark.parametrize(
+    "gave",
+    [
+        _replied(
+            AIMessage(
+                "a", usage_metadata={"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}
+            ),
+            token_usage={"prompt_tokens": 5, "completion_tokens": 2},
+        ),
+        _replied(AIMessage("a"), token_usage={"prompt_tokens": 5, "completion_tokens": 2}),
+        _replied(
+            AIMessage("a", response_metadata={"usage": {"input_tokens": 5, "output_tokens": 2}})
+        ),
+    ],
+)
+def test_tokens_in_any_form(gave: LLMResult) -> None:
+    """Counted once, wherever the provider's package put them."""
+    assert TRANSLATOR.usage(_run("model", gave=gave)) == Usage(input_tokens=5, output_tokens=2)
+
+
+def test_no_count_is_none() -> None:
+    """Not zero: the provider did not say."""
+    assert TRANSLATOR.usage(_run("model", gave=_replied(AIMessage("a")))) == Usage()
+
+
+@pytest.mark.parametrize(
+    ("details", "gave", "named"),
+    [
+        (([], {"ls_provider": "openai", "ls_model_name": "m"}, {"model": "x"}), None, "m"),
+        (([], {"ls_provider": "openai"}, {"model": "m"}), None, "m"),
+        (([], {"ls_provider": "openai"}, {"model_name": "m"}), None, "m"),
+        (
+            ([], {"ls_provider": "openai"}, None),
+            _replied(AIMessage("a", response_metadata={"model_name": "m"})),
+            "m",
+        ),
+    ],
+)
+def test_a_model_s_name(details: Any, gave: Any, named: str) -> None:
+    """What LangChain says first, else what was asked for, else what replied."""
+    assert TRANSLATOR.model(_run("model", gave=gave, details=details)) == ("openai", named)
+
+
+@pytest.mark.parametrize("score", [True, "0.9", None, float("nan"), float("inf")])
+def test_a_score_is_a_number(score: Any) -> None:
+    """Anything else is no score."""
+    kept = keep_documents([Document("x", metadata={"score": score})])
+    assert [c.score for c in TRANSLATOR.chunks(_run("retriever", gave=kept))] == [None]
+
+
+def test_a_run_that_failed_is_empty() -> None:
+    """Where nothing was given back, every method returns something empty."""
+    run = _run()
+    assert TRANSLATOR.query(run) == TRANSLATOR.answer(run) == ""
+    assert TRANSLATOR.chunks(run) == ()
+    assert TRANSLATOR.shown(run) is None
+    assert TRANSLATOR.model(run) == ("", "")
+    assert TRANSLATOR.usage(run) == Usage()
+    assert TRANSLATOR.labels(run) == {
+        "session_id": "",
+        "user_id": "",
+        "tags": (),
+        "attributes": {},
+    }
+
+
+@pytest.mark.parametrize("key", ["context", "source_documents", "documents"])
+def test_documents_beside_the_answer_are_what_the_model_saw(key: str) -> None:
+    """Under the names that chains and graphs give them."""
+    gave = keep({"answer": "a", key: [Document("x", id="1")]})
+    shown = TRANSLATOR.shown(_run(gave=gave))
+    assert shown is not None
+    assert [(c.text, c.id) for c in shown] == [("x", "1")]
+
+
+def test_no_documents_beside_the_answer_means_the_model_saw_none() -> None:
+    """An empty list says that nothing was shown; a missing or a textual one says nothing."""
+    assert TRANSLATOR.shown(_run(gave=keep({"answer": "a", "context": []}))) == ()
+    assert TRANSLATOR.shown(_run(gave=keep({"answer": "a", "context": "text"}))) is None
+
+
+def test_the_framework_s_own_labels_are_left_out() -> None:
+    """Tags and metadata that LangChain and LangGraph add are not the application's."""
+    details = (
+        ["seq:step:1", "beta", "graph:step:2"],
+        {
+            "conversation_id": "c-1",
+            "user_id": 7,
+            "tenant": "acme",
+            "ls_provider": "x",
+            "lc_agent_name": "x",
+            "langgraph_node": "x",
+            "checkpoint_ns": "x",
+            "depth": 3,
+        },
+        None,
+    )
+    assert TRANSLATOR.labels(_run(details=details)) == {
+        "session_id": "c-1",
+        "user_id": "7",
+        "tags": ("beta",),
+        "attributes": {"tenant": "acme"},
+    }

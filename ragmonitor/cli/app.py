@@ -1,0 +1,308 @@
+"""The command line's interface: commands, options and exit codes. The work is done elsewhere.
+
+Nothing heavy is imported before a command runs, so that `--help` is there at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+from typer.core import TyperGroup
+
+from ragmonitor import __version__
+from ragmonitor.cli.terminal import SOMETHING_WRONG, USAGE, say
+
+if TYPE_CHECKING:
+    from ragmonitor.cli.readers import Format
+
+EXIT_CODES = (
+    "Exit codes: 0 all fine; 1 finished, but something in the data was wrong or a check failed; "
+    "2 not begun: wrong use, a missing file, bad settings."
+)
+
+
+class Guarded(TyperGroup):
+    """Says what went wrong in one line, and never shows a traceback of an expected error."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        from ragmonitor.errors import RagMonitorError
+
+        try:
+            return super().invoke(ctx)
+        except RagMonitorError as error:
+            say(f"error: {error}")
+            raise typer.Exit(USAGE) from None
+        except BrokenPipeError:
+            # Whoever read us has seen enough; what is still buffered has nowhere to go.
+            sink = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(sink, sys.stdout.fileno())
+            raise typer.Exit(SOMETHING_WRONG) from None
+
+
+app = typer.Typer(
+    name="ragmonitor",
+    cls=Guarded,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Observability for live RAG applications: every answer traced, scored and summed up "
+    f"honestly.\n\n{EXIT_CODES}",
+)
+
+
+class FileFormat(StrEnum):
+    """What the columns of a file are called."""
+
+    AUTO = "auto"
+    RAGMONITOR = "ragmonitor"
+    RAGAS = "ragas"
+    RAGCHECKER = "ragchecker"
+
+
+FormatOption = Annotated[
+    FileFormat,
+    typer.Option(
+        "--format",
+        help="ragmonitor: question, contexts, answer. ragas: user_input, retrieved_contexts, "
+        "response. ragchecker: query, response, retrieved_context. auto: by the first record.",
+    ),
+]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
+]
+
+
+def _named(form: FileFormat) -> Format | None:
+    return None if form is FileFormat.AUTO else cast("Format", form.value)
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ragmonitor {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def ragmonitor(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
+@app.command(epilog=EXIT_CODES)
+def score(
+    file: Annotated[
+        str, typer.Argument(help="JSON lines of recorded interactions; - for standard input.")
+    ],
+    *,
+    judge: Annotated[
+        str,
+        typer.Option(
+            help="'lexical', the embedded judge, or a litellm model such as openai/gpt-4o-mini."
+        ),
+    ] = "lexical",
+    evaluators: Annotated[
+        str, typer.Option(help="Comma-separated names; by default all that are registered.")
+    ] = "",
+    form: FormatOption = FileFormat.AUTO,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write here instead of to standard output."),
+    ] = None,
+    budget_usd: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Most that a model as judge may spend in this run, in dollars."),
+    ] = None,
+    budget_tokens: Annotated[
+        int | None,
+        typer.Option(min=0, help="Most tokens that a model as judge may use in this run."),
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Judge calls in flight.")
+    ] = None,
+    api_base: Annotated[
+        str | None, typer.Option(help="Address of an OpenAI-compatible server for the judge.")
+    ] = None,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(help="Module to import first: it may register evaluators. Repeatable."),
+    ] = None,
+    json_output: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="The summary as one JSON object instead of a table: on standard output with -o, "
+            "else on standard error.",
+        ),
+    ] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Score recorded answers offline, with the judges and evaluators of a live monitor.
+
+    One line of JSON comes out for each line that goes in, in the same order: the scores, or why
+    there are none, the risk, and a verdict with its evidence for every sentence. A line that
+    cannot be read gives a line with its number and an error. The summary goes to standard error.
+    """
+    from ragmonitor.cli.score import Options, run
+
+    raise typer.Exit(
+        run(
+            Options(
+                file=file,
+                judge=judge,
+                evaluators=tuple(n.strip() for n in evaluators.split(",") if n.strip()),
+                form=_named(form),
+                output=output,
+                budget_usd=budget_usd,
+                budget_tokens=budget_tokens,
+                concurrency=concurrency,
+                api_base=api_base,
+                plugins=tuple(plugin or ()),
+                json_summary=json_output,
+                quiet=quiet,
+            )
+        )
+    )
+
+
+@app.command(epilog=EXIT_CODES)
+def replay(
+    file: Annotated[
+        str, typer.Argument(help="JSON lines of recorded interactions; - for standard input.")
+    ],
+    *,
+    framework: Annotated[str, typer.Option(help="langchain or llama_index.")],
+    rate: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Records per second; by default as fast as they go."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many records.")] = None,
+    form: FormatOption = FileFormat.AUTO,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write every report here, as JSON lines.")
+    ] = None,
+    metrics: Annotated[
+        bool, typer.Option("--metrics", help="Serve /metrics while it runs.")
+    ] = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="The outcome as one JSON object on standard output.")
+    ] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Drive recorded interactions through a real framework, and check that nothing is lost.
+
+    Each record is answered by a real chain or query engine with the integration attached, and
+    compared with what the monitor captured: question, contexts in their order, answer. Traces go
+    where OTEL_EXPORTER_OTLP_ENDPOINT says. Exit code 1 if the sums do not reconcile.
+    """
+    from ragmonitor.cli.replay import Options, run
+
+    raise typer.Exit(
+        run(
+            Options(
+                file=file,
+                framework=framework,
+                form=_named(form),
+                rate=rate,
+                limit=limit,
+                output=output,
+                serve_metrics=metrics,
+                json_summary=json_output,
+                quiet=quiet,
+            )
+        )
+    )
+
+
+@app.command(epilog=EXIT_CODES)
+def demo(
+    *,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1.0, help="End after so long; by default it runs until Ctrl-C."),
+    ] = None,
+    json_output: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="No picture; one JSON object as the last line. Needs --seconds."
+        ),
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A litellm model that answers, instead of the built-in one. Costs money."
+        ),
+    ] = None,
+    rate: Annotated[
+        float, typer.Option(min=0.1, max=1000.0, help="Questions per second, over all frameworks.")
+    ] = 8.0,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Port of /metrics; by default 9464, or a free one if it is taken.",
+        ),
+    ] = None,
+    spike_share: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of answers spoiled during the spike.")
+    ] = 0.6,
+    seed: Annotated[int, typer.Option(help="Of the questions and of what is spoiled.")] = 1,
+) -> None:
+    """Watch a live RAG application being monitored, with a spike of hallucinations.
+
+    Real LangChain and LlamaIndex applications answer questions about this project from its own
+    documents, under a real monitor with a real /metrics endpoint. After a while many answers are
+    spoiled on purpose, and then it recovers. Needs no key and no network.
+    """
+    if json_output and seconds is None:
+        say("error: --json needs --seconds: the object comes at the end")
+        raise typer.Exit(USAGE)
+    from ragmonitor.cli.demo.run import Options, run
+
+    raise typer.Exit(
+        run(
+            Options(
+                seconds=seconds,
+                json=json_output,
+                model=model,
+                rate=rate,
+                port=port,
+                spike_share=spike_share,
+                seed=seed,
+            )
+        )
+    )
+
+
+@app.command(epilog=EXIT_CODES)
+def doctor(
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Everything as one JSON object on standard output.")
+    ] = False,
+) -> None:
+    """Check settings, versions, endpoints, and whether the judges recognise a hallucination.
+
+    With a judge configured, one call is made to it, and its cost is shown.
+    """
+    from ragmonitor.cli.doctor import run
+
+    raise typer.Exit(run(json_output=json_output))
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

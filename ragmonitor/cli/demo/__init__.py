@@ -1,0 +1,1 @@
+"""A live RAG application under monitoring, over this project's own documents."""

@@ -1,0 +1,322 @@
+"""Builds the demo's applications, lets them run under a real monitor, and sums it up."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragmonitor.cli.counts import Counts, read_counts
+from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer
+from ragmonitor.cli.demo.documents import load_documents
+from ragmonitor.cli.demo.embedding import Embedding
+from ragmonitor.cli.demo.questions import questions
+from ragmonitor.cli.demo.schedule import PHASES, Schedule
+from ragmonitor.cli.demo.terms import Weights
+from ragmonitor.cli.demo.traffic import Asker, SpoilableModel
+from ragmonitor.cli.demo.watch import Watch
+from ragmonitor.cli.destinations import destination, is_free
+from ragmonitor.cli.drivers import FRAMEWORKS, Application, Driver, installed
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, progress, say
+from ragmonitor.errors import MissingExtraError, SettingsError
+from ragmonitor.evaluators import table
+from ragmonitor.judges.sentences import language
+from ragmonitor.monitor import Monitor
+from ragmonitor.settings import Settings
+
+SERVICE = "ragmonitor-demo"
+COLUMNS = 60
+"""Of a demo that ends, on the chart."""
+ENDLESS_BIN_S = 5.0
+REFRESH_S = 0.25
+STATUS_LINE_S = 10.0
+FLUSH_TIMEOUT_S = 30.0
+MODEL_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What `ragmonitor demo` was asked for."""
+
+    seconds: float | None = None
+    json: bool = False
+    model: str | None = None
+    rate: float = 8.0
+    """Questions per second, over all frameworks."""
+    port: int | None = None
+    spike_share: float = 0.6
+    seed: int = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class Demo:
+    """A running demo."""
+
+    monitor: Monitor
+    watch: Watch
+    schedule: Schedule
+    askers: list[Asker]
+    began_s: float
+    documents: int
+    stop: threading.Event = field(default_factory=threading.Event)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Since the first question."""
+        return time.monotonic() - self.began_s
+
+    def is_over(self) -> bool:
+        """Return whether nobody asks any more."""
+        return not any(asker.is_alive() for asker in self.askers)
+
+
+def run(options: Options) -> int:
+    """Run the demo and return the exit code.
+
+    Raises:
+        RagMonitorError: It cannot begin: no framework, a port that is taken, a bad setting.
+    """
+    drivers = installed()
+    port, remark = _port(options)
+    respond = _language_model(options.model) if options.model else None
+    seconds = options.seconds
+    watch = Watch(bin_s=max(0.1, seconds / COLUMNS) if seconds else ENDLESS_BIN_S)
+    monitor = Monitor(service=SERVICE, exporters=[watch], prometheus=True, prometheus_port=port)
+    with contextlib.ExitStack() as cleanup:
+        cleanup.callback(monitor.close)
+        for driver in drivers.values():
+            driver.instrument(monitor)
+            cleanup.callback(driver.uninstrument)
+        demo = _begin(options, drivers, monitor, watch, respond)
+        demo.remarks += [remark] if remark else []
+        demo.remarks += [
+            f"{name} is not shown; for it: pip install {distribution}"
+            for name, distribution in FRAMEWORKS.items()
+            if name not in drivers
+        ]
+        interrupted = _watch_it(demo, options)
+        monitor.flush(FLUSH_TIMEOUT_S)
+        summary = _summary(demo, read_counts(monitor.registry))
+    if options.json:
+        print_json(summary)
+    else:
+        _tell(demo, summary, interrupted=interrupted)
+    return FINE if summary["reconciled"] else SOMETHING_WRONG
+
+
+def _begin(
+    options: Options,
+    drivers: dict[str, Driver],
+    monitor: Monitor,
+    watch: Watch,
+    respond: Callable[[str], str] | None,
+) -> Demo:
+    documents = load_documents()
+    weights = Weights(paragraph for text in documents.values() for paragraph in text.split("\n\n"))
+    chinese = any(language(text) == "zh" for text in documents.values())
+    built: list[tuple[str, Application, SpoilableModel]] = []
+    with progress("building the applications", len(drivers), quiet=options.json) as advance:
+        for done, (name, driver) in enumerate(drivers.items(), 1):
+            model = SpoilableModel(respond or ExtractiveAnswerer(weights))
+            application = driver.application(documents, PROMPT, model, Embedding(weights))
+            built.append((name, application, model))
+            advance(done)
+    monitor.start()
+    _wait_for_endpoint(monitor)
+    schedule = Schedule.within(options.seconds) if options.seconds else Schedule()
+    demo = Demo(
+        monitor=monitor,
+        watch=watch,
+        schedule=schedule,
+        askers=[],
+        began_s=time.monotonic(),
+        documents=len(documents),
+    )
+    watch.began_ns = time.time_ns()
+    demo.askers += [
+        Asker(
+            name,
+            application,
+            model,
+            questions(f"{options.seed}:{name}", chinese=chinese),
+            schedule=schedule,
+            began_s=demo.began_s,
+            seconds=options.seconds,
+            rate=options.rate / len(built),
+            spike_share=options.spike_share,
+            seed=options.seed,
+            notes=watch,
+            stop=demo.stop,
+        )
+        for name, application, model in built
+    ]
+    for asker in demo.askers:
+        asker.start()
+    return demo
+
+
+def _watch_it(demo: Demo, options: Options) -> bool:
+    """Show the demo until it is over; return whether the user ended it."""
+    import sys
+
+    try:
+        if options.json or not sys.stdout.isatty():
+            _say_now_and_then(demo, quiet=options.json)
+        else:
+            _show_live(demo)
+    except KeyboardInterrupt:
+        return True
+    else:
+        return False
+    finally:
+        demo.stop.set()
+        for asker in demo.askers:
+            asker.join(MODEL_TIMEOUT_S if options.model else 10.0)
+
+
+def _say_now_and_then(demo: Demo, *, quiet: bool) -> None:
+    if not quiet:
+        for line in _footer(demo):
+            say(line)
+    next_s = STATUS_LINE_S
+    while not demo.is_over():
+        time.sleep(0.05)
+        if not quiet and demo.elapsed_s >= next_s:
+            next_s += STATUS_LINE_S
+            say(
+                f"{demo.elapsed_s:.0f} s, {demo.schedule.phase(demo.elapsed_s)} the spike: "
+                f"{sum(demo.watch.asked.values())} questions"
+            )
+
+
+def _show_live(demo: Demo) -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    from ragmonitor.cli.demo.view import screen
+
+    console = Console()
+
+    def picture() -> Any:
+        return screen(
+            demo.watch,
+            phase=demo.schedule.phase(demo.elapsed_s),
+            elapsed_s=demo.elapsed_s,
+            width=console.width,
+            title=f"ragmonitor demo: real traffic over {demo.documents} documents",
+            footer=_footer(demo),
+        )
+
+    with Live(picture(), console=console, auto_refresh=False, transient=True) as live:
+        while not demo.is_over():
+            time.sleep(REFRESH_S)
+            live.update(picture(), refresh=True)
+
+
+def _footer(demo: Demo) -> Iterator[str]:
+    yield f"metrics: {demo.monitor.metrics_url or 'not served'}"
+    sink = destination("TRACES") if demo.monitor.settings.traces else None
+    yield (
+        f"traces: {sink.address} ({sink.protocol})"
+        if sink
+        else "traces: nowhere; set OTEL_EXPORTER_OTLP_ENDPOINT to send them somewhere"
+    )
+    yield from demo.remarks
+
+
+def _summary(demo: Demo, counts: Counts) -> dict[str, Any]:
+    watch = demo.watch
+    judges = 1 if demo.monitor.settings.judge is None else 2
+    evaluators = len(table.select(demo.monitor.settings.evaluators))
+    asked = sum(watch.asked.values())
+    faithfulness = {phase: watch.phases[phase].mean_faithfulness for phase in PHASES}
+    rates = {phase: watch.phases[phase].hallucination_rate for phase in PHASES}
+    return {
+        "interactions": counts.captured,
+        "asked": asked,
+        "by_framework": counts.by_framework,
+        "failed": sum(watch.failures.values()),
+        "refusals": sum(sums.refusals for sums in watch.phases.values()),
+        "scored": counts.scored,
+        "unscored": counts.unscored,
+        "faithfulness": {p: e and round(e.mean, 4) for p, e in faithfulness.items()},
+        "hallucination_rate": {p: e and round(e.mean, 4) for p, e in rates.items()},
+        "by_phase": {phase: watch.phases[phase].interactions for phase in PHASES},
+        "worst": [offence.as_json() for offence in watch.worst],
+        "metrics_url": demo.monitor.metrics_url,
+        "reconciled": (
+            asked == counts.captured
+            and dict(watch.asked) == counts.by_framework
+            and counts.evaluations == counts.captured * evaluators * judges
+        ),
+        "seconds": round(demo.elapsed_s, 2),
+    }
+
+
+def _tell(demo: Demo, summary: dict[str, Any], *, interrupted: bool) -> None:
+    from rich.console import Console
+
+    from ragmonitor.cli.demo.view import chart, marked, phases
+
+    console = Console(highlight=False)
+    if interrupted:
+        console.print("stopped")
+    console.print(chart(demo.watch, width=max(10, min(120, console.width - 10))), end="")
+    console.print(phases(demo.watch))
+    for offence in demo.watch.worst:
+        console.print(marked(offence))
+    by_framework = ", ".join(f"{name} {n}" for name, n in summary["by_framework"].items())
+    unscored = sum(summary["unscored"].values())
+    console.print(
+        f"\n{summary['asked']} asked, {summary['interactions']} captured ({by_framework}); "
+        f"{summary['scored']} scores, {unscored} unscored; "
+        f"reconciled: {'true' if summary['reconciled'] else 'false'}"
+    )
+
+
+def _port(options: Options) -> tuple[int, str]:
+    """Return the port for /metrics, and what is to be said of it."""
+    settings = Settings.load()
+    port = settings.prometheus_port if options.port is None else options.port
+    if port == 0 or is_free(settings.prometheus_host, port):
+        return port, ""
+    if options.port is not None:
+        raise SettingsError(f"port {port} is taken; choose another with --port, or 0 for any")
+    return 0, f"port {port} is taken: another one serves /metrics (see above)"
+
+
+def _wait_for_endpoint(monitor: Monitor) -> None:
+    for _ in range(200):
+        if monitor.metrics_url is not None:
+            return
+        time.sleep(0.01)
+
+
+def _language_model(model: str) -> Callable[[str], str]:
+    """Return a function that asks a model through litellm, tried once.
+
+    Raises:
+        MissingExtraError: litellm is not installed.
+        SettingsError: The model does not answer.
+    """
+    try:
+        import litellm
+    except ImportError as error:
+        raise MissingExtraError("litellm", "litellm") from error
+    litellm.suppress_debug_info = True
+
+    def respond(prompt: str) -> str:
+        messages: Sequence[dict[str, str]] = [{"role": "user", "content": prompt}]
+        reply = litellm.completion(model=model, messages=messages, timeout=MODEL_TIMEOUT_S)
+        return str(reply.choices[0].message.content or "")
+
+    try:
+        respond("Say: ready")
+    except Exception as error:
+        problem = " ".join(str(error).split())[:240]
+        raise SettingsError(f"--model {model}: {type(error).__name__}: {problem}") from error
+    return respond

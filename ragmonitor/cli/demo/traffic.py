@@ -1,0 +1,126 @@
+"""Users of the demo's applications: one thread per framework, one question after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Literal, Protocol
+
+from ragmonitor.cli.demo.schedule import Phase, Schedule
+from ragmonitor.cli.demo.spoiler import spoil
+from ragmonitor.cli.drivers import Application
+
+Way = Literal["ask", "stream", "aask"]
+_WAYS: tuple[Way, ...] = ("ask", "stream", "aask")
+
+
+class SpoilableModel:
+    """A model whose answers are spoiled on command. Serves one asker."""
+
+    def __init__(self, respond: Callable[[str], str]) -> None:
+        self._respond = respond
+        self.spoiled_with: str | None = None
+        """Seed of what is done to the answers; None: nothing is."""
+
+    def __call__(self, prompt: str) -> str:
+        """Return the model's reply to a prompt."""
+        reply = self._respond(prompt)
+        if self.spoiled_with is None:
+            return reply
+        return spoil(reply, random.Random(self.spoiled_with))
+
+
+class Notes(Protocol):
+    """Where an asker says what it does."""
+
+    def asking(self, framework: str, phase: Phase) -> None:
+        """Note that a question is about to be asked."""
+        ...
+
+    def failed(self, framework: str, error: Exception) -> None:
+        """Note that the application raised."""
+        ...
+
+
+class Asker(threading.Thread):
+    """Asks one application, at a steady rate, until it is stopped."""
+
+    def __init__(
+        self,
+        framework: str,
+        application: Application,
+        model: SpoilableModel,
+        asked: Iterator[str],
+        *,
+        schedule: Schedule,
+        began_s: float,
+        seconds: float | None,
+        rate: float,
+        spike_share: float,
+        seed: int,
+        notes: Notes,
+        stop: threading.Event,
+    ) -> None:
+        """Prepare; `start` begins.
+
+        Args:
+            framework: The application's.
+            application: Is asked.
+            model: Answers for it.
+            asked: The questions.
+            schedule: Says when answers are spoiled.
+            began_s: The schedule's start, by `time.monotonic`.
+            seconds: How long to ask; None: until `stop`.
+            rate: Questions per second.
+            spike_share: Share of answers that are spoiled during the spike.
+            seed: Of everything that is drawn.
+            notes: Hears of every question.
+            stop: Ends it.
+        """
+        super().__init__(name=f"demo-{framework}", daemon=True)
+        self.framework = framework
+        self._application = application
+        self._model = model
+        self._asked = asked
+        self._schedule = schedule
+        self._began_s = began_s
+        self._seconds = seconds
+        self._rate = rate
+        self._spike_share = spike_share
+        self._seed = seed
+        self._notes = notes
+        self._stop_asking = stop
+
+    def run(self) -> None:
+        """Ask until the time is over."""
+        with asyncio.Runner() as runner:
+            for turn in itertools.count():
+                due_s = self._began_s + turn / self._rate
+                if self._stop_asking.wait(max(0.0, due_s - time.monotonic())):
+                    return
+                elapsed_s = time.monotonic() - self._began_s
+                if self._seconds is not None and elapsed_s >= self._seconds:
+                    return
+                self._turn(turn, self._schedule.phase(elapsed_s), runner)
+
+    def _turn(self, turn: int, phase: Phase, runner: asyncio.Runner) -> None:
+        chance = random.Random(f"{self._seed}:{self.framework}:{turn}")
+        spoiled = phase == "during" and chance.random() < self._spike_share
+        self._model.spoiled_with = f"{self._seed}:{turn}" if spoiled else None
+        way = chance.choice(_WAYS)
+        question = next(self._asked)
+        self._notes.asking(self.framework, phase)
+        try:
+            if way == "ask":
+                self._application.ask(question)
+            elif way == "stream":
+                for _ in self._application.stream(question):
+                    pass
+            else:
+                runner.run(self._application.aask(question))
+        except Exception as error:  # noqa: BLE001 - an application's failure is what is monitored
+            self._notes.failed(self.framework, error)

@@ -1,0 +1,127 @@
+"""The demo on the terminal: faithfulness over time, phases, and the latest hallucinations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from ragmonitor.cli.demo.schedule import PHASES, Phase
+from ragmonitor.cli.demo.watch import Bin, Offence, Watch
+from ragmonitor.records import Estimate
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_STYLES: dict[Phase, str] = {"before": "green", "during": "bold red", "after": "cyan"}
+_HEIGHT = 4
+_AXIS = 5
+_TITLES: dict[Phase, str] = {
+    "before": "before the spike",
+    "during": "during the spike",
+    "after": "after the spike",
+}
+
+
+def screen(
+    watch: Watch,
+    *,
+    phase: Phase,
+    elapsed_s: float,
+    width: int,
+    title: str,
+    footer: Iterable[str],
+    stop_hint: str = "Ctrl-C stops",
+) -> RenderableType:
+    """Return the whole picture as of now."""
+    state = Text.assemble(
+        (f" {_TITLES[phase]} ", f"reverse {_STYLES[phase]}"),
+        f"  {elapsed_s:.0f} s   ",
+        *(f"{framework} {n}   " for framework, n in sorted(watch.asked.items())),
+        (stop_hint, "dim"),
+    )
+    parts: list[RenderableType] = [
+        state,
+        Text(),
+        Text(f"faithfulness of the answers, {watch.bin_s:g} s per column", style="bold"),
+        chart(watch, width=max(10, width - _AXIS - 6)),
+        phases(watch),
+    ]
+    if any(watch.failures.values()):
+        parts.append(Text(f"the application failed: {watch.last_failure}"[:200], style="red"))
+    if watch.latest:
+        parts.append(Text("latest answers that their context does not support", style="bold"))
+        parts += [marked(offence) for offence in watch.latest]
+    parts += [Text(), *(Text(line, style="dim") for line in footer)]
+    return Panel(Group(*parts), title=title, box=box.ROUNDED)
+
+
+def chart(watch: Watch, *, width: int) -> Text:
+    """Return the mean per column of time, the latest at the right; red: a spike."""
+    bins = dict(watch.bins)
+    last = max(bins, default=0)
+    columns = [bins.get(n, Bin()) for n in range(max(0, last - width + 1), last + 1)]
+    text = Text()
+    for row in range(_HEIGHT):
+        label = "1.0" if row == 0 else "0.0" if row == _HEIGHT - 1 else ""
+        text.append(f"{label:>3} ", style="dim")
+        text.append("│" if label == "" else "┤", style="dim")
+        for column in columns:
+            style = "red" if column.during * 2 > column.scored else "green"
+            text.append(_cell(column, _HEIGHT - 1 - row), style=style)
+        text.append("\n")
+    return text
+
+
+def sparkline(bins: Iterable[Bin]) -> str:
+    """Return one character per bin, from ▁ (0) to █ (1); a space where nothing was scored."""
+    return "".join(_BLOCKS[1 + round(7 * b.total / b.scored)] if b.scored else " " for b in bins)
+
+
+def _cell(column: Bin, row_from_below: int) -> str:
+    if not column.scored:
+        return " "
+    # At least one eighth, so that a mean of 0 is not taken for silence.
+    eighths = max(1, round(column.total / column.scored * 8 * _HEIGHT))
+    return _BLOCKS[min(8, max(0, eighths - 8 * row_from_below))]
+
+
+def phases(watch: Watch) -> Table:
+    """Return what each phase came to."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    for title in ("interactions", "faithfulness", "hallucination rate", "refusals"):
+        table.add_column(title, justify="right")
+    for phase in PHASES:
+        sums = watch.phases[phase]
+        table.add_row(
+            Text(_TITLES[phase], style=_STYLES[phase]),
+            str(sums.interactions),
+            _with_interval(sums.mean_faithfulness),
+            _with_interval(sums.hallucination_rate),
+            str(sums.refusals),
+        )
+    return table
+
+
+def _with_interval(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "-"
+    return f"{estimate.mean:.2f} ({estimate.lower:.2f} to {estimate.upper:.2f})"
+
+
+def marked(offence: Offence) -> Text:
+    """Return the unsupported sentence, with the words that the context lacks marked."""
+    sentence = Text(f"{offence.sentence.text}")
+    if offence.sentence.words:
+        sentence.highlight_words(offence.sentence.words, style="bold red")
+    text = Text.assemble(
+        (f"  {offence.faithfulness:.2f} ", "bold"),
+        (f"{offence.framework}  ", "dim"),
+        (f"{offence.question}  ", "italic"),
+        sentence,
+    )
+    text.truncate(320, overflow="ellipsis")
+    return text

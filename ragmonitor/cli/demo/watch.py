@@ -1,0 +1,207 @@
+"""What the demo shows: kept from the reports as they come, in bounded memory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_right
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragmonitor.cli.demo.schedule import PHASES, Phase
+from ragmonitor.estimation import summarise
+from ragmonitor.records import (
+    Estimate,
+    Moments,
+    Report,
+    Scored,
+    SentenceVerdict,
+    Verdict,
+    evaluator_name,
+)
+
+ASKED_KEPT = 2_000
+"""Per framework; answers come back long before as many new questions are asked."""
+BINS_MOST = 2_000
+WORST_MOST = 3
+LATEST_MOST = 3
+
+
+@dataclass(slots=True, kw_only=True)
+class PhaseSums:
+    """What a phase's answers came to."""
+
+    interactions: int = 0
+    refusals: int = 0
+    faithfulness: Moments = field(default_factory=Moments)
+    hallucinated: Moments = field(default_factory=Moments)
+
+    @property
+    def mean_faithfulness(self) -> Estimate | None:
+        """The mean with its interval; None: nothing was scored."""
+        return summarise(self.faithfulness)
+
+    @property
+    def hallucination_rate(self) -> Estimate | None:
+        """Share of answers with an unsupported claim, with its interval."""
+        return summarise(self.hallucinated)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offence:
+    """An answer that says what its context does not."""
+
+    framework: str
+    phase: Phase
+    question: str
+    answer: str
+    sentence: SentenceVerdict
+    """The first of its unsupported sentences."""
+    faithfulness: float
+    risk: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an object for JSON."""
+        return {
+            "framework": self.framework,
+            "phase": self.phase,
+            "question": self.question,
+            "answer": self.answer,
+            "sentence": self.sentence.text,
+            "verdict": self.sentence.verdict.value,
+            "words": list(self.sentence.words),
+            "faithfulness": round(self.faithfulness, 4),
+            "risk": round(self.risk, 4),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bin:
+    """A short time of the demo."""
+
+    total: float = 0.0
+    scored: int = 0
+    during: int = 0
+    """How many of them were asked in a spike."""
+
+
+class Watch:
+    """An exporter that also hears of every question before it is asked."""
+
+    def __init__(self, *, bin_s: float) -> None:
+        self.bin_s = bin_s
+        self.began_ns = time.time_ns()
+        self.asked: Counter[str] = Counter()
+        """By framework."""
+        self.failures: Counter[str] = Counter()
+        """By framework."""
+        self.last_failure = ""
+        self.phases: dict[Phase, PhaseSums] = {phase: PhaseSums() for phase in PHASES}
+        self.latest: deque[Offence] = deque(maxlen=LATEST_MOST)
+        self.worst: list[Offence] = []
+        self.bins: dict[int, Bin] = {}
+        self._asked_at: dict[str, deque[tuple[int, Phase]]] = {}
+        self._lock = threading.Lock()
+
+    # --- from the askers ------------------------------------------------------------------------
+
+    def asking(self, framework: str, phase: Phase) -> None:
+        """Note that a question is about to be asked."""
+        with self._lock:
+            self.asked[framework] += 1
+            noted = self._asked_at.setdefault(framework, deque(maxlen=ASKED_KEPT))
+            noted.append((time.time_ns(), phase))
+
+    def failed(self, framework: str, error: Exception) -> None:
+        """Note that an application raised."""
+        with self._lock:
+            self.failures[framework] += 1
+            self.last_failure = f"{type(error).__name__}: {error}"
+
+    # --- from the worker ------------------------------------------------------------------------
+
+    def export(self, report: Report) -> None:
+        """Take in one report of the embedded judge; another judge's would count twice."""
+        if report.judge.kind != "CODE":
+            return
+        interaction, assessment = report.interaction, report.assessment
+        with self._lock:
+            phase = self._phase(interaction.framework, interaction.started_ns)
+            sums = self.phases[phase]
+            sums.interactions += 1
+            if assessment is None:
+                return
+            sums.refusals += bool(assessment.evasive)
+            if assessment.hallucinated is not None and interaction.chunks:
+                sums.hallucinated += _one(float(assessment.hallucinated))
+            faithfulness = _score(report)
+            if faithfulness is None:
+                return
+            sums.faithfulness += _one(faithfulness)
+            self._into_bin(interaction.started_ns, faithfulness, phase)
+            sentence = next(
+                (
+                    claim
+                    for claim in assessment.claims or ()
+                    if claim.verdict is not Verdict.SUPPORTED
+                ),
+                None,
+            )
+            if sentence is not None:
+                self._blame(
+                    Offence(
+                        framework=interaction.framework,
+                        phase=phase,
+                        question=interaction.query,
+                        answer=interaction.answer,
+                        sentence=sentence,
+                        faithfulness=faithfulness,
+                        risk=assessment.risk or 0.0,
+                    )
+                )
+
+    def flush(self, timeout_s: float) -> bool:
+        """Have nothing to send."""
+        return timeout_s >= 0
+
+    def close(self) -> None:
+        """Have nothing to release."""
+
+    def _phase(self, framework: str, started_ns: int) -> Phase:
+        """Return the phase in which an interaction's question was asked.
+
+        An asker asks one question after the other, so it is the last one noted before the start.
+        """
+        noted = self._asked_at.get(framework)
+        if not noted:
+            return "before"
+        position = bisect_right(noted, started_ns, key=lambda note: note[0])
+        return noted[max(0, position - 1)][1]
+
+    def _into_bin(self, started_ns: int, faithfulness: float, phase: Phase) -> None:
+        number = max(0, int((started_ns - self.began_ns) / 1e9 / self.bin_s))
+        known = self.bins.get(number, Bin())
+        self.bins[number] = Bin(
+            total=known.total + faithfulness,
+            scored=known.scored + 1,
+            during=known.during + (phase == "during"),
+        )
+        while len(self.bins) > BINS_MOST:
+            del self.bins[next(iter(self.bins))]
+
+    def _blame(self, offence: Offence) -> None:
+        self.latest.appendleft(offence)
+        known = [o for o in self.worst if o.answer != offence.answer]
+        self.worst = sorted([*known, offence], key=lambda o: (o.faithfulness, -o.risk))[:WORST_MOST]
+
+
+def _one(value: float) -> Moments:
+    return Moments(weight=1.0, weight_squared=1.0, value=value, value_squared=value**2)
+
+
+def _score(report: Report) -> float | None:
+    for evaluation in report.evaluations:
+        if evaluator_name(evaluation.evaluator) == "faithfulness":
+            return evaluation.score if isinstance(evaluation, Scored) else None
+    return None

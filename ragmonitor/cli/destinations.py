@@ -1,0 +1,78 @@
+"""Where traces go and whether somebody listens there, for people."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+from ragmonitor.export.providers import Signal, otlp_protocol
+
+CONNECT_TIMEOUT_S = 2.0
+_PORTS = {"http": 80, "https": 443}
+_OTLP_GRPC_PORT = 4317
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """An OTLP endpoint."""
+
+    protocol: str
+    address: str
+    """Without user name and password."""
+    host: str
+    port: int
+
+    def reachable(self) -> str:
+        """Return an empty text if a TCP connection can be made, else why not."""
+        try:
+            with socket.create_connection((self.host, self.port), CONNECT_TIMEOUT_S):
+                return ""
+        except OSError as error:
+            return error.strerror or str(error) or type(error).__name__
+
+
+def destination(signal: Signal) -> Destination | None:
+    """Return where the environment sends a signal; None: nowhere."""
+    protocol = otlp_protocol(signal)
+    if protocol is None:
+        return None
+    address = (
+        os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT", "").strip()
+        or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
+    )
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    fallback = _OTLP_GRPC_PORT if protocol == "grpc" else _PORTS.get(parts.scheme, 4318)
+    return Destination(
+        protocol=protocol,
+        address=without_credentials(address),
+        host=parts.hostname or "localhost",
+        port=port or fallback,
+    )
+
+
+def without_credentials(address: str) -> str:
+    """Return an address with the user name and password, if it has any, replaced by `***`."""
+    parts = urlsplit(address)
+    if "@" not in parts.netloc:
+        return address
+    return urlunsplit(parts._replace(netloc=f"***@{parts.netloc.rpartition('@')[2]}"))
+
+
+def is_free(host: str, port: int) -> bool:
+    """Return whether we could listen there."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # As HTTP servers do: what only lingers in TIME_WAIT is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True

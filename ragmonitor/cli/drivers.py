@@ -1,0 +1,123 @@
+"""Frameworks as the command line sees them; each integration registers its own as an entry point.
+
+The core imports no framework: whoever installs `ragmonitor-langchain` adds `langchain` to the group
+`ragmonitor.drivers`, and it is loaded here by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import metadata
+from typing import Protocol, cast
+
+from ragmonitor.errors import RagMonitorError
+from ragmonitor.monitor import Monitor
+
+GROUP = "ragmonitor.drivers"
+FRAMEWORKS = {"langchain": "ragmonitor-langchain", "llama_index": "ragmonitor-llama-index"}
+"""The frameworks we know of, with the distribution of each one's driver."""
+
+
+class MissingDriverError(RagMonitorError):
+    """The integration of a framework is not installed; the message names the command."""
+
+
+class Application(Protocol):
+    """A RAG application that was built with a framework's own parts."""
+
+    def ask(self, query: str) -> str:
+        """Return the answer."""
+        ...
+
+    def stream(self, query: str) -> Iterator[str]:
+        """Return the answer, piece by piece."""
+        ...
+
+    async def aask(self, query: str) -> str:
+        """Return the answer."""
+        ...
+
+
+class Driver(Protocol):
+    """Drives one framework on the command line's behalf."""
+
+    framework: str
+    """As in `Interaction.framework`."""
+
+    def instrument(self, monitor: Monitor) -> None:
+        """Attach the integration to the framework, for the whole process."""
+        ...
+
+    def uninstrument(self) -> None:
+        """Take back what `instrument` did."""
+        ...
+
+    def replay(self, query: str, contexts: Sequence[str], answer: str) -> str:
+        """Send one recorded interaction through a real chain; return what its user would see."""
+        ...
+
+    def application(
+        self,
+        documents: Mapping[str, str],
+        prompt: str,
+        respond: Callable[[str], str],
+        embed: Callable[[str], list[float]],
+    ) -> Application:
+        """Return a RAG application over documents.
+
+        Args:
+            documents: Text by name; chunked, embedded and retrieved by the framework's parts.
+            prompt: Holds `{context}` and `{question}`.
+            respond: The model: takes the filled prompt, returns the answer.
+            embed: Returns a text's vector; always of the same length.
+        """
+        ...
+
+
+def load(framework: str) -> Driver:
+    """Return the framework's driver.
+
+    Raises:
+        MissingDriverError: It is not installed, or the framework itself is not.
+    """
+    for entry in metadata.entry_points(group=GROUP, name=framework):
+        try:
+            return cast("Driver", entry.load()())
+        except ImportError as error:
+            raise MissingDriverError(
+                f"the driver of {framework} cannot be loaded ({error}); run: "
+                f"pip install --upgrade {entry.dist.name if entry.dist else framework}"
+            ) from error
+    raise MissingDriverError(_absent(framework))
+
+
+def installed() -> dict[str, Driver]:
+    """Return every driver that can be loaded, by framework, in the order of their names.
+
+    Raises:
+        MissingDriverError: There is none at all.
+    """
+    names = sorted({entry.name for entry in metadata.entry_points(group=GROUP)})
+    drivers: dict[str, Driver] = {}
+    problem: MissingDriverError | None = None
+    for name in names:
+        try:
+            drivers[name] = load(name)
+        except MissingDriverError as error:
+            problem = error
+    if drivers:
+        return drivers
+    if problem is not None:
+        raise problem
+    raise MissingDriverError(
+        "no framework's integration is installed; run: "
+        f"pip install {' '.join(FRAMEWORKS.values())} (or: pip install 'ragmonitor[demo]')"
+    )
+
+
+def _absent(framework: str) -> str:
+    distribution = FRAMEWORKS.get(framework)
+    if distribution is None:
+        known = sorted({*FRAMEWORKS, *(e.name for e in metadata.entry_points(group=GROUP))})
+        return f"unknown framework {framework!r}; known: {', '.join(known)}"
+    return f"the integration of {framework} is not installed; run: pip install {distribution}"

@@ -1,0 +1,62 @@
+"""What people see beside the results: messages and progress, on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+FINE = 0
+SOMETHING_WRONG = 1
+"""Finished, but something in the data was wrong, or a check failed."""
+USAGE = 2
+"""Not begun: wrong use, a missing file, bad settings."""
+
+
+def say(message: str) -> None:
+    """Write one line for people."""
+    typer.echo(message, err=True)
+
+
+def print_json(value: Any) -> None:
+    """Write one JSON object on one line of standard output."""
+    typer.echo(json.dumps(value, ensure_ascii=False))
+
+
+@contextmanager
+def progress(title: str, total: float | None, *, quiet: bool = False) -> Iterator[Advance]:
+    """Show a bar while the block runs, if standard error is a terminal.
+
+    The block gets a function that takes how much is done so far, in the unit of `total`.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield lambda _done: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+Advance = Callable[[float], None]

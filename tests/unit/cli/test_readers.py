@@ -1,0 +1,177 @@
+"""Readers: every format, every way to be broken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.cli.readers import COLUMNS, Format, Records, UnknownColumnsError, read_record
+from ragmonitor.errors import InputError
+
+OURS = {"question": "q", "contexts": ["a", "b"], "answer": "x", "id": "one"}
+RAGAS = {"user_input": "q", "retrieved_contexts": ["a", "b"], "response": "x"}
+RAGCHECKER = {
+    "query_id": "one",
+    "query": "q",
+    "response": "x",
+    "gt_answer": "y",
+    "retrieved_context": [{"doc_id": "d1", "text": "a"}, {"doc_id": "d2", "text": "b"}],
+}
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+names = st.sampled_from(
+    ["question", "contexts", "answer", "id", "user_input", "retrieved_contexts", "response"]
+    + ["query", "retrieved_context", "query_id"]
+)
+
+
+def lines_of(path: Path, form: Format | None = None):
+    with Records(str(path), form) as records:
+        return list(records)
+
+
+def write(path: Path, *lines: object) -> Path:
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    path.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("record", [OURS, RAGAS, RAGCHECKER])
+def test_a_format_is_recognised_by_its_columns(tmp_path, record):
+    """The same interaction comes out of every format."""
+    (line,) = lines_of(write(tmp_path / "f.jsonl", record))
+    told = line.interaction
+    assert told is not None
+    assert (told.query, [c.text for c in told.chunks], told.answer) == ("q", ["a", "b"], "x")
+
+
+def test_ragas_older_columns_are_read(tmp_path):
+    """RAGAS before 0.2 wrote question, contexts, answer."""
+    (line,) = lines_of(write(tmp_path / "f.jsonl", OURS), "ragas")
+    assert line.interaction is not None
+
+
+def test_ragcheckers_ids_are_kept(tmp_path):
+    """Query and document ids are carried over."""
+    (line,) = lines_of(write(tmp_path / "f.jsonl", RAGCHECKER))
+    assert line.interaction is not None
+    assert line.interaction.id == "one"
+    assert [chunk.id for chunk in line.interaction.chunks] == ["d1", "d2"]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_ragcheckers_own_file_form_is_read(tmp_path, indent):
+    """{"results": [...]} is one document, on one line or on many."""
+    path = tmp_path / "f.json"
+    path.write_text(json.dumps({"results": [RAGCHECKER, RAGCHECKER]}, indent=indent))
+    assert [line.number for line in lines_of(path)] == [1, 2]
+    assert all(line.interaction for line in lines_of(path))
+
+
+def test_a_list_of_records_is_read(tmp_path):
+    """A JSON array is as good as JSON lines."""
+    path = tmp_path / "f.json"
+    path.write_text(json.dumps([OURS, 7, OURS]))
+    assert [bool(line.interaction) for line in lines_of(path)] == [True, False, True]
+
+
+def test_a_broken_document_is_refused_as_a_whole(tmp_path):
+    """Half a document has no lines to go on with."""
+    path = tmp_path / "f.json"
+    path.write_text(json.dumps({"results": [RAGCHECKER]}, indent=2)[:-4])
+    with pytest.raises(InputError, match="no JSON"):
+        lines_of(path)
+
+
+def test_a_bad_line_costs_only_itself(tmp_path):
+    """What follows is read, and numbers count every line of the file."""
+    path = write(
+        tmp_path / "f.jsonl",
+        OURS,
+        "{broken",
+        "",
+        {**OURS, "answer": None},
+        {**OURS, "contexts": "text"},
+        {"question": "q", "answer": "x"},
+        "[" * 100_000,
+        '"text"',
+        OURS,
+    )
+    lines = lines_of(path)
+    assert [line.number for line in lines] == [1, 2, 4, 5, 6, 7, 8, 9]
+    assert [bool(line.interaction) for line in lines] == [True, *[False] * 6, True]
+    assert "answer: expected text, not null" in lines[2].error
+    assert "missing contexts" in lines[4].error
+
+
+def test_bytes_that_are_no_text_are_one_bad_line(tmp_path):
+    """A file in the wrong encoding is no crash."""
+    path = tmp_path / "f.jsonl"
+    path.write_bytes(json.dumps(OURS).encode() + b"\n{\xff}\n")
+    assert "no UTF-8" in lines_of(path)[1].error
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path):
+    """Some editors write one."""
+    path = tmp_path / "f.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(OURS).encode())
+    assert lines_of(path)[0].interaction is not None
+
+
+def test_unknown_columns_stop_the_file(tmp_path):
+    """Nobody wants the same error a million times; the message says what was expected."""
+    path = write(tmp_path / "f.jsonl", {"prompt": "q", "completion": "x"})
+    with pytest.raises(UnknownColumnsError, match="'prompt', 'completion'; expected ragmonitor"):
+        lines_of(path)
+
+
+def test_a_named_format_makes_unknown_columns_bad_lines(tmp_path):
+    """Who names the format wants the rest read."""
+    lines = lines_of(write(tmp_path / "f.jsonl", {"prompt": "q"}, OURS), "ragmonitor")
+    assert [bool(line.interaction) for line in lines] == [False, True]
+
+
+def test_a_missing_file_is_named(tmp_path):
+    """The error says which file."""
+    with pytest.raises(InputError, match="gone.jsonl: No such file"):
+        Records(str(tmp_path / "gone.jsonl"))
+
+
+def test_records_without_ids_are_numbered(tmp_path):
+    """Whoever reads the output can find the line."""
+    lines = lines_of(write(tmp_path / "f.jsonl", RAGAS, RAGAS))
+    assert [line.interaction.id for line in lines] == ["1", "2"]
+
+
+@given(
+    value=json_values | st.dictionaries(names, json_values, max_size=8),
+    form=st.sampled_from(sorted(COLUMNS)),
+)
+def test_no_json_value_raises_anything_but_an_input_error(value, form):
+    """A reader gives an interaction or says what was wrong."""
+    try:
+        told = read_record(value, COLUMNS[form], 7)
+    except InputError as error:
+        assert str(error)
+    else:
+        assert isinstance(told.query, str)
+        assert all(isinstance(chunk.text, str) for chunk in told.chunks)
+
+
+@given(data=st.binary(max_size=200))
+def test_no_bytes_raise_anything_but_an_input_error(tmp_path_factory, data):
+    """A file may hold anything."""
+    path = tmp_path_factory.mktemp("any") / "f.jsonl"
+    path.write_bytes(data)
+    try:
+        lines_of(path)
+    except InputError as error:
+        assert str(error)

@@ -1,0 +1,305 @@
+"""`ragmonitor score`: order, bad lines, exit codes, budgets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from ragmonitor.cli import score
+from ragmonitor.cli.app import app
+from ragmonitor.errors import JudgeError
+from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage
+from tests.support import stories
+
+GOOD = {
+    "id": "good",
+    "question": stories.ENGLISH[0],
+    "contexts": list(stories.ENGLISH[1]),
+    "answer": stories.ENGLISH[2],
+}
+BAD = {**GOOD, "id": "bad", "answer": "Napoleon paid 12 million dollars for the cathedral in 1804."}
+NAMES = {"faithfulness", "answer_relevancy", "context_relevance", "context_utilization"}
+
+runner = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def write(tmp_path, *records):
+    path = tmp_path / "in.jsonl"
+    texts = [record if isinstance(record, str) else json.dumps(record) for record in records]
+    path.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def run(*arguments, stdin=None):
+    result = runner.invoke(app, ["score", *arguments], input=stdin)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def objects(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+class FakeLlm:
+    """Costs 10 tokens a reading; the first answers come back last."""
+
+    calls = 0
+    most_at_once = 0
+
+    def __init__(self, model, **_):
+        self.identity = JudgeIdentity(name=model, version="1", kind="LLM")
+        self._at_once = 0
+
+    async def prepare(self):
+        pass
+
+    def expected_cost(self, interaction):
+        return 10.0
+
+    async def assess(self, interaction):
+        type(self).calls += 1
+        self._at_once += 1
+        type(self).most_at_once = max(self.most_at_once, self._at_once)
+        await asyncio.sleep(0.01 if interaction.id.endswith("0") else 0)
+        self._at_once -= 1
+        if interaction.id == "broken":
+            raise JudgeError("fake", "no", cause=Cause.JUDGE_TIMEOUT, retryable=True)
+        found = stories.assessment("supported", "absent")
+        return replace(
+            found, judge=self.identity, usage=JudgeUsage(calls=1, input_tokens=8, output_tokens=2)
+        )
+
+
+@pytest.fixture
+def llm(monkeypatch):
+    FakeLlm.calls = FakeLlm.most_at_once = 0
+    monkeypatch.setattr(score, "LlmJudge", FakeLlm)
+    return FakeLlm
+
+
+def test_a_line_comes_out_for_each_line_in_order(tmp_path):
+    """Scores, risk and a verdict with its evidence per sentence."""
+    result = run(write(tmp_path, GOOD, BAD))
+    assert result.exit_code == 0
+    good, bad = objects(result.stdout)
+    assert (good["id"], bad["id"]) == ("good", "bad")
+    assert set(good["evaluations"]) == NAMES
+    assert good["evaluations"]["faithfulness"] == {"score": 1.0}
+    assert bad["evaluations"]["faithfulness"] == {"score": 0.0}
+    assert good["risk"] < bad["risk"]
+    assert bad["sentences"][0]["verdict"] == "absent"
+    assert "faithfulness" in result.stderr
+
+
+def test_a_bad_line_stands_in_its_place(tmp_path):
+    """It is said on standard error too, the rest goes on, and the exit code is 1."""
+    result = run(write(tmp_path, GOOD, "{no", GOOD))
+    assert result.exit_code == 1
+    out = objects(result.stdout)
+    assert [line.get("id") for line in out] == ["good", None, "good"]
+    assert out[1]["line"] == 2
+    assert "no JSON" in out[1]["error"]
+    assert "line 2: no JSON" in result.stderr
+
+
+def test_no_score_is_not_a_zero(tmp_path):
+    """What has no score says why."""
+    result = run(write(tmp_path, {**GOOD, "question": ""}, {**GOOD, "answer": " "}))
+    no_query, no_answer = objects(result.stdout)
+    assert no_query["evaluations"]["answer_relevancy"] == {"unscored": "no_query"}
+    assert no_answer["evaluations"]["faithfulness"] == {"unscored": "no_answer"}
+    assert result.exit_code == 0
+
+
+def test_evaluators_can_be_named(tmp_path):
+    """In the order in which they were named."""
+    result = run(write(tmp_path, GOOD), "--evaluators", "faithfulness, context_relevance")
+    (line,) = objects(result.stdout)
+    assert list(line["evaluations"]) == ["faithfulness", "context_relevance"]
+
+
+def test_standard_input_is_read():
+    """`-` stands for it."""
+    result = run("-", stdin=json.dumps(GOOD) + "\n")
+    assert objects(result.stdout)[0]["id"] == "good"
+
+
+def test_what_utf8_cannot_hold_is_written_all_the_same(tmp_path):
+    """A lone surrogate in an id is legal JSON."""
+    result = run(write(tmp_path, {**GOOD, "id": "\ud800"}))
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["id"] == "\ud800"
+
+
+def test_the_summary_is_an_object_on_request(tmp_path):
+    """On standard output if the lines go to a file."""
+    output = tmp_path / "out.jsonl"
+    result = run(write(tmp_path, GOOD, "x"), "-o", str(output), "--json")
+    summary = json.loads(result.stdout)
+    assert (summary["lines"], summary["bad_lines"]) == (2, 1)
+    rows = {row["evaluator"]: row for row in summary["evaluators"]}
+    assert rows["faithfulness"]["scored"] == 1
+    assert rows["faithfulness"]["mean"] == 1.0
+    assert 0 < rows["faithfulness"]["lower"] < rows["faithfulness"]["upper"] <= 1
+    assert len(objects(output.read_text())) == 2
+
+
+def test_quiet_says_nothing(tmp_path):
+    """Standard error stays empty."""
+    assert run(write(tmp_path, GOOD), "-q").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gone.jsonl"], "gone.jsonl: No such file"),
+        ([".", "-q"], "Is a directory"),
+        (["{file}", "--evaluators", "truth"], "unknown evaluator truth; known: "),
+        (["{file}", "--judge", "openai/gpt-4o-mini"], "add --budget-usd X or --budget-tokens N"),
+        (["{file}", "--judge", "m", "--budget-usd", "1", "--budget-tokens", "1"], "one budget"),
+        (["{file}", "-o", "{file}"], "is the input"),
+        (["{file}", "-o", "no/such/folder"], "no/such/folder: No such file"),
+        (["{file}", "--plugin", "no_such_module"], "--plugin no_such_module"),
+        (["{other}"], "no format has the columns 'prompt'"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_code_2(tmp_path, arguments, message):
+    """It says what to do, and shows no traceback."""
+    file = write(tmp_path, GOOD)
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"prompt": "x"}\n')
+    result = run(*(a.format(file=file, other=other) for a in arguments))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_bad_settings_are_one_line_and_exit_code_2(tmp_path, monkeypatch):
+    """Only an asked-for model reads them."""
+    monkeypatch.setenv("RAGMONITOR_JUDGE_RATES", "0.1")
+    result = run(write(tmp_path, GOOD), "--judge", "m", "--budget-tokens", "10")
+    assert result.exit_code == 2
+    assert "RAGMONITOR_JUDGE_RATE?" in result.stderr
+
+
+def test_a_plugin_registers_evaluators(tmp_path):
+    """It is found in the current folder."""
+    (tmp_path / "my_cli_plugin.py").write_text(
+        "import ragmonitor\n"
+        "from ragmonitor.evaluators import table\n"
+        "if 'cli_brevity' not in {e.name for e in table}:\n"
+        "    @ragmonitor.evaluator('cli_brevity')\n"
+        "    def brevity(interaction, assessment):\n"
+        "        return 1 / (1 + len(interaction.answer))\n"
+    )
+    from ragmonitor.evaluators import table
+
+    known = table._entries.copy()
+    try:
+        result = run(
+            write(tmp_path, GOOD), "--plugin", "my_cli_plugin", "--evaluators", "cli_brevity"
+        )
+    finally:
+        table._entries.clear()
+        table._entries.update(known)
+        sys.path.remove(str(tmp_path))
+        sys.modules.pop("my_cli_plugin", None)
+    assert result.exit_code == 0
+    assert 0 < objects(result.stdout)[0]["evaluations"]["cli_brevity"]["score"] < 1
+
+
+def test_a_model_keeps_the_order_of_the_lines(tmp_path, llm):
+    """However late a reply is; and calls overlap, up to what was allowed."""
+    records = [{**GOOD, "id": str(n)} for n in range(60)]
+    records.insert(30, "{no")
+    result = run(
+        write(tmp_path, *records), "--judge", "m", "--budget-tokens", "9999", "--concurrency", "4"
+    )
+    lines = objects(result.stdout)
+    assert [line.get("id") for line in lines] == [
+        *map(str, range(30)),
+        None,
+        *map(str, range(30, 60)),
+    ]
+    assert lines[0]["judge"] == "m@1"
+    assert lines[0]["evaluations"]["faithfulness"] == {"score": 0.5}
+    assert llm.calls == 60
+    assert 1 < llm.most_at_once <= 4
+
+
+def test_a_spent_budget_is_said_for_every_line(tmp_path, llm):
+    """Nothing is dropped in silence, and nothing more is spent."""
+    records = [{**GOOD, "id": f"r{n}"} for n in range(8)]
+    result = run(write(tmp_path, *records), "--judge", "m", "--budget-tokens", "35", "--json")
+    lines = objects(result.stdout)
+    scored = ["score" in line["evaluations"]["faithfulness"] for line in lines]
+    assert scored == [True] * 3 + [False] * 5
+    assert lines[3]["evaluations"]["faithfulness"] == {"unscored": "over_budget"}
+    summary = json.loads(result.stderr)
+    assert summary["judge_tokens"] == 30
+    assert result.exit_code == 0
+    assert llm.calls == 3
+
+
+def test_a_failed_reading_has_a_cause(tmp_path, llm):
+    """Others are not touched; if all fail the exit code is 1."""
+    broken = {**GOOD, "id": "broken"}
+    arguments = ["--judge", "m", "--budget-tokens", "999"]
+    result = run(write(tmp_path, broken, GOOD), *arguments)
+    first, second = objects(result.stdout)
+    assert first["evaluations"]["faithfulness"]["unscored"] == "judge_timeout"
+    assert "score" in second["evaluations"]["faithfulness"]
+    assert result.exit_code == 0
+    assert run(write(tmp_path, broken), *arguments).exit_code == 1
+
+
+def cli(*arguments, **options):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.run(
+        [sys.executable, "-m", "ragmonitor.cli.app", *arguments],
+        check=False,
+        env=environment,
+        capture_output=True,
+        timeout=60,
+        **options,
+    )
+
+
+def test_a_true_run(tmp_path):
+    """From a shell: lines on standard output, the table on standard error."""
+    done = cli("score", write(tmp_path, GOOD, "{"), cwd=tmp_path)
+    assert done.returncode == 1
+    assert len(objects(done.stdout.decode())) == 2
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_broken_pipe_is_quiet(tmp_path):
+    """`ragmonitor score ... | head` is no error to read about."""
+    file = write(tmp_path, *[GOOD] * 2000)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(
+        [sys.executable, "-m", "ragmonitor.cli.app", "score", file, "-q"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.readline()
+        running.stdout.close()
+        assert running.stderr.read() == b""
+        running.wait(30)
