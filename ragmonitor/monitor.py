@@ -7,7 +7,6 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -45,7 +44,6 @@ class Monitor:
         judge: str | Judge | None = None,
         exporters: Sequence[Exporter] = (),
         redact: Redact | None = None,
-        registry: CollectorRegistry | None = None,
         settings: Settings | None = None,
         **options: Unpack[Options],
     ) -> None:
@@ -56,8 +54,6 @@ class Monitor:
             judge: A litellm model name, or any `Judge`; None: the embedded judge alone.
             exporters: Further places for reports, beside those that the settings name.
             redact: Called with every text before a judge or an exporter sees it.
-            registry: Where the series are registered too, to be served by the application
-                itself; then nothing is served by us unless `prometheus=True` says so.
             settings: Instead of the options, variables and file.
             options: Any field of `Settings`; they win over variables, file and defaults.
 
@@ -77,13 +73,12 @@ class Monitor:
             serve=settings.prometheus,
             host=settings.prometheus_host,
             port=settings.prometheus_port,
-            registry=registry,
         )
         self._traces = OtelExporter(
             service=settings.service, enabled=settings.traces, content=settings.content
         )
         files = (
-            [JsonLinesExporter(Path(settings.jsonl), content=settings.content)]
+            [JsonLinesExporter(settings.jsonl, content=settings.content, service=settings.service)]
             if settings.jsonl
             else []
         )

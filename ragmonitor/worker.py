@@ -13,6 +13,7 @@ import os
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -44,6 +45,7 @@ from ragmonitor.records import (
     JudgeUsage,
     Report,
     SpanReference,
+    Status,
 )
 
 BATCH = 64
@@ -115,7 +117,7 @@ class Worker:
         self._prepare = prepare
         self._tend = tend
         self._forget = forget
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()
         self._step = threading.Lock()
         """Held while shared state changes; a fork waits for it (see `_before_fork`)."""
         self._thread: threading.Thread | None = None
@@ -124,6 +126,7 @@ class Worker:
         self._idle = False
         self._closed = False
         self._judgements: set[asyncio.Task[None]] = set()
+        self._refused: deque[tuple[str, Status, Cause]] = deque()
         _survive_forks(self)
 
     # --- the application's side -----------------------------------------------------------------
@@ -136,6 +139,13 @@ class Worker:
             self._idle = False
             self._signal()
 
+    def refuse(self, finished: Finished, cause: Cause) -> None:
+        """Note an interaction that is not taken, so that nothing is missing from the sums."""
+        # Counted by the worker: the counters have locks, and this is the request path.
+        self._refused.append((finished.framework, finished.status, cause))
+        if self._closed:
+            self._count_refused()
+
     def _signal(self) -> None:
         loop, waker = self._loop, self._waker
         if loop is not None and waker is not None:
@@ -144,12 +154,13 @@ class Worker:
                 loop.call_soon_threadsafe(waker.set)
 
     def _start(self) -> None:
+        # Reentrant: an interaction may end in a generator's finalizer, and garbage may be collected
+        # at any allocation, those of this method included.
         with self._starting:
-            if self._thread is not None or self._closed:
-                return
             thread = threading.Thread(target=self._run, name="ragmonitor", daemon=True)
-            self._thread = thread
-            thread.start()
+            if self._thread is None and not self._closed:
+                self._thread = thread
+                thread.start()
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything handed over so far is judged and exported; return whether it is."""
@@ -176,6 +187,7 @@ class Worker:
         if thread is not None and thread is not threading.current_thread():
             self._signal()
             thread.join(max(1.0, timeout_s))
+        self._count_refused()
         for exporter in (self._traces, self._meters, *self._exporters):
             with shielded("export"):
                 exporter.close()
@@ -196,7 +208,7 @@ class Worker:
     # --- the thread -----------------------------------------------------------------------------
 
     def _run(self) -> None:
-        # On our own thread only: nothing that a judge or an exporter calls may be traced as traffic.
+        # On our own thread only: what a judge or an exporter calls must not be traced as traffic.
         context.attach(context.set_value("suppress_instrumentation", True))
         with shielded("worker"):
             asyncio.run(self._main())
@@ -255,8 +267,8 @@ class Worker:
         flushed = not unfinished
         for exporter in (self._traces, self._meters, *self._exporters):
             with shielded("export"):
-                left_s = max(0.1, deadline - time.monotonic())
-                flushed = await asyncio.to_thread(exporter.flush, left_s) and flushed
+                # On this thread: at exit no executor takes work any more, and nothing else waits.
+                flushed = exporter.flush(max(0.1, deadline - time.monotonic())) and flushed
         return flushed
 
     async def _tick(self) -> None:
@@ -266,6 +278,7 @@ class Worker:
 
     def _refresh(self) -> None:
         with shielded("worker"), self._step:
+            self._count_refused()
             self._meters.refresh(
                 moments=self._estimates.moments(),
                 queue_depth=len(self._queue),
@@ -275,13 +288,14 @@ class Worker:
 
     # --- one interaction ------------------------------------------------------------------------
 
-    def refuse(self, finished: Finished, cause: Cause) -> None:
-        """Count an interaction that is not taken, so that nothing is missing from the sums."""
-        with shielded("worker"):
-            self._meters.interaction(finished.framework, finished.status)
-            self._meters.dropped(cause.value)
-            for judge in self._judges():
-                self._meters.evaluations(unscored(self._entries, judge.identity, cause))
+    def _count_refused(self) -> None:
+        while self._refused:
+            with contextlib.suppress(IndexError):  # two threads may be at it, after the end
+                framework, status, cause = self._refused.popleft()
+                self._meters.interaction(framework, status)
+                self._meters.dropped(cause.value)
+                for judge in self._judges():
+                    self._meters.evaluations(unscored(self._entries, judge.identity, cause))
 
     def _judges(self) -> tuple[Judge, ...]:
         if self._judging is None:
@@ -455,13 +469,14 @@ class Worker:
 
     def after_fork_in_child(self) -> None:
         """Begin anew: the thread, and what waits, stayed with the parent."""
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()
         self._step = threading.Lock()
         self._thread = self._loop = self._waker = None
         self._slots_held = None
         self._idle = False
         self._judgements = set()
         self._queue.clear()
+        self._refused.clear()
         self._estimates.clear()
         self._forget()
         with shielded("export"):

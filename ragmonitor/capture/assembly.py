@@ -58,7 +58,7 @@ class Translator(Protocol):
         """Return what the application says of the interaction.
 
         Keys, all optional: `session_id`, `user_id` (str), `tags` (tuple of str), `attributes`
-        (mapping of str to str).
+        (mapping of str to str), `capture_incomplete` (bool).
         """
         ...
 
@@ -127,7 +127,9 @@ class FinishedRuns:
             # LangChain loses the last piece of a stream that is closed early, or all of it.
             seen = "".join(next((run.pieces for run in reversed(models) if run.pieces), ()))
             answer = seen if seen.startswith(answer) else answer
-        answer = answer or next((g.output for g in reversed(generations) if g.output), "")
+        if not answer and not root.asked:
+            # Where the root itself names no answer, the last thing a model said is one.
+            answer = next((g.output for g in reversed(generations) if g.output), "")
         query = translator.query(root) or next((r.query for r in retrievals if r.query), "")
         labels = translator.labels(root)
         return Interaction(
@@ -149,6 +151,7 @@ class FinishedRuns:
             user_id=labels.get("user_id", ""),
             tags=tuple(labels.get("tags", ())),
             attributes=labels.get("attributes", {}),
+            capture_incomplete=labels.get("capture_incomplete", False),
         )
 
     def _retrievals(self) -> tuple[Retrieval, ...]:

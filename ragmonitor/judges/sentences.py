@@ -74,7 +74,7 @@ _MARKER = (
     r"(?:[-*+•‣◦▪▫●○■□◆◇►▶➢✓✔✗✘·–—]"
     r"|[(（\[【]?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,5})[.)）\]】、．:：]"
     rf"|[(（]?[{_CHINESE_DIGITS}]{{1,4}}[、.．)）:：]"
-    rf"|第[{_CHINESE_DIGITS}\d]{{1,4}}[、，,:：.．]?"
+    rf"|第[{_CHINESE_DIGITS}\d]{{1,4}}[、，,:：.．]"
     rf"|[{_CIRCLED}][.、．]?"
     r"|>)"
 )
@@ -319,18 +319,19 @@ _SAYS_SOMETHING = re.compile(r"[^\W_]")
 def _merged(text: str, pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the pieces stripped, with markers and mere signs joined to their sentences."""
     joined: list[tuple[int, int]] = []
-    held = -1  # where a marker began whose sentence has not come yet
+    held = -1  # where markers or signs began whose sentence has not come yet
     for begin, finish in pieces:
         start, end = _stripped(text, begin, finish)
         if start == end:
             continue
-        if end - start <= _LONGEST_MARKER and _is_marker(text[start:end]):
-            held = start if held < 0 else held
-        elif _SAYS_SOMETHING.search(text, start, end) or (not joined and held < 0):
+        if _SAYS_SOMETHING.search(text, start, end) and not _is_marker(text[start:end]):
             joined.append((start if held < 0 else held, end))
             held = -1
         elif held < 0:
-            joined[-1] = (joined[-1][0], end)
+            if joined and not _is_marker(text[start:end]):
+                joined[-1] = (joined[-1][0], end)
+            else:
+                held = start
     if held >= 0:
         _join_last(text, joined, held)
     return joined

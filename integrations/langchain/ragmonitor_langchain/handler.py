@@ -109,7 +109,9 @@ class RagMonitorHandler(BaseCallbackHandler):
     ) -> None:
         """Note that a chain, a graph or one of its nodes began."""
         try:
-            key, parent = _key(run_id), _key(parent_run_id)
+            # As `_key`, written out in the callbacks that run most often.
+            key = run_id.int if type(run_id) is UUID else run_id
+            parent = parent_run_id.int if type(parent_run_id) is UUID else parent_run_id
             if parent is not None and self._is_open(parent):
                 # Between root and retriever or model: it carries the tree and nothing else.
                 self._started(key, parent, "chain", "")
@@ -140,10 +142,12 @@ class RagMonitorHandler(BaseCallbackHandler):
     ) -> None:
         """Note a chain's output; what a stream was given is known only now."""
         try:
-            if parent_run_id is not None and self._is_open(_key(parent_run_id)):
-                self._ended(_key(run_id))
+            key = run_id.int if type(run_id) is UUID else run_id
+            parent = parent_run_id.int if type(parent_run_id) is UUID else parent_run_id
+            if parent is not None and self._is_open(parent):
+                self._ended(key)
             else:
-                self._ended(_key(run_id), _kept(outputs), given=_kept(inputs))
+                self._ended(key, _kept(outputs), given=_kept(inputs))
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, error)
 

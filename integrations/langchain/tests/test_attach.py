@@ -7,6 +7,7 @@ import gc
 import weakref
 from contextlib import suppress
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from langchain_core.tracers import context as tracer_context
@@ -50,6 +51,21 @@ def test_a_monitor_has_one_handler(monitor: Any) -> None:
     assert RagMonitorHandler(monitor) is handler
     assert copy.copy(handler) is handler
     assert copy.deepcopy({"callbacks": [handler]})["callbacks"][0] is handler
+
+
+def test_a_run_id_of_another_type_is_taken(monitor: Any, apps: Any) -> None:
+    """LangChain wants a UUID and lets a text pass; so do we."""
+    instrument(monitor)
+    apps.lcel().chain.invoke("a", {"run_id": "request-7"})
+    assert monitor.only.id == "request-7"
+
+
+def test_a_run_id_is_the_interaction_s(monitor: Any, apps: Any) -> None:
+    """Feedback that the application keeps by run id finds its interaction."""
+    instrument(monitor)
+    run_id = uuid4()
+    apps.lcel().chain.invoke("a", {"run_id": run_id})
+    assert monitor.only.id == run_id.hex
 
 
 def test_two_monitors_have_two_handlers(monitor: Any, apps: Any) -> None:

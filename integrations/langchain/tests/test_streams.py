@@ -6,7 +6,7 @@ import asyncio
 import gc
 from typing import Any
 
-from ragmonitor_langchain import instrument
+from ragmonitor_langchain import RagMonitorHandler, instrument
 
 
 async def _settled(monitor: Any) -> None:
@@ -112,6 +112,18 @@ async def test_events_are_a_stream_too(monitor: Any, build: Any, apps: Any) -> N
     async for _ in app.chain.astream_events(app.given("a"), version="v2"):
         pass
     assert (monitor.only.query, monitor.only.answer) == ("a", apps.ANSWER)
+
+
+def test_protocol_events_are_a_stream_too(monitor: Any, apps: Any) -> None:
+    """A model that is read with `stream_events` (v3) tells its pieces in events."""
+    instrument(monitor)
+    pieces: list[str] = []
+    handler = RagMonitorHandler(monitor)
+    handler._piece = lambda _run, text: pieces.append(text)
+    llm = apps.model()
+    text = apps.lcel(llm=lambda prompt: str(llm.stream_events(prompt, version="v3").text))
+    assert text.chain.invoke("a") == apps.ANSWER
+    assert "".join(pieces) == monitor.only.answer == apps.ANSWER
 
 
 def test_a_model_that_is_read_in_part_inside_a_chain_is_partial(monitor: Any, apps: Any) -> None:

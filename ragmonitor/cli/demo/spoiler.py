@@ -40,7 +40,10 @@ _CLAIMS_CHINESE = (
     "每个月的订阅费用为4200万日元，仅限火车站售票窗口支付。",
 )
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_NAME = re.compile("|".join(map(re.escape, sorted(_NAMES, key=len, reverse=True))))
+_NAME = re.compile(
+    "|".join(rf"\b{name}\b" if name.isascii() else name for name in sorted(_NAMES, reverse=True)),
+    re.ASCII,
+)
 
 
 def spoil(answer: str, chance: random.Random) -> str:
@@ -51,7 +54,8 @@ def spoil(answer: str, chance: random.Random) -> str:
         return claim  # where it should have said that it does not know
     spoiled = _NAME.sub(lambda found: _NAMES[found[0]], answer)
     spoiled = _NUMBER.sub(lambda found: _other_number(found[0], chance), spoiled)
-    if spoiled == answer or chance.random() < 0.5:
+    # One word swapped in a long Chinese sentence is a small edit: only a claim makes it plain.
+    if is_chinese or spoiled == answer or chance.random() < 0.5:
         spoiled = f"{spoiled} {claim}"
     return spoiled
 

@@ -10,7 +10,7 @@ from ragmonitor.judges.lexical import relevance, risk
 from ragmonitor.judges.lexical.checks import Finding, Reason, failed_checks
 from ragmonitor.judges.lexical.evidence import NOTHING, Evidence, gather
 from ragmonitor.judges.lexical.passages import Index, index
-from ragmonitor.judges.lexical.speech import Act, act_of, is_evasive
+from ragmonitor.judges.lexical.speech import Act, act_of, is_evasive, may_be_claim
 from ragmonitor.judges.lexical.words import Term, terms
 from ragmonitor.judges.sentences import Sentence, language, marker_end, split
 from ragmonitor.records import Assessment, JudgeIdentity, SentenceVerdict, Verdict
@@ -66,9 +66,8 @@ def assess(query: str, chunks: Sequence[str], answer: str) -> Assessment:
     """
     found = index(chunks)
     sentences = split(answer)
-    acts = [act_of(sentence.text) for sentence in sentences]
-    evasive = is_evasive([sentence.text for sentence in sentences], acts)
-    reads = [_read(s, a, found) for s, a in zip(sentences, acts, strict=True)]
+    reads = [_read(sentence, found) for sentence in sentences]
+    evasive = is_evasive([s.text for s in sentences], [read.act for read in reads])
     question = terms(query)
     asked = gather(question, found)
     content = [term for read in reads for term in read.content]
@@ -115,15 +114,31 @@ def _is_foreign(answer: str, chunks: Sequence[str], evidences: Sequence[Evidence
 _CHECKED = frozenset({Act.CLAIM, Act.QUESTION})
 
 
-def _read(sentence: Sentence, act: Act, found: Index) -> _Read:
+STATED_FROM: Final = 0.9
+"""Support from which a statement of absence is the chunks' own, and no refusal."""
+LEAST_STATED: Final = 1.2
+"""Weight that such a statement must have."""
+
+
+def _read(sentence: Sentence, found: Index) -> _Read:
+    act = act_of(sentence.text)
     marker = marker_end(sentence.text)
     content = [term for term in terms(sentence.text) if term.start >= marker]
     evidence = gather(content, found) if content else NOTHING
+    if act is Act.REFUSAL and _is_stated(sentence.text, evidence):
+        act = Act.CLAIM
     is_copy = act in _CHECKED and found.holds(sentence.text)
     findings: Sequence[Finding] = ()
     if act in _CHECKED and not is_copy:
         findings = failed_checks(sentence.text, content, evidence, found)
     return _Read(sentence, act, content, evidence, findings, is_copy)
+
+
+def _is_stated(text: str, evidence: Evidence) -> bool:
+    """Return whether the chunks themselves say that something is not known or not there."""
+    if evidence.weight < LEAST_STATED or evidence.support < STATED_FROM:
+        return False
+    return may_be_claim(text)
 
 
 def _risk(read: _Read) -> float:

@@ -16,7 +16,7 @@ LOOSE_CREDIT: Final = 0.75
 NEAR: Final = 0.8
 """See `Evidence.closeness`."""
 ENOUGH: Final = 0.9
-"""Share of what the chunks support of a sentence that its evidence explains before it is complete."""
+"""Share of a sentence's support that its evidence explains before it is complete."""
 LEAST_GAIN: Final = 0.08
 """Share of a sentence's content that one more chunk must add to be named as evidence."""
 
@@ -51,7 +51,7 @@ NOTHING: Final = Evidence(0.0, 0.0, 0.0, (), (), (), {}, {}, {})
 
 
 def gather(content: Sequence[Term], index: Index) -> Evidence:
-    """Return what the chunks hold of a sentence's terms; order of the chunks makes no difference."""
+    """Return what the chunks hold of a sentence's terms, whatever the order of the chunks."""
     weight = sum(term.weight for term in content)
     if not weight:
         return NOTHING
@@ -83,7 +83,7 @@ def gather(content: Sequence[Term], index: Index) -> Evidence:
         support=min(1.0, sum(gains) / weight),
         closeness=min(1.0, (near + nearer) / weight),
         missing=tuple(missing),
-        chunks=_fewest(by_chunk, gains, weight),
+        chunks=_fewest(by_chunk, gains, weight, index.plain),
         window=_closest(index, by_window),
         by_passage=by_passage,
         by_window=by_window,
@@ -125,16 +125,22 @@ def _closest(index: Index, by_window: dict[int, float]) -> tuple[int, ...]:
 
 
 def _fewest(
-    by_chunk: Mapping[int, set[int]], gains: Sequence[float], weight: float
+    by_chunk: Mapping[int, set[int]],
+    gains: Sequence[float],
+    weight: float,
+    texts: Sequence[str],
 ) -> tuple[int, ...]:
-    """Return the chunks that explain the support, each adding the most to those before it."""
+    """Return the chunks that explain the support, each adding the most to those before it.
+
+    Ties are settled by text, so that the chunks' order makes no difference.
+    """
     chosen: list[int] = []
     left = {chunk: sorted(held) for chunk, held in by_chunk.items()}
     enough = ENOUGH * sum(gains)
     gained = 0.0
     while left and gained < enough:
         adds = {chunk: sum(gains[term] for term in held) for chunk, held in left.items()}
-        best = max(adds, key=lambda chunk: (adds[chunk], -chunk))
+        best = max(adds, key=lambda chunk: (adds[chunk], texts[chunk]))
         if adds[best] < LEAST_GAIN * weight:
             break
         chosen.append(best)

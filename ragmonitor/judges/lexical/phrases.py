@@ -74,6 +74,7 @@ REFUSALS: Final = _any(
     r" (?:not sure|unsure|not certain|not aware|unable|not able)\b",
     r"\bunable to (?:answer|find|determine|provide|locate|confirm|help|assist|identify)\b",
     rf"\b{SOURCES}\b[^.!?]{{0,80}}?\b{_LACKS} (?:\w+ ){{0,2}}?{_TELL}\b",
+    rf"\bthey {_LACKS} (?:\w+ ){{0,2}}?(?:mention|specify|state|say)\b",
     r"\b(?:there is|there['’]?s|there are|there was|i (?:found|see|have)|contains?|provides?|has)"
     rf" (?:no|not any|not enough|insufficient) (?:\w+ ){{0,3}}?{_FACTS}\b",
     r"\b(?:no|not enough|insufficient) (?:\w+ ){0,2}?(?:information|details?|data|answer|context"
@@ -97,6 +98,9 @@ REFUSALS: Final = _any(
     "(?:信息|资料)不足|超出.{0,8}?范围",
 )  # fmt: skip
 """Declines to answer, or says that the sources do not tell."""
+
+FIRST_PERSON: Final = r"\b(?:i|we|my|our)\b|我|无法|抱歉|对不起"
+"""In a refusal: somebody declines, rather than that the matter has no evidence."""
 
 ABOUT_SOURCES: Final = _any(
     rf"\A(?:(?:the|these|this|all|both|it)\b[^.!?]{{0,30}}?\b{SOURCES}|it|they)\b[^.!?]{{0,40}}?\b"

@@ -10,7 +10,7 @@ from ragmonitor.judges.lexical.evidence import LOOSE_CREDIT, Evidence
 from ragmonitor.judges.lexical.words import Term
 
 ON_TOPIC: Final = 0.5
-"""Share of a question's content that an answer on its topic holds, directly or through its source."""
+"""Share of a question's content that an answer on its topic holds, itself or by its source."""
 CANNOT_TELL: Final = 0.5
 """Of an answer too short to be off topic in its words alone."""
 SHORT: Final = 3
@@ -101,9 +101,7 @@ def chunk_relevance(
         question: The question's terms.
         asked: What the chunks hold of the question.
     """
-    if asked.weight < SAYS_LITTLE and not asked.by_chunk:
-        return None
-    if not asked.weight:
+    if not asked.weight or (asked.weight < SAYS_LITTLE and not asked.by_chunk):
         return None
     return tuple(
         scaled(

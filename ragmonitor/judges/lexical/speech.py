@@ -29,6 +29,7 @@ _LOOKED_AT: Final = 400
 
 _REFUSALS: Final = re.compile(phrases.REFUSALS, re.IGNORECASE)
 _ABOUT_SOURCES: Final = re.compile(phrases.ABOUT_SOURCES, re.IGNORECASE)
+_FIRST_PERSON: Final = re.compile(phrases.FIRST_PERSON, re.IGNORECASE)
 _OFFERS: Final = re.compile(phrases.OFFERS, re.IGNORECASE)
 _COURTESIES: Final = re.compile(phrases.COURTESIES, re.IGNORECASE)
 _ANNOUNCES: Final = re.compile(phrases.ANNOUNCES, re.IGNORECASE)
@@ -61,6 +62,11 @@ def act_of(text: str) -> Act:
     if len(text) <= _LONGEST_COURTESY and _is_courtesy(text):
         return Act.COURTESY
     return Act.CLAIM
+
+
+def may_be_claim(text: str) -> bool:
+    """Return whether what reads as a refusal may be the chunks' own: `no evidence that`."""
+    return not _FIRST_PERSON.search(text[:_LOOKED_AT])
 
 
 def is_evasive(sentences: Sequence[str], acts: Sequence[Act]) -> bool:

@@ -137,8 +137,8 @@ WEEKDAYS: Final = {
 }
 
 NUMBER_WORDS: Final = {
-    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
-    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14,
+    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
+    "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14,
     "fifteen": 15, "sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19, "twenty": 20,
     "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80,
     "ninety": 90, "dozen": 12, "half": 0.5, "twice": 2, "thrice": 3,
@@ -253,7 +253,7 @@ IRREGULAR: Final = {
     form: base
     for base, forms in {
         "child": "children", "man": "men", "woman": "women", "person": "people persons",
-        "foot": "feet", "tooth": "teeth", "mouse": "mice", "wife": "wives", "life": "lives",
+        "use": "used using uses", "foot": "feet", "tooth": "teeth", "mouse": "mice", "wife": "wives", "life": "lives",
         "leaf": "leaves", "half": "halves", "write": "wrote written writes", "begin": "began begun",
         "win": "won", "bear": "born borne", "die": "died dying dies dead death", "sell": "sold",
         "hold": "held", "build": "built", "buy": "bought", "make": "made", "take": "took taken",

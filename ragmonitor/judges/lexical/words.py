@@ -88,7 +88,12 @@ def terms(text: str) -> list[Term]:
         start, at = token.span()
         kind = token.lastgroup
         if kind == "word":
-            reading = _reading(token[0][:_LONGEST_WORD])
+            surface = token[0][:_LONGEST_WORD]
+            if surface in _PERHAPS_DATES and not _NEAR_DATE.search(
+                text[max(0, start - 8) : at + 4]
+            ):
+                surface = surface.lower()
+            reading = _reading(surface)
             if reading is not None:
                 key, prefix, weight, word_kind = reading
                 if word_kind == "number":
@@ -113,7 +118,12 @@ def keys(text: str) -> tuple[set[str], set[str]]:
         start, at = token.span()
         kind = token.lastgroup
         if kind == "word":
-            reading = _reading(token[0][:_LONGEST_WORD])
+            surface = token[0][:_LONGEST_WORD]
+            if surface in _PERHAPS_DATES and not _NEAR_DATE.search(
+                text[max(0, start - 8) : at + 4]
+            ):
+                surface = surface.lower()
+            reading = _reading(surface)
             if reading is not None:
                 key, prefix, _, word_kind = reading
                 if word_kind == "number":
@@ -148,12 +158,12 @@ def _reading(surface: str) -> Reading | None:
     if word in TURNS:
         return TURN, "", 0.0, "negation"
     word = word.removesuffix("'s").removesuffix("'").rstrip(".")
-    if word in STOP_WORDS or len(word) <= 1:
-        return None
     is_capital = surface[0].isupper()
     date = _calendar(word, is_capital=is_capital)
     if date:
         return date, "", DATE_WEIGHT, "date"
+    if word in STOP_WORDS or len(word) <= 1:
+        return None
     value = quantities.word_value(word)
     if value is not None:
         return quantities.plain(value), "", SMALL_NUMBER_WEIGHT, "number"
@@ -175,6 +185,10 @@ def _negates_nothing(text: str, end: int) -> bool:
     return text[end : end + _BEHIND].lstrip(" ").startswith(HARMLESS_BEHIND_NEGATION)
 
 
+_PERHAPS_DATES = frozenset({"May", "March", "Mar", "Sun", "Sat", "Wed", "Mon", "Dec", "Jan"})
+_NEAR_DATE = re.compile(
+    r"\d|\b(?:in|of|on|by|since|until|till|from|to|early|late|mid|last|next|and)[ -]+[A-Z]"
+)
 _ALSO_PLAIN_WORDS = frozenset({"may", "march", "mar", "sun", "sat", "wed", "mon", "dec", "jan"})
 
 

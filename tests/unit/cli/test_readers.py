@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -28,8 +29,7 @@ json_values = st.recursive(
     max_leaves=12,
 )
 names = st.sampled_from(
-    ["question", "contexts", "answer", "id", "user_input", "retrieved_contexts", "response"]
-    + ["query", "retrieved_context", "query_id"]
+    [name for choices in COLUMNS.values() for c in choices for name in (*c.required, c.id)]
 )
 
 
@@ -141,7 +141,7 @@ def test_a_named_format_makes_unknown_columns_bad_lines(tmp_path):
 
 def test_a_missing_file_is_named(tmp_path):
     """The error says which file."""
-    with pytest.raises(InputError, match="gone.jsonl: No such file"):
+    with pytest.raises(InputError, match=r"gone\.jsonl: No such file"):
         Records(str(tmp_path / "gone.jsonl"))
 
 
@@ -159,8 +159,8 @@ def test_no_json_value_raises_anything_but_an_input_error(value, form):
     """A reader gives an interaction or says what was wrong."""
     try:
         told = read_record(value, COLUMNS[form], 7)
-    except InputError as error:
-        assert str(error)
+    except InputError:
+        pass
     else:
         assert isinstance(told.query, str)
         assert all(isinstance(chunk.text, str) for chunk in told.chunks)
@@ -171,7 +171,5 @@ def test_no_bytes_raise_anything_but_an_input_error(tmp_path_factory, data):
     """A file may hold anything."""
     path = tmp_path_factory.mktemp("any") / "f.jsonl"
     path.write_bytes(data)
-    try:
+    with contextlib.suppress(InputError):
         lines_of(path)
-    except InputError as error:
-        assert str(error)

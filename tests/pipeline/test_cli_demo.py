@@ -1,0 +1,36 @@
+"""The demo, headless: real frameworks, the real monitor, the real endpoint."""
+
+from __future__ import annotations
+
+import json
+from importlib import metadata
+
+import pytest
+
+from ragmonitor.cli.demo.run import Options, run
+from ragmonitor.cli.drivers import GROUP
+
+FRAMEWORKS = ("langchain", "llama_index")
+
+
+def test_a_short_demo_shows_the_spike_and_reconciles(capsys):
+    """Both frameworks are seen, and faithfulness falls during the spike and comes back."""
+    for framework in FRAMEWORKS:
+        if not metadata.entry_points(group=GROUP, name=framework):
+            pytest.skip(f"the integration of {framework} is not installed; see `make setup`")
+    code = run(Options(seconds=6, json=True, rate=20, port=0))
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert code == 0
+    assert told["reconciled"] is True
+    assert told["failed"] == 0
+    assert set(told["by_framework"]) == set(FRAMEWORKS)
+    assert sum(told["by_framework"].values()) == told["interactions"] == told["asked"] > 20
+    faithfulness, rate = told["faithfulness"], told["hallucination_rate"]
+    assert faithfulness["before"] > faithfulness["during"] + 0.2
+    assert faithfulness["after"] > faithfulness["during"] + 0.2
+    assert rate["before"] < 0.1
+    assert rate["during"] > 0.3
+    assert told["refusals"] > 0
+    assert len(told["worst"]) == 3
+    assert all(offence["sentence"] and offence["words"] for offence in told["worst"])
+    assert told["metrics_url"].startswith("http://127.0.0.1:")

@@ -1,0 +1,119 @@
+"""Laws of the lexical judge."""
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.judges.lexical import LexicalJudge, assess
+from ragmonitor.judges.lexical.words import NEGATION, TURN, keys, terms
+from ragmonitor.judges.sentences import split
+from ragmonitor.records import Chunk, Interaction, Verdict
+
+VOCABULARY = """
+    the a tower river Berlin Paris 1889 330 metres km 3.5 million not never five twenty-five April
+    Monday May increased fell is was of and , . ? ! : 巴黎 铁塔 高 米 年 三 月 不 没有 增长 ， 。 ？
+    二十五 - 1. % $5 U.S. don't I know (NASM) [3] two hundred
+"""
+WORDS = st.sampled_from([*VOCABULARY.split(), "\n"])
+PROSE = st.lists(WORDS, max_size=30).map(" ".join)
+TEXTS = st.one_of(st.text(max_size=200), PROSE)
+CHUNKS = st.lists(TEXTS, max_size=4)
+
+
+@given(TEXTS, CHUNKS, TEXTS)
+def test_any_text_is_accepted(query: str, chunks: list[str], answer: str):
+    """Nothing raises, and every number is within its range."""
+    found = assess(query, chunks, answer)
+    shares = [s.support for s in found.sentences or () if s.support is not None]
+    shares += [x for x in (found.risk, found.answer_relevancy) if x is not None]
+    shares += found.chunk_relevance or ()
+    assert all(0.0 <= share <= 1.0 for share in shares)
+    for sentence in found.sentences or ():
+        assert answer[sentence.start : sentence.end] == sentence.text
+        assert all(word in sentence.text for word in sentence.words)
+        assert all(0 <= chunk < len(chunks) for chunk in sentence.chunks)
+    assert found.chunk_relevance is None or len(found.chunk_relevance) == len(chunks)
+
+
+@given(TEXTS, CHUNKS, TEXTS)
+def test_the_same_again(query: str, chunks: list[str], answer: str):
+    """The judge is deterministic, and says the same as its plain function."""
+    interaction = Interaction(
+        id="1",
+        query=query,
+        chunks=tuple(Chunk(text=chunk) for chunk in chunks),
+        answer=answer,
+        framework="python",
+        started_ns=0,
+        ended_ns=1,
+    )
+    found = assess(query, chunks, answer)
+    assert asyncio.run(LexicalJudge().assess(interaction)) == found
+    assert assess(query, chunks, answer) == found
+
+
+@given(st.data(), TEXTS.filter(str.strip), CHUNKS)
+def test_a_copy_is_supported(data: st.DataObject, chunk: str, others: list[str]):
+    """A sentence copied from a chunk is never absent from it nor contradicted by it."""
+    sentence = data.draw(st.sampled_from(split(chunk)))
+    found = assess("", [*others, chunk], sentence.text)
+    flagged = {Verdict.ABSENT, Verdict.CONTRADICTED}
+    assert not any(s.verdict in flagged for s in found.sentences or ())
+
+
+@given(CHUNKS, TEXTS, TEXTS)
+def test_one_more_chunk_never_lowers_support(chunks: list[str], more: str, answer: str):
+    """Support counts what stands anywhere; another chunk cannot take it away."""
+    before = assess("", chunks, answer).sentences
+    after = assess("", [*chunks, more], answer).sentences
+    if before is None or after is None:
+        return
+    for old, new in zip(before, after, strict=True):
+        assert (old.support is None) == (new.support is None)
+        assert old.support is None or new.support >= old.support - 1e-12
+
+
+@given(st.data(), TEXTS, CHUNKS, TEXTS)
+def test_the_order_of_chunks_only_renumbers(
+    data: st.DataObject, query: str, chunks: list[str], answer: str
+):
+    """Shuffled chunks give the same verdicts and the same texts as evidence."""
+    order = data.draw(st.permutations(range(len(chunks))))
+    shuffled = [chunks[at] for at in order]
+    one, two = assess(query, chunks, answer), assess(query, shuffled, answer)
+    assert (one.risk, one.evasive, one.answer_relevancy) == (
+        two.risk,
+        two.evasive,
+        two.answer_relevancy,
+    )
+    if one.chunk_relevance is not None:
+        assert two.chunk_relevance == tuple(one.chunk_relevance[at] for at in order)
+    for a, b in zip(one.sentences or (), two.sentences or (), strict=True):
+        assert (a.verdict, a.support, a.words, a.reasons) == (
+            b.verdict,
+            b.support,
+            b.words,
+            b.reasons,
+        )
+        plain = [" ".join(chunks[at].lower().split()) for at in a.chunks]
+        assert plain == [" ".join(shuffled[at].lower().split()) for at in b.chunks]
+
+
+@given(TEXTS)
+def test_the_fast_reading_is_the_slow_one(text: str):
+    """`keys` finds what `terms` finds, apart from signs of negation."""
+    found = terms(text)
+    signs = {NEGATION, TURN}
+    assert keys(text)[0] == {term.key for term in found} - signs
+    assert keys(text)[1] == {term.prefix for term in found} - {""}
+
+
+@given(TEXTS)
+def test_terms_stand_where_they_say(text: str):
+    """Offsets lie within the text, in order."""
+    end = 0
+    for term in terms(text):
+        assert term.start < term.end <= len(text)
+        assert term.start >= end - 1  # pairs of Chinese characters overlap by one
+        end = term.end

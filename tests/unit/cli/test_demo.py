@@ -1,0 +1,237 @@
+"""The demo's parts: deterministic, and spoiled answers are different answers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.cli.demo.answerer import (
+    PROMPT,
+    REFUSAL,
+    REFUSAL_CHINESE,
+    ExtractiveAnswerer,
+    parts,
+    plain,
+    readable_sentences,
+)
+from ragmonitor.cli.demo.documents import load_documents
+from ragmonitor.cli.demo.embedding import DIMENSIONS, Embedding
+from ragmonitor.cli.demo.questions import IN_CHINESE, questions
+from ragmonitor.cli.demo.schedule import Schedule
+from ragmonitor.cli.demo.spoiler import spoil
+from ragmonitor.cli.demo.terms import Weights, terms
+from ragmonitor.cli.demo.traffic import SpoilableModel
+from ragmonitor.cli.demo.view import chart, screen, sparkline
+from ragmonitor.cli.demo.watch import Bin, Watch
+from ragmonitor.judges import LexicalJudge
+from ragmonitor.records import CERTAIN, Report, Scored, SentenceVerdict, Verdict
+from tests.support import stories
+
+TEXTS = [
+    "The queue holds 10000 finished interactions. A full queue refuses the next one.",
+    "The **judge** reads a share of the answers; its budget is mandatory.",
+    "内置评审在几毫秒内为每个回答打分，不需要模型，也不需要网络。",
+]
+WEIGHTS = Weights(TEXTS)
+
+
+CONTEXT = "\n\n".join(TEXTS)
+
+
+def answer(question, context=CONTEXT):
+    return ExtractiveAnswerer(WEIGHTS)(PROMPT.format(context=context, question=question))
+
+
+def test_the_best_sentence_of_the_context_is_the_answer():
+    """Verbatim, without its marks, and the same at every call."""
+    assert answer("How many finished interactions does the queue hold?") == (
+        "The queue holds 10000 finished interactions."
+    )
+    assert answer("Is a budget mandatory?").startswith("The judge reads a share")
+    assert answer("Is a budget mandatory?") == answer("Is a budget mandatory?")
+
+
+def test_chinese_questions_have_chinese_answers():
+    """Pairs of characters stand in for words."""
+    assert answer("内置评审需要网络吗？") == TEXTS[2]
+
+
+def test_what_the_context_does_not_say_is_declined():
+    """In the question's language."""
+    assert answer("When does the last train to Edinburgh leave?") == REFUSAL
+    assert answer("今天北京的天气怎么样？") == REFUSAL_CHINESE
+    assert answer("???") == REFUSAL
+    assert answer("Is a budget mandatory?", context="") == REFUSAL
+
+
+@pytest.mark.parametrize("refusal", [REFUSAL, REFUSAL_CHINESE])
+def test_the_embedded_judge_takes_a_refusal_for_one(refusal):
+    """Else refusals would look like hallucinations."""
+    told = stories.interaction(answer=refusal)
+    assert LexicalJudge().read(told).evasive is True
+
+
+@given(context=st.text(), question=st.text(alphabet=st.characters(exclude_characters="\n")))
+def test_any_prompt_is_answered(context, question):
+    """A model never raises."""
+    prompt = PROMPT.format(context=context, question=question)
+    assert parts(prompt)[0] == context
+    assert ExtractiveAnswerer(WEIGHTS)(prompt)
+
+
+def test_marks_are_no_part_of_an_answer():
+    """Links, emphasis, lists, tables and code become plain text or are left out."""
+    assert plain("- **See** the [docs](docs/x.md) of `Monitor`.") == "See the docs of Monitor."
+    assert plain("| `a_b` | gauge | |") == "a_b: gauge"
+    assert plain("**Budget.** It is spent.") == "It is spent."
+    found = readable_sentences("# A heading of four words\n\n```\nsome code in a block\n```\n")
+    assert found == []
+
+
+def test_terms_are_stems_parts_and_pairs():
+    """What is asked and what is written meet in them."""
+    assert set(terms("judges")) == set(terms("the judge"))
+    assert {"judge_rate", "judg", "rate"} <= set(terms("judge_rate"))
+    assert list(terms("忠实度")) == ["忠实", "实度"]
+
+
+@given(text=st.text())
+def test_embeddings_are_unit_vectors_and_always_the_same(text):
+    """Of one length, whatever the text."""
+    vector = Embedding(WEIGHTS)(text)
+    assert len(vector) == DIMENSIONS
+    assert math.isclose(sum(value * value for value in vector), 1.0)
+    assert vector == Embedding(Weights(TEXTS))(text)
+
+
+@pytest.mark.parametrize("question", ["How full may the queue be?", "评审需要网络吗？"])
+def test_embeddings_find_what_is_spoken_of(question):
+    """Nearest by the angle."""
+    embed = Embedding(WEIGHTS)
+    asked = embed(question)
+    near = [sum(a * b for a, b in zip(asked, embed(text), strict=True)) for text in TEXTS]
+    assert near.index(max(near)) == (0 if "queue" in question else 2)
+
+
+@given(text=st.text(), seed=st.integers())
+def test_a_spoiled_answer_is_another_answer(text, seed):
+    """And the same one for the same seed."""
+    spoiled = spoil(text, random.Random(seed))
+    assert spoiled != text
+    assert spoiled == spoil(text, random.Random(seed))
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("text", [TEXTS[0], TEXTS[2]])
+def test_the_embedded_judge_sees_that_an_answer_is_spoiled(text, seed):
+    """Else there would be no spike to watch."""
+    spoiled = spoil(text, random.Random(seed))
+    judge = LexicalJudge()
+    good = judge.read(stories.interaction(answer=text, texts=TEXTS))
+    bad = judge.read(stories.interaction(answer=spoiled, texts=TEXTS))
+    assert good.hallucinated is False
+    assert bad.hallucinated is True
+
+
+def test_refusals_are_spoiled_into_claims():
+    """The worst kind: it should have said that it does not know."""
+    assert "know" not in spoil(REFUSAL, random.Random(1))
+
+
+def test_a_model_is_spoiled_only_on_command():
+    """And back to itself afterwards."""
+    model = SpoilableModel(lambda _: TEXTS[0])
+    assert model("x") == TEXTS[0]
+    model.spoiled_with = "1"
+    assert model("x") != TEXTS[0]
+    model.spoiled_with = None
+    assert model("x") == TEXTS[0]
+
+
+def test_a_demo_that_ends_has_one_spike():
+    """40 % before it, 30 % of it, 30 % after it."""
+    schedule = Schedule.within(100)
+    assert [schedule.phase(s) for s in (0, 39, 41, 69, 71, 99, 400)] == (
+        ["before", "before", "during", "during", "after", "after", "after"]
+    )
+
+
+def test_an_endless_demo_has_one_again_and_again():
+    """Every few minutes."""
+    schedule = Schedule()
+    assert [schedule.phase(s) for s in (59, 61, 104, 106, 284, 286, 331)] == (
+        ["before", "during", "during", "after", "after", "during", "after"]
+    )
+
+
+def test_questions_are_the_same_for_the_same_seed():
+    """And go through all of them before one comes again."""
+    first = list(itertools.islice(questions("7", chinese=True), 300))
+    assert first == list(itertools.islice(questions("7", chinese=True), 300))
+    assert len(set(first)) >= 40
+    assert set(IN_CHINESE) <= set(first)
+    assert not set(IN_CHINESE) & set(itertools.islice(questions("7", chinese=False), 300))
+
+
+def test_the_documents_are_this_projects_own():
+    """With a reference that is written from the code."""
+    documents = load_documents()
+    assert "judge_rate" in documents["reference/settings.md"]
+    assert "faithfulness" in documents["reference/evaluators.md"]
+
+
+def report(framework, started_ns, score=0.0):
+    told = stories.interaction(framework=framework, started_ns=started_ns, ended_ns=started_ns)
+    verdict = SentenceVerdict(
+        text="It is *3* metres.", start=0, end=17, verdict=Verdict.ABSENT, words=("3",)
+    )
+    assessed = stories.assessment(sentences=(verdict,), risk=0.9)
+    scored = Scored(evaluator="faithfulness@1", judge=stories.JUDGE, score=score)
+    return Report(
+        interaction=told,
+        judge=stories.JUDGE,
+        evaluations=(scored,),
+        assessment=assessed,
+        chance=CERTAIN,
+    )
+
+
+def test_an_answer_belongs_to_the_phase_in_which_it_was_asked():
+    """Even if it comes back in the next one."""
+    watch = Watch(bin_s=1)
+    watch._asked_at["a"] = [(100, "before"), (200, "during")]
+    watch._asked_at["b"] = [(150, "during")]
+    watch.export(report("a", 199))
+    watch.export(report("a", 200))
+    watch.export(report("b", 199))
+    assert watch.phases["before"].interactions == 1
+    assert watch.phases["during"].interactions == 2
+
+
+def test_the_picture_shows_the_spike_and_the_missing_words():
+    """On a terminal of any width."""
+    from rich.console import Console
+
+    watch = Watch(bin_s=1)
+    for second in range(20):
+        spiked = 8 <= second < 14
+        watch.asking("a", "during" if spiked else "before")
+        watch._asked_at["a"][-1] = (second, "during" if spiked else "before")
+        watch.began_ns = -int(second * 1e9)
+        watch.export(report("a", second, score=0.0 if spiked else 1.0))
+    for width in (20, 80, 200):
+        console = Console(width=width, record=True, file=None, force_terminal=False, quiet=True)
+        console.print(
+            screen(
+                watch, phase="during", elapsed_s=9, width=width, title="t", footer=["metrics: x"]
+            )
+        )
+    text = str(chart(watch, width=40))
+    assert text.splitlines()[0].endswith("████████      ██████")
+    assert sparkline(watch.bins.values()) == "████████▁▁▁▁▁▁██████"
+    assert sparkline([Bin()]) == " "

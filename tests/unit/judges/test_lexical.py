@@ -1,0 +1,384 @@
+"""What the lexical judge says of small answers, the same in English and in Chinese."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from ragmonitor.judges.lexical import LexicalJudge, assess
+from ragmonitor.protocols import Judge
+from ragmonitor.records import Assessment, SentenceVerdict, Verdict
+
+SUPPORTED, ABSENT = Verdict.SUPPORTED, Verdict.ABSENT
+CONTRADICTED, NO_CLAIM = Verdict.CONTRADICTED, Verdict.NO_CLAIM
+
+ENGLISH = (
+    (
+        "The Eiffel Tower was completed on 31 March 1889. It is 330 metres tall and was designed by"
+        " Gustave Eiffel's company. It weighs 10,100 tons. The tower is not open on Mondays."
+    ),
+    "Berlin is the capital of Germany. It has 3.7 million inhabitants.",
+)
+CHINESE = (
+    "埃菲尔铁塔于1889年3月31日建成。它高330米，由古斯塔夫·埃菲尔的公司设计。铁塔重10100吨。铁塔周一不开放。",
+    "柏林是德国的首都，人口370万。",
+)
+
+
+def read(answer: str, query: str = "") -> Assessment:
+    chunks = CHINESE if any("\u4e00" <= letter <= "\u9fff" for letter in answer) else ENGLISH
+    return assess(query, chunks, answer)
+
+
+def only(answer: str) -> SentenceVerdict:
+    (sentence,) = read(answer).sentences or ()
+    return sentence
+
+
+@dataclass(frozen=True)
+class Case:
+    """One small answer in both languages, and what is said of it."""
+
+    name: str
+    english: str
+    chinese: str
+    verdict: Verdict
+    reasons: tuple[str, ...] = ()
+
+
+CASES = [
+    Case("copied", "It weighs 10,100 tons.", "铁塔重10100吨。", SUPPORTED),
+    Case("number", "It weighs 10,200 tons.", "铁塔重10200吨。", CONTRADICTED, ("number",)),
+    Case("unit", "The tower is 330 feet tall.", "铁塔高330英尺。", CONTRADICTED, ("unit",)),
+    Case(
+        "month",
+        "The tower was completed on 31 May 1889.",
+        "铁塔于1889年5月31日建成。",
+        CONTRADICTED,
+        ("date",),
+    ),
+    Case(
+        "year",
+        "The tower was completed on 31 March 1899.",
+        "埃菲尔铁塔于1899年3月31日建成。",
+        CONTRADICTED,
+        ("date",),
+    ),
+    Case(
+        "negation", "The tower is open on Mondays.", "铁塔周一开放。", CONTRADICTED, ("negation",)
+    ),
+    Case(
+        "words for figures",
+        "It weighs ten thousand one hundred tons.",
+        "铁塔重一万零一百吨。",
+        SUPPORTED,
+    ),
+    Case("scales", "Berlin has 3,700,000 inhabitants.", "柏林人口三百七十万。", SUPPORTED),
+    Case("invented", "Volunteers paint cats purple.", "志愿者把猫涂成紫色。", ABSENT, ("content",)),
+    Case("question", "Would you like to visit it?", "您想参观吗？", NO_CLAIM),
+    Case("courtesy", "I hope this helps!", "希望对您有帮助！", NO_CLAIM),
+    Case("announcement", "Here are the steps:", "以下是步骤：", NO_CLAIM),
+    Case("heading", "## The tower", "## 铁塔", NO_CLAIM),
+    Case("agreement", "That's right.", "没错。", NO_CLAIM),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("tongue", ["english", "chinese"])
+def test_both_languages_get_the_same_verdict(case: Case, tongue: str):
+    """The rules are the same in both languages."""
+    sentence = only(getattr(case, tongue))
+    assert (sentence.verdict, sentence.reasons) == (case.verdict, case.reasons)
+
+
+def test_the_evidence_names_the_chunk():
+    """Each supported sentence says which chunk supports it."""
+    found = read("The tower weighs 10,100 tons. Berlin is the capital of Germany.").sentences or ()
+    assert [sentence.chunks for sentence in found] == [(0,), (1,)]
+
+
+def test_a_sentence_out_of_two_chunks_names_both():
+    """As few chunks as explain the sentence, but no fewer."""
+    sentence = only("Berlin has 3.7 million inhabitants and the tower weighs 10,100 tons.")
+    assert set(sentence.chunks) == {0, 1}
+
+
+def test_missing_words_stand_as_in_the_sentence():
+    """The offending words are quoted, not stemmed."""
+    assert only("The tower was painted by volunteers.").words == ("painted", "volunteers")
+
+
+def test_missing_chinese_words_are_whole():
+    """Neighbouring pairs of characters are one piece of text."""
+    assert only("志愿者把猫涂成紫色。").words == ("志愿者", "猫涂成紫色")
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer"),
+    [
+        ("It cost 1,234,567 euros.", "It cost 1234567 euros."),
+        ("It cost 2.5 billion dollars.", "It cost 2,500 million dollars."),
+        ("There are twenty-five rooms.", "There are 25 rooms."),
+        ("About 6,572,728 people live in the city.", "About 6.6 million people live in the city."),
+        ("There is one tower in the town.", "There is 1 tower in the town."),
+        ("Sales rose by 50%.", "Sales rose by 50 percent."),
+        ("公司收入1.26万元。", "公司收入12600元。"),
+        ("收入增长50%。", "收入增长百分之五十。"),
+        ("共有二十五个房间。", "共有25个房间。"),
+        ("价格是３００元。", "价格是300元。"),
+        ("会议在星期五举行。", "会议在周五举行。"),
+        ("The Pokémon café opened.", "The Pokemon cafe opened."),
+        ("The organisation was founded by a writer.", "A writer founded the organization."),
+    ],
+)
+def test_another_spelling_is_the_same(chunk: str, answer: str):
+    """Numbers, dates, accents and inflections are compared by what they mean."""
+    (sentence,) = assess("", [chunk], answer).sentences or ()
+    assert sentence.verdict is SUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer", "reason"),
+    [
+        (
+            "The firm said sales of phones rose in 2020.",
+            "The firm said sales of phones fell in 2020.",
+            "negation",
+        ),
+        (
+            "The bank will not raise its interest rates.",
+            "The bank will raise its interest rates.",
+            "negation",
+        ),
+        ("公司今年的销售收入大幅增长。", "公司今年的销售收入大幅下降。", "negation"),
+        (
+            "The prize was won by Maria Lopez in Madrid.",
+            "The prize was won by Peter Lopez in Madrid.",
+            "name",
+        ),
+        (
+            "The trial began on Tuesday in the old court.",
+            "The trial began on Friday in the old court.",
+            "date",
+        ),
+    ],
+)
+def test_a_small_edit_is_a_contradiction(chunk: str, answer: str, reason: str):
+    """All words but one are there, and the one turns the meaning."""
+    (sentence,) = assess("", [chunk], answer).sentences or ()
+    assert (sentence.verdict, sentence.reasons) == (CONTRADICTED, (reason,))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I don't know.",
+        "I'm sorry, but I cannot answer this question.",
+        "The context does not mention who owns the tower.",
+        "I'm sorry, but the provided documents don't contain any information about its owner.",
+        "There is no information about the owner. Please contact the town hall.",
+        "The passages discuss the tower. However, they do not mention its owner.",
+        "It cannot be determined from the context.",
+        "Not mentioned in the text.",
+        "我不知道。",
+        "无法回答。",
+        "很抱歉，资料中未提及铁塔的所有者。",
+        "根据提供的资料，没有找到相关信息。",
+        "抱歉，我无法根据现有资料回答这个问题。请咨询市政厅。",
+    ],
+)
+def test_a_refusal_is_evasive(answer: str):
+    """An answer that declines, with or without excuses and offers, claims nothing."""
+    found = read(answer, "Who owns the tower?")
+    assert found.evasive
+    assert found.hallucinated is None
+    assert found.risk is not None
+    assert found.risk < 0.1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Sorry for the confusion. The tower weighs 10,100 tons.",
+        "The tower is 330 metres tall, but the context does not mention its owner.",
+        "The tower is 330 metres tall. The context does not mention its owner.",
+        "I don't know the day, but it was completed in March 1889 by a company.",
+        "The tower is not open on Mondays.",
+        "Unfortunately, the tower is not open on Mondays.",
+        "抱歉让您久等了。铁塔重10100吨。",
+        "铁塔高330米，但资料中没有提到所有者。",
+        "铁塔周一不开放。",
+    ],
+)
+def test_an_answer_with_an_excuse_is_no_refusal(answer: str):
+    """Apologies, and absences beside an answer, are no refusals."""
+    assert not read(answer, "How tall is the tower, and who owns it?").evasive
+
+
+def test_a_list_marker_is_no_number():
+    """`1.` before an item is not compared with the chunks."""
+    found = read("1. Berlin is the capital of Germany.\n2. It has 3.7 million inhabitants.")
+    assert [s.verdict for s in found.sentences or ()] == [SUPPORTED, SUPPORTED]
+
+
+def test_a_citation_is_no_number():
+    """`[7]` behind a sentence is not compared with the chunks."""
+    assert only("Berlin is the capital of Germany [7].").verdict is SUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("query", "answer", "at_least"),
+    [
+        ("What is the capital of Germany?", "Berlin.", 0.9),
+        ("德国的首都是哪里？", "柏林。", 0.9),
+        ("When was the Eiffel Tower completed?", "1889", 0.9),
+        ("Is Berlin the capital of Germany?", "Yes.", 0.9),
+        ("柏林是德国的首都吗？", "是的。", 0.9),
+        ("How tall is the Eiffel Tower?", "The Eiffel Tower is 330 metres tall.", 0.9),
+        ("What is the capital of Germany?", "Bonn.", 0.5),
+    ],
+)
+def test_a_direct_answer_is_on_topic(query: str, answer: str, at_least: float):
+    """An answer need not repeat its question: its source joins them."""
+    relevancy = read(answer, query).answer_relevancy
+    assert relevancy is not None
+    assert relevancy >= at_least
+
+
+@pytest.mark.parametrize(
+    ("query", "answer"),
+    [
+        ("What is the capital of Germany?", "Pizza tastes best with cheese and ham on it."),
+        ("What is the capital of Germany?", "The Eiffel Tower weighs 10,100 tons when empty."),
+        ("德国的首都是哪里？", "我喜欢吃披萨和火腿。"),
+    ],
+)
+def test_another_topic_is_off_topic(query: str, answer: str):
+    """An answer that shares nothing with the question, by no chunk, is off topic."""
+    relevancy = read(answer, query).answer_relevancy
+    assert relevancy is not None
+    assert relevancy < 0.2
+
+
+@pytest.mark.parametrize("query", ["What is the capital of Germany?", "德国的首都是哪里？"])
+def test_chunks_are_rated_by_the_question(query: str):
+    """The chunk that speaks of the question is relevant, the other is not."""
+    chunks = ENGLISH if query.isascii() else CHINESE
+    relevance = assess(query, chunks, "").chunk_relevance
+    assert relevance is not None
+    assert relevance[0] < 0.2
+    assert relevance[1] > 0.9
+
+
+def test_a_chunk_of_json_is_read():
+    """Keys and values count as words."""
+    chunk = '{"name": "Blue Door", "city": "Leeds", "stars": 4.5, "parking": true}'
+    found = assess("", [chunk], "Blue Door in Leeds has 4.5 stars. It has 3.5 stars in Leeds.")
+    assert [s.verdict for s in found.sentences or ()] == [SUPPORTED, CONTRADICTED]
+
+
+def test_risk_rises_with_what_is_missing():
+    """Each further invention makes an answer riskier."""
+    risks = [
+        read(answer).risk
+        for answer in (
+            "Berlin is the capital of Germany.",
+            "Berlin is the charming capital of Germany.",
+            "Berlin is the charming capital of Bavaria.",
+            "Munich is the charming capital of Bavaria.",
+        )
+    ]
+    assert risks == sorted(risks)
+    assert len(set(risks)) == len(risks)
+
+
+def test_the_worst_sentence_weighs_most():
+    """One invention among true sentences is not averaged away."""
+    true = "Berlin is the capital of Germany. The tower weighs 10,100 tons. It is 330 metres tall. "
+    assert (read(true + "Volunteers paint cats purple.").risk or 0) > 0.5
+
+
+def test_another_language_cannot_be_read():
+    """A Chinese answer over English chunks shares no words with them, and that says nothing."""
+    found = assess("", ENGLISH, "柏林是德国的首都。")
+    assert found.sentences is None
+    assert found.risk is None
+
+
+def test_no_chunks_support_nothing():
+    """Without chunks every claim is absent."""
+    (sentence,) = assess("Why?", [], "Berlin is the capital of Germany.").sentences or ()
+    assert (sentence.verdict, sentence.support, sentence.chunks) == (ABSENT, 0.0, ())
+
+
+def test_no_answer_says_nothing():
+    """An empty answer has no sentences, no relevancy and no risk."""
+    found = assess("What?", ENGLISH, "")
+    assert (found.sentences, found.answer_relevancy, found.risk) == ((), None, 0.0)
+
+
+def test_no_question_has_no_relevance():
+    """Nothing is said of relevance to a question that was not asked."""
+    found = assess("", ENGLISH, "Berlin is the capital of Germany.")
+    assert found.answer_relevancy is None
+    assert found.chunk_relevance is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ud800",
+        "\x00\x00",
+        "...",
+        "😀🎉",
+        "שלום עולם",
+        "مرحبا بالعالم",
+        "x" * 100_000,
+        "7" * 100_000,
+        "万" * 10_000,
+        "不" * 10_000,
+        "no " * 10_000,
+        "1,000," * 10_000,
+        "two hundred " * 5_000,
+    ],
+)
+def test_odd_texts_are_read(text: str):
+    """Nothing raises, as question, chunk or answer."""
+    found = assess(text, [text, ""], text)
+    assert found.risk == 0.0 or found.risk == pytest.approx(0.1)
+
+
+def test_the_judge_keeps_the_protocol():
+    """It can stand wherever a judge is asked for."""
+    judge = LexicalJudge()
+    assert isinstance(judge, Judge)
+    assert str(judge.identity) == "lexical@1"
+    assert judge.identity.kind == "CODE"
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer"),
+    [
+        (
+            "There is no evidence that the vaccine causes autism in children.",
+            "There is no evidence that the vaccine causes autism.",
+        ),
+        (
+            "The warranty document does not cover water damage.",
+            "The document does not cover water damage.",
+        ),
+        ("没有证据和数据表明该疫苗会导致自闭症。", "没有数据表明该疫苗会导致自闭症。"),
+    ],
+)
+def test_an_absence_that_the_chunks_state_is_a_claim(chunk: str, answer: str):
+    """What reads like a refusal is none where the chunks say the same."""
+    found = assess("Is it known?", [chunk], answer)
+    assert not found.evasive
+    assert [s.verdict for s in found.sentences or ()] == [SUPPORTED]
+
+
+@pytest.mark.parametrize(
+    "answer", ["May I ask why Berlin is the capital?", "You may visit Berlin."]
+)
+def test_may_is_no_month_by_itself(answer: str):
+    """`May` is a month beside a number or a preposition only."""
+    assert "date" not in only(answer).reasons

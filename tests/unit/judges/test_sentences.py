@@ -1,0 +1,182 @@
+"""Where sentences end, in English, Chinese and both."""
+
+import pytest
+
+from ragmonitor.judges.sentences import language, marker_end, split
+
+
+def texts(text: str) -> list[str]:
+    return [sentence.text for sentence in split(text)]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Dr. Smith met Mrs. Jones at 5 p.m. in St. Louis.",
+        "It runs on small boards, e.g. the older ones, i.e. slow ones.",
+        "The U.S. Senate voted on Apr. 18 on bill No. 5.",
+        "See Fig. 2 and pp. 3 to 5, approx. 20 pages.",
+        "J. R. R. Tolkien wrote it.",
+        "Apple Inc. was founded in 1976.",
+        "Version v1.2.3 costs 3.5 dollars.",
+        "He waited ... and left.",
+        "Open https://example.org/a.b?c=1&d=2 or mail a.b@example.org for config.yaml today.",
+        '"Stop!" he said quietly.',
+        "他买了3.5公斤苹果，用的是v1.2.3版本。",
+        "请访问www.example.com查看config.yaml文件。",
+    ],
+)
+def test_no_cut_inside(sentence: str):
+    """Abbreviations, initials, decimals, versions, ellipses and addresses hold together."""
+    assert texts(sentence) == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. Two! Three? Four.", ["One.", "Two!", "Three?", "Four."]),
+        ('He said "no." She left.', ['He said "no."', "She left."]),
+        ("He moved to the U.S. He was ten.", ["He moved to the U.S.", "He was ten."]),
+        ("The answer is no. I asked.", ["The answer is no.", "I asked."]),
+        ("It rains (often.) We know.", ["It rains (often.)", "We know."]),
+        ("A fact.[1] Another [2]. Third.", ["A fact.[1]", "Another [2].", "Third."]),
+        ("in the 19th century.First for Women is", ["in the 19th century.", "First for Women is"]),
+        ("really? that is odd. i knew .", ["really?", "that is odd.", "i knew ."]),
+        ("first it is .  then it is not .", ["first it is .", "then it is not ."]),
+        ("你好。再见！真的吗？好；行。", ["你好。", "再见！", "真的吗？", "好；", "行。"]),
+        ("他说：“走吧。”大家都走了。", ["他说：“走吧。”", "大家都走了。"]),
+        ("（他来了。）『好！』她说。", ["（他来了。）", "『好！』", "她说。"]),
+        ("用LangChain。Then it works. 很好。", ["用LangChain。", "Then it works.", "很好。"]),
+    ],
+)
+def test_cuts(text: str, expected: list[str]):
+    """A stop ends a sentence together with what closes behind it."""
+    assert texts(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1. First thing\n2. Second thing", ["1. First thing", "2. Second thing"]),
+        ("1.\nFirst thing\n2.\nSecond", ["1.\nFirst thing", "2.\nSecond"]),
+        ("- one\n- two", ["- one", "- two"]),
+        ("• one\n• two", ["• one", "• two"]),
+        ("Do this. 2. Do that.", ["Do this.", "2. Do that."]),
+        ("Passage 1:\nIt rained.", ["Passage 1:\nIt rained."]),
+        ("（1）苹果\n（2）香蕉", ["（1）苹果", "（2）香蕉"]),
+        ("一、苹果\n二、香蕉", ["一、苹果", "二、香蕉"]),
+        ("① 苹果\n② 香蕉", ["① 苹果", "② 香蕉"]),
+        ("1.苹果很好。\n2.香蕉也好。", ["1.苹果很好。", "2.香蕉也好。"]),
+    ],
+)
+def test_a_bare_marker_is_no_sentence(text: str, expected: list[str]):
+    """A list marker or a label belongs to the line that it introduces."""
+    assert texts(text) == expected
+
+
+def test_a_line_ends_a_sentence():
+    """Headings, rows and items end with their lines, stop or no stop."""
+    text = "# Title\nThe text\n\n| a | b. c |\n|---|---|\n| 1 | 2 |\nEnd."
+    assert texts(text) == [
+        "# Title",
+        "The text",
+        "| a | b. c |\n|---|---|",
+        "| 1 | 2 |",
+        "End.",
+    ]
+
+
+def test_a_wrapped_line_goes_on():
+    """A line broken in mid-sentence, at the width of a terminal, is one sentence with the next."""
+    text = (
+        "The tower was finished in the spring of the year\nin which the fair took place. It stands."
+    )
+    assert len(split(text)) == 2
+
+
+def test_short_lines_without_stops_are_apart():
+    """A list without markers is as many sentences as lines."""
+    assert texts("apples\nbread\nmilk") == ["apples", "bread", "milk"]
+
+
+def test_a_code_block_is_one_sentence():
+    """Nothing is cut between fences."""
+    text = "Run this:\n```sh\nmake a. b.\n\nmake c\n```\nDone."
+    assert texts(text) == ["Run this:", "```sh\nmake a. b.\n\nmake c\n```", "Done."]
+
+
+def test_an_open_code_block_reaches_to_the_end():
+    """An answer that was cut off inside a block is read."""
+    assert texts("So:\n```\na. b\nc") == ["So:", "```\na. b\nc"]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t\u3000"])
+def test_space_has_no_sentences(text: str):
+    """Nothing but space gives nothing."""
+    assert split(text) == []
+
+
+@pytest.mark.parametrize("text", ["...", "?!", "---", "1.", "😀", "\x00", "\ud800"])
+def test_signs_alone_are_one_sentence(text: str):
+    """What cannot be joined to anything still has its offsets."""
+    assert texts(text) == [text]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "en"),
+        ("12:30", "en"),
+        ("The capital 北京 (Beijing) is large and old.", "en"),
+        ("这是一个测试。", "zh"),
+        ("使用LangChain的RecursiveCharacterTextSplitter切分文本", "zh"),
+    ],
+)
+def test_language(text: str, expected: str):
+    """A text is Chinese if it has more Chinese characters than other words."""
+    assert language(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "marker"),
+    [
+        ("1. First", "1. "),
+        ("- **2)** Second", "- **2)** "),
+        ("（1）苹果", "（1）"),
+        ("Passage 1: It rained", "Passage 1: "),
+        ("3.5 million", ""),
+        ("第三季度收入增长", ""),
+        ("A cat", ""),
+    ],
+)
+def test_marker_end(text: str, marker: str):
+    """The markers at the beginning of a sentence are known, and numbers are none."""
+    assert text[: marker_end(text)] == marker
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        ".",
+        "!)",
+        "1.",
+        "a.b",
+        "...”",
+        "(1)",
+        "x@y.",
+        "[1]",
+        "- ",
+        "|",
+        "```\n",
+        "**",
+        "\n",
+        "。”",
+        "一、",
+        "A. ",
+    ],
+)
+def test_a_hundred_kilobytes_of_anything(unit: str):
+    """Adversarial repetition ends; every character is still there."""
+    text = unit * (100_000 // len(unit))
+    joined = "".join(sentence.text for sentence in split(text))
+    assert "".join(joined.split()) == "".join(text.split())
