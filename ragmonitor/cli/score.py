@@ -120,7 +120,9 @@ def run(options: Options) -> int:
         # From a pipe, a line may be waited for as soon as it is known.
         scorer = Scorer(entries, output, quiet=options.quiet, flushed=records.size_bytes is None)
         scorer.summary.judge = str(judge.identity)
-        with progress("scoring", records.size_bytes, quiet=options.quiet) as advance:
+        # A bar between lines of output on one terminal would be read by nobody.
+        bare = options.quiet or (output is sys.stdout.buffer and sys.stdout.isatty())
+        with progress("scoring", records.size_bytes, quiet=bare) as advance:
 
             def lines() -> Iterator[Line]:
                 for line in records:
@@ -179,8 +181,11 @@ class Scorer:
                 await prepare()
             except JudgeError as error:
                 raise SettingsError(
-                    f"{error}; offline: RAGMONITOR_JUDGE_PRICE_INPUT_USD and "
-                    "RAGMONITOR_JUDGE_PRICE_OUTPUT_USD, or --budget-tokens"
+                    f"--judge {judge.identity.name}: litellm knows no price of this model; give "
+                    "--budget-tokens instead of --budget-usd, or set "
+                    "RAGMONITOR_JUDGE_PRICE_INPUT_USD and RAGMONITOR_JUDGE_PRICE_OUTPUT_USD"
+                    if purse.unit == "usd"
+                    else str(error)
                 ) from error
         slots = asyncio.Semaphore(concurrency)
         held: deque[tuple[Line, asyncio.Task[Report] | Report | None]] = deque()

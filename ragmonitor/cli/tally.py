@@ -93,9 +93,9 @@ class Tally:
 
         several = len({row.judge for row in self.rows}) > 1
         table = Table(box=box.SIMPLE, pad_edge=False)
-        table.add_column("evaluator")
+        table.add_column("evaluator", no_wrap=True)
         if several:
-            table.add_column("judge")
+            table.add_column("judge", no_wrap=True)
         table.add_column("scored", justify="right")
         table.add_column("unscored")
         table.add_column("mean", justify="right")

@@ -4,7 +4,8 @@
 
 Every FOLDER/*.jsonl holds one object a line: `question`, `contexts` (list of text), `answer`,
 `hallucinated`, and perhaps `spans` (`[[start, end], ...]` or objects with `start` and `end`:
-offsets of unsupported text in the answer). Prints one table in Markdown.
+offsets of unsupported text in the answer). Prints one table in Markdown; milliseconds
+are of CPU, for one whole answer, its chunks read anew.
 
 AUROC by ranks: the chance that a hallucinated answer's figure is above a sound one's, ties
 counting half. Refusals and answers without a claim have no faithfulness; in its AUROC they count

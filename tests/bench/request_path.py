@@ -1,17 +1,19 @@
 """What a request pays for being watched: CPU added per interaction, beside what it is compared to.
 
-Four variants of the same application run interleaved in one process, in shuffled order, round by
-round: no handler, a handler that does nothing, bare OpenTelemetry spans of the same number that
+Four variants of the same application run interleaved in one process, a few requests at a time, in
+an order shuffled anew each round, so that a busy machine is busy for all of them alike: no handler,
+a handler that does nothing, bare OpenTelemetry spans of the same number that
 ragmonitor emits (three, with the query, the answer and the chunks on them, to a batch processor
 with an exporter that drops them), and ragmonitor. Counted is the CPU time of the whole process
-less that of background threads (ragmonitor's worker, the span processors): what requests pay on
-whatever thread the framework runs them. The background CPU stands in its own column.
+less that of background threads: what requests pay on whatever thread the framework runs them.
+While requests are measured ragmonitor's worker is held, as it would be on a core of its own; then
+it works off what waits, and its CPU stands in its own column.
 
-    python tests/bench/request_path.py [--rounds 15] [--requests 60]
+    python tests/bench/request_path.py [--rounds 200]
 
-Prints one markdown table per framework: medians over rounds of the pairwise difference to "no
-handler" of the same round, in microseconds of CPU per request, and the ratio
-ragmonitor / (do-nothing handler + bare spans), which is to be at most 1.
+Prints one markdown table per framework: differences of medians over rounds to "no handler", in
+microseconds of CPU per request; the ratio ragmonitor / (do-nothing handler + bare spans), which is
+to be at most 1; and its 90 % interval by bootstrap over rounds.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -125,9 +127,11 @@ LANGCHAIN = langchain_application()
 ENGINE, STREAMING = llama_engine(streaming=False), llama_engine(streaming=True)
 
 
+RUNNER = asyncio.Runner()
+
+
 async def _gathered(call: Callable[[str], Any], n: int) -> None:
-    for _ in range(max(1, n // AT_ONCE)):
-        await asyncio.gather(*(call(QUERY) for _ in range(min(n, AT_ONCE))))
+    await asyncio.gather(*(call(QUERY) for _ in range(n)))
 
 
 def _each(call: Callable[[str], Any]) -> Callable[[int], None]:
@@ -151,12 +155,12 @@ def _llama_stream(query: str) -> None:
 MODES: dict[str, dict[str, Callable[[int], None]]] = {
     "langchain": {
         "invoke": _each(LANGCHAIN.invoke),
-        f"ainvoke ({AT_ONCE} at once)": lambda n: asyncio.run(_gathered(LANGCHAIN.ainvoke, n)),
+        f"ainvoke ({AT_ONCE} at once)": lambda n: RUNNER.run(_gathered(LANGCHAIN.ainvoke, n)),
         "stream of 100": _each(_langchain_stream),
     },
     "llama_index": {
         "query": _each(ENGINE.query),
-        f"aquery ({AT_ONCE} at once)": lambda n: asyncio.run(_gathered(ENGINE.aquery, n)),
+        f"aquery ({AT_ONCE} at once)": lambda n: RUNNER.run(_gathered(ENGINE.aquery, n)),
         "streaming query": _each(_llama_stream),
     },
 }
@@ -260,69 +264,86 @@ def background_s() -> float:
     return spent
 
 
-def measure(run: Callable[[int], None], requests: int) -> tuple[float, float]:
-    """Return (request CPU, background CPU) in microseconds per request."""
-    gc.collect()
-    gc.disable()
+def measure(run: Callable[[int], None], requests: int) -> float:
+    """Return the CPU of requests, in microseconds for each."""
     all_before, back_before = time.process_time(), background_s()
     run(requests)
-    spent, back = time.process_time() - all_before, background_s() - back_before
-    gc.enable()
-    return (spent - back) / requests * 1e6, back / requests * 1e6
+    spent = time.process_time() - all_before - (background_s() - back_before)
+    return spent / requests * 1e6
 
 
-def bench(framework: str, rounds: int, requests: int) -> None:
+def added(found: dict[str, list[float]], rounds: Sequence[int]) -> dict[str, float]:
+    """Return what each variant adds to a request, as medians over these rounds."""
+    middle = {name: statistics.median(values[n] for n in rounds) for name, values in found.items()}
+    return {
+        "nothing": middle["nothing"] - middle["none"],
+        "spans": middle["spans"],
+        "ragmonitor": middle["ragmonitor"] - middle["none"],
+    }
+
+
+def ratio(costs: dict[str, float]) -> float:
+    """Return ragmonitor / (do-nothing handler + bare spans)."""
+    return costs["ragmonitor"] / max(1e-9, costs["nothing"] + costs["spans"])
+
+
+def bench(framework: str, rounds: int) -> None:
     """Print the table of one framework."""
     rng = random.Random(1)
-    monitor = Monitor(service="bench", prometheus_port=0)
+    free = threading.Event()
+
+    def held(text: str) -> str:
+        free.wait()
+        return text
+
+    monitor = Monitor(service="bench", prometheus_port=0, traces=False, redact=held)
     names = ["none", "nothing", "spans", "ragmonitor"]
     print(f"\n### {framework}: CPU µs added per request\n")
     print(
         "| mode | whole request | do-nothing handler | bare spans | ragmonitor | ratio "
-        "| quartiles of the ratio | worker, behind it |"
+        "| 90 % interval | worker, behind it |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for mode, run in MODES[framework].items():
-        run(AT_ONCE)
+        requests = AT_ONCE if "at once" in mode else 5
         found: dict[str, list[float]] = {name: [] for name in names}
         behind: list[float] = []
-        for _ in range(rounds):
+        for number in range(-5, rounds):
+            if number % 20 == 0:
+                gc.collect()
+            gc.disable()
+            taken = dict.fromkeys(names, 0.0)
             for name in rng.sample(names, len(names)):
                 if name == "none":
-                    found[name].append(measure(run, requests)[0])
+                    taken[name] = measure(run, requests)
                 elif name == "nothing":
                     with _nothing(framework):
-                        found[name].append(measure(run, requests)[0])
+                        taken[name] = measure(run, requests)
                 elif name == "spans":
-                    # Beside the request and not inside: the same calls, none of the nesting's luck.
-                    found[name].append(measure(_each(bare_spans), requests)[0])
+                    # Beside the request and not inside it: the same calls, no luck of nesting.
+                    taken[name] = measure(_each(bare_spans), requests)
                 else:
                     with _watched(framework, monitor):
-                        request, back = measure(run, requests)
-                        all_before = background_s()
+                        free.clear()
+                        taken[name] = measure(run, requests)
+                        free.set()
+                        before = background_s()
                         if not monitor.flush(60):
                             sys.exit("the worker did not finish")
-                        found[name].append(request)
-                        behind.append(back + (background_s() - all_before) / requests * 1e6)
-        none = found["none"]
-        added = {
-            "nothing": [a - b for a, b in zip(found["nothing"], none, strict=True)],
-            "spans": found["spans"],
-            "ragmonitor": [a - b for a, b in zip(found["ragmonitor"], none, strict=True)],
-        }
-        ratios = sorted(
-            ours / (nothing + spans)
-            for ours, nothing, spans in zip(
-                added["ragmonitor"], added["nothing"], added["spans"], strict=True
-            )
+                        behind.append((background_s() - before) / requests * 1e6)
+            gc.enable()
+            if number >= 0:  # the first ones warm up
+                for name, value in taken.items():
+                    found[name].append(value)
+        everything = range(rounds)
+        costs = added(found, everything)
+        resampled = sorted(
+            ratio(added(found, rng.choices(everything, k=rounds))) for _ in range(400)
         )
-        middle = {name: statistics.median(values) for name, values in added.items()}
-        ratio = middle["ragmonitor"] / (middle["nothing"] + middle["spans"])
-        low, _, high = statistics.quantiles(ratios, n=4)
         print(
-            f"| {mode} | {statistics.median(none):.0f} | {middle['nothing']:.0f} "
-            f"| {middle['spans']:.0f} | **{middle['ragmonitor']:.0f}** | **{ratio:.2f}** "
-            f"| {low:.2f} to {high:.2f} | {statistics.median(behind):.0f} |",
+            f"| {mode} | {statistics.median(found['none']):.0f} | {costs['nothing']:.0f} "
+            f"| {costs['spans']:.0f} | **{costs['ragmonitor']:.0f}** | **{ratio(costs):.2f}** "
+            f"| {resampled[20]:.2f} to {resampled[380]:.2f} | {statistics.median(behind):.0f} |",
             flush=True,
         )
     monitor.close()
@@ -331,11 +352,11 @@ def bench(framework: str, rounds: int, requests: int) -> None:
 def main() -> None:
     """Measure both frameworks."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--rounds", type=int, default=15)
-    options.add_argument("--requests", type=int, default=100)
+    options.add_argument("--rounds", type=int, default=200)
     chosen = options.parse_args()
     for framework in MODES:
-        bench(framework, chosen.rounds, chosen.requests)
+        bench(framework, chosen.rounds)
+    RUNNER.close()
 
 
 if __name__ == "__main__":

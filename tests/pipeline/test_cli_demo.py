@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from importlib import metadata
 
 import pytest
@@ -11,6 +12,15 @@ from ragmonitor.cli.demo.run import Options, run
 from ragmonitor.cli.drivers import GROUP
 
 FRAMEWORKS = ("langchain", "llama_index")
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch, tmp_path):
+    """Take away what the command would read from the environment and the current folder."""
+    for name in tuple(os.environ):
+        if name.startswith(("RAGMONITOR_", "OTEL_")):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
 
 
 def test_a_short_demo_shows_the_spike_and_reconciles(capsys):

@@ -12,7 +12,7 @@ import pytest
 from ragmonitor.cli.drivers import GROUP
 from ragmonitor.cli.replay import Options, run
 
-DATA = Path(os.environ.get("RAGMONITOR_TEST_DATA", "../shared/data"))
+DATA = Path(os.environ.get("RAGMONITOR_TEST_DATA", "../shared/data")).absolute()
 FRAMEWORKS = ("langchain", "llama_index")
 HARD = [
     {"question": "", "contexts": ["The tower is 330 metres tall."], "answer": "It is 330 metres."},
@@ -24,6 +24,15 @@ HARD = [
     {"question": "Long?", "contexts": ["A long text. " * 8_000] * 2, "answer": "A long text."},
     {"question": "  spaces \n", "contexts": [" a \n\n b "], "answer": " padded\n\nanswer \t"},
 ]
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch, tmp_path):
+    """Take away what the command would read from the environment and the current folder."""
+    for name in tuple(os.environ):
+        if name.startswith(("RAGMONITOR_", "OTEL_")):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
 
 
 def replayed(capsys, file, framework, **options):

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from ragmonitor.judges.sentences import marker_end, spans, split
 
 VOCABULARY = """
-    Dr. e.g. 3.5 1. - • （1） 一、 ... 。 ； ” " ) [1] # ``` ** 他来了 v1.2 https://a.b/c?d a@b.cd U.S.
-    J. … 😀 cat The
+    Dr. e.g. 3.5 1. - • （1） 一、 ... 。 ； ” " ) [1] # ``` ** 他来了 v1.2 https://a.b/c?d a@b.cd
+    U.S. J. … 😀 cat The
 """
 SPACED = [
     "The cat sat",

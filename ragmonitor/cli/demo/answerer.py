@@ -58,7 +58,7 @@ class ExtractiveAnswerer:
             return refusal
         chosen = [match for match in matches if match[0] >= NEXT_BEST * matches[0][0]]
         chosen = sorted(chosen[:SENTENCES_MOST], key=lambda match: match[1])
-        return " ".join(sentence for _, _, sentence in chosen)
+        return " ".join(_closed(sentence) for _, _, sentence in chosen)
 
 
 def parts(prompt: str) -> tuple[str, str]:
@@ -100,5 +100,12 @@ def plain(markdown: str) -> str:
     return " ".join(text.split())
 
 
+def _closed(sentence: str) -> str:
+    """Return the sentence with a stop, so that the next one is not read as its end."""
+    if _is_finished(sentence):
+        return sentence
+    return sentence.rstrip(" ,;:，：") + ("。" if language(sentence) == "zh" else ".")
+
+
 def _is_finished(sentence: str) -> bool:
-    return sentence.rstrip("\"'”’」』）)").endswith((".", "!", "?", "。", "！", "？", ";", "；"))
+    return sentence.rstrip("\"'”’」』）)").endswith((".", "!", "?", "。", "！", "？"))

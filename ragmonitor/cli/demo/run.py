@@ -84,7 +84,8 @@ def run(options: Options) -> int:
     port, remark = _port(options)
     respond = _language_model(options.model) if options.model else None
     seconds = options.seconds
-    watch = Watch(bin_s=max(0.1, seconds / COLUMNS) if seconds else ENDLESS_BIN_S)
+    # Columns of two answers and more, or the picture would be half gaps.
+    watch = Watch(bin_s=max(seconds / COLUMNS, 3 / options.rate) if seconds else ENDLESS_BIN_S)
     monitor = Monitor(service=SERVICE, exporters=[watch], prometheus=True, prometheus_port=port)
     with contextlib.ExitStack() as cleanup:
         cleanup.callback(monitor.close)
@@ -286,7 +287,7 @@ def _port(options: Options) -> tuple[int, str]:
         return port, ""
     if options.port is not None:
         raise SettingsError(f"port {port} is taken; choose another with --port, or 0 for any")
-    return 0, f"port {port} is taken: another one serves /metrics (see above)"
+    return 0, f"port {port} is taken: a free one serves /metrics instead"
 
 
 def _wait_for_endpoint(monitor: Monitor) -> None:

@@ -53,7 +53,7 @@ def screen(
         parts.append(Text(f"the application failed: {watch.last_failure}"[:200], style="red"))
     if watch.latest:
         parts.append(Text("latest answers that their context does not support", style="bold"))
-        parts += [marked(offence) for offence in watch.latest]
+        parts += [marked(offence) for offence in tuple(watch.latest)]
     parts += [Text(), *(Text(line, style="dim") for line in footer)]
     return Panel(Group(*parts), title=title, box=box.ROUNDED)
 

@@ -1,4 +1,11 @@
-"""The embedded judge: no model, no network, milliseconds, evidence for every sentence."""
+"""The embedded judge: no model, no network, milliseconds, evidence for every sentence.
+
+It sees content that the chunks lack, and numbers, units, dates, negations and names that they say
+otherwise. It does not see roles exchanged (who bought whom), facts joined wrongly out of words
+that are all there, causes invented between true facts, or units converted; and it takes paraphrase
+without a common word for invention. Its `risk` orders answers: calibrate it before reading it as a
+rate.
+"""
 
 from __future__ import annotations
 

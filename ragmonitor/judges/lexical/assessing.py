@@ -10,7 +10,7 @@ from ragmonitor.judges.lexical import relevance, risk
 from ragmonitor.judges.lexical.checks import Finding, Reason, failed_checks
 from ragmonitor.judges.lexical.evidence import NOTHING, Evidence, gather
 from ragmonitor.judges.lexical.passages import Index, index
-from ragmonitor.judges.lexical.speech import Act, act_of, is_evasive, may_be_claim
+from ragmonitor.judges.lexical.speech import Act, act_of, declines, may_be_claim
 from ragmonitor.judges.lexical.words import Term, terms
 from ragmonitor.judges.sentences import Sentence, language, marker_end, split
 from ragmonitor.records import Assessment, JudgeIdentity, SentenceVerdict, Verdict
@@ -67,34 +67,30 @@ def assess(query: str, chunks: Sequence[str], answer: str) -> Assessment:
     found = index(chunks)
     sentences = split(answer)
     reads = [_read(sentence, found) for sentence in sentences]
-    evasive = is_evasive([s.text for s in sentences], [read.act for read in reads])
+    evasive = declines([s.text for s in sentences], [read.act for read in reads])
     question = terms(query)
     asked = gather(question, found)
     content = [term for read in reads for term in read.content]
-    if _is_foreign(answer, chunks, [read.evidence for read in reads]):
-        return Assessment(
-            judge=IDENTITY,
-            language=language(answer),
-            sentences=None,
-            answer_relevancy=None,
-            evasive=evasive,
-            chunk_relevance=relevance.chunk_relevance(len(chunks), question, asked),
-            risk=None,
-        )
-    risks = [_risk(read) for read in reads if read.act in _CHECKED]
+    evidences = [read.evidence for read in reads]
+    is_readable = evasive or not _is_foreign(answer, chunks, evidences)
+    rated = None
+    if sentences and is_readable:
+        rated = relevance.answer_relevancy(query, question, content, asked, evidences)
     return Assessment(
         judge=IDENTITY,
         language=language(answer),
-        sentences=tuple(_verdict(read) for read in reads),
-        answer_relevancy=relevance.answer_relevancy(
-            query, question, content, asked, [read.evidence for read in reads]
-        )
-        if sentences
-        else None,
+        sentences=tuple(_verdict(read) for read in reads) if is_readable else None,
+        answer_relevancy=rated,
         evasive=evasive,
         chunk_relevance=relevance.chunk_relevance(len(chunks), question, asked),
-        risk=risk.REFUSAL if evasive else risk.answer_risk(risks),
+        risk=_answer_risk(reads, evasive=evasive) if is_readable else None,
     )
+
+
+def _answer_risk(reads: Sequence[_Read], *, evasive: bool) -> float:
+    if evasive:
+        return risk.REFUSAL
+    return risk.answer_risk([_risk(read) for read in reads if read.act in _CHECKED])
 
 
 READABLE_FROM: Final = 0.5
@@ -112,8 +108,7 @@ def _is_foreign(answer: str, chunks: Sequence[str], evidences: Sequence[Evidence
 
 
 _CHECKED = frozenset({Act.CLAIM, Act.QUESTION})
-
-
+"""What may assert or presuppose something."""
 STATED_FROM: Final = 0.9
 """Support from which a statement of absence is the chunks' own, and no refusal."""
 LEAST_STATED: Final = 1.2

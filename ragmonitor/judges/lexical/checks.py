@@ -8,6 +8,7 @@ unit, another month, another name in its place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -61,12 +62,20 @@ def _missing(text: str, content: Sequence[Term], evidence: Evidence, index: Inde
     missing = [
         term
         for term in evidence.missing
-        if term.kind in _OF_NOTE and (term.kind != "name" or _is_name(text, term))
+        if term.kind in _OF_NOTE
+        and (
+            term.kind != "name" or (_is_name(text, term) and not _is_spelled_out(text, term, index))
+        )
     ]
     if not missing:
         return []
     said = {term.key for term in content}
-    rivals = [t for at in evidence.window for t in index.terms(at) if t.key not in said]
+    rivals = [
+        term
+        for at in evidence.window
+        for term in index.terms(at)
+        if term.kind in _OF_NOTE and term.key not in said
+    ]
     return [_finding(term, rivals) for term in missing]
 
 
@@ -99,6 +108,20 @@ def _is_name(text: str, term: Term) -> bool:
     following = text[term.end : term.end + 2]
     return following[:1] == " " and following[1:].isupper() and term.weight == RARE
 
+
+def _is_spelled_out(text: str, term: Term, index: Index) -> bool:
+    """Return whether the chunks hold words with an acronym's letters in order: `UK`."""
+    surface = text[term.start : term.end].replace(".", "")
+    if not (surface.isupper() and surface.isalpha() and 2 <= len(surface) <= _LONGEST_ACRONYM):
+        return False
+    words = r"[ -](?:of |the |and |for )?".join(
+        rf"{re.escape(c)}\w{{1,24}}" for c in surface.lower()
+    )
+    spelled = re.compile(rf"\b{words}")
+    return any(spelled.search(chunk) for chunk in index.plain)
+
+
+_LONGEST_ACRONYM = 6
 
 RARE: Final = 1.0
 """Weight of words that are not among the common ones."""

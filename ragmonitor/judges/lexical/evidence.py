@@ -15,6 +15,8 @@ LOOSE_CREDIT: Final = 0.75
 """Of a word of which the chunks hold only the first letters: `organised` for `organisation`."""
 NEAR: Final = 0.8
 """See `Evidence.closeness`."""
+EVERYWHERE: Final = 300
+"""Passages from which a term tells no place: it is then close to everything. Bounds the work."""
 ENOUGH: Final = 0.9
 """Share of a sentence's support that its evidence explains before it is complete."""
 LEAST_GAIN: Final = 0.08
@@ -55,6 +57,7 @@ def gather(content: Sequence[Term], index: Index) -> Evidence:
     weight = sum(term.weight for term in content)
     if not weight:
         return NOTHING
+    everywhere = 0.0
     missing = []
     gains: list[float] = []
     by_passage: defaultdict[int, float] = defaultdict(float)
@@ -62,26 +65,31 @@ def gather(content: Sequence[Term], index: Index) -> Evidence:
     by_chunk: defaultdict[int, set[int]] = defaultdict(set)
     passages, windows = index.passages, index.windows
     for position, term in enumerate(content):
-        places, gain = _credit(term, index)
+        places, gain = _credit(term, index) if term.weight else ((), 0.0)
         gains.append(gain)
         if not gain:
             if term.weight:
                 missing.append(term)
             continue
+        if len(places) > EVERYWHERE:
+            everywhere += gain
+            for chunk in {passages[place].chunk for place in places}:
+                by_chunk[chunk].add(position)
+            continue
         unseen = 0
         for place in places:
             by_passage[place] += gain
             by_chunk[passages[place].chunk].add(position)
-            window = windows[place]
-            for middle in range(max(unseen, window.start), window.stop):
-                by_window[middle] += gain
-            unseen = window.stop
+            for middle in windows[place]:
+                if middle >= unseen:
+                    by_window[middle] += gain
+                    unseen = middle + 1
     near = NEAR * max(by_window.values(), default=0.0)
     nearer = (1.0 - NEAR) * max(by_passage.values(), default=0.0)
     return Evidence(
         weight=weight,
         support=min(1.0, sum(gains) / weight),
-        closeness=min(1.0, (near + nearer) / weight),
+        closeness=min(1.0, (near + nearer + everywhere) / weight),
         missing=tuple(missing),
         chunks=_fewest(by_chunk, gains, weight, index.plain),
         window=_closest(index, by_window),
@@ -93,22 +101,28 @@ def gather(content: Sequence[Term], index: Index) -> Evidence:
 
 def _credit(term: Term, index: Index) -> tuple[Sequence[int], float]:
     """Return where a term stands, and how much of its weight that supports."""
-    if not term.weight:
-        return (), 0.0
-    places, is_exact = index.places(term)
-    if is_exact:
+    places = index.exact.get(term.key)
+    if places:
         return places, term.weight
-    if places or _is_rounded(term, index):
-        return places, term.weight * LOOSE_CREDIT
+    places = index.loose.get(term.prefix)
+    if places or (term.kind == "number" and _is_rounded(term, index)):
+        return places or (), term.weight * LOOSE_CREDIT
     return (), 0.0
+
+
+_ROUNDING = 0.06
+"""Relative error beyond which no number with two digits kept is a rounding of another."""
 
 
 def _is_rounded(term: Term, index: Index) -> bool:
     """Return whether a number of the chunks, rounded, is this one: `6.6 million` for 6,572,728."""
-    value = number(term.key) if term.kind == "number" else None
+    value = number(term.key)
     if value is None:
         return False
-    return any(rounds_to(exact, term.key[1:]) for exact in index.values)
+    near = _ROUNDING * abs(value)
+    return any(
+        abs(exact - value) <= near and rounds_to(exact, term.key[1:]) for exact in index.values
+    )
 
 
 def _closest(index: Index, by_window: dict[int, float]) -> tuple[int, ...]:

@@ -43,20 +43,10 @@ class Index:
             found = self._terms[passage] = terms(self.passages[passage].text)
         return found
 
-    def places(self, term: Term) -> tuple[list[int], bool]:
-        """Return the passages that hold a term, and whether they hold it exactly."""
-        found = self.exact.get(term.key)
-        if found:
-            return found, True
-        return self.loose.get(term.prefix, _NOWHERE), False
-
     def holds(self, sentence: str) -> bool:
         """Return whether a chunk holds a sentence word for word, whatever its spaces and case."""
         wanted = _plain(sentence).strip(_MARGIN)
         return bool(wanted) and any(_has_words(text, wanted) for text in self.plain)
-
-
-_NOWHERE: list[int] = []
 
 
 def index(chunks: Sequence[str]) -> Index:

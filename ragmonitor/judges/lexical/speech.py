@@ -69,7 +69,7 @@ def may_be_claim(text: str) -> bool:
     return not _FIRST_PERSON.search(text[:_LOOKED_AT])
 
 
-def is_evasive(sentences: Sequence[str], acts: Sequence[Act]) -> bool:
+def declines(sentences: Sequence[str], acts: Sequence[Act]) -> bool:
     """Return whether an answer declines to answer: it refuses, and nothing in it answers.
 
     A sentence that says what the sources lack is no refusal beside sentences that answer.

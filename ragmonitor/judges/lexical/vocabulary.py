@@ -253,26 +253,27 @@ IRREGULAR: Final = {
     form: base
     for base, forms in {
         "child": "children", "man": "men", "woman": "women", "person": "people persons",
-        "use": "used using uses", "foot": "feet", "tooth": "teeth", "mouse": "mice", "wife": "wives", "life": "lives",
-        "leaf": "leaves", "half": "halves", "write": "wrote written writes", "begin": "began begun",
-        "win": "won", "bear": "born borne", "die": "died dying dies dead death", "sell": "sold",
-        "hold": "held", "build": "built", "buy": "bought", "make": "made", "take": "took taken",
-        "give": "gave given", "come": "came", "go": "went gone goes", "know": "knew known",
-        "grow": "grew grown", "show": "shown", "see": "saw seen", "run": "ran", "lead": "led",
-        "leave": "left", "lose": "lost", "meet": "met", "pay": "paid", "say": "said", "sing": "sang "
-        "sung", "speak": "spoke spoken", "spend": "spent", "stand": "stood", "tell": "told",
-        "think": "thought", "teach": "taught", "wear": "wore worn", "drive": "drove driven",
-        "fall": "fell fallen", "rise": "rose risen", "break": "broke broken", "choose": "chose "
-        "chosen", "draw": "drew drawn", "eat": "ate eaten", "fight": "fought", "fly": "flew flown",
-        "forget": "forgot forgotten", "hear": "heard", "keep": "kept", "send": "sent",
-        "shoot": "shot", "steal": "stole stolen", "swim": "swam swum", "throw": "threw thrown",
-        "become": "became", "feel": "felt", "find": "found", "bring": "brought", "catch": "caught",
-        "mean": "meant", "sit": "sat", "marry": "married marries marriage", "study": "studies "
-        "studied", "british": "britain", "french": "france", "american": "america",
-        "german": "germany", "chinese": "china", "japanese": "japan", "spanish": "spain",
-        "dutch": "netherlands", "swiss": "switzerland", "swedish": "sweden", "danish": "denmark",
-        "polish": "poland", "turkish": "turkey", "english": "england", "scottish": "scotland",
-        "irish": "ireland", "greek": "greece", "us": "u.s u.s.a usa", "uk": "u.k",
+        "use": "used using uses", "foot": "feet", "tooth": "teeth", "mouse": "mice",
+        "wife": "wives", "life": "lives", "leaf": "leaves", "half": "halves",
+        "write": "wrote written writes", "begin": "began begun", "win": "won", "bear": "born borne",
+        "die": "died dying dies dead death", "sell": "sold", "hold": "held", "build": "built",
+        "buy": "bought", "make": "made", "take": "took taken", "give": "gave given", "come": "came",
+        "go": "went gone goes", "know": "knew known", "grow": "grew grown", "show": "shown",
+        "see": "saw seen", "run": "ran", "lead": "led", "leave": "left", "lose": "lost",
+        "meet": "met", "pay": "paid", "say": "said", "sing": "sang sung", "speak": "spoke spoken",
+        "spend": "spent", "stand": "stood", "tell": "told", "think": "thought", "teach": "taught",
+        "wear": "wore worn", "drive": "drove driven", "fall": "fell fallen", "rise": "rose risen",
+        "break": "broke broken", "choose": "chose chosen", "draw": "drew drawn", "eat": "ate eaten",
+        "fight": "fought", "fly": "flew flown", "forget": "forgot forgotten", "hear": "heard",
+        "keep": "kept", "send": "sent", "shoot": "shot", "steal": "stole stolen",
+        "swim": "swam swum", "throw": "threw thrown", "become": "became", "feel": "felt",
+        "find": "found", "bring": "brought", "catch": "caught", "mean": "meant", "sit": "sat",
+        "marry": "married marries marriage", "study": "studies studied", "british": "britain",
+        "french": "france", "american": "america", "german": "germany", "chinese": "china",
+        "japanese": "japan", "spanish": "spain", "dutch": "netherlands", "swiss": "switzerland",
+        "swedish": "sweden", "danish": "denmark", "polish": "poland", "turkish": "turkey",
+        "english": "england", "scottish": "scotland", "irish": "ireland", "greek": "greece",
+        "us": "u.s u.s.a usa", "uk": "u.k",
     }.items()
     for form in forms.split()
 }  # fmt: skip

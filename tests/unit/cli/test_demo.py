@@ -56,6 +56,13 @@ def test_the_best_sentence_of_the_context_is_the_answer():
     assert answer("Is a budget mandatory?") == answer("Is a budget mandatory?")
 
 
+def test_what_the_chunker_cut_ends_with_a_stop():
+    """Else the judge would read two sentences as one."""
+    cut = "The queue holds 10000 interactions, and\n\nThe queue refuses what is beyond 10000."
+    assert answer("How much does the queue hold, 10000?", cut).startswith("The queue holds")
+    assert "interactions, and." in answer("How many interactions does the queue hold?", cut)
+
+
 def test_chinese_questions_have_chinese_answers():
     """Pairs of characters stand in for words."""
     assert answer("内置评审需要网络吗？") == TEXTS[2]
@@ -183,6 +190,18 @@ def test_the_documents_are_this_projects_own():
     documents = load_documents()
     assert "judge_rate" in documents["reference/settings.md"]
     assert "faithfulness" in documents["reference/evaluators.md"]
+
+
+def test_an_installed_package_brings_its_documents(monkeypatch, tmp_path):
+    """Where no clone is around it."""
+    folder = tmp_path / "ragmonitor" / "cli" / "documents"
+    (folder / "docs" / "zh").mkdir(parents=True)
+    (folder / "README.md").write_text("Read me.")
+    (folder / "docs" / "zh" / "overview.md").write_text("简介", encoding="utf-8")
+    monkeypatch.setattr("ragmonitor.__file__", str(tmp_path / "ragmonitor" / "__init__.py"))
+    documents = load_documents()
+    assert documents["README.md"] == "Read me."
+    assert documents["docs/zh/overview.md"] == "简介"
 
 
 def report(framework, started_ns, score=0.0):

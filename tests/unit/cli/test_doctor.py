@@ -23,10 +23,8 @@ from tests.support import stories
 
 @pytest.fixture(autouse=True)
 def _plain(tmp_path, monkeypatch):
-    """Give each test a port of its own, and nothing from the environment."""
+    """Give each test a port and a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RAGMONITOR_PROMETHEUS_PORT", "0")
 
 

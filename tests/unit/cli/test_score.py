@@ -267,6 +267,18 @@ def test_a_failed_reading_has_a_cause(tmp_path, llm):
     assert run(write(tmp_path, broken), *arguments).exit_code == 1
 
 
+def test_a_model_without_a_price_cannot_have_a_budget_in_dollars(tmp_path, llm, monkeypatch):
+    """The error names the way out."""
+
+    async def prepare(self):
+        raise JudgeError("m", "no price", cause=Cause.JUDGE_ERROR, retryable=False)
+
+    monkeypatch.setattr(llm, "prepare", prepare)
+    result = run(write(tmp_path, GOOD), "--judge", "m", "--budget-usd", "1")
+    assert result.exit_code == 2
+    assert "give --budget-tokens instead of --budget-usd" in result.stderr
+
+
 def cli(*arguments, **options):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.run(

@@ -304,6 +304,13 @@ def test_another_language_cannot_be_read():
     assert found.risk is None
 
 
+def test_a_refusal_is_read_over_any_language():
+    """A Chinese refusal over English chunks is a refusal."""
+    found = assess("Who?", ENGLISH, "我不知道。")
+    assert found.evasive
+    assert found.sentences is not None
+
+
 def test_no_chunks_support_nothing():
     """Without chunks every claim is absent."""
     (sentence,) = assess("Why?", [], "Berlin is the capital of Germany.").sentences or ()
@@ -382,3 +389,10 @@ def test_an_absence_that_the_chunks_state_is_a_claim(chunk: str, answer: str):
 def test_may_is_no_month_by_itself(answer: str):
     """`May` is a month beside a number or a preposition only."""
     assert "date" not in only(answer).reasons
+
+
+@pytest.mark.parametrize("answer", ["Leeds is a city in the UK.", "Leeds is a U.K. city."])
+def test_an_acronym_stands_for_its_words(answer: str):
+    """`UK` is no unknown name where the chunks say United Kingdom."""
+    (sentence,) = assess("", ["Leeds is a city in the United Kingdom."], answer).sentences or ()
+    assert "name" not in sentence.reasons
