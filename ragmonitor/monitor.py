@@ -195,7 +195,7 @@ class Monitor:
                     self._hand_over,
                     open_runs_most=self.settings.open_runs_most,
                     open_run_age_s=self.settings.open_run_age_s,
-                    on_forgotten=self._meters.dropped,
+                    on_forgotten=self._worker.give_up,
                 )
             return known
 

@@ -127,6 +127,7 @@ class Worker:
         self._closed = False
         self._judgements: set[asyncio.Task[None]] = set()
         self._refused: deque[tuple[str, Status, Cause]] = deque()
+        self._given_up: deque[str] = deque()
         _survive_forks(self)
 
     # --- the application's side -----------------------------------------------------------------
@@ -145,6 +146,10 @@ class Worker:
         self._refused.append((finished.framework, finished.status, cause))
         if self._closed:
             self._count_refused()
+
+    def give_up(self, reason: str) -> None:
+        """Note a run that was given up."""
+        self._given_up.append(reason)
 
     def _signal(self) -> None:
         loop, waker = self._loop, self._waker
@@ -289,6 +294,8 @@ class Worker:
     # --- one interaction ------------------------------------------------------------------------
 
     def _count_refused(self) -> None:
+        while self._given_up:
+            self._meters.dropped(self._given_up.popleft())
         while self._refused:
             with contextlib.suppress(IndexError):  # two threads may be at it, after the end
                 framework, status, cause = self._refused.popleft()
@@ -477,6 +484,7 @@ class Worker:
         self._judgements = set()
         self._queue.clear()
         self._refused.clear()
+        self._given_up.clear()
         self._estimates.clear()
         self._forget()
         with shielded("export"):

@@ -185,7 +185,7 @@ class FinishedRuns:
     def _generation(self, run: Run) -> Generation:
         provider, model = self._translator.model(run)
         return Generation(
-            output=self._translator.answer(run) or "".join(run.pieces or ()),
+            output=self._translator.answer(run) or "".join(run.pieces),
             started_ns=run.started_ns,
             ended_ns=run.ended_ns or self._root.ended_ns,
             model=model,

@@ -117,13 +117,18 @@ class Recorder:
             # What comes after the root's end the user has not seen: the stream was closed early.
             if run is None or not text or run.root.ended_ns:
                 return
-            if run.pieces is not None:
+            if not run.inside_retriever:
                 run.pieces.append(text)
-            elif not run.inside_retriever:
-                run.pieces = [text]
-                run.first_piece_ns = time.time_ns()
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
+
+    def pieces(self, run_id: Hashable) -> list[str]:
+        """Return the list that a run's pieces are noted in.
+
+        For an integration that reads the stream itself: appending to it is all that a piece costs.
+        """
+        run = self._open.get(run_id)
+        return [] if run is None else run.pieces
 
     def ended(
         self,
@@ -213,7 +218,10 @@ class Recorder:
 
     def _forget_oldest(self) -> None:
         # Dicts keep insertion order, so the first is the oldest. One in, one out.
-        run_id, oldest = next(iter(self._open.items()), (None, None))
+        try:
+            run_id, oldest = next(iter(self._open.items()), (None, None))
+        except RuntimeError:  # another thread started a run meanwhile; the next start tries again
+            return
         if oldest is None:
             return
         if oldest.id == run_id:

@@ -27,7 +27,6 @@ class Run:
         "details",
         "ended_ns",
         "error",
-        "first_piece_ns",
         "gave",
         "given",
         "id",
@@ -55,9 +54,8 @@ class Run:
         """0 while the run is open."""
         self.status: Status = "ok"
         self.error = ""
-        self.pieces: list[str] | None = None
-        """Text of the stream so far, piece by piece; None if nothing was streamed."""
-        self.first_piece_ns = 0
+        self.pieces: list[str] = []
+        """Text of the stream so far, piece by piece."""
         self.inside_retriever: bool = parent is not None and (
             parent.inside_retriever or parent.kind == "retriever"
         )

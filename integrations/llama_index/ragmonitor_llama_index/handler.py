@@ -115,13 +115,10 @@ class _Root(_Place):
         self.failure: BaseException | None = None
         self._finished = False
 
-    def piece(self, item: Any) -> None:
-        """Take one piece of the answer."""
+    def take_reply(self, item: Any) -> None:
+        """Take one piece of a streaming chat's own stream, of `ChatResponse`."""
         try:
-            if isinstance(item, str):
-                self.recorder.piece(self.id, item)
-            else:  # a streaming chat's own stream, of `ChatResponse`
-                self.recorder.piece(self.id, getattr(item, "delta", None) or "")
+            self.recorder.piece(self.id, item.delta or "")
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
@@ -426,7 +423,10 @@ def _returned(root: _Root, result: Any) -> None:
         _note_synthesised(root)
     root.note.synthesised = None
     if isinstance(result, (StreamingResponse, AsyncStreamingResponse)):
-        stream = None if result.response_txt is not None else heard(result.response_gen, root)
+        stream = None
+        if result.response_txt is None:
+            # Texts, a hundred for an answer: straight into the list that they are kept in.
+            stream = heard(result.response_gen, root, root.recorder.pieces(root.id).append)
         if stream is not None:
             result.response_gen = stream
             return
@@ -448,11 +448,11 @@ def _returned_chat(root: _Root, chat: StreamingAgentChatResponse) -> None:
         root.finish_chat()
         return
     # No writer: the application itself will drain the model.
-    stream = heard(chat.chat_stream, root)
+    stream = heard(chat.chat_stream, root, root.take_reply)
     if stream is not None:
         chat.chat_stream = stream
         return
-    stream = heard(chat.achat_stream, root)
+    stream = heard(chat.achat_stream, root, root.take_reply)
     if stream is not None:
         chat.achat_stream = stream
         return

@@ -15,11 +15,7 @@ from ragmonitor import record_error
 
 
 class Listener(Protocol):
-    """An interaction whose answer is still being read. No method raises."""
-
-    def piece(self, item: Any) -> None:
-        """Take one item of the stream."""
-        ...
+    """An interaction whose answer is still being read. Its method does not raise."""
 
     def finish(self, failure: BaseException | None = None, *, whole: bool = True) -> None:
         """Note that nothing more comes; only the first call counts."""
@@ -36,11 +32,12 @@ Set and put back within one call of the application's, and only read by spans wi
 class _Heard:
     """What both kinds of stream share. Looks like the stream it wraps."""
 
-    __slots__ = ("__weakref__", "_inner", "_listener")
+    __slots__ = ("__weakref__", "_inner", "_listener", "_take")
 
-    def __init__(self, inner: Any, listener: Listener) -> None:
+    def __init__(self, inner: Any, listener: Listener, take: Callable[[Any], None]) -> None:
         self._inner = inner
         self._listener: Listener | None = listener
+        self._take = take
 
     def __repr__(self) -> str:
         return repr(self._inner)
@@ -87,7 +84,7 @@ class HeardStream(_Heard):
             raise
         finally:
             pulling.set(before)
-        listener.piece(item)
+        self._take(item)
         return item
 
     def send(self, value: Any) -> Any:
@@ -121,7 +118,7 @@ class HeardStream(_Heard):
             raise
         finally:
             pulling.set(before)
-        listener.piece(item)
+        self._take(item)
         return item
 
 
@@ -150,7 +147,7 @@ class HeardAsyncStream(_Heard):
             raise
         finally:
             pulling.set(before)
-        listener.piece(item)
+        self._take(item)
         return item
 
     async def asend(self, value: Any) -> Any:
@@ -184,14 +181,17 @@ class HeardAsyncStream(_Heard):
             raise
         finally:
             pulling.set(before)
-        listener.piece(item)
+        self._take(item)
         return item
 
 
-def heard(stream: Any, listener: Listener) -> Any | None:
-    """Return the stream, listened to; None if it is no stream that can be read once only."""
+def heard(stream: Any, listener: Listener, take: Callable[[Any], None]) -> Any | None:
+    """Return the stream, listened to; None if it is no stream that can be read once only.
+
+    `take` is called with each item, and must not raise.
+    """
     if hasattr(stream, "__anext__"):
-        return HeardAsyncStream(stream, listener)
+        return HeardAsyncStream(stream, listener, take)
     if hasattr(stream, "__next__"):
-        return HeardStream(stream, listener)
+        return HeardStream(stream, listener, take)
     return None

@@ -188,7 +188,7 @@ class LlamaIndexTranslator:
             return gave
         if hasattr(gave, "model_dump_json"):
             return str(gave.model_dump_json())
-        return "".join(run.pieces or ())
+        return "".join(run.pieces)
 
     def model(self, run: Run) -> tuple[str, str]:
         """Return (provider, model): from the model's package and its metadata."""
