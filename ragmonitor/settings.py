@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypedDict
 
@@ -20,9 +21,11 @@ from pydantic_settings import (
 )
 
 from ragmonitor.errors import SettingsError
+from ragmonitor.guard import logger
 
 PREFIX = "RAGMONITOR_"
 FILE = "ragmonitor.toml"
+_OF_KUBERNETES = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP)(_\w+)?)$")
 
 
 class Settings(BaseSettings):
@@ -145,7 +148,7 @@ class Settings(BaseSettings):
         Raises:
             SettingsError: An option is unknown, missing or out of range.
         """
-        _refuse_unknown_variables()
+        _refuse_misspelt_variables()
         try:
             return cls(**{name: value for name, value in options.items() if value is not None})
         except ValidationError as error:
@@ -178,11 +181,17 @@ class Options(TypedDict, total=False):
     content: Literal["all", "none"]
 
 
-def _refuse_unknown_variables() -> None:
+def _refuse_misspelt_variables() -> None:
     for variable in os.environ:
         name = variable.removeprefix(PREFIX).lower()
-        if variable.startswith(PREFIX) and name not in Settings.model_fields:
-            raise SettingsError(f"unknown variable {variable}{_nearest(name, prefix=PREFIX)}")
+        if not variable.startswith(PREFIX) or name in Settings.model_fields:
+            continue
+        # A service that Kubernetes calls `ragmonitor` puts its addresses into every container.
+        if _OF_KUBERNETES.search(variable):
+            continue
+        if nearest := _nearest(name, prefix=PREFIX):
+            raise SettingsError(f"unknown variable {variable}{nearest}")
+        logger.warning("ragmonitor: variable %s is no setting and is not heeded", variable)
 
 
 def _readable(error: ValidationError) -> str:
@@ -198,7 +207,7 @@ def _readable(error: ValidationError) -> str:
 
 
 def _nearest(name: str, prefix: str = "") -> str:
-    close = difflib.get_close_matches(name, Settings.model_fields, n=1)
+    close = difflib.get_close_matches(name, Settings.model_fields, n=1, cutoff=0.75)
     if not close:
         return ""
     return f"; did you mean {(prefix + close[0]).upper() if prefix else close[0]}?"

@@ -12,7 +12,7 @@ import pytest
 from ragmonitor.cli.drivers import GROUP
 from ragmonitor.cli.replay import Options, run
 
-DATA = Path(os.environ.get("RAGMONITOR_TEST_DATA", "../shared/data")).absolute()
+DATA = Path(os.environ.get("TESTS_DATA", "../shared/data")).absolute()
 FRAMEWORKS = ("langchain", "llama_index")
 HARD = [
     {"question": "", "contexts": ["The tower is 330 metres tall."], "answer": "It is 330 metres."},
@@ -65,7 +65,7 @@ def test_real_records_arrive_whole(capsys, framework, name):
     """A part of each public corpus that is at hand."""
     file = DATA / f"{name}.jsonl"
     if not file.exists():
-        pytest.skip(f"{file} is not there; set RAGMONITOR_TEST_DATA to a folder that has it")
+        pytest.skip(f"{file} is not there; set TESTS_DATA to a folder that has it")
     code, told = replayed(capsys, file, framework, limit=60)
     assert told["explanations"] == []
     assert (told["matched"], told["reconciled"], code) == (60, True, 0)

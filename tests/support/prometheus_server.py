@@ -18,7 +18,7 @@ import pytest
 
 from tests.support.waiting import until
 
-REQUIRED = "RAGMONITOR_TESTS_REQUIRE_SERVERS"
+REQUIRED = "TESTS_REQUIRE_SERVERS"
 
 
 def require_binary(name: str) -> str:

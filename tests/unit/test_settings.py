@@ -58,6 +58,24 @@ def test_a_misspelt_variable_is_an_error(monkeypatch):
         Settings.load()
 
 
+@pytest.mark.parametrize(
+    "variable",
+    ["RAGMONITOR_SERVICE_HOST", "RAGMONITOR_PORT", "RAGMONITOR_PORT_9464_TCP_ADDR"],
+)
+def test_what_kubernetes_injects_is_no_setting(monkeypatch, caplog, variable):
+    """A service of that name puts such variables into every container of its namespace."""
+    monkeypatch.setenv(variable, "10.0.0.1")
+    assert Settings.load(service="x").service == "x"
+    assert caplog.records == []
+
+
+def test_a_variable_like_no_setting_is_warned_of(monkeypatch, caplog):
+    """It may be somebody else's; an application does not fail for it."""
+    monkeypatch.setenv("RAGMONITOR_COLOUR", "blue")
+    assert Settings.load(service="x").service == "x"
+    assert "RAGMONITOR_COLOUR" in caplog.text
+
+
 def test_a_broken_file_is_an_error(tmp_path):
     """TOML that does not parse is named."""
     (tmp_path / "ragmonitor.toml").write_text("service = ", encoding="utf-8")
