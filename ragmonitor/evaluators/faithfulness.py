@@ -7,7 +7,17 @@ from ragmonitor.evaluators.table import evaluator
 from ragmonitor.records import Assessment, Cause, Interaction, Verdict
 
 
-@evaluator("faithfulness")
+def unsupported(assessment: Assessment) -> str:
+    """Return the sentences that the chunks do not bear out, one a line, with the words at fault."""
+    return "\n".join(
+        f"{sentence.verdict}: {sentence.text}"
+        + (f" [{', '.join(sentence.words)}]" if sentence.words else "")
+        for sentence in assessment.claims or ()
+        if sentence.verdict is not Verdict.SUPPORTED
+    )
+
+
+@evaluator("faithfulness", explain=unsupported)
 def faithfulness(_interaction: Interaction, assessment: Assessment) -> float:
     """Return supported sentences / sentences with a claim.
 

@@ -32,6 +32,8 @@ class Entry:
     evaluator: Evaluator
     needs_context: bool = True
     """Without any chunk there is no score."""
+    explain: Callable[[Assessment], str] | None = None
+    """Says in words what a score rests on; what spans and events carry as explanation."""
 
     @property
     def identity(self) -> str:
@@ -94,7 +96,11 @@ table = Table()
 
 
 def evaluator(
-    name: str, *, version: int = 1, needs_context: bool = True
+    name: str,
+    *,
+    version: int = 1,
+    needs_context: bool = True,
+    explain: Callable[[Assessment], str] | None = None,
 ) -> Callable[[Evaluator], Evaluator]:
     """Register the decorated function as an evaluator; it is returned unchanged.
 
@@ -108,7 +114,13 @@ def evaluator(
 
     def register(function: Evaluator) -> Evaluator:
         table.register(
-            Entry(name=name, version=version, evaluator=function, needs_context=needs_context)
+            Entry(
+                name=name,
+                version=version,
+                evaluator=function,
+                needs_context=needs_context,
+                explain=explain,
+            )
         )
         return function
 
@@ -154,6 +166,7 @@ def _one(entry: Entry, interaction: Interaction, assessment: Assessment) -> Eval
         if entry.needs_context and not interaction.chunks:
             raise NotScorableError(Cause.NO_CONTEXT)
         score = float(entry.evaluator(interaction, assessment))
+        explanation = entry.explain(assessment) if entry.explain is not None else ""
         if not 0 <= score <= 1 or math.isnan(score):
             raise ValueError(f"{entry.identity} returned {score}, which is not from 0 to 1")
     except NotScorableError as reason:
@@ -171,4 +184,9 @@ def _one(entry: Entry, interaction: Interaction, assessment: Assessment) -> Eval
             cause=Cause.EVALUATOR_ERROR,
             detail=f"{type(error).__name__}: {error}",
         )
-    return Scored(evaluator=entry.identity, judge=assessment.judge, score=score)
+    return Scored(
+        evaluator=entry.identity,
+        judge=assessment.judge,
+        score=score,
+        explanation=explanation,
+    )

@@ -1,5 +1,7 @@
 """The evaluators' formulas and what they leave unscored."""
 
+from dataclasses import replace
+
 import pytest
 
 from ragmonitor.errors import NotScorableError, SettingsError
@@ -27,6 +29,15 @@ def outcome(name, told, found):
 def test_faithfulness_is_the_supported_share_of_claims(verdicts, expected):
     """Sentences without a claim count neither way; without any claim there is no score."""
     assert outcome("faithfulness", interaction(), assessment(*verdicts)) == expected
+
+
+def test_faithfulness_explains_itself():
+    """The unsupported sentences, each with the words that the chunks lack."""
+    found = assessment("supported", "absent")
+    named = replace(found.sentences[1], text="Napoleon built it.", words=("Napoleon",))
+    found = replace(found, sentences=(found.sentences[0], named))
+    (evaluation,) = evaluate(table.select(["faithfulness"]), interaction(), found)
+    assert evaluation.explanation == "absent: Napoleon built it. [Napoleon]"
 
 
 def test_a_refusal_is_unscored_and_not_zero():
