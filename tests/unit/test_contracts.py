@@ -1,0 +1,70 @@
+"""The import contracts hold, and each is seen to fail on a planted violation."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.scripts import ROOT
+
+PACKAGES = {
+    "ragmonitor": ROOT / "ragmonitor",
+    "ragmonitor_langchain": ROOT / "integrations/langchain/ragmonitor_langchain",
+    "ragmonitor_llama_index": ROOT / "integrations/llama_index/ragmonitor_llama_index",
+}
+VIOLATIONS = {
+    "Stages never import each other": ("ragmonitor/sampling/coin.py", "ragmonitor.export"),
+    "Stages do not know what wires them; records know nobody": (
+        "ragmonitor/records.py",
+        "ragmonitor.errors",
+    ),
+    "The core imports no framework": ("ragmonitor/queues/memory.py", "langchain_core"),
+    "Integrations use the front door only": (
+        "ragmonitor_langchain/translate.py",
+        "ragmonitor.records",
+    ),
+    "Integrations do not know each other": (
+        "ragmonitor_langchain/driver.py",
+        "ragmonitor_llama_index",
+    ),
+}
+
+
+@pytest.fixture
+def copy(tmp_path):
+    for name, folder in PACKAGES.items():
+        shutil.copytree(folder, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def broken_contracts(folder):
+    result = subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "200"},
+    )
+    lines = result.stdout.splitlines()
+    broken = {line.removesuffix("BROKEN").strip() for line in lines if line.endswith("BROKEN")}
+    assert bool(broken) == (result.returncode != 0), result.stdout + result.stderr
+    return broken
+
+
+def test_the_contracts_hold(copy):
+    """As the code stands."""
+    assert broken_contracts(copy) == set()
+
+
+@pytest.mark.parametrize("contract", VIOLATIONS)
+def test_a_planted_violation_is_found(copy, contract):
+    """One import too many breaks its contract."""
+    file, imported = VIOLATIONS[contract]
+    with (copy / file).open("a", encoding="utf-8") as source:
+        source.write(f"\nimport {imported}\n")
+    assert contract in broken_contracts(copy)
