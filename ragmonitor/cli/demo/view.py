@@ -45,7 +45,7 @@ def screen(
     parts: list[RenderableType] = [
         state,
         Text(),
-        Text(f"faithfulness of the answers, {watch.bin_s:g} s per column", style="bold"),
+        Text(f"faithfulness of the answers, {watch.bin_s:.3g} s per column", style="bold"),
         chart(watch, width=max(10, width - _AXIS - 6)),
         phases(watch),
     ]
