@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 
 import pytest
 from hypothesis import given
@@ -259,6 +260,66 @@ def test_a_fault_in_the_recorder_reaches_nobody(handed, caplog):
             tell(recorder, f"r{n}")
     assert guard.errors["capture"] == before + 5
     assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) <= 1
+
+
+def test_what_a_tool_retrieved_is_a_retrieval(recorder, handed):
+    """A tool that searches a store by itself gives chunks; another one gives none."""
+    recorder.started("r", None, "chain", "agent", "Why?")
+    recorder.started("t", "r", "tool", "search", "Why?")
+    recorder.ended("t", ["from a tool"])
+    recorder.started("u", "r", "tool", "clock")
+    recorder.ended("u", None)
+    recorder.started("m", "r", "model", "llm")
+    recorder.ended("m", "a")
+    recorder.ended("r", "a")
+    found = handed[0].interaction()
+    assert [(r.name, [c.text for c in r.chunks]) for r in found.retrievals] == [
+        ("search", ["from a tool"])
+    ]
+
+
+def test_a_tool_around_a_retriever_counts_once(recorder, handed):
+    """Its artifact repeats what the retriever inside gave already."""
+    recorder.started("r", None, "chain", "agent", "Why?")
+    recorder.started("t", "r", "tool", "search")
+    recorder.started("s", "t", "retriever", "store")
+    recorder.ended("s", ["c"])
+    recorder.ended("t", ["c"])
+    recorder.started("m", "r", "model", "llm")
+    recorder.ended("m", "a")
+    recorder.ended("r", "a")
+    assert [r.name for r in handed[0].interaction().retrievals] == ["store"]
+
+
+def test_steps_between_root_and_retriever_only_carry_the_tree(recorder, handed):
+    """However deep, and even if a step ends before its children do."""
+    recorder.started("r", None, "chain", "qa", "Why?")
+    for depth in range(5):
+        recorder.started(f"c{depth}", f"c{depth - 1}" if depth else "r", "chain", "step")
+    recorder.started("s", "c4", "retriever", "search")
+    for depth in range(5):
+        recorder.ended(f"c{depth}")
+    recorder.ended("s", ["c"])
+    recorder.started("m", "r", "model", "llm")
+    recorder.ended("m", "a")
+    recorder.ended("r", "a")
+    assert [c.text for c in handed[0].interaction().chunks] == ["c"]
+    assert len(recorder) == 0
+
+
+def test_a_run_that_outlives_its_root_is_forgotten_after_a_minute(handed, monkeypatch):
+    """A framework that never ends a cancelled model run leaves nothing behind, and no drop."""
+    forgotten = []
+    recorder = Recorder(Plain(), handed.append, on_forgotten=forgotten.append)
+    recorder.started("r", None, "chain", "qa", "Why?")
+    recorder.started("m", "r", "model", "llm")
+    recorder.failed("r", asyncio.CancelledError())
+    recorder.sweep()
+    assert len(recorder) == 1
+    later = time.time_ns() + 61 * 10**9
+    monkeypatch.setattr("ragmonitor.capture.recorder.time.time_ns", lambda: later)
+    recorder.sweep()
+    assert (len(recorder), forgotten) == (0, [])
 
 
 events = st.lists(
