@@ -106,11 +106,15 @@ class FinishedRuns:
 
         To be asked when the root ends: a model that is still open then may end a moment later.
         """
-        return any(
-            run.is_open or run.status == "partial"
-            for run in self._root.members
-            if run.kind == "model" and not run.inside_retriever
-        )
+        for run in self._root.members:
+            # Not `any`: a generator costs as much again, and this is the request path.
+            if (
+                run.kind == "model"
+                and not run.inside_retriever
+                and (run.is_open or run.status == "partial")
+            ):
+                return True
+        return False
 
     def interaction(self) -> Interaction | None:
         """Return the record."""

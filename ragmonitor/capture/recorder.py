@@ -92,12 +92,15 @@ class Recorder:
             if parent is None:
                 if parent_id is not None and parent_id in self._given_up:
                     return
-                if context.get_value(_SUPPRESSED):
+                # Empty wherever nobody has attached anything; then there is nothing to ask it.
+                current = context.get_current()
+                if current and context.get_value(_SUPPRESSED, current):
                     return
                 run = Run(run_id, None, kind, name, given)
-                caller = trace.get_current_span().get_span_context()
-                if caller.is_valid:
-                    run.caller = caller
+                if current:
+                    caller = trace.get_current_span(current).get_span_context()
+                    if caller.is_valid:
+                        run.caller = caller
                 if len(runs) >= self._open_runs_most:
                     self._forget_oldest()
             else:

@@ -52,13 +52,14 @@ def marker_end(text: str) -> int:
 
 def language(text: str) -> Language:
     """Return `zh` if the text has more Chinese characters than words in other letters."""
-    han = sum(1 for _ in _HAN_CHARACTER.finditer(text))
-    if not han:
+    if text.isascii():
         return "en"
-    return "zh" if han > sum(1 for _ in _OTHER_WORD.finditer(text)) else "en"
+    han = sum(map(len, _HAN_RUN.findall(text)))
+    return "zh" if han > len(_OTHER_WORD.findall(text)) else "en"
 
 
 _HAN_CHARACTER = re.compile(f"[{HAN}]")
+_HAN_RUN = re.compile(f"[{HAN}]+")
 _OTHER_WORD = re.compile(rf"[^\W\d_{HAN}]+")
 
 # --- lines to blocks ------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from llama_index_instrumentation.dispatcher import active_instrument_tags
 
 from ragmonitor import Recorder, record_error
 from ragmonitor_llama_index.roles import Role, role_of
-from ragmonitor_llama_index.streams import heard, pulling
+from ragmonitor_llama_index.streams import heard, pulled
 from ragmonitor_llama_index.translate import (
     LlamaIndexTranslator,
     Note,
@@ -53,6 +53,11 @@ if TYPE_CHECKING:
     from ragmonitor import Monitor
 
 _PLACES_MOST = 200_000
+_places: dict[str, _Place] = {}
+"""By span id, for every open span below a root, and the root itself.
+
+Of this module and not of a handler: handlers are pydantic models, whose attributes are slow.
+"""
 
 # Names of this module: an enumeration's own are looked up at twice the price, 50 times per query.
 _OTHER, _ENGINE, _WORKFLOW, _RETRIEVER, _MODEL, _TOOL, _SYNTHESIS, _WRITER = Role
@@ -88,25 +93,16 @@ class _Root(_Place):
         "_finished",
         "failure",
         "note",
-        "places",
         "recorder",
         "returned",
         "streams",
         "written",
     )
 
-    def __init__(
-        self,
-        id_: str,
-        role: Role,
-        recorder: Recorder,
-        note: Note,
-        places: dict[str, _Place],
-    ) -> None:
+    def __init__(self, id_: str, role: Role, recorder: Recorder, note: Note) -> None:
         super().__init__(id_, role, None)
         self.recorder = recorder
         self.note = note
-        self.places = places
         self.streams: dict[str, _Place] = {}
         """Streamed model runs that are still open."""
         self.returned = False
@@ -142,18 +138,18 @@ class _Root(_Place):
     def _finish(
         self, failure: BaseException | None, *, whole: bool, gave: Any, asked: bool
     ) -> None:
-        places, recorder = self.places, self.recorder
-        places.pop(self.id, None)
+        recorder = self.recorder
+        _places.pop(self.id, None)
         while self.streams:
             # The root knows by itself whether its answer is whole; no stream of its may stay open.
             id_, _ = self.streams.popitem()
-            places.pop(id_, None)
+            _places.pop(id_, None)
             recorder.ended(id_)
         if failure is None:
             recorder.ended(self.id, gave, status="ok" if whole else "partial", asked=asked)
         else:
             recorder.failed(self.id, failure)
-        if _listening.retiring and not places:
+        if _listening.retiring and not _places:
             _listening.retire()
 
     def finish_chat(self) -> None:
@@ -167,9 +163,6 @@ class _Root(_Place):
 
 class SpanListener(BaseSpanHandler[BaseSpan]):
     """Follows spans from their parent links; builds no span of its own."""
-
-    places: dict[str, Any] = {}  # noqa: RUF012 - pydantic copies it
-    """By span id, for every open span below a root, and the root itself."""
 
     @classmethod
     def class_name(cls) -> str:
@@ -188,15 +181,14 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         """Note that a span began."""
         try:
             role = role_of(id_, instance)
-            places = self.places
-            place = None if parent_id is None else places.get(parent_id)
+            place = None if parent_id is None else _places.get(parent_id)
             if role is _OTHER:
                 if place is not None:
-                    places[id_] = place
+                    _places[id_] = place
                 return
             if place is None:
                 if role is _MODEL:
-                    heard_root = pulling.get()
+                    heard_root = pulled()
                     if not isinstance(heard_root, _Root):
                         return
                     place = heard_root
@@ -229,10 +221,10 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             query = note_start_event(arguments.get("start_event"))
             tags = active_instrument_tags.get()
         note = Note(tags)
-        if len(self.places) >= _PLACES_MOST:
+        if len(_places) >= _PLACES_MOST:
             # Spans that never ended; their runs age out of the recorder by themselves.
-            self.places.pop(next(iter(self.places)), None)
-        self.places[id_] = _Root(id_, role, recorder, note, self.places)
+            _places.pop(next(iter(_places)), None)
+        _places[id_] = _Root(id_, role, recorder, note)
         name = type(instance).__name__
         recorder.started(id_, None, "chain", name, query, note, asked=role is _ENGINE)
 
@@ -247,7 +239,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
     ) -> None:
         root = place.root
         if role is _RETRIEVER:
-            self.places[id_] = _Place(id_, role, root)
+            _places[id_] = _Place(id_, role, root)
             query = note_query(next(iter(bound_args.arguments.values()), None))
             root.recorder.started(id_, place.run_id, "retriever", type(instance).__name__, query)
         elif (
@@ -255,19 +247,20 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             and place.role is not _MODEL
             and not (root.streams and _is_inner(root, instance))
         ):
-            self.places[id_] = _Place(id_, role, root, instance=instance)
+            _places[id_] = _Place(id_, role, root, instance=instance)
             root.recorder.started(
                 id_, place.run_id, "model", type(instance).__name__, None, instance
             )
         elif role is _TOOL and place.role is not _TOOL:
-            self.places[id_] = _Place(id_, role, root)
+            _places[id_] = _Place(id_, role, root)
             query = note_tool_query(bound_args.arguments)
             root.recorder.started(id_, place.run_id, "tool", type(instance).__name__, query)
         elif role is _WRITER and parent_id == root.id:
-            self.places[id_] = _Place(id_, role, root, run_id=root.id)
+            _places[id_] = _Place(id_, role, root, run_id=root.id)
+            _listening.hear_events()
         else:
             # An engine inside an agent, a model inside a model, a synthesizer.
-            self.places[id_] = place
+            _places[id_] = place
             if role is _SYNTHESIS and place is root and root.role is _ENGINE:
                 nodes = bound_args.arguments.get("nodes")
                 if nodes is not None:
@@ -284,34 +277,40 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
     ) -> None:
         """Note that a span's call returned."""
         try:
-            places = self.places
-            place = places.get(id_)
+            place = _places.get(id_)
             if place is None:
                 return
             if place.id != id_:
-                del places[id_]
+                del _places[id_]
                 return
             role = place.role
             if role is _MODEL:
-                # By type: asking a pydantic model for what it lacks costs as much as all of this.
-                if isinstance(result, (CompletionResponse, ChatResponse)) or result is None:
-                    del places[id_]
+                # By type: asking a pydantic model for what it lacks costs as much as all of this,
+                # and so does `isinstance` of a pydantic class that it is not.
+                if (
+                    (kind := type(result)) is CompletionResponse
+                    or kind is ChatResponse
+                    or result is None
+                    or isinstance(result, (CompletionResponse, ChatResponse))
+                ):
+                    del _places[id_]
                     place.root.recorder.ended(id_, note_reply(result))
                 else:
                     place.root.streams[id_] = place
+                    _listening.hear_events()
             elif role is _RETRIEVER:
-                del places[id_]
+                del _places[id_]
                 place.root.recorder.ended(id_, _noted(result or ()))
             elif role is _TOOL:
-                del places[id_]
+                del _places[id_]
                 nodes = note_tool_nodes(result)
                 place.root.recorder.ended(id_, _noted(nodes) if nodes else None)
             elif role is _WRITER:
-                del places[id_]
+                del _places[id_]
                 place.root.written = True
                 place.root.finish_chat()
             else:
-                _returned(place, result)
+                _returned(place.root, result)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
@@ -325,8 +324,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
     ) -> None:
         """Note that a span's call raised."""
         try:
-            places = self.places
-            place = places.pop(id_, None)
+            place = _places.pop(id_, None)
             if place is None or place.id != id_:
                 return
             root = place.root
@@ -354,9 +352,10 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
 
 
 class EventListener(BaseEventHandler):
-    """Reads four kinds of events; see the module's docstring for why."""
+    """Reads four kinds of events; see the module's docstring for why.
 
-    places: dict[str, Any] = {}  # noqa: RUF012 - pydantic copies it
+    On the dispatcher from the first stream on: without one there is nothing that it could tell.
+    """
 
     @classmethod
     def class_name(cls) -> str:
@@ -370,7 +369,7 @@ class EventListener(BaseEventHandler):
             return
         try:
             span_id = event.span_id
-            place = None if span_id is None else self.places.get(span_id)
+            place = None if span_id is None else _places.get(span_id)
             if place is None or span_id is None:
                 return
             root = place.root
@@ -379,7 +378,7 @@ class EventListener(BaseEventHandler):
                     root.recorder.piece(root.id, event.delta)  # type: ignore[attr-defined]
             elif span_id in root.streams:
                 del root.streams[span_id]
-                del self.places[span_id]
+                del _places[span_id]
                 if kind is not ExceptionEvent:
                     root.recorder.ended(
                         span_id,
@@ -487,7 +486,7 @@ class _Listening:
         """Nobody listens any more, but streams are still being read."""
         self.spans = SpanListener()
         self.events = EventListener()
-        self.events.places = self.spans.places  # one and the same
+        self.hears_events = False
         self._lock = threading.Lock()  # around (un)instrument and blocks only, never around a call
 
     def listen(self, recorder: Recorder) -> None:
@@ -510,6 +509,20 @@ class _Listening:
             self.blocks -= 1
             self._detach_if_idle()
 
+    def hear_events(self) -> None:
+        """Attach the event handler, if it is not. A stream has begun; its events are yet to come.
+
+        Not from the beginning: an application without streams need not pay for its every event.
+        """
+        # Inside a request, so it waits for nobody: who holds the lock is as a rule attaching it,
+        # and if not, the next stream will.
+        if not self.hears_events and self._lock.acquire(blocking=False):
+            try:
+                get_dispatcher().add_event_handler(self.events)
+                self.hears_events = True
+            finally:
+                self._lock.release()
+
     def retire(self) -> None:
         # A stream's end may be a garbage collection, which may fall into any of the above.
         if self._lock.acquire(blocking=False):
@@ -523,21 +536,19 @@ class _Listening:
         dispatcher = get_dispatcher()
         if not any(h is self.spans for h in dispatcher.span_handlers):
             dispatcher.add_span_handler(self.spans)
-        if not any(h is self.events for h in dispatcher.event_handlers):
-            dispatcher.add_event_handler(self.events)
 
     def _detach_if_idle(self) -> None:
         if self.recorder is not None or self.blocks:
             return
-        places = self.spans.places
-        self.retiring = any(p.root.recorder.is_open(p.root.id) for p in [*places.values()])
+        self.retiring = any(p.root.recorder.is_open(p.root.id) for p in [*_places.values()])
         if self.retiring:
             return
-        places.clear()  # spans that never ended, and what a fault of ours left behind
+        _places.clear()  # spans that never ended, and what a fault of ours left behind
         # New lists: LlamaIndex may be walking the old ones in another thread.
         dispatcher = get_dispatcher()
         dispatcher.span_handlers = [h for h in dispatcher.span_handlers if h is not self.spans]
         dispatcher.event_handlers = [h for h in dispatcher.event_handlers if h is not self.events]
+        self.hears_events = False
 
 
 _listening = _Listening()

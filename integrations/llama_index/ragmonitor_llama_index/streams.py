@@ -7,6 +7,7 @@ passes through unchanged, and its end is the interaction's end.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Protocol, Self
@@ -17,27 +18,53 @@ from ragmonitor import record_error
 class Listener(Protocol):
     """An interaction whose answer is still being read. Its method does not raise."""
 
+    streams: dict[str, Any]
+    """The streams of models that have begun for it and are not known to have ended."""
+
     def finish(self, failure: BaseException | None = None, *, whole: bool = True) -> None:
         """Note that nothing more comes; only the first call counts."""
         ...
 
 
-pulling: ContextVar[Listener | None] = ContextVar("ragmonitor_llama_index_pulling", default=None)
+_pulling: ContextVar[Listener | None] = ContextVar("ragmonitor_llama_index_pulling", default=None)
 """The interaction whose stream is being advanced right now, in this thread or task.
 
 Set and put back within one call of the application's, and only read by spans without a parent.
+Threads and tasks that are started inside the call inherit it. Setting it costs more than all else
+that is done for a token, so it is set only until a model's stream has begun; see `pulled`.
 """
+_unmarked: set[int] = set()
+"""By `id`, the streams that are read without setting it."""
+
+
+def pulled() -> Listener | None:
+    """Return the interaction whose stream is being advanced right now, here or by who began us.
+
+    A second model may begin while a stream is read that is no longer marked: its reader is on the
+    stack then. Walking the stack costs as much as some tens of tokens, and is as rare as that.
+    """
+    listener = _pulling.get()
+    if listener is None and _unmarked:
+        frame = inspect.currentframe()
+        while frame is not None:
+            if frame.f_code in _READERS:
+                stream: _Heard = frame.f_locals["self"]
+                return stream.listener
+            frame = frame.f_back
+    return listener
 
 
 class _Heard:
     """What both kinds of stream share. Looks like the stream it wraps."""
 
-    __slots__ = ("__weakref__", "_inner", "_listener", "_take")
+    __slots__ = ("__weakref__", "_advance", "_inner", "_take", "listener")
 
     def __init__(self, inner: Any, listener: Listener, take: Callable[[Any], None]) -> None:
         self._inner = inner
-        self._listener: Listener | None = listener
+        self.listener: Listener | None = listener
         self._take = take
+        self._advance: Callable[[], Any] | None = None
+        """The stream's own, once it is read without marking the interaction."""
 
     def __repr__(self) -> str:
         return repr(self._inner)
@@ -52,10 +79,18 @@ class _Heard:
         except Exception as error:  # noqa: BLE001 - at interpreter exit anything may be gone
             record_error("capture", error)
 
+    def _read_on(self, advance: Callable[[], Any]) -> None:
+        """Read without marking from now on, if a model's stream has begun."""
+        if self.listener is not None and self.listener.streams:
+            _unmarked.add(id(self))
+            self._advance = advance
+
     def _end(self, failure: BaseException | None = None, *, whole: bool = True) -> None:
-        listener = self._listener
+        listener = self.listener
         if listener is not None:
-            self._listener = None
+            self.listener = None
+            self._take = _ignore
+            _unmarked.discard(id(self))
             listener.finish(failure, whole=whole)
 
 
@@ -68,22 +103,18 @@ class HeardStream(_Heard):
         return self
 
     def __next__(self) -> Any:
-        # `_pulled`, written out: this runs for every token.
-        listener = self._listener
-        if listener is None:
-            return next(self._inner)
-        before = pulling.get()
-        pulling.set(listener)
+        # This runs for every token, and so does nothing that can be done once.
+        advance = self._advance
+        if advance is None:
+            return self._pulled(next, self._inner)
         try:
-            item = next(self._inner)
+            item = advance()
         except StopIteration:
             self._end()
             raise
         except BaseException as error:
             self._end(error)
             raise
-        finally:
-            pulling.set(before)
         self._take(item)
         return item
 
@@ -103,11 +134,11 @@ class HeardStream(_Heard):
             self._end(whole=False)
 
     def _pulled(self, advance: Callable[..., Any], *given: Any) -> Any:
-        listener = self._listener
+        listener = self.listener
         if listener is None:
             return advance(*given)
-        before = pulling.get()
-        pulling.set(listener)
+        before = _pulling.get()
+        _pulling.set(listener)
         try:
             item = advance(*given)
         except StopIteration:
@@ -117,8 +148,9 @@ class HeardStream(_Heard):
             self._end(error)
             raise
         finally:
-            pulling.set(before)
+            _pulling.set(before)
         self._take(item)
+        self._read_on(self._inner.__next__)
         return item
 
 
@@ -131,22 +163,18 @@ class HeardAsyncStream(_Heard):
         return self
 
     async def __anext__(self) -> Any:
-        # `_pulled`, written out: this runs for every token.
-        listener = self._listener
-        if listener is None:
-            return await anext(self._inner)
-        before = pulling.get()
-        pulling.set(listener)
+        # This runs for every token, and so does nothing that can be done once.
+        advance = self._advance
+        if advance is None:
+            return await self._pulled(self._inner.__anext__)
         try:
-            item = await anext(self._inner)
+            item = await advance()
         except StopAsyncIteration:
             self._end()
             raise
         except BaseException as error:
             self._end(error)
             raise
-        finally:
-            pulling.set(before)
         self._take(item)
         return item
 
@@ -166,11 +194,11 @@ class HeardAsyncStream(_Heard):
             self._end(whole=False)
 
     async def _pulled(self, advance: Callable[..., Any], *given: Any) -> Any:
-        listener = self._listener
+        listener = self.listener
         if listener is None:
             return await advance(*given)
-        before = pulling.get()
-        pulling.set(listener)
+        before = _pulling.get()
+        _pulling.set(listener)
         try:
             item = await advance(*given)
         except StopAsyncIteration:
@@ -180,9 +208,25 @@ class HeardAsyncStream(_Heard):
             self._end(error)
             raise
         finally:
-            pulling.set(before)
+            _pulling.set(before)
         self._take(item)
+        self._read_on(self._inner.__anext__)
         return item
+
+
+_READERS = frozenset(
+    reader.__code__
+    for reader in (
+        HeardStream.__next__,
+        HeardStream._pulled,  # noqa: SLF001 - ours
+        HeardAsyncStream.__anext__,
+        HeardAsyncStream._pulled,  # noqa: SLF001 - ours
+    )
+)
+
+
+def _ignore(_item: Any) -> None:
+    """Take nothing: the interaction has ended."""
 
 
 def heard(stream: Any, listener: Listener, take: Callable[[Any], None]) -> Any | None:

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse, TextBlock
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    CompletionResponse,
+    TextBlock,
+)
+from llama_index.core.base.response.schema import Response
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from workflows.events import StopEvent
 
@@ -47,7 +53,18 @@ def note_nodes(nodes: Iterable[Any]) -> NotedNodes:
     noted = []
     for item in nodes:
         node: Any
-        node, score = (item.node, item.score) if isinstance(item, NodeWithScore) else (item, None)
+        if type(item) is NodeWithScore:
+            # Pydantic's attributes cost several times a dict's items, and there are many of them.
+            fields = item.__dict__
+            node, score = fields["node"], fields["score"]
+            if type(node) is TextNode:
+                fields = node.__dict__
+                noted.append((fields["id_"], fields["text"], score, dict(fields["metadata"])))
+                continue
+        else:
+            node, score = (
+                (item.node, item.score) if isinstance(item, NodeWithScore) else (item, None)
+            )
         text = (
             node.text
             if type(node).get_content is TextNode.get_content
@@ -101,7 +118,8 @@ def note_reply(response: Any) -> NotedReply | None:
     """Return what may be kept of a `ChatResponse` or `CompletionResponse`."""
     if response is None:
         return None
-    if isinstance(response, ChatResponse):
+    # By type first: `isinstance` of another pydantic class is Python code, and slow.
+    if type(response) is not CompletionResponse and isinstance(response, ChatResponse):
         blocks = response.message.blocks
         text = (
             blocks[0].text
@@ -117,6 +135,8 @@ def note_answer(result: Any) -> Any:
     """Return the answer in an engine's or a workflow's result: a text, or a structured answer."""
     if result is None or isinstance(result, str):
         return result
+    if type(result) is Response:  # the usual one; the questions below are slow
+        return result.response
     if isinstance(result, ChatMessage):
         return result.content
     if isinstance(result, Mapping):

@@ -109,7 +109,7 @@ def test_a_bug_of_ours_never_reaches_the_application(
     else:
         assert str(query_engine(streaming=mode == "stream").query("How heavy?")) == ANSWER
     uninstrument()
-    handler._listening.spans.places.clear()
+    handler._places.clear()
     handler._listening.stop()
     assert guard.errors["capture"] > before
 
@@ -129,5 +129,5 @@ def test_a_bug_in_the_recorder_never_reaches_the_application(
     assert str(query_engine(streaming=True).query("How heavy?")) == ANSWER
     assert "".join(chat_engine("context").stream_chat("How heavy?").response_gen) == ANSWER
     uninstrument()
-    handler._listening.spans.places.clear()
+    handler._places.clear()
     handler._listening.stop()

@@ -141,10 +141,10 @@ def test_an_engine_of_the_applications_own_shows_what_its_retriever_gave(
 @pytest.mark.parametrize("n", [1, 200])
 def test_nothing_is_kept_of_what_has_ended(monitor: FakeMonitor, n: int) -> None:
     """The map of open spans is empty between calls."""
-    from ragmonitor_llama_index.handler import _listening
+    from ragmonitor_llama_index.handler import _places
 
     engine = query_engine()
     for _ in range(n):
         engine.query("How heavy?")
-    assert _listening.spans.places == {}
+    assert _places == {}
     assert len(monitor.interactions) == n

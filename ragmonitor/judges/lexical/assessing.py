@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,11 +23,11 @@ CONTRADICTED_FROM: Final = 0.6
 """Support of all but the conflicting words from which a conflict counts as a contradiction."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Read:
     """A sentence, read."""
 
-    sentence: Sentence
+    text: str
     act: Act
     content: Sequence[Term]
     evidence: Evidence
@@ -66,28 +66,33 @@ def assess(query: str, chunks: Sequence[str], answer: str) -> Assessment:
     """
     found = index(chunks)
     sentences = split(answer)
-    reads = [_read(sentence, found) for sentence in sentences]
-    evasive = declines([s.text for s in sentences], [read.act for read in reads])
+    by_text = {text: _read(text, found) for text in dict.fromkeys([s.text for s in sentences])}
+    reads = by_text.values()
+    evasive = declines(list(by_text), [read.act for read in reads])
     question = terms(query)
     asked = gather(question, found)
-    content = [term for read in reads for term in read.content]
     evidences = [read.evidence for read in reads]
     is_readable = evasive or not _is_foreign(answer, chunks, evidences)
     rated = None
     if sentences and is_readable:
+        content = [term for s in sentences for term in by_text[s.text].content]
         rated = relevance.answer_relevancy(query, question, content, asked, evidences)
     return Assessment(
         judge=IDENTITY,
         language=language(answer),
-        sentences=tuple(_verdict(read) for read in reads) if is_readable else None,
+        sentences=tuple([_verdict(s, by_text[s.text]) for s in sentences]) if is_readable else None,
         answer_relevancy=rated,
         evasive=evasive,
         chunk_relevance=relevance.chunk_relevance(len(chunks), question, asked),
-        risk=_answer_risk(reads, evasive=evasive) if is_readable else None,
+        risk=(
+            _answer_risk([by_text[s.text] for s in sentences], evasive=evasive)
+            if is_readable
+            else None
+        ),
     )
 
 
-def _answer_risk(reads: Sequence[_Read], *, evasive: bool) -> float:
+def _answer_risk(reads: Iterable[_Read], *, evasive: bool) -> float:
     if evasive:
         return risk.REFUSAL
     return risk.answer_risk([_risk(read) for read in reads if read.act in _CHECKED])
@@ -115,18 +120,19 @@ LEAST_STATED: Final = 1.2
 """Weight that such a statement must have."""
 
 
-def _read(sentence: Sentence, found: Index) -> _Read:
-    act = act_of(sentence.text)
-    marker = marker_end(sentence.text)
-    content = [term for term in terms(sentence.text) if term.start >= marker]
+def _read(text: str, found: Index) -> _Read:
+    said = terms(text)
+    act = act_of(text, said)
+    marker = marker_end(text)
+    content = [term for term in said if term.start >= marker] if marker else said
     evidence = gather(content, found) if content else NOTHING
-    if act is Act.REFUSAL and _is_stated(sentence.text, evidence):
+    if act is Act.REFUSAL and _is_stated(text, evidence):
         act = Act.CLAIM
-    is_copy = act in _CHECKED and found.holds(sentence.text)
+    is_copy = act in _CHECKED and found.holds(text)
     findings: Sequence[Finding] = ()
     if act in _CHECKED and not is_copy:
-        findings = failed_checks(sentence.text, content, evidence, found)
-    return _Read(sentence, act, content, evidence, findings, is_copy)
+        findings = failed_checks(text, content, evidence, found)
+    return _Read(text, act, content, evidence, findings, is_copy)
 
 
 def _is_stated(text: str, evidence: Evidence) -> bool:
@@ -143,20 +149,19 @@ def _risk(read: _Read) -> float:
     return share * risk.sentence_risk(read.evidence, [f.reason for f in read.findings])
 
 
-def _verdict(read: _Read) -> SentenceVerdict:
-    sentence, evidence = read.sentence, read.evidence
+def _verdict(sentence: Sentence, read: _Read) -> SentenceVerdict:
+    text, start, end = sentence.text, sentence.start, sentence.end
+    evidence = read.evidence
     if read.act is not Act.CLAIM or not evidence.weight:
-        return SentenceVerdict(
-            text=sentence.text, start=sentence.start, end=sentence.end, verdict=Verdict.NO_CLAIM
-        )
+        return SentenceVerdict(text=text, start=start, end=end, verdict=Verdict.NO_CLAIM)
     verdict, reasons = (Verdict.SUPPORTED, ()) if read.is_copy else _weigh(read)
     return SentenceVerdict(
-        text=sentence.text,
-        start=sentence.start,
-        end=sentence.end,
+        text=text,
+        start=start,
+        end=end,
         verdict=verdict,
         chunks=evidence.chunks,
-        words=_surfaces(sentence.text, [*evidence.missing, *(f.term for f in read.findings)]),
+        words=_surfaces(text, [*evidence.missing, *(f.term for f in read.findings)]),
         support=evidence.support,
         reasons=reasons,
     )
@@ -179,10 +184,15 @@ def _weigh(read: _Read) -> tuple[Verdict, tuple[Reason, ...]]:
 
 def _surfaces(text: str, found: Sequence[Term]) -> tuple[str, ...]:
     """Return terms as they stand in the sentence, in order; overlapping pairs as one piece."""
-    pieces: list[tuple[int, int]] = []
-    for start, end in sorted({(term.start, term.end) for term in found}):
-        if pieces and start < pieces[-1][1]:
-            pieces[-1] = (pieces[-1][0], max(end, pieces[-1][1]))
-        else:
-            pieces.append((start, end))
-    return tuple(dict.fromkeys(text[start:end] for start, end in pieces))
+    pieces: list[str] = []
+    begun = reached = -1
+    for start, end in sorted({term[:2] for term in found}):
+        if start < reached:
+            reached = max(end, reached)
+            continue
+        if begun >= 0:
+            pieces.append(text[begun:reached])
+        begun, reached = start, end
+    if begun >= 0:
+        pieces.append(text[begun:reached])
+    return tuple(dict.fromkeys(pieces))

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ragmonitor.judges.lexical.evidence import Evidence
-from ragmonitor.judges.lexical.passages import Index
+from ragmonitor.judges.lexical.passages import OF_NOTE, Index
 from ragmonitor.judges.lexical.quantities import is_year
 from ragmonitor.judges.lexical.stems import stem
 from ragmonitor.judges.lexical.vocabulary import CHINESE_OPPOSITES, OPPOSITES
-from ragmonitor.judges.lexical.words import NEGATION, Term
+from ragmonitor.judges.lexical.words import NEGATION, SIGNS, Term
 
 Reason = Literal["content", "number", "unit", "date", "negation", "name"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Finding:
     """One failed check."""
 
@@ -45,36 +45,30 @@ def failed_checks(
         evidence: What the chunks hold of them.
         index: The chunks.
     """
-    found = _missing(text, content, evidence, index)
+    said = {term.key for term in content}
+    found = _missing(text, said, evidence, index)
     found += _units(content, evidence, index)
-    alike = _most_alike(content, evidence, index)
+    alike = _most_alike(said, evidence, index)
     if alike is not None:
-        found += _opposites(content, alike, index)
-        found += _negations(content, alike, index)
+        found += _opposites(content, said, alike, index)
+        found += _negations(content, said, alike, index)
     return sorted(found, key=lambda finding: finding.term.start)
 
 
-_OF_NOTE = frozenset({"number", "date", "name"})
-
-
-def _missing(text: str, content: Sequence[Term], evidence: Evidence, index: Index) -> list[Finding]:
+def _missing(text: str, said: set[str], evidence: Evidence, index: Index) -> list[Finding]:
     """Find numbers, dates and names that stand nowhere in the chunks."""
     missing = [
         term
         for term in evidence.missing
-        if term.kind in _OF_NOTE
+        if term.kind in OF_NOTE
         and (
             term.kind != "name" or (_is_name(text, term) and not _is_spelled_out(text, term, index))
         )
     ]
     if not missing:
         return []
-    said = {term.key for term in content}
     rivals = [
-        term
-        for at in evidence.window
-        for term in index.terms(at)
-        if term.kind in _OF_NOTE and term.key not in said
+        term for at in evidence.window for term in index.of_note(at) if term.key not in said
     ]
     return [_finding(term, rivals) for term in missing]
 
@@ -144,7 +138,7 @@ def _units(content: Sequence[Term], evidence: Evidence, index: Index) -> list[Fi
     measured = [term for term in content if term.unit and term.kind == "number"]
     if not measured:
         return []
-    near = [term for at in evidence.window for term in index.terms(at) if term.kind == "number"]
+    near = [term for at in evidence.window for term in index.of_note(at) if term.kind == "number"]
     found = []
     for term in measured:
         units = {other.unit for other in near if other.key == term.key}
@@ -159,18 +153,18 @@ for _left, _right in (*((stem(a), stem(b)) for a, b in OPPOSITES), *CHINESE_OPPO
     _OPPOSITE.setdefault(_right, set()).add(_left)
 
 
-def _opposites(content: Sequence[Term], alike: int, index: Index) -> list[Finding]:
+def _opposites(
+    content: Sequence[Term], said: set[str], alike: int, index: Index
+) -> list[Finding]:
     """Find words that the chunks lack near by and whose opposite the most alike passage has."""
-    turned = [term for term in content if term.key in _OPPOSITE]
-    if not turned:
+    if said.isdisjoint(_OPPOSITE):
         return []
-    said = {term.key for term in content}
-    close = {term.key for at in index.windows[alike] for term in index.terms(at)}
-    there = {term.key for term in index.terms(alike)}
+    there = index.held[alike].exact
     return [
         Finding("negation", term, conflicts=True)
-        for term in turned
-        if term.key not in close
+        for term in content
+        if term.key in _OPPOSITE
+        and not any(term.key in index.held[at].exact for at in index.windows[alike])
         and not _OPPOSITE[term.key].isdisjoint(there)
         and _OPPOSITE[term.key].isdisjoint(said)
     ]
@@ -184,12 +178,16 @@ LEAST_SHARED: Final = 3
 """Terms that the two must have in common besides."""
 
 
-def _negations(content: Sequence[Term], alike: int, index: Index) -> list[Finding]:
+def _negations(
+    content: Sequence[Term], said: set[str], alike: int, index: Index
+) -> list[Finding]:
     """Find the first word that is negated here and stated in the passage, or the reverse.
 
     Only where one of the two negates nothing at all: two negations may be turned differently
     and say the same.
     """
+    if NEGATION not in said and not index.held[alike].may_negate:
+        return []
     here, here_negated = _polarity(content)
     there, there_negated = _polarity(index.terms(alike))
     if bool(here_negated) == bool(there_negated):
@@ -199,15 +197,23 @@ def _negations(content: Sequence[Term], alike: int, index: Index) -> list[Findin
     return [] if first is None else [Finding("negation", first, conflicts=True)]
 
 
-def _most_alike(content: Sequence[Term], evidence: Evidence, index: Index) -> int | None:
+def _most_alike(said: set[str], evidence: Evidence, index: Index) -> int | None:
     """Return the passage that holds most of the sentence by itself, if it is enough."""
     least = ALIKE * evidence.weight
     candidates = [at for at in evidence.window if evidence.by_passage.get(at, 0.0) >= least]
     if not candidates:
         return None
-    best = max(candidates, key=lambda at: (evidence.by_passage[at], index.passages[at].text))
-    shared = {term.key for term in content} & {term.key for term in index.terms(best)}
-    return best if len(shared) >= LEAST_SHARED else None
+    best = max(candidates, key=lambda at: (evidence.by_passage[at], index.texts[at]))
+    return best if _shares_enough(said, best, index) else None
+
+
+def _shares_enough(said: set[str], passage: int, index: Index) -> bool:
+    """Return whether a sentence and a passage have `LEAST_SHARED` terms in common."""
+    if len(said & index.held[passage].exact) >= LEAST_SHARED:
+        return True
+    if said.isdisjoint(SIGNS):
+        return False
+    return len(said & {term.key for term in index.terms(passage)}) >= LEAST_SHARED
 
 
 def _polarity(content: Sequence[Term]) -> tuple[dict[str, Term], set[str]]:

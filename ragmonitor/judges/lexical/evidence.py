@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ragmonitor.judges.lexical.passages import Index, number
+from ragmonitor.judges.lexical.passages import Index, Passages, number
 from ragmonitor.judges.lexical.quantities import rounds_to
 from ragmonitor.judges.lexical.words import Term
 
@@ -23,7 +23,7 @@ LEAST_GAIN: Final = 0.08
 """Share of a sentence's content that one more chunk must add to be named as evidence."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Evidence:
     """What the chunks hold of one sentence."""
 
@@ -35,18 +35,18 @@ class Evidence:
     """Share which stands close together, where that is largest: `NEAR` of it counts what three
     neighbouring sentences of one chunk hold, the rest what one sentence does. More chunks never
     lower it."""
-    missing: tuple[Term, ...]
+    missing: Sequence[Term]
     """What stands nowhere in the chunks."""
     chunks: tuple[int, ...]
     """The fewest chunks that explain the support, best first (greedily)."""
-    window: tuple[int, ...]
+    window: Passages
     """Positions of the passages that come closest to the sentence; empty if none does."""
     by_passage: Mapping[int, float]
     """For each passage, the weight that it holds."""
     by_window: Mapping[int, float]
     """For each passage, the weight that it and its neighbours hold."""
-    by_chunk: Mapping[int, set[int]]
-    """For each chunk that holds anything, the positions of the terms that it holds."""
+    by_chunk: Mapping[int, Sequence[int]]
+    """For each chunk that holds anything, the positions of the terms that it holds, ascending."""
 
 
 NOTHING: Final = Evidence(0.0, 0.0, 0.0, (), (), (), {}, {}, {})
@@ -54,56 +54,72 @@ NOTHING: Final = Evidence(0.0, 0.0, 0.0, (), (), (), {}, {}, {})
 
 def gather(content: Sequence[Term], index: Index) -> Evidence:
     """Return what the chunks hold of a sentence's terms, whatever the order of the chunks."""
-    weight = sum(term.weight for term in content)
+    weight = sum([term.weight for term in content])
     if not weight:
         return NOTHING
     everywhere = 0.0
-    missing = []
+    missing: list[Term] = []
     gains: list[float] = []
     by_passage: defaultdict[int, float] = defaultdict(float)
     by_window: defaultdict[int, float] = defaultdict(float)
-    by_chunk: defaultdict[int, set[int]] = defaultdict(set)
-    passages, windows = index.passages, index.windows
+    by_chunk: defaultdict[int, list[int]] = defaultdict(list)
+    exact, windows, chunk_of = index.exact, index.windows, index.chunk_of
     for position, term in enumerate(content):
-        places, gain = _credit(term, index) if term.weight else ((), 0.0)
+        gain = term.weight
+        if not gain:
+            gains.append(0.0)
+            continue
+        places = exact.get(term.key)
+        if places is None:
+            places, gain = _loosely(term, index)
         gains.append(gain)
         if not gain:
-            if term.weight:
-                missing.append(term)
+            missing.append(term)
             continue
         if len(places) > EVERYWHERE:
             everywhere += gain
-            for chunk in {passages[place].chunk for place in places}:
-                by_chunk[chunk].add(position)
+            for chunk in index.chunks_of(places):
+                by_chunk[chunk].append(position)
+            continue
+        if len(places) == 1:
+            (place,) = places
+            by_passage[place] += gain
+            by_chunk[chunk_of[place]].append(position)
+            for middle in windows[place]:
+                by_window[middle] += gain
             continue
         unseen = 0
+        holder = -1
         for place in places:
             by_passage[place] += gain
-            by_chunk[passages[place].chunk].add(position)
-            for middle in windows[place]:
+            chunk = chunk_of[place]
+            if chunk != holder:
+                holder = chunk
+                by_chunk[chunk].append(position)
+            near = windows[place]
+            for middle in near:
                 if middle >= unseen:
                     by_window[middle] += gain
-                    unseen = middle + 1
-    near = NEAR * max(by_window.values(), default=0.0)
-    nearer = (1.0 - NEAR) * max(by_passage.values(), default=0.0)
+            unseen = near[-1] + 1
+    together = NEAR * max(by_window.values(), default=0.0)
+    closer = (1.0 - NEAR) * max(by_passage.values(), default=0.0)
     return Evidence(
-        weight=weight,
-        support=min(1.0, sum(gains) / weight),
-        closeness=min(1.0, (near + nearer + everywhere) / weight),
-        missing=tuple(missing),
-        chunks=_fewest(by_chunk, gains, weight, index.plain),
-        window=_closest(index, by_window),
-        by_passage=by_passage,
-        by_window=by_window,
-        by_chunk=by_chunk,
+        weight,
+        min(1.0, sum(gains) / weight),
+        min(1.0, (together + closer + everywhere) / weight),
+        missing,
+        _fewest(by_chunk, gains, weight, index.plain),
+        _closest(index, by_window),
+        by_passage,
+        by_window,
+        by_chunk,
     )
 
 
-def _credit(term: Term, index: Index) -> tuple[Sequence[int], float]:
-    """Return where a term stands, and how much of its weight that supports."""
-    places = index.exact.get(term.key)
-    if places:
-        return places, term.weight
+def _loosely(term: Term, index: Index) -> tuple[Sequence[int], float]:
+    """Return where what counts for a term that is missing stands, and how much of it that is."""
+    if term.kind == "pair":
+        return (), 0.0
     places = index.loose.get(term.prefix)
     if places or (term.kind == "number" and _is_rounded(term, index)):
         return places or (), term.weight * LOOSE_CREDIT
@@ -125,21 +141,20 @@ def _is_rounded(term: Term, index: Index) -> bool:
     )
 
 
-def _closest(index: Index, by_window: dict[int, float]) -> tuple[int, ...]:
+def _closest(index: Index, by_window: Mapping[int, float]) -> Passages:
     """Return the window with the most of the sentence; ties are settled by text, not by order."""
     if not by_window:
         return ()
-    most = max(by_window.values())
-    passages = index.passages
-    best = min(
-        (at for at, share in by_window.items() if share > most - 1e-9),
-        key=lambda at: (passages[at].text, tuple(passages[i].text for i in index.windows[at])),
-    )
-    return tuple(index.windows[best])
+    most = max(by_window.values()) - 1e-9
+    tied = [at for at, share in by_window.items() if share > most]
+    if len(tied) == 1:
+        return index.windows[tied[0]]
+    texts, windows = index.texts, index.windows
+    return windows[min(tied, key=lambda at: (texts[at], [texts[i] for i in windows[at]]))]
 
 
 def _fewest(
-    by_chunk: Mapping[int, set[int]],
+    by_chunk: Mapping[int, Sequence[int]],
     gains: Sequence[float],
     weight: float,
     texts: Sequence[str],
@@ -149,20 +164,24 @@ def _fewest(
     Ties are settled by text, so that the chunks' order makes no difference.
     """
     chosen: list[int] = []
-    left = {chunk: sorted(held) for chunk, held in by_chunk.items()}
+    left = dict(by_chunk)
     enough = ENOUGH * sum(gains)
     gained = 0.0
     while left and gained < enough:
-        adds = {chunk: sum(gains[term] for term in held) for chunk, held in left.items()}
-        best = max(adds, key=lambda chunk: (adds[chunk], texts[chunk]))
-        if adds[best] < LEAST_GAIN * weight:
+        adds = {chunk: sum([gains[term] for term in held]) for chunk, held in left.items()}
+        most = max(adds.values())
+        tied = [chunk for chunk, added in adds.items() if added == most]
+        best = max(tied, key=texts.__getitem__)
+        if most < LEAST_GAIN * weight:
             break
         chosen.append(best)
-        gained += adds[best]
-        explained = by_chunk[best]
+        gained += most
+        if gained >= enough:
+            break
+        explained = set(left.pop(best))
         left = {
             chunk: rest
             for chunk, held in left.items()
-            if chunk != best and (rest := [term for term in held if term not in explained])
+            if (rest := [term for term in held if term not in explained])
         }
     return tuple(chosen)

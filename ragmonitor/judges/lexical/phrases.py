@@ -99,6 +99,14 @@ REFUSALS: Final = _any(
 )  # fmt: skip
 """Declines to answer, or says that the sources do not tell."""
 
+ENGLISH_SIGNS: Final = (
+    "not", "n't", "n’t", "no ", "never", "fail", "unable", "unsure", "insufficient", "unknown",
+    "unanswerable", "n/a", "as an ai", "snt ", "dnt ", "dont ", "cant ", "cannt ", "arent ",
+    "werent ", "havent ", " nt ",
+)  # fmt: skip
+CHINESE_SIGNS: Final = frozenset("不没未无难缺超")
+"""What declines holds, in lower case, one of these: to look for them is quicker."""
+
 FIRST_PERSON: Final = r"\b(?:i|we|my|our)\b|我|无法|抱歉|对不起"
 """In a refusal: somebody declines, rather than that the matter has no evidence."""
 

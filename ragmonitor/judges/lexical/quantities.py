@@ -29,13 +29,13 @@ class Quantity(NamedTuple):
 _LONGEST: Final = 18
 """Digits; longer runs are identifiers and are compared as text."""
 
-NUMBER: Final = re.compile(
-    r"\d{1,40}(?:[,，]\d{3}(?!\d)){0,12}(?:\.\d{1,40})?"
+NUMBER: Final = (
+    r"(?P<number>(?i:\d{1,40}(?:[,，]\d{3}(?!\d)){0,12}(?:\.\d{1,40})?"
     r"(?P<ordinal>(?:st|nd|rd|th)\b)?"
     r"(?P<scale>[ \t\xa0-]?(?:hundred|thousand|million|billion|trillion|bn|mn)\b|[kKbBmM]\b|"
-    r"[十百千万亿]{1,3})?",
-    re.IGNORECASE,
+    r"[十百千万亿]{1,3})?))"
 )
+"""Pattern of a number in digits, for use inside another pattern."""
 CHINESE_NUMBER: Final = re.compile(
     f"(?P<percent>百分之)?(?P<digits>[{''.join(CHINESE_DIGITS)}{''.join(CHINESE_SCALES)}]{{1,12}})"
 )
@@ -46,20 +46,23 @@ _UNIT_BEHIND = re.compile(
     )
     + "|[元米克吨升亩秒天周岁度年月日号])"
 )
-_MEASURES = frozenset(
+MEASURES: Final = (
     "年月日号个人次元岁天米吨名家位座条项辆架艘只件种届级层楼万亿成折倍时点分秒%％"
 )
+"""What makes a number of a single Chinese numeral before it."""
+_MEASURES = frozenset(MEASURES)
 _CURRENCIES = {"$": "$", "€": "€", "£": "£", "¥": "¥", "￥": "¥"}
 _CHINESE_PERIODS = {"年": "year", "月": "month", "日": "day", "号": "day"}
 
 
 def read_number(text: str, found: re.Match[str]) -> Quantity:
-    """Return the quantity that a match of `NUMBER` begins, with the unit around it."""
-    scale = found["scale"] or ""
-    digits = found[0][: len(found[0]) - len(scale) - len(found["ordinal"] or "")]
-    value = canonical(digits, _scale(scale.strip(" \t\xa0-").lower()))
-    end = found.end()
-    return Quantity(found.start(), end, value, _unit(text, found.start(), end))
+    """Return the quantity of a match of a pattern with `NUMBER`, with the unit around it."""
+    surface, ordinal, scale = found.group("number", "ordinal", "scale")
+    start, end = found.span()
+    if ordinal or scale:
+        surface = surface[: len(surface) - len(scale or "") - len(ordinal or "")]
+    factor = _scale(scale.strip(" \t\xa0-").lower()) if scale else 1.0
+    return Quantity(start, end, canonical(surface, factor), _unit(text, start, end))
 
 
 def read_chinese(text: str, found: re.Match[str]) -> Quantity | None:
@@ -139,6 +142,8 @@ def _goes_on(text: str, at: int) -> bool:
 
 def canonical(digits: str, scale: float = 1.0) -> str:
     """Return one spelling for all spellings of a number, given in digits."""
+    if scale == 1.0 and len(digits) <= _PRECISION and digits.isdecimal():
+        return str(int(digits))
     digits = digits.replace(",", "").replace("，", "")
     if len(digits) > _LONGEST:
         return digits
@@ -157,7 +162,11 @@ def plain(value: float) -> str:
 
 
 def _plain(value: float) -> str:
-    return f"{value:.12g}"
+    return f"{value:.{_PRECISION}g}"
+
+
+_PRECISION: Final = 12
+"""Significant digits in which two numbers may differ."""
 
 
 def _scale(name: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 from ragmonitor.judges.lexical.evidence import LOOSE_CREDIT, Evidence
@@ -31,8 +32,8 @@ def covered(question: Sequence[Term], held: Sequence[Term]) -> float:
     total = sum(term.weight for term in question)
     if not total:
         return 0.0
-    keys = {term.key for term in held}
-    prefixes = {term.prefix for term in held if term.prefix}
+    keys = set(map(attrgetter("key"), held))
+    prefixes = set(map(attrgetter("prefix"), held)) - {""}
     return min(1.0, sum(_credit(term, keys, prefixes) for term in question) / total)
 
 
@@ -69,11 +70,13 @@ def answer_relevancy(
     """
     if not asked.weight:
         return None
-    content = [term for term in answer if term.weight]
+    content = list(filter(attrgetter("weight"), answer))
     if not content:
         return 1.0 if _POLAR.match(query[:400]) else CANNOT_TELL
     share = covered(question, content)
     for evidence in evidences:
+        if share >= ON_TOPIC:
+            return 1.0
         share = max(share, bridge(asked, evidence))
     is_short = len(content) <= SHORT or asked.weight < SAYS_LITTLE
     least = CANNOT_TELL if is_short else 0.0
@@ -84,10 +87,8 @@ def bridge(asked: Evidence, said: Evidence) -> float:
     """Return how well one place in the chunks holds both the question and a sentence, 0 to 1."""
     if not said.weight or not asked.weight:
         return 0.0
-    best = max(
-        (credit * asked.by_window.get(window, 0.0) for window, credit in said.by_window.items()),
-        default=0.0,
-    )
+    one, other = asked.by_window, said.by_window
+    best = max([one[window] * other[window] for window in one.keys() & other.keys()], default=0.0)
     return min(1.0, best / (asked.weight * said.weight))
 
 
@@ -105,7 +106,7 @@ def chunk_relevance(
         return None
     return tuple(
         scaled(
-            sum(question[at].weight for at in sorted(asked.by_chunk.get(chunk, ()))) / asked.weight
+            sum([question[at].weight for at in asked.by_chunk.get(chunk, ())]) / asked.weight
         )
         for chunk in range(count)
     )

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import Final
 
 from ragmonitor.judges.lexical import phrases
-from ragmonitor.judges.lexical.words import terms
+from ragmonitor.judges.lexical.words import Term, terms
 
 
 class Act(Enum):
@@ -46,8 +46,8 @@ _SAYS_SOMETHING: Final = 3
 """Terms with content from which a clause beside a refusal counts as an answer."""
 
 
-def act_of(text: str) -> Act:
-    """Return what a sentence does; `CLAIM` where there is any doubt."""
+def act_of(text: str, said: Sequence[Term]) -> Act:
+    """Return what a sentence with these terms does; `CLAIM` where there is any doubt."""
     if _HEADING.match(text):
         return Act.HEADING
     head = text[:_LOOKED_AT]
@@ -57,9 +57,9 @@ def act_of(text: str) -> Act:
         return Act.COURTESY
     if _ENDS_ASKING.search(text, max(0, len(text) - 16)):
         return Act.QUESTION
-    if text.rstrip(" *_")[-1:] in {":", "："} and _announces(text):
+    if text.rstrip(" *_")[-1:] in {":", "："} and _announces(text, said):
         return Act.HEADING
-    if len(text) <= _LONGEST_COURTESY and _is_courtesy(text):
+    if len(text) <= _LONGEST_COURTESY and _is_courtesy(text, said):
         return Act.COURTESY
     return Act.CLAIM
 
@@ -77,16 +77,24 @@ def declines(sentences: Sequence[str], acts: Sequence[Act]) -> bool:
     if Act.REFUSAL not in acts:
         return False
     return not any(
-        act is Act.CLAIM and not _ABOUT_SOURCES.match(text[:_LOOKED_AT]) and _content(text) > 1
+        act is Act.CLAIM and not _ABOUT_SOURCES.match(text[:_LOOKED_AT]) and _content(terms(text)) > 1
         for text, act in zip(sentences, acts, strict=True)
     )
 
 
 def _is_refusal(head: str) -> bool:
     """Return whether a sentence refuses and no clause of it answers."""
-    if not _REFUSALS.search(head):
+    if not may_refuse(head) or not _REFUSALS.search(head):
         return False
     return not any(_answers(clause) for clause in _CLAUSES.split(head))
+
+
+def may_refuse(head: str) -> bool:
+    """Return whether a text holds anything that every refusal holds one of."""
+    if not phrases.CHINESE_SIGNS.isdisjoint(head):
+        return True
+    lowered = head.lower()
+    return any(sign in lowered for sign in phrases.ENGLISH_SIGNS)
 
 
 def _answers(clause: str) -> bool:
@@ -94,24 +102,29 @@ def _answers(clause: str) -> bool:
     clause = clause.strip(" ,，")
     if _REFUSALS.search(clause) or _ABOUT_SOURCES.match(clause) or _OFFERS.match(clause):
         return False
-    return _content(_COURTESIES.sub(" ", clause)) >= _SAYS_SOMETHING
+    return _content(terms(_COURTESIES.sub(" ", clause))) >= _SAYS_SOMETHING
 
 
-def _is_courtesy(text: str) -> bool:
+def _is_courtesy(text: str, said: Sequence[Term]) -> bool:
+    """Return whether nothing is said besides courtesies."""
+    first = next((term for term in said if term.weight), None)
+    # Most sentences end here: what comes first in them belongs to no courtesy.
+    if first and not any(_COURTESIES.match(text, at) for at in range(first.end)):
+        return False
     rest, count = _COURTESIES.subn(" ", text)
-    return count > 0 and not _content(rest)
+    return count > 0 and not _content(terms(rest))
 
 
-def _announces(text: str) -> bool:
+def _announces(text: str, said: Sequence[Term]) -> bool:
     """Return whether what ends in a colon only announces what follows."""
-    if len(text) > _LOOKED_AT or any(term.kind == "number" and term.weight for term in terms(text)):
+    if len(text) > _LOOKED_AT or any(term.kind == "number" and term.weight for term in said):
         return False
     limit = _LONGEST_ANNOUNCEMENT if _ANNOUNCES.search(text) else _SAYS_SOMETHING
-    return _content(text) <= limit
+    return _content(said) <= limit
 
 
-def _content(text: str) -> int:
-    """Return how many terms with content a text has; Chinese pairs count half."""
-    found = [term for term in terms(text) if term.weight]
+def _content(said: Sequence[Term]) -> int:
+    """Return how many terms with content there are; Chinese pairs count half."""
+    found = [term for term in said if term.weight]
     pairs = sum(term.kind == "pair" for term in found)
     return len(found) - pairs // 2

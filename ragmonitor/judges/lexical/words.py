@@ -1,13 +1,14 @@
 """Text as weighted terms: what a sentence says, apart from how it says it.
 
-One pass over the text, one tuple per term: this is where the judge spends its time.
+One pass over the text, one tuple per term, loops in C where the language has them: this is where
+the judge spends its time.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from operator import add
@@ -65,89 +66,138 @@ SINGLE_WEIGHT: Final = 0.2
 
 _SYLLABIC = f"{HAN}\u3040-\u30ff\uac00-\ud7af"
 """Scripts that write no spaces or little of them, read by pairs of characters."""
+_WORD_PATTERN = (
+    rf"\b(?:[A-Za-z]\.){{2,8}}|[^\W\d_{_SYLLABIC}]+(?:['’][^\W\d_{_SYLLABIC}]+)*"
+)
 _TOKEN = re.compile(
     rf"(?P<pairs>[{_SYLLABIC}]+)"
-    rf"|(?P<word>\b(?:[A-Za-z]\.){{2,8}}|[^\W\d_{_SYLLABIC}]+(?:['’][^\W\d_{_SYLLABIC}]+)*)"
-    r"|(?P<number>\d)"
+    rf"|(?P<word>{_WORD_PATTERN})"
+    rf"|{quantities.NUMBER}"
     r"|(?P<citation>[\[【]\d{1,3}(?:[,，、-] ?\d{1,3}){0,8}[\]】])"
 )
+_WORD = re.compile(_WORD_PATTERN)
+_OTHER_THAN_WORDS = re.compile(rf"[\d{_SYLLABIC}]")
 NEGATION: Final = "!"
 """Key of a sign of negation."""
 TURN: Final = "!|"
 """Key of a word at which a negation ends."""
+SIGNS: Final = frozenset({NEGATION, TURN})
 _BEHIND = max(map(len, HARMLESS_BEHIND_NEGATION)) + 1
 _LONGEST_WORD: Final = 48
 """Characters of a word that are looked at: bounds the cache and the work on one-word texts."""
 
 
-def terms(text: str) -> list[Term]:
-    """Return the terms of a text in order. Never raises; linear in the text's length."""
+def terms(text: str, *, with_pairs: bool = True) -> list[Term]:
+    """Return the terms of a text in order. Never raises; linear in the text's length.
+
+    Args:
+        text: Any text.
+        with_pairs: Whether plain pairs of Chinese characters are among them.
+    """
     found: list[Term] = []
-    at = 0
-    next_token = _TOKEN.search
-    while token := next_token(text, at):
-        start, at = token.span()
+    for token in _TOKEN.finditer(text):
         kind = token.lastgroup
         if kind == "word":
-            surface = token[0][:_LONGEST_WORD]
-            if surface in _PERHAPS_DATES and not _NEAR_DATE.search(
-                text[max(0, start - 8) : at + 4]
-            ):
-                surface = surface.lower()
+            surface = token[0]
+            if len(surface) > _LONGEST_WORD or surface in _PERHAPS_DATES:
+                surface = _in_place(text, token)
             reading = _reading(surface)
             if reading is not None:
+                start, end = token.span()
                 key, prefix, weight, word_kind = reading
                 if word_kind == "number":
-                    _append_number_word(found, text, start, at, key)
-                elif key != NEGATION or not _negates_nothing(text, at):
-                    found.append(Term(start, at, key, prefix, weight, word_kind))
+                    _append_number_word(found, text, start, end, key)
+                elif key != NEGATION or not _negates_nothing(text, end):
+                    found.append(Term(start, end, key, prefix, weight, word_kind))
         elif kind == "pairs":
-            _append_pairs(found, text, start, at)
+            _append_pairs(found, text, *token.span(), with_plain=with_pairs)
         elif kind == "number":
-            at = _append_number(found, text, start)
+            _append_number(found, text, token)
     return found
 
 
-def keys(text: str) -> tuple[set[str], set[str]]:
+class Held(NamedTuple):
+    """What a text holds, without its places: the short form of its terms."""
+
+    exact: set[str]
+    """Keys, signs of negation left out."""
+    prefixes: set[str]
+    numbers: Sequence[str]
+    """Those of the keys which are numbers."""
+    may_negate: bool
+    """There is a sign of negation, perhaps in form only."""
+
+
+def keys(text: str) -> Held:
     """Return the keys and the prefixes of `terms(text)`, signs of negation left out; faster."""
+    return _keys_of_words(text) or _keys_of_any(text)
+
+
+def _keys_of_words(text: str) -> Held | None:
+    """Return what a text holds that is words without figures; None: it must be read in order."""
+    if _OTHER_THAN_WORDS.search(text):
+        return None
+    words = _WORD.findall(text)
+    if not _PERHAPS_DATES.isdisjoint(words) or max(map(len, words), default=0) > _LONGEST_WORD:
+        return None
     exact: set[str] = set()
-    loose: set[str] = set()
-    numbers: list[Term] = []
-    at = 0
-    next_token = _TOKEN.search
-    while token := next_token(text, at):
-        start, at = token.span()
+    prefixes: set[str] = set()
+    for reading in map(_reading, words):
+        if reading is not None:
+            key, prefix, _, kind = reading
+            if kind == "number":  # may join the one before it
+                return None
+            exact.add(key)
+            prefixes.add(prefix)
+    return _held(exact, prefixes, ())
+
+
+def _keys_of_any(text: str) -> Held:
+    exact: set[str] = set()
+    prefixes: set[str] = set()
+    others: list[Term] = []
+    for token in _TOKEN.finditer(text):
         kind = token.lastgroup
-        if kind == "word":
-            surface = token[0][:_LONGEST_WORD]
-            if surface in _PERHAPS_DATES and not _NEAR_DATE.search(
-                text[max(0, start - 8) : at + 4]
-            ):
-                surface = surface.lower()
+        if kind == "pairs":
+            _add_pairs(exact, others, text, *token.span())
+        elif kind == "word":
+            surface = token[0]
+            if len(surface) > _LONGEST_WORD or surface in _PERHAPS_DATES:
+                surface = _in_place(text, token)
             reading = _reading(surface)
             if reading is not None:
                 key, prefix, _, word_kind = reading
                 if word_kind == "number":
-                    _append_number_word(numbers, text, start, at, key)
+                    _append_number_word(others, text, *token.span(), key)
                 else:
                     exact.add(key)
-                    loose.add(prefix)
-        elif kind == "pairs":
-            floor = start
-            for special in _specials(text, start, at):
-                numbers.append(special)
-                _add_plain_pairs(exact, text[floor : special.start])
-                floor = special.end
-            _add_plain_pairs(exact, text[floor:at])
+                    prefixes.add(prefix)
         elif kind == "number":
-            at = _append_number(numbers, text, start)
-    exact.update([term.key for term in numbers])
-    exact -= {NEGATION, TURN}
-    loose.discard("")
-    return exact, loose
+            _append_number(others, text, token)
+    return _held(exact, prefixes, others)
+
+
+def _held(exact: set[str], prefixes: set[str], others: Sequence[Term]) -> Held:
+    """Return what a text holds, out of what was read of it apart and in order."""
+    if others:
+        exact.update([term.key for term in others])
+    may_negate = NEGATION in exact
+    exact -= SIGNS
+    prefixes.discard("")
+    numbers = [term.key for term in others if term.kind == "number"] if others else ()
+    return Held(exact, prefixes, numbers, may_negate)
 
 
 Reading = tuple[str, str, float, Kind]
+
+
+def _in_place(text: str, token: re.Match[str]) -> str:
+    """Return a word, cut to what is looked at, and small if it is a `May` that is no month."""
+    surface = token[0][:_LONGEST_WORD]
+    start, end = token.span()
+    if surface in _PERHAPS_DATES and not _NEAR_DATE.search(text[max(0, start - 8) : end + 4]):
+        return surface.lower()
+    return surface
 
 
 @lru_cache(maxsize=16_384)
@@ -211,18 +261,14 @@ def _calendar(word: str, *, is_capital: bool) -> str:
 # --- numbers --------------------------------------------------------------------------------
 
 
-def _append_number(found: list[Term], text: str, start: int) -> int:
-    """Append the number in digits that begins at `start`; return where it ends."""
-    match = quantities.NUMBER.match(text, start)
-    if match is None:  # the token's \d is where the number's pattern begins
-        return start + 1
-    ordinal = ORDINALS.get(match[0].lower())
+def _append_number(found: list[Term], text: str, token: re.Match[str]) -> None:
+    """Append a number in digits."""
+    ordinal = ORDINALS.get(token[0].lower()) if token["ordinal"] else None
     if ordinal is not None:
         stem, weight = stem_and_weight(ordinal)
-        found.append(Term(start, match.end(), stem, "", weight, "word"))
+        found.append(Term(*token.span(), stem, "", weight, "word"))
     else:
-        found.append(_number_term(text, quantities.read_number(text, match)))
-    return match.end()
+        found.append(_number_term(text, quantities.read_number(text, token)))
 
 
 def _append_number_word(found: list[Term], text: str, start: int, end: int, value: str) -> None:
@@ -260,32 +306,56 @@ def _number_term(text: str, quantity: Quantity) -> Term:
 
 # --- Chinese --------------------------------------------------------------------------------
 
+_NUMERALS = "".join((*CHINESE_DIGITS, *CHINESE_SCALES))
+_SIGNS = "".join(CHINESE_NEGATIONS)
 _SPECIAL = re.compile(
-    f"[{''.join(CHINESE_NEGATIONS)}{''.join(CHINESE_DIGITS)}{''.join(CHINESE_SCALES)}周期拜]"
+    # The class comes first, as that is what a search skips ahead by.
+    f"[{_SIGNS}{''.join(CHINESE_DIGITS)}十拾百周期拜]"
+    f"(?:(?<=[{_SIGNS}])"
+    "|(?:(?<=周)|(?<=星期|礼拜))(?=[一二三四五六日天])"
+    f"|(?<=百)(?=分之[{_NUMERALS}])"
+    rf"|(?<=[{''.join(CHINESE_DIGITS)}十拾])(?=[{_NUMERALS}{quantities.MEASURES}]|\Z))"
 )
+"""Where `_special` is worth a try: all that it reads begins so, and little else does."""
 _AFTER_NEGATION = frozenset("有能会是曾可得")
 _HARMLESS = re.compile("|".join(sorted(NOT_NEGATIONS, key=len, reverse=True)))
 _WEEKDAY = re.compile("(?:(?<=星)期|(?<=礼)拜|周)([一二三四五六日天])(?![期末年])")
 _SAYING = re.compile(f"[^{''.join(CHINESE_STOP)}]+")
 
 
-def _append_pairs(found: list[Term], text: str, start: int, end: int) -> None:
+def _append_pairs(
+    found: list[Term], text: str, start: int, end: int, *, with_plain: bool
+) -> None:
     """Append what a run of Chinese says."""
     for special in _specials(text, start, end):
-        _append_plain_pairs(found, text, start, special.start)
+        if with_plain:
+            _append_plain_pairs(found, text, start, special.start)
         found.append(special)
         start = special.end
-    _append_plain_pairs(found, text, start, end)
+    if with_plain:
+        _append_plain_pairs(found, text, start, end)
 
 
-def _specials(text: str, start: int, end: int) -> Iterator[Term]:
-    """Yield the negations, weekdays and numbers of a run of Chinese."""
+def _add_pairs(exact: set[str], specials: list[Term], text: str, start: int, end: int) -> None:
+    """Add the keys of what `_append_pairs` would append."""
+    for special in _specials(text, start, end):
+        _add_plain_pairs(exact, text, start, special.start)
+        specials.append(special)
+        start = special.end
+    _add_plain_pairs(exact, text, start, end)
+
+
+def _specials(text: str, start: int, end: int) -> list[Term]:
+    """Return the negations, weekdays and numbers of a run of Chinese."""
+    found: list[Term] = []
     for candidate in _SPECIAL.finditer(text, start, end):
-        if candidate.start() >= start:
-            term = _special(text, candidate.start(), start)
+        at = candidate.start()
+        if at >= start:
+            term = _special(text, at, start)
             if term is not None:
-                yield term
+                found.append(term)
                 start = term.end
+    return found
 
 
 def _special(text: str, start: int, floor: int) -> Term | None:
@@ -308,24 +378,27 @@ def _special(text: str, start: int, floor: int) -> Term | None:
 
 def _append_plain_pairs(found: list[Term], text: str, start: int, end: int) -> None:
     """Append the pairs of neighbouring characters between those that say little."""
-    common = CHINESE_COMMON
+    common, append = CHINESE_COMMON, found.append
     for run in _SAYING.finditer(text, start, end):
-        first, last = run.span()
-        if last - first == 1:
-            found.append(Term(first, last, run[0], "", SINGLE_WEIGHT, "pair"))
+        characters = run[0]
+        at = run.start()
+        if len(characters) == 1:
+            append(Term(at, at + 1, characters, "", SINGLE_WEIGHT, "pair"))
             continue
         # A term a character: the constructor written in Python would be a third of the time.
-        for at, (left, right) in enumerate(pairwise(run[0]), first):
+        for left, right in pairwise(characters):
             weight = COMMON_PAIR_WEIGHT if left in common and right in common else PAIR_WEIGHT
-            found.append(_new(Term, (at, at + 2, left + right, "", weight, "pair", "")))
+            append(_new(Term, (at, at + 2, left + right, "", weight, "pair", "")))
+            at += 1
 
 
 _new = tuple.__new__
 
 
-def _add_plain_pairs(exact: set[str], text: str) -> None:
+def _add_plain_pairs(exact: set[str], text: str, start: int, end: int) -> None:
     """Add the keys that `_append_plain_pairs` would append."""
-    for run in _SAYING.findall(text):
+    for run in _SAYING.findall(text, start, end):
         if len(run) == 1:
             exact.add(run)
-        exact.update(map(add, run, run[1:]))
+        else:
+            exact.update(map(add, run, run[1:]))
