@@ -1,12 +1,15 @@
 """Laws of the lexical judge."""
 
 import asyncio
+import re
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor.judges.lexical import LexicalJudge, assess
-from ragmonitor.judges.lexical.words import NEGATION, TURN, keys, terms
+from ragmonitor.judges.lexical.phrases import REFUSALS
+from ragmonitor.judges.lexical.speech import may_refuse
+from ragmonitor.judges.lexical.words import _FIGURE, NEGATION, TURN, _special, keys, terms
 from ragmonitor.judges.sentences import split
 from ragmonitor.records import Chunk, Interaction, Verdict
 
@@ -107,6 +110,34 @@ def test_the_fast_reading_is_the_slow_one(text: str):
     signs = {NEGATION, TURN}
     assert keys(text)[0] == {term.key for term in found} - signs
     assert keys(text)[1] == {term.prefix for term in found} - {""}
+
+
+FIGURES = st.text(
+    "不没无未来常有能一三十百千万亿两星期周礼拜日天年月个分之的高,%。5 a", max_size=20
+)
+
+
+@given(FIGURES)
+def test_the_fast_reading_is_the_slow_one_in_chinese(text: str):
+    """`keys` finds what `terms` finds among numerals, weekdays and negations."""
+    found = keys(text)
+    read = terms(text)
+    assert found.exact == {term.key for term in read} - {NEGATION, TURN}
+    assert found.numbers == tuple(term.key for term in read if term.kind == "number")
+    assert found.may_negate == any(term.key == NEGATION for term in read)
+
+
+@given(FIGURES)
+def test_no_figure_is_overlooked(text: str):
+    """Whatever reads as a sign, weekday or number is found by the search for where they begin."""
+    for at in range(len(text)):
+        assert _special(text, at, at) is None or _FIGURE.match(text, at)
+
+
+@given(st.from_regex(re.compile(REFUSALS, re.IGNORECASE)))
+def test_every_refusal_has_a_sign_of_one(text: str):
+    """The quick look before the search for set phrases overlooks no phrase."""
+    assert may_refuse(text)
 
 
 @given(TEXTS)

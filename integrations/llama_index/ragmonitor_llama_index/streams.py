@@ -8,8 +8,9 @@ passes through unchanged, and its end is the interaction's end.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from itertools import chain
 from typing import Any, Protocol, Self
 
 from ragmonitor import record_error
@@ -48,8 +49,9 @@ def pulled() -> Listener | None:
         frame = inspect.currentframe()
         while frame is not None:
             if frame.f_code in _READERS:
-                stream: _Heard = frame.f_locals["self"]
-                return stream.listener
+                named = frame.f_locals
+                found: Listener | None = named.get("listener") or named["self"].listener
+                return found
             frame = frame.f_back
     return listener
 
@@ -57,14 +59,10 @@ def pulled() -> Listener | None:
 class _Heard:
     """What both kinds of stream share. Looks like the stream it wraps."""
 
-    __slots__ = ("__weakref__", "_advance", "_inner", "_take", "listener")
+    __slots__ = ()  # of its own; a `chain` takes them from its own class only
 
-    def __init__(self, inner: Any, listener: Listener, take: Callable[[Any], None]) -> None:
-        self._inner = inner
-        self.listener: Listener | None = listener
-        self._take = take
-        self._advance: Callable[[], Any] | None = None
-        """The stream's own, once it is read without marking the interaction."""
+    _inner: Any
+    listener: Listener | None
 
     def __repr__(self) -> str:
         return repr(self._inner)
@@ -79,44 +77,64 @@ class _Heard:
         except Exception as error:  # noqa: BLE001 - at interpreter exit anything may be gone
             record_error("capture", error)
 
-    def _read_on(self, advance: Callable[[], Any]) -> None:
-        """Read without marking from now on, if a model's stream has begun."""
-        if self.listener is not None and self.listener.streams:
-            _unmarked.add(id(self))
-            self._advance = advance
-
     def _end(self, failure: BaseException | None = None, *, whole: bool = True) -> None:
         listener = self.listener
         if listener is not None:
-            self.listener = None
-            self._take = _ignore
-            _unmarked.discard(id(self))
+            self.listener = None  # type: ignore[misc]  # a slot of each subclass
+            _unmarked.discard(id(self._inner))
             listener.finish(failure, whole=whole)
 
 
-class HeardStream(_Heard):
-    """A generator of an answer's pieces."""
+def _read(inner: Any, listener: Listener, take: Callable[[Any], None]) -> Iterator[Any]:
+    """Yield the stream's items; take each, and note its end.
 
-    __slots__ = ()
+    Holds no reference to the `HeardStream` that it serves: that must end when it is dropped. What
+    it takes after the interaction's end nobody looks at.
+    """
+    try:
+        while not listener.streams:
+            before = _pulling.get()
+            _pulling.set(listener)
+            try:
+                item = next(inner)
+            except StopIteration:
+                listener.finish()
+                return
+            finally:
+                _pulling.set(before)
+            take(item)
+            yield item
+        _unmarked.add(id(inner))
+        for item in inner:
+            take(item)
+            yield item
+        listener.finish()
+    except GeneratorExit:
+        raise  # dropped; `HeardStream` notes it
+    except BaseException as error:
+        listener.finish(error)
+        raise
+    finally:
+        _unmarked.discard(id(inner))
 
-    def __iter__(self) -> Self:
-        return self
 
-    def __next__(self) -> Any:
-        # This runs for every token, and so does nothing that can be done once.
-        advance = self._advance
-        if advance is None:
-            return self._pulled(next, self._inner)
-        try:
-            item = advance()
-        except StopIteration:
-            self._end()
-            raise
-        except BaseException as error:
-            self._end(error)
-            raise
-        self._take(item)
-        return item
+class HeardStream(_Heard, chain[Any]):
+    """A generator of an answer's pieces.
+
+    A `chain` of one, because `__next__` is then C: as Python it costs more than all that is done
+    for a token.
+    """
+
+    __slots__ = ("__weakref__", "_inner", "_take", "listener")
+
+    def __new__(cls, inner: Any, listener: Listener, take: Callable[[Any], None]) -> Self:
+        """Return the stream, not begun."""
+        return super().__new__(cls, _read(inner, listener, take))
+
+    def __init__(self, inner: Any, listener: Listener, take: Callable[[Any], None]) -> None:
+        self._inner = inner
+        self._take = take
+        self.listener = listener
 
     def send(self, value: Any) -> Any:
         """Pass a value into the generator."""
@@ -150,14 +168,20 @@ class HeardStream(_Heard):
         finally:
             _pulling.set(before)
         self._take(item)
-        self._read_on(self._inner.__next__)
         return item
 
 
 class HeardAsyncStream(_Heard):
     """An asynchronous generator of an answer's pieces."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_advance", "_inner", "_take", "listener")
+
+    def __init__(self, inner: Any, listener: Listener, take: Callable[[Any], None]) -> None:
+        self._inner = inner
+        self._take = take
+        self.listener = listener
+        self._advance: Callable[[], Any] | None = None
+        """The stream's own, once it is read without marking the interaction."""
 
     def __aiter__(self) -> Self:
         return self
@@ -165,7 +189,7 @@ class HeardAsyncStream(_Heard):
     async def __anext__(self) -> Any:
         # This runs for every token, and so does nothing that can be done once.
         advance = self._advance
-        if advance is None:
+        if advance is None or self.listener is None:
             return await self._pulled(self._inner.__anext__)
         try:
             item = await advance()
@@ -210,23 +234,21 @@ class HeardAsyncStream(_Heard):
         finally:
             _pulling.set(before)
         self._take(item)
-        self._read_on(self._inner.__anext__)
+        if listener.streams:
+            _unmarked.add(id(self._inner))
+            self._advance = self._inner.__anext__
         return item
 
 
 _READERS = frozenset(
     reader.__code__
     for reader in (
-        HeardStream.__next__,
+        _read,
         HeardStream._pulled,  # noqa: SLF001 - ours
         HeardAsyncStream.__anext__,
         HeardAsyncStream._pulled,  # noqa: SLF001 - ours
     )
 )
-
-
-def _ignore(_item: Any) -> None:
-    """Take nothing: the interaction has ended."""
 
 
 def heard(stream: Any, listener: Listener, take: Callable[[Any], None]) -> Any | None:

@@ -9,10 +9,13 @@ import typing
 from typing import Any
 
 import pytest
+from llama_index.core.instrumentation import get_dispatcher
 from scripted import ANSWER, PIECES, FakeMonitor, ScriptedLLM, chat_engine, query_engine
 
 from ragmonitor import Usage
 from ragmonitor_llama_index import uninstrument
+from ragmonitor_llama_index.handler import EventListener
+from ragmonitor_llama_index.streams import heard, pulled
 
 
 def test_a_stream_closed_halfway_is_partial(monitor: FakeMonitor) -> None:
@@ -158,3 +161,65 @@ def test_a_stream_begun_before_uninstrument_is_recorded_to_its_end(monitor: Fake
     query_engine().query("not recorded")
     assert str(response) == ANSWER
     assert monitor.only().usage == Usage(input_tokens=30, output_tokens=7)
+
+
+class Reading:
+    """A listener whose model has begun to speak."""
+
+    def __init__(self) -> None:
+        self.streams = {"model": object()}
+
+    def finish(self, failure: BaseException | None = None, *, whole: bool = True) -> None:
+        self.streams.clear()
+
+
+def test_what_begins_while_a_stream_is_read_finds_its_interaction() -> None:
+    """A second model too, at any token, the innermost stream first; and nothing in between."""
+
+    def inner() -> typing.Iterator[Any]:
+        for _ in range(3):
+            yield pulled()
+
+    def outer() -> typing.Iterator[Any]:
+        yield pulled()
+        for item in heard(inner(), innermost, [].append):
+            yield pulled(), item
+
+    outermost, innermost = Reading(), Reading()
+    stream: Any = heard(outer(), outermost, [].append)
+    assert next(stream) is outermost
+    for _ in range(3):
+        assert pulled() is None
+        assert next(stream) == (outermost, innermost)
+    assert list(stream) == []
+    assert pulled() is None
+
+
+async def test_the_same_of_an_asynchronous_stream() -> None:
+    """At any token, and nothing in between."""
+
+    async def inner() -> typing.AsyncIterator[Any]:
+        for _ in range(3):
+            await asyncio.sleep(0)
+            yield pulled()
+
+    listener = Reading()
+    stream: Any = heard(inner(), listener, [].append)
+    for _ in range(3):
+        assert await anext(stream) is listener
+        assert pulled() is None
+    assert [item async for item in stream] == []
+
+
+def test_events_are_listened_to_from_the_first_stream_on(monitor: FakeMonitor) -> None:
+    """An application without streams does not pay for LlamaIndex's every event."""
+
+    def listens() -> int:
+        handlers = get_dispatcher().event_handlers
+        return sum(isinstance(handler, EventListener) for handler in handlers)
+
+    query_engine().query("How heavy?")
+    assert listens() == 0
+    for _ in range(2):
+        assert str(query_engine(streaming=True).query("How heavy?")) == ANSWER
+        assert listens() == 1

@@ -67,9 +67,7 @@ def _missing(text: str, said: set[str], evidence: Evidence, index: Index) -> lis
     ]
     if not missing:
         return []
-    rivals = [
-        term for at in evidence.window for term in index.of_note(at) if term.key not in said
-    ]
+    rivals = [term for at in evidence.window for term in index.of_note(at) if term.key not in said]
     return [_finding(term, rivals) for term in missing]
 
 
@@ -153,18 +151,16 @@ for _left, _right in (*((stem(a), stem(b)) for a, b in OPPOSITES), *CHINESE_OPPO
     _OPPOSITE.setdefault(_right, set()).add(_left)
 
 
-def _opposites(
-    content: Sequence[Term], said: set[str], alike: int, index: Index
-) -> list[Finding]:
+def _opposites(content: Sequence[Term], said: set[str], alike: int, index: Index) -> list[Finding]:
     """Find words that the chunks lack near by and whose opposite the most alike passage has."""
     if said.isdisjoint(_OPPOSITE):
         return []
-    there = index.held[alike].exact
+    there = index.held(alike).exact
     return [
         Finding("negation", term, conflicts=True)
         for term in content
         if term.key in _OPPOSITE
-        and not any(term.key in index.held[at].exact for at in index.windows[alike])
+        and not any(term.key in index.held(at).exact for at in index.windows[alike])
         and not _OPPOSITE[term.key].isdisjoint(there)
         and _OPPOSITE[term.key].isdisjoint(said)
     ]
@@ -178,15 +174,13 @@ LEAST_SHARED: Final = 3
 """Terms that the two must have in common besides."""
 
 
-def _negations(
-    content: Sequence[Term], said: set[str], alike: int, index: Index
-) -> list[Finding]:
+def _negations(content: Sequence[Term], said: set[str], alike: int, index: Index) -> list[Finding]:
     """Find the first word that is negated here and stated in the passage, or the reverse.
 
     Only where one of the two negates nothing at all: two negations may be turned differently
     and say the same.
     """
-    if NEGATION not in said and not index.held[alike].may_negate:
+    if NEGATION not in said and not index.held(alike).may_negate:
         return []
     here, here_negated = _polarity(content)
     there, there_negated = _polarity(index.terms(alike))
@@ -209,7 +203,7 @@ def _most_alike(said: set[str], evidence: Evidence, index: Index) -> int | None:
 
 def _shares_enough(said: set[str], passage: int, index: Index) -> bool:
     """Return whether a sentence and a passage have `LEAST_SHARED` terms in common."""
-    if len(said & index.held[passage].exact) >= LEAST_SHARED:
+    if len(said & index.held(passage).exact) >= LEAST_SHARED:
         return True
     if said.isdisjoint(SIGNS):
         return False

@@ -54,28 +54,27 @@ NOTHING: Final = Evidence(0.0, 0.0, 0.0, (), (), (), {}, {}, {})
 
 def gather(content: Sequence[Term], index: Index) -> Evidence:
     """Return what the chunks hold of a sentence's terms, whatever the order of the chunks."""
-    weight = sum([term.weight for term in content])
+    gains = [term.weight for term in content]
+    weight = sum(gains)
     if not weight:
         return NOTHING
     everywhere = 0.0
     missing: list[Term] = []
-    gains: list[float] = []
     by_passage: defaultdict[int, float] = defaultdict(float)
     by_window: defaultdict[int, float] = defaultdict(float)
     by_chunk: defaultdict[int, list[int]] = defaultdict(list)
     exact, windows, chunk_of = index.exact, index.windows, index.chunk_of
     for position, term in enumerate(content):
-        gain = term.weight
+        gain = gains[position]
         if not gain:
-            gains.append(0.0)
             continue
         places = exact.get(term.key)
         if places is None:
             places, gain = _loosely(term, index)
-        gains.append(gain)
-        if not gain:
-            missing.append(term)
-            continue
+            gains[position] = gain
+            if not gain:
+                missing.append(term)
+                continue
         if len(places) > EVERYWHERE:
             everywhere += gain
             for chunk in index.chunks_of(places):
@@ -165,23 +164,25 @@ def _fewest(
     """
     chosen: list[int] = []
     left = dict(by_chunk)
-    enough = ENOUGH * sum(gains)
+    total = sum(gains)
+    enough = ENOUGH * total
+    least = LEAST_GAIN * weight
     gained = 0.0
     while left and gained < enough:
         adds = {chunk: sum([gains[term] for term in held]) for chunk, held in left.items()}
         most = max(adds.values())
         tied = [chunk for chunk, added in adds.items() if added == most]
         best = max(tied, key=texts.__getitem__)
-        if most < LEAST_GAIN * weight:
+        if most < least:
             break
         chosen.append(best)
         gained += most
-        if gained >= enough:
-            break
+        if gained >= enough or total - gained < least - 1e-9:
+            break  # no other chunk can add as much
         explained = set(left.pop(best))
         left = {
             chunk: rest
             for chunk, held in left.items()
-            if (rest := [term for term in held if term not in explained])
+            if adds[chunk] >= least and (rest := [term for term in held if term not in explained])
         }
     return tuple(chosen)

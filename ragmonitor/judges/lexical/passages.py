@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ragmonitor.judges.lexical.words import Held, Kind, Term, keys, terms
@@ -23,8 +22,6 @@ class Index:
     """For each passage, the position of its chunk."""
     windows: Sequence[Passages]
     """For each passage, itself and its neighbours in the same chunk."""
-    held: Sequence[Held]
-    """For each passage, what stands in it."""
     exact: Mapping[str, Sequence[int]]
     """Key to the positions of the passages that hold it, ascending."""
     loose: Mapping[str, Sequence[int]]
@@ -33,9 +30,17 @@ class Index:
     """The different numbers of the chunks."""
     plain: Sequence[str]
     """The chunks in lower case with single spaces."""
+    _held: dict[int, Held] = field(default_factory=dict)
     _terms: dict[int, Sequence[Term]] = field(default_factory=dict)
     _of_note: dict[int, Sequence[Term]] = field(default_factory=dict)
     _chunks_of: dict[int, Sequence[int]] = field(default_factory=dict)
+
+    def held(self, passage: int) -> Held:
+        """Return what a passage holds; not kept from the making, as few are ever asked for."""
+        found = self._held.get(passage)
+        if found is None:
+            found = self._held[passage] = keys(self.texts[passage])
+        return found
 
     def terms(self, passage: int) -> Sequence[Term]:
         """Return a passage's terms; read when first asked for, as few passages ever are."""
@@ -80,19 +85,41 @@ def index(chunks: Sequence[str]) -> Index:
         windows += _windows(len(texts), len(texts) + len(found))
         texts += found
         chunk_of += [position] * len(found)
-    held = [keys(text) for text in texts]
-    exact: defaultdict[str, list[int]] = defaultdict(list)
-    loose: defaultdict[str, list[int]] = defaultdict(list)
+    exact = _Places()
+    loose = _Places()
     numbers: set[str] = set()
-    for at, one in enumerate(held):
-        for key in one.exact:
-            exact[key].append(at)
-        for prefix in one.prefixes:
-            loose[prefix].append(at)
-        numbers.update(one.numbers)
+    for at, text in enumerate(texts):
+        held = keys(text)
+        exact.add(at, held.exact)
+        if held.prefixes:
+            loose.add(at, held.prefixes)
+        if held.numbers:
+            numbers.update(held.numbers)
     values = [value for key in numbers if (value := number(key)) is not None]
     plain = [_plain(chunk) for chunk in chunks]
-    return Index(texts, chunk_of, windows, held, exact, loose, values, plain)
+    return Index(texts, chunk_of, windows, exact.of, loose.of, values, plain)
+
+
+class _Places:
+    """Where keys stand, ascending: added to passage by passage."""
+
+    __slots__ = ("_several", "of")
+
+    def __init__(self) -> None:
+        self.of: dict[str, Sequence[int]] = {}
+        self._several: dict[str, list[int]] = {}
+
+    def add(self, at: int, held: Iterable[str]) -> None:
+        """Add the next passage."""
+        places, several = self.of, self._several
+        here = (at,)  # one for all its keys, most of which stand nowhere else
+        for key in held:
+            if key not in places:
+                places[key] = here
+            elif key in several:
+                several[key].append(at)
+            else:
+                places[key] = several[key] = [*places[key], at]
 
 
 def _windows(first: int, last: int) -> list[Passages]:

@@ -46,9 +46,7 @@ _UNIT_BEHIND = re.compile(
     )
     + "|[元米克吨升亩秒天周岁度年月日号])"
 )
-MEASURES: Final = (
-    "年月日号个人次元岁天米吨名家位座条项辆架艘只件种届级层楼万亿成折倍时点分秒%％"
-)
+MEASURES: Final = "年月日号个人次元岁天米吨名家位座条项辆架艘只件种届级层楼万亿成折倍时点分秒%％"
 """What makes a number of a single Chinese numeral before it."""
 _MEASURES = frozenset(MEASURES)
 _CURRENCIES = {"$": "$", "€": "€", "£": "£", "¥": "¥", "￥": "¥"}

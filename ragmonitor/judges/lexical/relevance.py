@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Final
 
 from ragmonitor.judges.lexical.evidence import LOOSE_CREDIT, Evidence
@@ -32,8 +31,9 @@ def covered(question: Sequence[Term], held: Sequence[Term]) -> float:
     total = sum(term.weight for term in question)
     if not total:
         return 0.0
-    keys = set(map(attrgetter("key"), held))
-    prefixes = set(map(attrgetter("prefix"), held)) - {""}
+    keys = {term.key for term in held}
+    asks_words = any(term.prefix for term in question)
+    prefixes = {term.prefix for term in held if term.prefix} if asks_words else set()
     return min(1.0, sum(_credit(term, keys, prefixes) for term in question) / total)
 
 
@@ -70,7 +70,7 @@ def answer_relevancy(
     """
     if not asked.weight:
         return None
-    content = list(filter(attrgetter("weight"), answer))
+    content = [term for term in answer if term.weight]
     if not content:
         return 1.0 if _POLAR.match(query[:400]) else CANNOT_TELL
     share = covered(question, content)
@@ -105,8 +105,6 @@ def chunk_relevance(
     if not asked.weight or (asked.weight < SAYS_LITTLE and not asked.by_chunk):
         return None
     return tuple(
-        scaled(
-            sum([question[at].weight for at in asked.by_chunk.get(chunk, ())]) / asked.weight
-        )
+        scaled(sum([question[at].weight for at in asked.by_chunk.get(chunk, ())]) / asked.weight)
         for chunk in range(count)
     )

@@ -34,6 +34,7 @@ _OFFERS: Final = re.compile(phrases.OFFERS, re.IGNORECASE)
 _COURTESIES: Final = re.compile(phrases.COURTESIES, re.IGNORECASE)
 _ANNOUNCES: Final = re.compile(phrases.ANNOUNCES, re.IGNORECASE)
 _CLAUSES: Final = re.compile(phrases.CLAUSES, re.IGNORECASE)
+_LATIN: Final = re.compile("[A-Za-z]")
 _HEADING: Final = re.compile(
     r"\s{0,3}(?:#{1,6}\s|(?:\*\*|__)[^*_\n]{1,120}(?:\*\*|__)[:：]?\s*\Z|【[^】\n]{1,40}】\s*\Z|={3,}|-{3,}|\*{3,})"
 )
@@ -77,7 +78,9 @@ def declines(sentences: Sequence[str], acts: Sequence[Act]) -> bool:
     if Act.REFUSAL not in acts:
         return False
     return not any(
-        act is Act.CLAIM and not _ABOUT_SOURCES.match(text[:_LOOKED_AT]) and _content(terms(text)) > 1
+        act is Act.CLAIM
+        and not _ABOUT_SOURCES.match(text[:_LOOKED_AT])
+        and _content(terms(text)) > 1
         for text, act in zip(sentences, acts, strict=True)
     )
 
@@ -93,6 +96,8 @@ def may_refuse(head: str) -> bool:
     """Return whether a text holds anything that every refusal holds one of."""
     if not phrases.CHINESE_SIGNS.isdisjoint(head):
         return True
+    if not _LATIN.search(head):
+        return False
     lowered = head.lower()
     return any(sign in lowered for sign in phrases.ENGLISH_SIGNS)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from operator import add
@@ -66,16 +66,18 @@ SINGLE_WEIGHT: Final = 0.2
 
 _SYLLABIC = f"{HAN}\u3040-\u30ff\uac00-\ud7af"
 """Scripts that write no spaces or little of them, read by pairs of characters."""
-_WORD_PATTERN = (
-    rf"\b(?:[A-Za-z]\.){{2,8}}|[^\W\d_{_SYLLABIC}]+(?:['’][^\W\d_{_SYLLABIC}]+)*"
-)
+_WORD_PATTERN = rf"\b(?:[A-Za-z]\.){{2,8}}|[^\W\d_{_SYLLABIC}]+(?:['’][^\W\d_{_SYLLABIC}]+)*"
+_CITATION_PATTERN = r"[\[【]\d{1,3}(?:[,，、-] ?\d{1,3}){0,8}[\]】]"
 _TOKEN = re.compile(
     rf"(?P<pairs>[{_SYLLABIC}]+)"
     rf"|(?P<word>{_WORD_PATTERN})"
     rf"|{quantities.NUMBER}"
-    r"|(?P<citation>[\[【]\d{1,3}(?:[,，、-] ?\d{1,3}){0,8}[\]】])"
+    rf"|(?P<citation>{_CITATION_PATTERN})"
 )
 _WORD = re.compile(_WORD_PATTERN)
+_NUMBER = re.compile(quantities.NUMBER)
+_CITATION = re.compile(_CITATION_PATTERN)
+_LETTER = re.compile(rf"[^\W\d_{_SYLLABIC}]")
 _OTHER_THAN_WORDS = re.compile(rf"[\d{_SYLLABIC}]")
 NEGATION: Final = "!"
 """Key of a sign of negation."""
@@ -94,6 +96,8 @@ def terms(text: str, *, with_pairs: bool = True) -> list[Term]:
         text: Any text.
         with_pairs: Whether plain pairs of Chinese characters are among them.
     """
+    if not _LETTER.search(text):
+        return _terms_of_chinese(text, with_pairs=with_pairs)
     found: list[Term] = []
     for token in _TOKEN.finditer(text):
         kind = token.lastgroup
@@ -116,6 +120,26 @@ def terms(text: str, *, with_pairs: bool = True) -> list[Term]:
     return found
 
 
+def _terms_of_chinese(text: str, *, with_pairs: bool) -> list[Term]:
+    """Return the terms of a text without words: figures, and what stands between them."""
+    found: list[Term] = []
+    floor = 0
+    for candidate in _FIGURE.finditer(text):
+        at = candidate.start()
+        if at < floor:
+            continue
+        figures: list[Term] = []
+        end = _append_figure(figures, text, at, floor)
+        if end:
+            if with_pairs:
+                _append_plain_pairs(found, text, floor, at)
+            found += figures
+            floor = end
+    if with_pairs:
+        _append_plain_pairs(found, text, floor, len(text))
+    return found
+
+
 class Held(NamedTuple):
     """What a text holds, without its places: the short form of its terms."""
 
@@ -130,13 +154,13 @@ class Held(NamedTuple):
 
 def keys(text: str) -> Held:
     """Return the keys and the prefixes of `terms(text)`, signs of negation left out; faster."""
-    return _keys_of_words(text) or _keys_of_any(text)
+    if not _OTHER_THAN_WORDS.search(text):
+        return _keys_of_words(text) or _keys_of_any(text)
+    return _keys_of_any(text) if _LETTER.search(text) else _keys_of_chinese(text)
 
 
 def _keys_of_words(text: str) -> Held | None:
-    """Return what a text holds that is words without figures; None: it must be read in order."""
-    if _OTHER_THAN_WORDS.search(text):
-        return None
+    """Return what a text of words without figures holds; None: it must be read in order."""
     words = _WORD.findall(text)
     if not _PERHAPS_DATES.isdisjoint(words) or max(map(len, words), default=0) > _LONGEST_WORD:
         return None
@@ -150,6 +174,42 @@ def _keys_of_words(text: str) -> Held | None:
             exact.add(key)
             prefixes.add(prefix)
     return _held(exact, prefixes, ())
+
+
+def _keys_of_chinese(text: str) -> Held:
+    """Return what a text without words holds: its plain characters are read all together."""
+    others: list[Term] = []
+    plain: list[str] = []
+    floor = 0
+    for candidate in _FIGURE.finditer(text):
+        at = candidate.start()
+        if at < floor:
+            continue
+        end = _append_figure(others, text, at, floor)
+        if end:
+            plain.append(text[floor:at])
+            floor = end
+    plain.append(text[floor:])
+    saying = "\n".join(plain)
+    exact = set(_PAIR.findall(saying))
+    exact.update(_ALONE.findall(saying))
+    return _held(exact, set(), others)
+
+
+def _append_figure(found: list[Term], text: str, at: int, floor: int) -> int:
+    """Append the number, sign or date that stands at an offset; return its end, 0 for none."""
+    if text[at].isdecimal():
+        number = _NUMBER.match(text, at)
+        if number:
+            _append_number(found, text, number)
+        return number.end() if number else 0
+    if text[at] in "[【":
+        citation = _CITATION.match(text, at)
+        return citation.end() if citation else 0
+    special = _special(text, at, floor)
+    if special:
+        found.append(special)
+    return special.end if special else 0
 
 
 def _keys_of_any(text: str) -> Held:
@@ -184,7 +244,7 @@ def _held(exact: set[str], prefixes: set[str], others: Sequence[Term]) -> Held:
     may_negate = NEGATION in exact
     exact -= SIGNS
     prefixes.discard("")
-    numbers = [term.key for term in others if term.kind == "number"] if others else ()
+    numbers = tuple([term.key for term in others if term.kind == "number"]) if others else ()
     return Held(exact, prefixes, numbers, may_negate)
 
 
@@ -308,24 +368,40 @@ def _number_term(text: str, quantity: Quantity) -> Term:
 
 _NUMERALS = "".join((*CHINESE_DIGITS, *CHINESE_SCALES))
 _SIGNS = "".join(CHINESE_NEGATIONS)
-_SPECIAL = re.compile(
-    # The class comes first, as that is what a search skips ahead by.
-    f"[{_SIGNS}{''.join(CHINESE_DIGITS)}十拾百周期拜]"
-    f"(?:(?<=[{_SIGNS}])"
+_BEGIN_SPECIAL = f"{_SIGNS}{''.join(CHINESE_DIGITS)}十拾百周期拜"
+_IS_SPECIAL = (
+    f"(?<=[{_SIGNS}])"
     "|(?:(?<=周)|(?<=星期|礼拜))(?=[一二三四五六日天])"
     f"|(?<=百)(?=分之[{_NUMERALS}])"
-    rf"|(?<=[{''.join(CHINESE_DIGITS)}十拾])(?=[{_NUMERALS}{quantities.MEASURES}]|\Z))"
+    rf"|(?<=[{''.join(CHINESE_DIGITS)}十拾])(?=[{_NUMERALS}{quantities.MEASURES}]|\Z)"
 )
+# A class comes first in both, as that is what a search skips ahead by.
+_SPECIAL = re.compile(f"[{_BEGIN_SPECIAL}](?:{_IS_SPECIAL})")
 """Where `_special` is worth a try: all that it reads begins so, and little else does."""
+_FIGURE = re.compile(rf"[{_BEGIN_SPECIAL}\d\[【](?:(?<=[\d\[【])|{_IS_SPECIAL})")
+"""The same, numbers in digits and citations."""
 _AFTER_NEGATION = frozenset("有能会是曾可得")
 _HARMLESS = re.compile("|".join(sorted(NOT_NEGATIONS, key=len, reverse=True)))
 _WEEKDAY = re.compile("(?:(?<=星)期|(?<=礼)拜|周)([一二三四五六日天])(?![期末年])")
-_SAYING = re.compile(f"[^{''.join(CHINESE_STOP)}]+")
 
 
-def _append_pairs(
-    found: list[Term], text: str, start: int, end: int, *, with_plain: bool
-) -> None:
+def _without(stop: Iterable[str], first: int = 0x4E00, last: int = 0x9FFF) -> str:
+    """Return the ranges of the common Chinese characters, for a class, but for some."""
+    ranges: list[str] = []
+    for code in [*sorted(map(ord, stop)), last + 1]:
+        if code > first:
+            ranges.append(f"{chr(first)}-{chr(code - 1)}")
+        first = code + 1
+    return "".join(ranges)
+
+
+_SAYS = _SYLLABIC.replace("\u4e00-\u9fff", _without(CHINESE_STOP))
+_SAYING = re.compile(f"[{_SAYS}]+")
+_PAIR = re.compile(f"(?=([{_SAYS}]{{2}}))")
+_ALONE = re.compile(f"(?<![{_SAYS}])[{_SAYS}](?![{_SAYS}])")
+
+
+def _append_pairs(found: list[Term], text: str, start: int, end: int, *, with_plain: bool) -> None:
     """Append what a run of Chinese says."""
     for special in _specials(text, start, end):
         if with_plain:

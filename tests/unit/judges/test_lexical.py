@@ -297,6 +297,13 @@ def test_the_worst_sentence_weighs_most():
     assert (read(true + "Volunteers paint cats purple.").risk or 0) > 0.5
 
 
+def test_a_repeated_sentence_is_judged_where_it_stands():
+    """The same sentence twice gets the same verdict twice, each with its own offsets."""
+    first, second = read("Volunteers paint cats. Volunteers paint cats.").sentences or ()
+    assert (first.start, second.start) == (0, 23)
+    assert (first.verdict, first.words) == (second.verdict, second.words) == (ABSENT, first.words)
+
+
 def test_another_language_cannot_be_read():
     """A Chinese answer over English chunks shares no words with them, and that says nothing."""
     found = assess("", ENGLISH, "柏林是德国的首都。")
@@ -346,6 +353,8 @@ def test_no_question_has_no_relevance():
         "no " * 10_000,
         "1,000," * 10_000,
         "two hundred " * 5_000,
+        "The red tower is tall. " * 4_300,
+        "公司收入增长。" * 14_000,
     ],
 )
 def test_odd_texts_are_read(text: str):
