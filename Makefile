@@ -37,6 +37,7 @@ check: $(STAMP)  ## Format, lint, strict types, import contracts
 bench: $(STAMP)  ## Measure: request path, embedded judge, agreement with labels (ARGS=data folder)
 	$(BIN)/python tests/bench/request_path.py
 	$(BIN)/python tests/bench/embedded_judge.py
+	$(BIN)/python tests/bench/memory.py
 	$(BIN)/python tests/bench/auroc.py $(ARGS)
 
 build: $(STAMP)  ## Build the three wheels into dist/

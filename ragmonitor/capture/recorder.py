@@ -131,7 +131,7 @@ class Recorder:
         For an integration that reads the stream itself: appending to it is all that a piece costs.
         """
         run = self._open.get(run_id)
-        return [] if run is None else run.pieces
+        return [] if run is None or run.root.ended_ns or run.inside_retriever else run.pieces
 
     def ended(
         self,
@@ -192,6 +192,10 @@ class Recorder:
         if finished.is_interaction():
             if root.status == "ok" and finished.is_cut_short():
                 root.status = "partial"
+            for run in root.members:
+                if run.is_open and run.pieces:
+                    # Whoever holds `pieces` may go on appending: what its user has not seen.
+                    run.pieces = run.pieces.copy()
             self._hand_over(finished)
 
     def sweep(self) -> None:
