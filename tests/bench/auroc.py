@@ -142,11 +142,16 @@ def share(flags: Sequence[bool], chosen: Sequence[bool]) -> float:
     return sum(f for f, c in zip(flags, chosen, strict=True) if c) / max(1, sum(chosen))
 
 
-def main(folder: str = DEFAULT_FOLDER) -> None:
+def main(folder: str | None = None) -> None:
     """Print the table for every file of a folder."""
-    paths = sorted(Path(folder).glob("*.jsonl"))
+    paths = sorted(Path(folder or DEFAULT_FOLDER).glob("*.jsonl"))
+    if not paths and folder is None:
+        # All the other benchmarks need nothing but a clone; this one needs somebody's labels.
+        print(f"skipped: no labelled answers in {DEFAULT_FOLDER}; name a folder that has some")
+        return
     if not paths:
         raise SystemExit(f"no .jsonl file in {folder}; name the folder with the labelled answers")
+    print("\n### Embedded judge: what it tells apart\n")
     assess("warm up", ["the table of frequencies is read once"], "so it is not timed.")
     print("| " + " | ".join(COLUMNS) + " |")
     print("|" + "---|" * len(COLUMNS))
