@@ -209,35 +209,20 @@ class RagMonitorHandler(BaseCallbackHandler):
     # --- models -----------------------------------------------------------------------------
 
     def on_chat_model_start(
-        self,
-        serialized: dict[str, Any] | None,
-        messages: list[list[BaseMessage]],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        name: str | None = None,
-        invocation_params: dict[str, Any] | None = None,
-        **_: Any,
+        self, serialized: dict[str, Any] | None, messages: list[list[BaseMessage]], **told: Any
     ) -> None:
         """Note that a chat model is asked."""
-        try:
-            self._started(
-                _key(run_id),
-                _key(parent_run_id),
-                "model",
-                name or _name_in(serialized),
-                None,
-                (tags, metadata, invocation_params),
-            )
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, error)
+        self._model_started(serialized, **told)
 
     def on_llm_start(
+        self, serialized: dict[str, Any] | None, prompts: list[str], **told: Any
+    ) -> None:
+        """Note that a completion model is asked."""
+        self._model_started(serialized, **told)
+
+    def _model_started(
         self,
         serialized: dict[str, Any] | None,
-        prompts: list[str],
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
@@ -247,7 +232,6 @@ class RagMonitorHandler(BaseCallbackHandler):
         invocation_params: dict[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        """Note that a completion model is asked."""
         try:
             self._started(
                 _key(run_id),
