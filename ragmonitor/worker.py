@@ -366,7 +366,11 @@ class Worker:
             # Before the coin: what is drawn is always read, or the mean would be biased.
             chance = Chance(probability=0.0, drawn=False, cause=Cause.JUDGE_BUSY)
         else:
-            chance = judging.sampler.draw(interaction)
+            try:
+                chance = judging.sampler.draw(interaction)
+            except Exception as error:  # noqa: BLE001 - a judge that cannot tell what it costs
+                record_error("sample", error)
+                chance = Chance(probability=0.0, drawn=False, cause=Cause.JUDGE_ERROR)
         return chance, None if chance.drawn else chance.cause or Cause.NOT_SAMPLED
 
     def _unread(

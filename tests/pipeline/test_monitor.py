@@ -151,6 +151,28 @@ def test_a_failing_judge_is_a_cause_and_not_a_score(failure, cause):
         assert outcomes(monitor.registry, judge="scripted") == {cause: len(table)}
 
 
+def test_a_judge_that_cannot_tell_its_cost_is_a_cause_too(reports):
+    """The embedded scores stand, and the sums come out."""
+
+    class Priceless(ScriptedJudge):
+        def expected_cost(self, told):
+            raise ZeroDivisionError
+
+    judge = Priceless(lambda _: assessment("supported"))
+    with Monitor(
+        service="test",
+        judge=judge,
+        judge_rate=1.0,
+        budget_usd_per_day=1,
+        prometheus_port=0,
+        exporters=[reports],
+    ) as monitor:
+        monitor.observe(interaction())
+        monitor.flush()
+        assert outcomes(monitor.registry, judge="scripted") == {"judge_error": len(table)}
+        assert outcomes(monitor.registry, judge="lexical")["scored"] == len(table)
+
+
 def test_a_held_trace_takes_the_judge_s_scores_along(reports):
     """With judge_wait_s a quick judge's report is not late."""
     judge = ScriptedJudge(lambda _: assessment("supported"))
