@@ -55,6 +55,7 @@ TICK_S = 5.0
 """Gauges are refreshed, abandoned runs given up and the endpoint's port retried this often."""
 JUDGEMENTS_WAITING_MOST = 1_000
 JUDGE_GRACE_S = 5.0
+NOTES_MOST = 10_000
 FORK_WAIT_S = 1.0
 
 
@@ -144,12 +145,17 @@ class Worker:
         """Note an interaction that is not taken, so that nothing is missing from the sums."""
         # Counted by the worker: the counters have locks, and this is the request path.
         self._refused.append((finished.framework, finished.status, cause))
-        if self._closed:
-            self._count_refused()
+        self._keep_notes_few()
 
     def give_up(self, reason: str) -> None:
         """Note a run that was given up."""
         self._given_up.append(reason)
+        self._keep_notes_few()
+
+    def _keep_notes_few(self) -> None:
+        # A worker that is held up, or gone, counts nothing; nothing of ours may grow without bound.
+        if self._closed or len(self._refused) + len(self._given_up) > NOTES_MOST:
+            self._count_refused()
 
     def _signal(self) -> None:
         loop, waker = self._loop, self._waker
@@ -192,6 +198,9 @@ class Worker:
         if thread is not None and thread is not threading.current_thread():
             self._signal()
             thread.join(max(1.0, timeout_s))
+        # What the time did not suffice for, or what came in between: counted, if not scored.
+        while left := self._queue.take(BATCH):
+            self._refused.extend((each.framework, each.status, Cause.SHUTDOWN) for each in left)
         self._count_refused()
         for exporter in (self._traces, self._meters, *self._exporters):
             with shielded("export"):
@@ -294,10 +303,12 @@ class Worker:
     # --- one interaction ------------------------------------------------------------------------
 
     def _count_refused(self) -> None:
-        while self._given_up:
-            self._meters.dropped(self._given_up.popleft())
-        while self._refused:
-            with contextlib.suppress(IndexError):  # two threads may be at it, after the end
+        # Two threads may be at it, so either may find the last one gone.
+        with contextlib.suppress(IndexError):
+            while self._given_up:
+                self._meters.dropped(self._given_up.popleft())
+        with contextlib.suppress(IndexError):
+            while self._refused:
                 framework, status, cause = self._refused.popleft()
                 self._meters.interaction(framework, status)
                 self._meters.dropped(cause.value)

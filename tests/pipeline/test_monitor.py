@@ -230,6 +230,51 @@ def test_captured_is_scored_plus_unscored_under_load(reports):
         assert len([r for r in reports.reports if r.judge.name == "lexical"]) == 3_000 - dropped
 
 
+def test_what_close_has_no_time_for_is_counted():
+    """A worker that hangs at the first answer: the others are unscored, cause `shutdown`."""
+    hanging, free = threading.Event(), threading.Event()
+
+    def hang(text):
+        hanging.set()
+        free.wait(30)
+        return text
+
+    monitor = Monitor(service="test", prometheus_port=0, redact=hang)
+    try:
+        for number in range(5):
+            monitor.observe(observed(number))
+        assert hanging.wait(10)
+        # All five may be in hand already; what is put now certainly waits.
+        for number in range(5, 9):
+            monitor.observe(observed(number))
+        assert not monitor.close(0.1)
+        found = outcomes(monitor.registry, evaluator="faithfulness")
+        assert found["shutdown"] >= 4
+    finally:
+        free.set()
+
+
+def test_refusals_do_not_pile_up_while_the_worker_hangs():
+    """The notes of what was refused are bounded, and every one is counted."""
+    hanging, free = threading.Event(), threading.Event()
+
+    def hang(text):
+        hanging.set()
+        free.wait(30)
+        return text
+
+    with Monitor(service="test", prometheus_port=0, queue_size=1, redact=hang) as monitor:
+        monitor.observe(interaction())
+        assert hanging.wait(10)
+        for number in range(12_000):
+            monitor.observe(observed(number))
+        dropped = total(monitor.registry, "ragmonitor_dropped_total", reason="queue_full")
+        assert dropped > 10_000
+        free.set()
+        assert monitor.flush(30)
+        assert total(monitor.registry, "ragmonitor_interactions_total") == 12_001
+
+
 def test_an_interaction_that_cannot_be_built_is_counted():
     """A translator's fault costs that interaction only, and shows."""
 
