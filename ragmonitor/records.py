@@ -73,12 +73,23 @@ class Retrieval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message of what a model was asked."""
+
+    role: str
+    """`system`, `user`, `assistant`, `tool`; a plain prompt is `user`."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
     """One model call that worked on the answer (calls inside retrievers are not among them)."""
 
     output: str
     started_ns: int
     ended_ns: int
+    input: tuple[Message, ...] = ()
+    """What the model was asked, in order; empty if that is not known."""
     model: str = ""
     provider: str = ""
     usage: Usage = field(default_factory=Usage)
@@ -94,6 +105,8 @@ class Interaction:
     query: str
     chunks: tuple[Chunk, ...]
     """As the model saw them, in order. Empty: nothing was found."""
+    not_shown: tuple[Chunk, ...] = ()
+    """Retrieved and then kept from the model: cut, filtered or reranked away."""
     answer: str
     """All of it, streamed or not; what is known of it if `status` is not ok."""
     framework: str
@@ -111,6 +124,9 @@ class Interaction:
     """Over all model calls of the interaction, each counted once."""
     caller: SpanReference | None = None
     """The application's span that was current when the interaction began."""
+    target: SpanReference | None = None
+    """Another instrumentation's span that stands for the interaction already: scores are linked to
+    it, and no tree of ours is emitted."""
     session_id: str = ""
     user_id: str = ""
     tags: tuple[str, ...] = ()

@@ -78,6 +78,27 @@ class Settings(BaseSettings):
         description="Hold a trace this long for the judge's scores; 0: they follow on their own.",
     )
 
+    interaction: Literal["outermost", "innermost"] = Field(
+        default="outermost",
+        description="Which run is the interaction, where several are nested: the outermost, or the "
+        "innermost in which something was retrieved and then a model asked.",
+    )
+    root_names: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Only runs of these names are interactions, wherever they are nested; in a "
+        "variable separated by commas. A run tagged 'ragmonitor:interaction' is one without.",
+    )
+    retrieval_tools: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=("*search*", "*retriev*", "*lookup*", "*knowledge*"),
+        description="Patterns of tool names: the text that such a tool gives counts as retrieved, "
+        "where neither a retriever run nor documents of its own are seen.",
+    )
+    link_traces: bool = Field(
+        default=False,
+        description="Where OpenInference traces an interaction already, link the scores to its "
+        "span instead of emitting a second tree.",
+    )
+
     queue_size: int = Field(
         default=10_000, ge=1, description="Finished interactions that may wait for the worker."
     )
@@ -119,7 +140,7 @@ class Settings(BaseSettings):
         """Return the sources, strongest first."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
-    @field_validator("evaluators", mode="before")
+    @field_validator("evaluators", "root_names", "retrieval_tools", mode="before")
     @classmethod
     def _split_at_commas(cls, value: Any) -> Any:
         if isinstance(value, str):
@@ -170,6 +191,10 @@ class Options(TypedDict, total=False):
     judge_timeout_s: float
     judge_concurrency: int
     judge_wait_s: float
+    interaction: Literal["outermost", "innermost"]
+    root_names: tuple[str, ...]
+    retrieval_tools: tuple[str, ...]
+    link_traces: bool
     queue_size: int
     open_runs_most: int
     open_run_age_s: float
