@@ -9,7 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragmonitor.capture import InteractionRecorder, Recorder, Run, RunKind, Translator
+    from ragmonitor.capture import (
+        INTERACTION_TAG,
+        InteractionRecorder,
+        Recorder,
+        Run,
+        RunKind,
+        Translator,
+        current_interaction,
+    )
     from ragmonitor.errors import (
         InputError,
         JudgeError,
@@ -45,7 +53,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "capture": ("InteractionRecorder", "Recorder", "Run", "RunKind", "Translator"),
+    "capture": (
+        "INTERACTION_TAG",
+        "InteractionRecorder",
+        "Recorder",
+        "Run",
+        "RunKind",
+        "Translator",
+        "current_interaction",
+    ),
     "errors": (
         "InputError",
         "JudgeError",
@@ -81,6 +97,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "INTERACTION_TAG",
     "Assessment",
     "Cause",
     "Chunk",
@@ -113,6 +130,7 @@ __all__ = [
     "Usage",
     "Verdict",
     "__version__",
+    "current_interaction",
     "evaluator",
     "record_error",
     "shielded",

@@ -6,28 +6,44 @@ import atexit
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from prometheus_client import CollectorRegistry
 
-from ragmonitor.capture import InteractionRecorder, Record, Recorder, Translator
+from ragmonitor.capture import (
+    InteractionRecorder,
+    Record,
+    Recorder,
+    Translator,
+    answers,
+    retrieves,
+)
 from ragmonitor.errors import SettingsError
 from ragmonitor.estimation import Windows, summarise
 from ragmonitor.evaluators import table
-from ragmonitor.export import JsonLinesExporter, OtelExporter, PrometheusExporter
+from ragmonitor.export import (
+    JsonLinesExporter,
+    LangfuseExporter,
+    OtelExporter,
+    PhoenixExporter,
+    PrometheusExporter,
+)
 from ragmonitor.guard import shielded
 from ragmonitor.judges import LexicalJudge, LlmJudge
 from ragmonitor.protocols import Exporter, Finished, Judge, PricedJudge
 from ragmonitor.queues import MemoryQueue
-from ragmonitor.records import Cause, Interaction, JudgeUsage
+from ragmonitor.records import Cause, Chunk, Interaction, JudgeUsage
 from ragmonitor.redaction import Redact, redacted
 from ragmonitor.sampling import Budget, UniformSampler
 from ragmonitor.settings import Options, Settings
 from ragmonitor.worker import Judging, Worker
 
 EXIT_TIMEOUT_S = 5.0
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Monitor:
@@ -77,11 +93,6 @@ class Monitor:
         self._traces = OtelExporter(
             service=settings.service, enabled=settings.traces, content=settings.content
         )
-        files = (
-            [JsonLinesExporter(settings.jsonl, content=settings.content, service=settings.service)]
-            if settings.jsonl
-            else []
-        )
         self._queue = MemoryQueue(settings.queue_size)
         self._recorders: dict[str, Recorder] = {}
         self._recorders_lock = threading.Lock()
@@ -94,7 +105,7 @@ class Monitor:
             estimates=Windows(clock=time.monotonic),
             traces=self._traces,
             meters=self._meters,
-            exporters=[*files, *exporters],
+            exporters=[*_exporters(settings, self._meters), *exporters],
             prepare=(lambda interaction: redacted(interaction, redact))
             if redact
             else (lambda interaction: interaction),
@@ -135,6 +146,9 @@ class Monitor:
                 i.retrieved(chunks)
                 i.answered(ask_model(question, chunks))
             ```
+
+        What instrumented frameworks run within the block becomes part of the interaction: a
+        retriever and a model that are called one after the other need nothing said.
         """
         return InteractionRecorder(
             self._hand_over,
@@ -145,6 +159,87 @@ class Monitor:
             tags=tags,
             attributes=attributes,
         )
+
+    @overload
+    def answers(self, function: Callable[P, R], /) -> Callable[P, R]: ...
+    @overload
+    def answers(
+        self,
+        function: None = None,
+        /,
+        *,
+        query: str | None = None,
+        answer: Callable[[Any], str] | None = None,
+        name: str = "",
+        tags: Sequence[str] = (),
+        attributes: Mapping[str, str] | None = None,
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    def answers(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        query: str | None = None,
+        answer: Callable[[Any], str] | None = None,
+        name: str = "",
+        tags: Sequence[str] = (),
+        attributes: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Decorate a function that answers a question: each call is one interaction.
+
+        Plain and coroutine functions, generators and asynchronous generators of pieces. Bare
+        (`@monitor.answers`) or with arguments.
+
+        Args:
+            function: Of the bare form.
+            query: The parameter that holds the question; None: the first.
+            answer: From what was returned to the answer's text; None: texts, and what stands under
+                `answer`, `response`, `result` or `output`.
+            name: Of the interaction; empty: the function's.
+            tags: Of every interaction.
+            attributes: Of every interaction.
+
+        Raises:
+            TypeError: The function has no parameter `query`.
+        """
+
+        def decorated(each: Callable[..., Any]) -> Callable[..., Any]:
+            def begin(question: str) -> InteractionRecorder:
+                return self.interaction(
+                    query=question,
+                    name=name or each.__name__,
+                    tags=tags,
+                    attributes=attributes,
+                )
+
+            return answers(each, begin=begin, query=query, answer=answer)
+
+        return decorated if function is None else decorated(function)
+
+    @overload
+    def retrieves(self, function: Callable[P, R], /) -> Callable[P, R]: ...
+    @overload
+    def retrieves(
+        self, function: None = None, /, *, chunks: Callable[[Any], Sequence[Chunk | str]]
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    def retrieves(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        chunks: Callable[[Any], Sequence[Chunk | str]] | None = None,
+    ) -> Any:
+        """Decorate a function that retrieves: what it returns belongs to the current interaction.
+
+        Args:
+            function: Of the bare form.
+            chunks: From what was returned to chunks or texts, in the order the model sees them.
+        """
+
+        def decorated(each: Callable[..., Any]) -> Callable[..., Any]:
+            return retrieves(each, chunks=chunks)
+
+        return decorated if function is None else decorated(function)
 
     @property
     def registry(self) -> CollectorRegistry:
@@ -195,6 +290,10 @@ class Monitor:
                     self._hand_over,
                     open_runs_most=self.settings.open_runs_most,
                     open_run_age_s=self.settings.open_run_age_s,
+                    innermost=self.settings.interaction == "innermost",
+                    root_names=self.settings.root_names,
+                    retrieval_tools=self.settings.retrieval_tools,
+                    links=self.settings.link_traces,
                     on_forgotten=self._worker.give_up,
                 )
             return known
@@ -216,6 +315,29 @@ class Monitor:
     def _forget(self) -> None:
         for recorder in tuple(self._recorders.values()):
             recorder.clear()
+
+
+def _exporters(settings: Settings, meters: PrometheusExporter) -> Iterator[Exporter]:
+    """Yield the places for reports that the settings name."""
+    if settings.jsonl is not None:
+        yield JsonLinesExporter(settings.jsonl, content=settings.content, service=settings.service)
+    if settings.phoenix_url is not None:
+        key = settings.phoenix_api_key
+        yield PhoenixExporter(
+            settings.phoenix_url,
+            api_key=None if key is None else key.get_secret_value(),
+            content=settings.content,
+            lost=meters.dropped,
+        )
+    public_key, secret_key = settings.langfuse_public_key, settings.langfuse_secret_key
+    if settings.langfuse_url is not None and public_key is not None and secret_key is not None:
+        yield LangfuseExporter(
+            settings.langfuse_url,
+            public_key=public_key,
+            secret_key=secret_key.get_secret_value(),
+            content=settings.content,
+            lost=meters.dropped,
+        )
 
 
 def _judging(settings: Settings, custom: Judge | None) -> Judging | None:

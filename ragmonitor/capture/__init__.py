@@ -1,8 +1,21 @@
 """The request path: what a framework reports is noted here, and nothing more."""
 
 from ragmonitor.capture.assembly import Translator
-from ragmonitor.capture.plain import InteractionRecorder, Record
-from ragmonitor.capture.recorder import Recorder
-from ragmonitor.capture.runs import Run, RunKind
+from ragmonitor.capture.decorators import answers, retrieves
+from ragmonitor.capture.plain import InteractionRecorder, Record, current_interaction
+from ragmonitor.capture.recorder import INTERACTION_TAG, Recorder
+from ragmonitor.capture.runs import Root, Run, RunKind
 
-__all__ = ["InteractionRecorder", "Record", "Recorder", "Run", "RunKind", "Translator"]
+__all__ = [
+    "INTERACTION_TAG",
+    "InteractionRecorder",
+    "Record",
+    "Recorder",
+    "Root",
+    "Run",
+    "RunKind",
+    "Translator",
+    "answers",
+    "current_interaction",
+    "retrieves",
+]

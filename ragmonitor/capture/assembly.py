@@ -8,11 +8,14 @@ from typing import Any, Protocol
 
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
-from ragmonitor.capture.runs import Run
+from ragmonitor.capture.labels import merged
+from ragmonitor.capture.prompts import not_among, seen_in
+from ragmonitor.capture.runs import Root, Run
 from ragmonitor.records import (
     Chunk,
     Generation,
     Interaction,
+    Message,
     Retrieval,
     SpanReference,
     Status,
@@ -35,11 +38,18 @@ class Translator(Protocol):
         ...
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
-        """Return what a retriever or tool run gave, in order."""
+        """Return what a retriever or tool run gave, in order.
+
+        A tool gave chunks, or text that counts as retrieved (`Recorder.is_retrieval_tool`).
+        """
         ...
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         """Return the chunks that a root's own result names as the model's context, else None."""
+        ...
+
+    def prompt(self, run: Run) -> Sequence[Message]:
+        """Return what a model run was asked, in order; empty if unknown."""
         ...
 
     def answer(self, run: Run) -> str:
@@ -68,7 +78,7 @@ class FinishedRuns:
 
     __slots__ = ("_root", "_translator")
 
-    def __init__(self, root: Run, translator: Translator) -> None:
+    def __init__(self, root: Root, translator: Translator) -> None:
         self._root = root
         self._translator = translator
 
@@ -82,23 +92,32 @@ class FinishedRuns:
         """How the root ended."""
         return self._root.status
 
-    def is_interaction(self) -> bool:
+    @property
+    def ended_ns(self) -> int:
+        """When the root ended."""
+        return self._root.ended_ns
+
+    def is_interaction(self, *, in_turn: bool = False) -> bool:
         """Return whether text was retrieved and a model was asked (cheap; in the request path).
 
         A retrieval that failed counts too: the application's user saw an error instead of an
         answer, and a monitor that hides it would look healthy.
+
+        Args:
+            in_turn: Demand that a model began after something had been retrieved: a step that
+                rewrites a question and then retrieves for it is not an interaction.
         """
-        retrieved, asked = False, self._root.asked
+        retrieved, asked = False, self._root.asked and not in_turn
         for run in self._root.members:
             if run.kind == "retriever":
                 if run is self._root:
                     continue
                 retrieved = True
-                asked = asked or bool(run.error)
+                asked = asked or (bool(run.error) and not in_turn)
             elif run.kind == "tool" and run.gave is not None:
                 retrieved = True
             elif run.kind == "model" and not run.inside_retriever:
-                asked = True
+                asked = asked or retrieved or not in_turn
         return retrieved and asked
 
     def is_cut_short(self) -> bool:
@@ -119,28 +138,21 @@ class FinishedRuns:
     def interaction(self) -> Interaction | None:
         """Return the record."""
         root, translator = self._root, self._translator
-        retrievals = self._retrievals()
+        retrievals = self.retrievals()
         if not retrievals:
             return None
-        models = [r for r in root.members if r.kind == "model" and not r.inside_retriever]
-        generations = tuple(self._generation(run) for run in models)
+        generations = self.generations()
         shown = translator.shown(root)
-        chunks = _distinct(c for r in retrievals for c in r.chunks) if shown is None else shown
-        answer = translator.answer(root)
-        if root.status == "partial":
-            # LangChain loses the last piece of a stream that is closed early, or all of it.
-            seen = "".join(next((run.pieces for run in reversed(models) if run.pieces), ()))
-            answer = seen if seen.startswith(answer) else answer
-        if not answer and not root.asked:
-            # Where the root itself names no answer, the last thing a model said is one.
-            answer = next((g.output for g in reversed(generations) if g.output), "")
+        if shown is None:
+            shown = shown_of(retrievals, generations)
         query = translator.query(root) or next((r.query for r in retrievals if r.query), "")
-        labels = translator.labels(root)
+        labels = self.labels()
         return Interaction(
             id=_interaction_id(root.id),
             query=query,
-            chunks=tuple(chunks),
-            answer=answer,
+            chunks=tuple(shown),
+            not_shown=not_among(shown, self.retrieved()),
+            answer=self.answer(),
             framework=translator.framework,
             started_ns=root.started_ns,
             ended_ns=root.ended_ns,
@@ -151,6 +163,7 @@ class FinishedRuns:
             generations=generations,
             usage=sum((g.usage for g in generations), Usage()),
             caller=reference(root.caller),
+            target=reference(root.target),
             session_id=labels.get("session_id", ""),
             user_id=labels.get("user_id", ""),
             tags=tuple(labels.get("tags", ())),
@@ -158,22 +171,63 @@ class FinishedRuns:
             capture_incomplete=labels.get("capture_incomplete", False),
         )
 
-    def _retrievals(self) -> tuple[Retrieval, ...]:
-        """Return the outermost retriever runs, and the tools that retrieved without one."""
+    def labels(self) -> dict[str, Any]:
+        """Return what the application and its context say of the interaction."""
+        return merged(self._translator.labels(self._root), self._root.labels)
+
+    def answer(self) -> str:
+        """Return the text that the user saw, as far as it is known."""
         root = self._root
+        answer = self._translator.answer(root)
+        models = self._models()
+        if root.status == "partial":
+            # LangChain loses the last piece of a stream that is closed early, or all of it.
+            seen = "".join(next((run.pieces for run in reversed(models) if run.pieces), ()))
+            answer = seen if seen.startswith(answer) else answer
+        if not answer and not root.asked:
+            # Where the root itself names no answer, the last thing a model said is one.
+            answer = next((text for m in reversed(models) if (text := self._said(m))), "")
+        return answer
+
+    def retrievals(self) -> tuple[Retrieval, ...]:
+        """Return the outermost retriever runs, and the tools that retrieved without one."""
         found = [
-            (run.kind, self._retrieval(run))
-            for run in root.members
+            (run, self._retrieval(run))
+            for run in self._members()
             if (run.kind == "retriever" or (run.kind == "tool" and run.gave is not None))
             and not run.inside_retriever
-            and run is not root
         ]
-        known = {_key(c) for kind, r in found if kind == "retriever" for c in r.chunks}
+        known = {_key(c) for run, r in found if run.kind == "retriever" for c in r.chunks}
         return tuple(
             retrieval
-            for kind, retrieval in found
-            if kind == "retriever" or any(_key(chunk) not in known for chunk in retrieval.chunks)
+            for run, retrieval in found
+            if run.kind == "retriever" or self._adds(run, retrieval, known)
         )
+
+    def _adds(self, tool: Run, retrieval: Retrieval, known: set[tuple[str, str]]) -> bool:
+        if tool.retrieved and isinstance(tool.gave, str):
+            return False  # the retriever's documents, put into one text
+        return any(_key(chunk) not in known for chunk in retrieval.chunks)
+
+    def retrieved(self) -> list[Chunk]:
+        """Return what every retriever gave, those inside others included, in order."""
+        return [
+            chunk
+            for run in self._members()
+            if run.kind == "retriever" or (run.kind == "tool" and not isinstance(run.gave, str))
+            for chunk in self._translator.chunks(run)
+        ]
+
+    def generations(self) -> tuple[Generation, ...]:
+        """Return the model calls that worked on the answer."""
+        return tuple(self._generation(run) for run in self._models())
+
+    def _members(self) -> list[Run]:
+        # What an inner run left to this one was noted when that run ended.
+        return sorted(self._root.members, key=lambda run: run.started_ns)
+
+    def _models(self) -> list[Run]:
+        return [r for r in self._members() if r.kind == "model" and not r.inside_retriever]
 
     def _retrieval(self, run: Run) -> Retrieval:
         translator = self._translator
@@ -189,7 +243,8 @@ class FinishedRuns:
     def _generation(self, run: Run) -> Generation:
         provider, model = self._translator.model(run)
         return Generation(
-            output=self._translator.answer(run) or "".join(run.pieces),
+            input=tuple(self._translator.prompt(run)),
+            output=self._said(run),
             started_ns=run.started_ns,
             ended_ns=run.ended_ns or self._root.ended_ns,
             model=model,
@@ -197,6 +252,16 @@ class FinishedRuns:
             usage=self._translator.usage(run),
             error=run.error,
         )
+
+    def _said(self, model: Run) -> str:
+        return self._translator.answer(model) or "".join(model.pieces)
+
+
+def shown_of(retrievals: Sequence[Retrieval], generations: Sequence[Generation]) -> Sequence[Chunk]:
+    """Return the chunks that the models were shown, or all, where prompts do not tell."""
+    retrieved = _distinct(chunk for retrieval in retrievals for chunk in retrieval.chunks)
+    seen = seen_in(generations, retrieved)
+    return retrieved if seen is None else seen
 
 
 def reference(span: SpanContext | None) -> SpanReference | None:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Sequence
+from fnmatch import fnmatch
+from typing import Any, Final
 
 from opentelemetry import context, trace
+from opentelemetry.trace import SpanContext
 
 from ragmonitor.capture.assembly import FinishedRuns, Translator
-from ragmonitor.capture.runs import Run, RunKind
+from ragmonitor.capture.gathering import gathering
+from ragmonitor.capture.labels import labels_in
+from ragmonitor.capture.runs import Root, Run, RunKind
 from ragmonitor.guard import record_error
 from ragmonitor.protocols import Finished
 from ragmonitor.records import Status
@@ -24,6 +28,11 @@ _SUPPRESSED = "suppress_instrumentation"
 
 _OUTLIVES_ROOT_NS = 60 * 10**9
 """A run of this age whose root has ended is forgotten."""
+
+INTERACTION_TAG: Final = "ragmonitor:interaction"
+"""The tag by which an application chooses a run as the interaction."""
+
+_TOOLS_KNOWN_MOST = 4_096
 
 
 class Recorder:
@@ -40,6 +49,10 @@ class Recorder:
         *,
         open_runs_most: int = 50_000,
         open_run_age_s: float = 900.0,
+        innermost: bool = False,
+        root_names: Collection[str] = (),
+        retrieval_tools: Sequence[str] = (),
+        links: bool = False,
         on_forgotten: Callable[[str], None] = lambda _reason: None,
     ) -> None:
         """Begin with no run open.
@@ -49,6 +62,11 @@ class Recorder:
             hand_over: Takes a finished interaction; must return at once and never raise.
             open_runs_most: When more runs are open, the oldest are forgotten.
             open_run_age_s: A root that is open for longer is handed over as partial by `sweep`.
+            innermost: Of nested runs that retrieve and then ask a model, the innermost is the
+                interaction and not the outermost.
+            root_names: Only runs of these names are interactions, and tagged ones; empty: any.
+            retrieval_tools: Patterns (`fnmatch`) of the names of tools that retrieve text.
+            links: Whether to look for other instrumentations' spans; see `links`.
             on_forgotten: Told the reason whenever a run is given up.
         """
         self._translator = translator
@@ -56,13 +74,44 @@ class Recorder:
         self._open: dict[Hashable, Run] = {}
         """By run id; a chain under another run stands for that run."""
         self._given_up: dict[Hashable, None] = {}
+        self._paused: dict[Hashable, Root] = {}
+        """By what a later run names to go on with it."""
+        self._innermost = innermost
+        self._root_names = frozenset(root_names)
+        self._retrieval_tools = tuple(retrieval_tools)
+        self._tools: dict[str, bool] = {}
+        self.links = links
+        """The integration should look for the span of another instrumentation (`target`)."""
+        self.chooses = innermost or bool(root_names)
+        """Runs below others may be interactions by their name; by a tag they always may."""
         self._open_runs_most = open_runs_most
         self._open_run_age_ns = int(open_run_age_s * 1e9)
         self._on_forgotten = on_forgotten
 
     def __len__(self) -> int:
-        """Return how many runs are open."""
-        return len(self._open)
+        """Return how many runs are open, paused ones included."""
+        return len(self._open) + len(self._paused)
+
+    def picks(self, name: str, tags: Collection[str] | None, parent_id: Hashable | None) -> bool:
+        """Return whether the application chose this run, which is to be said to `started`.
+
+        Within a chosen run no other is chosen: tags are inherited, and names may recur.
+        """
+        if not (name in self._root_names or (tags and INTERACTION_TAG in tags)):
+            return False
+        parent = None if parent_id is None else self._open.get(parent_id)
+        return parent is None or not parent.root.picked
+
+    def is_retrieval_tool(self, name: str) -> bool:
+        """Return whether the text that this tool gives counts as retrieved."""
+        known = self._tools.get(name)
+        if known is None:
+            if len(self._tools) >= _TOOLS_KNOWN_MOST:  # names made in a loop
+                self._tools.clear()
+            lowered = name.lower()
+            known = any(fnmatch(lowered, pattern.lower()) for pattern in self._retrieval_tools)
+            self._tools[name] = known
+        return known
 
     def started(  # noqa: PLR0917 - positional: called several times per request
         self,
@@ -74,42 +123,111 @@ class Recorder:
         details: Any = None,
         *,
         asked: bool = False,
+        picked: bool = False,
+        target: SpanContext | None = None,
+        resumes: Hashable | None = None,
     ) -> None:
         """Note that a run began. A second start of the same run changes nothing.
 
-        `asked`: this run, if it is a root, answers a question, whether or not a model run shows it.
+        Args:
+            run_id: Unique among the open runs of this framework.
+            parent_id: The run it was started by; a root names none, or one that is not known.
+            kind: What it is to an interaction.
+            name: What the application calls it.
+            given: Its input.
+            details: For the translator.
+            asked: This run, if it is a root, answers a question, whether or not a model run
+                shows it.
+            picked: What `picks` returned.
+            target: Of a root: another instrumentation's span of this run.
+            resumes: Of a root: the key under which an earlier run paused; this one goes on.
         """
         try:
             runs = self._open
             if run_id in runs:
                 return
             parent = None if parent_id is None else runs.get(parent_id)
-            if parent is not None and kind == "chain":
-                # A step between root and retriever or model carries the tree and nothing else:
-                # what starts under it starts under its parent.
-                runs[run_id] = parent
-                return
-            if parent is None:
+            if parent is not None:
+                if kind != "chain":
+                    run = Run(run_id, parent, kind, name, given)
+                    if kind == "retriever" and parent.kind == "tool":
+                        parent.retrieved = True
+                    if run.root.ended_ns == 0:
+                        run.root.members.append(run)
+                elif (picked or self._innermost) and not (
+                    parent.inside_retriever or parent.kind == "retriever"
+                ):
+                    run = self._inner(run_id, parent, name, given)
+                    run.asked = asked
+                    run.picked = picked
+                    run.target = target
+                else:
+                    # A step between root and retriever or model carries the tree and nothing
+                    # else: what starts under it starts under its parent.
+                    runs[run_id] = parent
+                    return
+            else:
                 if parent_id is not None and parent_id in self._given_up:
                     return
                 # Empty wherever nobody has attached anything; then there is nothing to ask it.
                 current = context.get_current()
                 if current and context.get_value(_SUPPRESSED, current):
                     return
-                run = Run(run_id, None, kind, name, given)
+                run = Root(run_id, None, kind, name, given)
                 if current:
                     caller = trace.get_current_span(current).get_span_context()
                     if caller.is_valid:
                         run.caller = caller
+                    run.labels = labels_in(current)
+                block = gathering.get()
+                # Compared, not identified: a bound method is a new object each time.
+                if block is not None and block.hand_over == self._hand_over and block.joins(run):
+                    run.block = block
                 if len(runs) >= self._open_runs_most:
                     self._forget_oldest()
-            else:
-                run = Run(run_id, parent, kind, name, given)
+                run.asked = asked
+                run.picked = picked
+                run.target = target
+                if resumes is not None:
+                    self._resume(run, resumes)
+                if kind != "chain":
+                    run.members.append(run)
             run.details = details
-            run.asked = asked
             runs[run_id] = run
-            if kind != "chain" and run.root.ended_ns == 0:
-                run.root.members.append(run)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def _inner(self, run_id: Hashable, parent: Run, name: str, given: Any) -> Root:
+        run = Root(run_id, parent, "chain", name, given)
+        run.caller = parent.root.caller
+        run.labels = parent.root.labels
+        return run
+
+    def _resume(self, run: Root, key: Hashable) -> None:
+        paused = self._paused.pop(key, None)
+        if paused is None:
+            return
+        # The question is the one that was asked at first; now something else was given: the reply
+        # to what the pause was for.
+        run.resumed = True
+        run.given = paused.given
+        run.started_ns = paused.started_ns
+        run.members = paused.members
+        run.asked = run.asked or paused.asked
+        for member in run.members:
+            member.root = run
+
+    def link(self, run_id: Hashable, span_of: Callable[[Hashable], SpanContext | None]) -> None:
+        """Ask for another instrumentation's span of this run's root, if none is known yet.
+
+        For an integration that is told of a run before the other instrumentation is: the span is
+        there when the next run starts or, at the latest, before the root is reported as ended.
+        """
+        try:
+            run = self._open.get(run_id)
+            root = None if run is None else run.root
+            if root is not None and root.target is None and root.is_open:
+                root.target = span_of(root.id)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
@@ -141,6 +259,7 @@ class Recorder:
         given: Any = None,
         status: Status = "ok",
         asked: bool = True,
+        pauses: Hashable | None = None,
     ) -> None:
         """Note that a run ended, with what it gave.
 
@@ -150,11 +269,16 @@ class Recorder:
             given: The run's input, where it became known only at the end.
             status: `partial` for a stream that was closed before its end.
             asked: False takes back what `started` said: it was asked for texts only.
+            pauses: Of a root: it waits for a person, and a later run goes on under this key.
         """
         try:
             run = self._open.pop(run_id, None)
             if run is not None and run.id == run_id:
-                run.asked = run.asked and asked
+                if isinstance(run, Root):
+                    run.asked = run.asked and asked
+                    if pauses is not None and run.block is None and run.outer is None:
+                        self._pause(run, gave, given, pauses)
+                        return
                 self._close(run, gave, given, status, "")
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
@@ -177,32 +301,77 @@ class Recorder:
         """Return whether this run was started here and has not ended."""
         return run_id in self._open
 
+    def is_step(self, run_id: Hashable) -> bool:
+        """Return whether this run only stands between others: its input and output say nothing."""
+        run = self._open.get(run_id)
+        return run is not None and run.id != run_id
+
     def _close(self, run: Run, gave: Any, given: Any, status: Status, error: str) -> None:
         run.ended_ns = time.time_ns()
         run.gave = gave
-        if given is not None:
-            run.given = given
         run.status = status
         run.error = error
-        if run.root is run:
+        if isinstance(run, Root):
+            if given is not None and not run.resumed:
+                run.given = given
             self._finish(run)
+        elif given is not None:
+            run.given = given
 
-    def _finish(self, root: Run) -> None:
+    def _pause(self, root: Root, gave: Any, given: Any, key: Hashable) -> None:
+        root.ended_ns = time.time_ns()
+        root.gave = gave
+        if given is not None and not root.resumed:
+            root.given = given
+        # A new question may have been asked instead of going on with the old one.
+        self._abandon(key)
+        if len(self._paused) >= self._open_runs_most:
+            self._on_forgotten("too_many_open")
+            self._abandon(next(iter(self._paused), None))
+        self._paused[key] = root
+
+    def _abandon(self, key: Hashable | None) -> None:
+        root = self._paused.pop(key, None)
+        if root is not None:
+            root.status = "partial"
+            self._finish(root)
+
+    def _finish(self, root: Root) -> None:
         finished = FinishedRuns(root, self._translator)
-        if finished.is_interaction():
-            if root.status == "ok" and finished.is_cut_short():
-                root.status = "partial"
-            for run in root.members:
-                if run.is_open and run.pieces:
-                    # Whoever holds `pieces` may go on appending: what its user has not seen.
-                    run.pieces = run.pieces.copy()
+        block, outer = root.block, root.outer
+        if block is not None:
+            root.block = None
+            self._settle(root, finished)
+            block.leaves(root, finished)
+        elif (root.picked or not self._root_names) and finished.is_interaction(
+            in_turn=outer is not None and not root.picked
+        ):
+            self._settle(root, finished)
             self._hand_over(finished)
+        elif outer is not None:
+            # An inner run that was no interaction by itself: its retrievals belong to the outer.
+            for member in root.members:
+                member.root = outer
+            if outer.ended_ns == 0:
+                outer.members.extend(root.members)
+
+    @staticmethod
+    def _settle(root: Root, finished: FinishedRuns) -> None:
+        if root.status == "ok" and finished.is_cut_short():
+            root.status = "partial"
+        for run in root.members:
+            if run.is_open and run.pieces:
+                # Whoever holds `pieces` may go on appending: what its user has not seen.
+                run.pieces = run.pieces.copy()
 
     def sweep(self) -> None:
         """Give up what has been open for too long; called from the worker, now and then."""
         now_ns = time.time_ns()
         aged_ns = now_ns - self._open_run_age_ns
         outlives_ns = now_ns - min(self._open_run_age_ns, _OUTLIVES_ROOT_NS)
+        for key, paused in [*self._paused.copy().items()]:
+            if paused.ended_ns < aged_ns:
+                self._abandon(key)
         for run_id, run in [*self._open.copy().items()]:
             if run.id != run_id:
                 if run.root.ended_ns and run.root.ended_ns < outlives_ns:
@@ -221,6 +390,7 @@ class Recorder:
     def clear(self) -> None:
         """Forget every open run; for a forked child, whose parent keeps them."""
         self._open.clear()
+        self._paused.clear()
         self._given_up.clear()
 
     def _forget_oldest(self) -> None:

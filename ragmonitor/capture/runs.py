@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
-from typing import Any, Literal
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from opentelemetry.trace import SpanContext
 
 from ragmonitor.records import Status
+
+if TYPE_CHECKING:
+    from ragmonitor.capture.gathering import Gathering
 
 RunKind = Literal["chain", "retriever", "model", "tool"]
 
@@ -22,8 +25,6 @@ class Run:
     """
 
     __slots__ = (
-        "asked",
-        "caller",
         "details",
         "ended_ns",
         "error",
@@ -32,19 +33,20 @@ class Run:
         "id",
         "inside_retriever",
         "kind",
-        "members",
         "name",
         "pieces",
+        "retrieved",
         "root",
         "started_ns",
         "status",
     )
 
+    root: Root
+
     def __init__(
         self, run_id: Hashable, parent: Run | None, kind: RunKind, name: str, given: Any
     ) -> None:
         self.id = run_id
-        self.root: Run = self if parent is None else parent.root
         self.kind = kind
         self.name = name
         self.given = given
@@ -56,25 +58,63 @@ class Run:
         self.error = ""
         self.pieces: list[str] = []
         """Text of the stream so far, piece by piece."""
-        self.inside_retriever: bool = parent is not None and (
-            parent.inside_retriever or parent.kind == "retriever"
-        )
-        self.members: list[Run] = []
-        """Of a root: its retriever, model and tool runs, in the order they started."""
-        self.asked = False
-        """Of a root: known to answer a question, even where no model run shows it (a framework's
-        own words when nothing was found, a failure before the model)."""
-        self.caller: SpanContext | None = None
-        """Of a root: the application's span that was current when it started."""
+        self.retrieved = False
+        """Of a tool: a retriever run in it has the chunks; what the tool gave repeats them."""
         self.details: Any = None
         """Of any run: what the integration wants its translator to see (tags, metadata)."""
+        if parent is None:
+            self.inside_retriever = False
+        else:
+            self.root = parent.root
+            self.inside_retriever = parent.inside_retriever or parent.kind == "retriever"
 
     @property
     def is_root(self) -> bool:
-        """Whether this run is the whole interaction."""
+        """Whether this run is a whole interaction, or may be one."""
         return self.root is self
 
     @property
     def is_open(self) -> bool:
         """Whether its end has not been seen."""
         return self.ended_ns == 0
+
+
+class Root(Run):
+    """A run that is an interaction, or may be one, with the runs that belong to it."""
+
+    __slots__ = (
+        "asked",
+        "block",
+        "caller",
+        "labels",
+        "members",
+        "outer",
+        "picked",
+        "resumed",
+        "target",
+    )
+
+    def __init__(
+        self, run_id: Hashable, outer: Run | None, kind: RunKind, name: str, given: Any
+    ) -> None:
+        super().__init__(run_id, outer, kind, name, given)
+        self.root = self
+        self.outer: Root | None = None if outer is None else outer.root
+        """The interaction that this one was taken out of, by choice of the application."""
+        self.members: list[Run] = []
+        """Its retriever, model and tool runs."""
+        self.asked = False
+        """Known to answer a question, even where no model run shows it (a framework's own words
+        when nothing was found, a failure before the model)."""
+        self.picked = False
+        """The application named or tagged this run as the interaction."""
+        self.resumed = False
+        """Goes on with what an earlier run was given, which paused."""
+        self.caller: SpanContext | None = None
+        """The application's span that was current when it started."""
+        self.target: SpanContext | None = None
+        """Another instrumentation's span of this very run."""
+        self.labels: Mapping[str, Any] | None = None
+        """What the context of the caller says of the interaction; see `labels.py`."""
+        self.block: Gathering | None = None
+        """The block of plain code that it is a part of."""

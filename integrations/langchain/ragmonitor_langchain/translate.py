@@ -16,7 +16,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.prompt_values import PromptValue
 
-from ragmonitor import Chunk, Run, Usage
+from ragmonitor import Chunk, Message, Run, Usage
 
 _QUESTION_KEYS = ("question", "query", "input", "user_input", "messages")
 _ANSWER_KEYS = (
@@ -81,6 +81,8 @@ class LangChainTranslator:
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
         """Return what a retriever or tool run gave, in order."""
+        if isinstance(run.gave, str):  # of a retrieval tool
+            return [Chunk(text=run.gave)]
         return _chunks(run.gave) if isinstance(run.gave, KeptDocuments) else ()
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
@@ -95,6 +97,15 @@ class LangChainTranslator:
             if isinstance(found, list) and not found:
                 return ()
         return None
+
+    def prompt(self, run: Run) -> Sequence[Message]:
+        """Return the messages, or the one text, that a model run was asked."""
+        return [
+            Message(role=_role(message), text=_text(message.content))
+            if isinstance(message, BaseMessage)
+            else Message(role="user", text=str(message))
+            for message in run.given or ()
+        ]
 
     def answer(self, run: Run) -> str:
         """Return the text that a root or a model run gave."""
@@ -241,6 +252,14 @@ _ROLES = {
     "ai": "ai",
     "AIMessageChunk": "ai",
 }
+
+
+_MODEL_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant"}
+
+
+def _role(message: BaseMessage) -> str:
+    role = getattr(message, "role", message.type)
+    return _MODEL_ROLES.get(role, str(role))
 
 
 def _said(message: Any) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from llama_index.core.base.response.schema import Response
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from workflows.events import StopEvent
 
-from ragmonitor import Chunk, Run, Usage
+from ragmonitor import Chunk, Message, Run, Usage
 
 NotedNodes = tuple[tuple[str, str, Any, dict[str, Any]], ...]
 """Id, text, score and metadata of each node, in order."""
@@ -83,6 +83,12 @@ def note_query(given: Any) -> str:
     if isinstance(given, ChatMessage):
         return given.content or ""
     return ""
+
+
+def note_prompt(arguments: Mapping[str, Any]) -> Any:
+    """Return what a model was asked: a text, or a copy of the list of messages."""
+    asked = next(iter(arguments.values()), None)
+    return asked.copy() if isinstance(asked, list) else asked
 
 
 def note_stop_event(event: Any) -> Any:
@@ -192,12 +198,25 @@ class LlamaIndexTranslator:
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
         """Return what a retriever or a tool gave, in order."""
+        if isinstance(run.gave, str):  # of a retrieval tool
+            return (Chunk(text=run.gave),) if run.kind == "tool" and run.gave else ()
         return _chunks(run.gave) if run.kind in ("retriever", "tool") and run.gave else ()
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         """Return the chunks that the model saw: after reranking, as the result names them."""
         note = root.details
         return None if note is None or note.shown is None else _chunks(note.shown)
+
+    def prompt(self, run: Run) -> Sequence[Message]:
+        """Return the messages, or the one text, that a model run was asked."""
+        given = run.given
+        if isinstance(given, str):
+            return [Message(role="user", text=given)]
+        return [
+            Message(role=str(getattr(m.role, "value", m.role)), text=m.content or "")
+            for m in given or ()
+            if isinstance(m, ChatMessage)
+        ]
 
     def answer(self, run: Run) -> str:
         """Return the text that a root or a model run gave; empty if unknown."""

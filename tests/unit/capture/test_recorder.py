@@ -29,6 +29,9 @@ class Plain:
     def shown(self, root):
         return None
 
+    def prompt(self, run):
+        return ()
+
     def answer(self, run):
         return run.gave if isinstance(run.gave, str) else ""
 

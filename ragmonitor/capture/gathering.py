@@ -1,0 +1,65 @@
+"""A block of plain code that framework runs become parts of: `with monitor.interaction(...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ragmonitor.capture.assembly import FinishedRuns
+    from ragmonitor.protocols import Finished
+
+PARTS_MOST = 1_000
+"""Runs that one block keeps; an interaction has a handful."""
+
+
+class Gathering:
+    """Collects what starts within a block, from whichever thread or task: runs, and streams.
+
+    Done once the block has ended and its last part has: a stream that is handed out of the block
+    may be read after it.
+    """
+
+    __slots__ = ("_closed", "_open", "_ticket", "hand_over", "parts")
+
+    def __init__(self, hand_over: Callable[[Finished], None], done: Callable[[], None]) -> None:
+        self.hand_over = hand_over
+        """The monitor's: the runs of another monitor are not gathered."""
+        self.parts: list[FinishedRuns] = []
+        """In the order in which they ended."""
+        self._open: dict[Hashable, None] = {}
+        self._closed = False
+        self._ticket = [done]  # taken once, by whichever thread is last: `pop` is atomic
+
+    def joins(self, part: Hashable) -> bool:
+        """Take a part in, as long as the block goes on; return whether it was taken."""
+        if self._closed or len(self.parts) + len(self._open) >= PARTS_MOST:
+            return False
+        self._open[part] = None
+        return True
+
+    def leaves(self, part: Hashable, finished: FinishedRuns | None = None) -> None:
+        """Note that a part has ended, and keep what it became."""
+        if finished is not None:
+            self.parts.append(finished)
+        self._open.pop(part, None)
+        if self._closed and not self._open:
+            self._finish()
+
+    def close(self, *, wait: bool) -> None:
+        """End the block. `wait`: for parts that are open still."""
+        self._closed = True
+        if not (wait and self._open):
+            self._finish()
+
+    def _finish(self) -> None:
+        try:
+            done = self._ticket.pop()
+        except IndexError:
+            return
+        done()
+
+
+gathering: ContextVar[Gathering | None] = ContextVar("ragmonitor_gathering", default=None)
+"""The block that this thread or task is in. Ours, and no part of OpenTelemetry's context."""

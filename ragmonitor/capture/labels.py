@@ -1,0 +1,69 @@
+"""What the caller's OpenTelemetry context says of an interaction.
+
+OpenInference's context managers (`using_session`, `using_user`, `using_tags`, `using_metadata`,
+`using_prompt_template`, `using_attributes`) put their values there, under the names of the
+attributes: https://github.com/Arize-ai/openinference/blob/main/spec/configuration.md and the
+package `openinference-instrumentation`, which is not needed to read them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+_SESSION = "session.id"
+_USER = "user.id"
+_TAGS = "tag.tags"
+_METADATA = "metadata"
+_TEMPLATE_VERSION = "llm.prompt_template.version"
+_NAMES = (_SESSION, _USER, _TAGS, _METADATA, _TEMPLATE_VERSION)
+
+
+def labels_in(context: Mapping[str, object]) -> Mapping[str, Any] | None:
+    """Return the values that stand in an OpenTelemetry context, by name; None: there are none.
+
+    In the request path: look-ups only.
+    """
+    found = {name: context[name] for name in _NAMES if name in context}
+    return found or None
+
+
+def merged(own: Mapping[str, Any], inherited: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return an interaction's labels: what the call itself says, over what its context says.
+
+    Args:
+        own: Keys `session_id`, `user_id`, `tags`, `attributes`, each optional.
+        inherited: What `labels_in` returned.
+    """
+    labels = dict(own)
+    if not inherited:
+        return labels
+    labels["session_id"] = labels.get("session_id") or _text(inherited.get(_SESSION))
+    labels["user_id"] = labels.get("user_id") or _text(inherited.get(_USER))
+    tags = inherited.get(_TAGS)
+    if isinstance(tags, list | tuple):
+        labels["tags"] = tuple(dict.fromkeys([*labels.get("tags", ()), *map(str, tags)]))
+    attributes = _metadata(inherited.get(_METADATA))
+    if version := _text(inherited.get(_TEMPLATE_VERSION)):
+        attributes["prompt_version"] = version
+    labels["attributes"] = attributes | dict(labels.get("attributes", {}))
+    return labels
+
+
+def _metadata(value: Any) -> dict[str, str]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {}
+    if not isinstance(value, Mapping):
+        return {}
+    return {
+        str(key): inner if isinstance(inner, str) else json.dumps(inner, default=str)
+        for key, inner in value.items()
+    }
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
