@@ -1,10 +1,27 @@
-"""Fakes that keep the protocols, for tests of applications and of integrations."""
+"""Fakes that keep the protocols, and the contract that every integration keeps.
+
+For tests of applications and of integrations; needs no test framework.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
 
-from ragmonitor.records import Assessment, Interaction, JudgeIdentity, Report
+from opentelemetry.sdk.trace import TracerProvider
+
+from ragmonitor.monitor import Monitor
+from ragmonitor.records import (
+    Assessment,
+    Chunk,
+    Interaction,
+    JudgeIdentity,
+    Report,
+    Status,
+    Usage,
+)
 
 
 class ManualClock:
@@ -61,3 +78,176 @@ class ListExporter:
     def interactions(self) -> Iterable[Interaction]:
         """Return each interaction once, in order."""
         return {r.interaction.id: r.interaction for r in self.reports}.values()
+
+
+_USAGE = Usage(input_tokens=40, output_tokens=12)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """One question as an application would be asked it, to be told to a real framework.
+
+    Whoever tells it builds the framework's own application around a retriever that gives `chunks`
+    and a model that gives `answer` and counts `usage`.
+    """
+
+    name: str
+    query: str
+    chunks: tuple[Chunk, ...]
+    """What the retriever gives, in order, with ids and scores."""
+    pieces: tuple[str, ...]
+    """What the model gives; streamed piece by piece if `streamed`."""
+    usage: Usage = _USAGE
+    streamed: bool = False
+    read: int | None = None
+    """The stream is closed after so many pieces; None: read to its end."""
+    fails: Literal["", "retriever", "model"] = ""
+    """Who raises `RuntimeError(story.failure)`."""
+    failure: str = "the index is gone"
+
+    @property
+    def answer(self) -> str:
+        """What the model gives, whole."""
+        return "".join(self.pieces)
+
+    @property
+    def seen(self) -> str:
+        """What the user sees."""
+        return "" if self.fails else "".join(self.pieces[: self.read])
+
+    @property
+    def status(self) -> Status:
+        """How it ends."""
+        if self.fails:
+            return "error"
+        return "ok" if self.read is None else "partial"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_TOWER = (
+    Chunk(id="tower-1", score=0.9, text="The Eiffel Tower was built from 1887 to 1889."),
+    Chunk(id="tower-2", score=0.5, text="It is 330 metres tall and stands in Paris."),
+)
+_WALL = (
+    Chunk(id="wall-1", score=0.8, text="长城全长约21196公里，是世界上最长的城墙。"),
+    Chunk(id="wall-2", score=0.4, text="长城始建于春秋战国时期。"),
+)
+_ENGLISH = ("The tower ", "was built ", "from 1887 ", "to 1889.")
+_CHINESE = ("长城", "全长约", "21196公里。")
+
+STORIES: tuple[Story, ...] = (
+    Story(name="english", query="When was it built?", chunks=_TOWER, pieces=_ENGLISH),
+    Story(name="chinese", query="长城有多长？", chunks=_WALL, pieces=_CHINESE),
+    Story(
+        name="awkward texts",
+        query='What does {"a": [1]} mean? <b>&amp;</b> \U0001f642',
+        chunks=(Chunk(id="odd", score=0.1, text='Braces {a} and \\n and \U0001f642 & "quotes".'),),
+        pieces=("It means ", '{"a": [1]} ', "\U0001f642."),
+    ),
+    Story(
+        name="streamed", query="When was it built?", chunks=_TOWER, pieces=_ENGLISH, streamed=True
+    ),
+    Story(
+        name="stream closed early",
+        query="When was it built?",
+        chunks=_TOWER,
+        pieces=_ENGLISH,
+        streamed=True,
+        read=2,
+    ),
+    Story(
+        name="retriever fails",
+        query="When was it built?",
+        chunks=(),
+        pieces=_ENGLISH,
+        fails="retriever",
+    ),
+    Story(
+        name="model fails",
+        query="When was it built?",
+        chunks=_TOWER,
+        pieces=_ENGLISH,
+        fails="model",
+        failure="the model is gone",
+    ),
+)
+"""What every integration is told. One that has no retriever of its own leaves out that one's
+failure."""
+
+
+def check_story(story: Story, tell: Callable[[Story, Monitor], None]) -> None:
+    """Tell a framework a story and compare what was captured with it.
+
+    Args:
+        story: One of `STORIES`.
+        tell: Attaches the integration to the monitor, runs the framework's application on the
+            story (reading and closing the stream as it says, letting its error out or not), and
+            detaches.
+
+    Raises:
+        AssertionError: The interaction is not the story's; says every difference.
+    """
+    exporter = ListExporter()
+    began_ns = time.time_ns()
+    with (
+        Monitor(
+            service="contract", exporters=[exporter], prometheus=False, traces=False
+        ) as monitor,
+        TracerProvider().get_tracer("contract").start_as_current_span("caller") as caller,
+    ):
+        try:
+            tell(story, monitor)
+        except RuntimeError as error:
+            if not story.fails or story.failure not in str(error):
+                raise
+        left_open = monitor.open_runs
+        monitor.flush()
+    interactions = [*exporter.interactions()]
+    if len(interactions) != 1:
+        raise AssertionError(f"{story}: {len(interactions)} interactions instead of one")
+    (found,) = interactions
+    context = caller.get_span_context()
+    wrong = [
+        f"{what}: {was!r} instead of {expected!r}"
+        for what, was, expected in (
+            ("query", found.query, story.query),
+            ("chunks", *_chunks_of(found, story)),
+            ("not shown", found.not_shown, ()),
+            ("answer", found.answer, story.seen),
+            ("status", found.status, story.status),
+            ("error", found.error, f"RuntimeError: {story.failure}" if story.fails else ""),
+            ("usage", found.usage, story.usage if story.status == "ok" else found.usage),
+            ("retrievals", len(found.retrievals), 1),
+            ("model calls", len(found.generations), 0 if story.fails == "retriever" else 1),
+            ("prompt shows the chunks", _prompts_show(found), True),
+            ("caller's trace", found.caller and found.caller.trace_id, f"{context.trace_id:032x}"),
+            ("caller's span", found.caller and found.caller.span_id, f"{context.span_id:016x}"),
+            ("capture_incomplete", found.capture_incomplete, False),
+            (
+                "times in order",
+                began_ns <= found.started_ns <= found.ended_ns <= time.time_ns(),
+                True,
+            ),
+            ("runs left open", left_open, 0),
+        )
+        if was != expected
+    ]
+    if wrong:
+        raise AssertionError(f"{story}: " + "; ".join(wrong))
+
+
+def _chunks_of(found: Interaction, story: Story) -> tuple[list[object], list[object]]:
+    def told(chunks: Iterable[Chunk]) -> list[object]:
+        return [(chunk.id, chunk.text, chunk.score) for chunk in chunks]
+
+    return told(found.chunks), told(story.chunks)
+
+
+def _prompts_show(found: Interaction) -> bool:
+    return all(
+        any(chunk.text in message.text for message in generation.input)
+        for generation in found.generations
+        for chunk in found.chunks
+    )

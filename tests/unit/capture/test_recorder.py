@@ -12,37 +12,8 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from ragmonitor import guard
 from ragmonitor.capture import Recorder
-from ragmonitor.records import Chunk, Usage
-
-
-class Plain:
-    """A framework whose runs are given and give plain values."""
-
-    framework = "plain"
-
-    def query(self, run):
-        return run.given or ""
-
-    def chunks(self, run):
-        return [Chunk(text=t) for t in run.gave or ()]
-
-    def shown(self, root):
-        return None
-
-    def prompt(self, run):
-        return ()
-
-    def answer(self, run):
-        return run.gave if isinstance(run.gave, str) else ""
-
-    def model(self, run):
-        return "openai", "m"
-
-    def usage(self, run):
-        return Usage(input_tokens=1, output_tokens=2)
-
-    def labels(self, root):
-        return root.details or {}
+from ragmonitor.records import Usage
+from tests.support.plain_framework import Plain
 
 
 @pytest.fixture

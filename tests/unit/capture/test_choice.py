@@ -1,0 +1,205 @@
+"""Which run is the interaction, and runs that pause."""
+
+import pytest
+
+from ragmonitor.capture import INTERACTION_TAG, Recorder
+from ragmonitor.records import Usage
+from tests.support.plain_framework import Plain
+
+
+@pytest.fixture
+def handed():
+    return []
+
+
+def build(handed, **options):
+    return Recorder(Plain(), handed.append, open_runs_most=50, open_run_age_s=60, **options)
+
+
+def rag(recorder, under, *, name="inner", tags=(), key="i"):
+    """Tell a chain below another that retrieves and asks."""
+    picked = recorder.picks(name, tags, under)
+    recorder.started(key, under, "chain", name, f"query {key}", picked=picked)
+    recorder.started(f"{key}/s", key, "retriever", "search", f"query {key}")
+    recorder.ended(f"{key}/s", [f"chunk {key}"])
+    recorder.started(f"{key}/m", key, "model", "llm", [f"use chunk {key}"])
+    recorder.ended(f"{key}/m", f"answer {key}")
+    recorder.ended(key, f"answer {key}")
+
+
+def told(handed):
+    return [
+        (i.query, tuple(c.text for c in i.chunks), i.answer)
+        for i in (f.interaction() for f in handed)
+    ]
+
+
+INNER = ("query i", ("chunk i",), "answer i")
+
+
+def test_the_outermost_run_is_the_interaction(handed):
+    """Unless the application says otherwise."""
+    recorder = build(handed)
+    recorder.started("o", None, "chain", "app", "whole query")
+    rag(recorder, "o")
+    recorder.ended("o", "whole answer")
+    assert told(handed) == [("whole query", ("chunk i",), "whole answer")]
+    assert len(recorder) == 0
+
+
+def test_a_run_is_chosen_by_its_name(handed):
+    """The named run is the interaction; the one around it, and any other, is none."""
+    recorder = build(handed, root_names=["inner"])
+    recorder.started("o", None, "chain", "app", "whole query")
+    rag(recorder, "o")
+    rag(recorder, "o", name="other", key="j")
+    recorder.ended("o", "whole answer")
+    rag(recorder, None, name="elsewhere", key="k")
+    assert told(handed) == [INNER]
+    assert len(recorder) == 0
+
+
+def test_a_run_is_chosen_by_its_tag_and_its_children_inherit_it(handed):
+    """LangChain hands tags down; the first to carry it is the interaction."""
+    recorder = build(handed)
+    tags = [INTERACTION_TAG]
+    recorder.started("o", None, "chain", "app", "whole query")
+    picked = recorder.picks("inner", tags, "o")
+    recorder.started("i", "o", "chain", "inner", "query i", picked=picked)
+    assert picked
+    assert not recorder.picks("step", tags, "i")
+    recorder.started("i/s", "i", "retriever", "search")
+    recorder.ended("i/s", ["chunk i"])
+    recorder.started("i/m", "i", "model", "llm")
+    recorder.ended("i/m", "answer i")
+    recorder.ended("i", "answer i")
+    recorder.ended("o", "whole answer")
+    assert told(handed) == [INNER]
+
+
+def test_what_a_chosen_run_took_is_not_counted_again(handed):
+    """Tokens and chunks of the inner interaction are not the outer's."""
+    recorder = build(handed)
+    recorder.started("o", None, "chain", "app", "whole query")
+    rag(recorder, "o", tags=[INTERACTION_TAG])
+    recorder.started("s", "o", "retriever", "search")
+    recorder.ended("s", ["own chunk"])
+    recorder.started("m", "o", "model", "llm")
+    recorder.ended("m", "own")
+    recorder.ended("o", "whole answer")
+    inner, outer = (f.interaction() for f in handed)
+    assert [c.text for c in outer.chunks] == ["own chunk"]
+    assert inner.usage == outer.usage == Usage(input_tokens=1, output_tokens=2)
+
+
+def test_the_innermost_run_that_retrieves_and_then_asks(handed):
+    """A tool's chain inside an agent is the interaction; the agent has retrieved nothing itself."""
+    recorder = build(handed, innermost=True)
+    recorder.started("o", None, "chain", "agent", "whole query")
+    recorder.started("t", "o", "tool", "ask_docs", "x")
+    rag(recorder, "t")
+    recorder.ended("t")
+    recorder.started("m", "o", "model", "llm")
+    recorder.ended("m", "whole answer")
+    recorder.ended("o", "whole answer")
+    assert told(handed) == [INNER]
+    assert len(recorder) == 0
+
+
+def test_a_step_that_rewrites_and_retrieves_is_no_interaction(handed):
+    """The model came before the retrieval: it rewrote the question."""
+    recorder = build(handed, innermost=True)
+    recorder.started("o", None, "chain", "qa", "query")
+    recorder.started("r", "o", "chain", "history_aware", "query")
+    recorder.started("w", "r", "model", "llm")
+    recorder.ended("w", "rewritten")
+    recorder.started("s", "r", "retriever", "search", "rewritten")
+    recorder.ended("s", ["chunk"])
+    recorder.ended("r")
+    recorder.started("m", "o", "model", "llm")
+    recorder.ended("m", "answer")
+    recorder.ended("o", "answer")
+    assert told(handed) == [("query", ("chunk",), "answer")]
+    assert [g.output for g in handed[0].interaction().generations] == ["rewritten", "answer"]
+
+
+def test_a_search_that_fails_in_a_step_is_the_outer_s_error(handed):
+    """The inner run asked no model, so the failure belongs to the whole."""
+    recorder = build(handed, innermost=True)
+    recorder.started("o", None, "chain", "qa", "query")
+    recorder.started("r", "o", "chain", "step", "query")
+    recorder.started("s", "r", "retriever", "search")
+    for run in "sro":
+        recorder.failed(run, ValueError("index is gone"))
+    (finished,) = handed
+    assert finished.interaction().query == "query"
+    assert finished.status == "error"
+
+
+def test_a_run_that_pauses_goes_on_in_a_later_one(handed):
+    """One question, one answer, however long a person takes in between."""
+    recorder = build(handed)
+    recorder.started("a", None, "chain", "graph", "query")
+    recorder.started("s", "a", "retriever", "search")
+    recorder.ended("s", ["chunk"])
+    recorder.ended("a", pauses="thread-1")
+    assert handed == []
+    assert len(recorder) == 1
+    recorder.started("b", None, "chain", "graph", "approved", resumes="thread-1")
+    recorder.started("m", "b", "model", "llm")
+    recorder.ended("m", "answer")
+    recorder.ended("b", "answer", given="approved")
+    assert told(handed) == [("query", ("chunk",), "answer")]
+    assert len(recorder) == 0
+
+
+def test_a_run_that_never_goes_on_is_partial(handed):
+    """The user got no answer; a new question on the same thread says so too."""
+    recorder = build(handed)
+    for root in "ab":
+        recorder.started(root, None, "chain", "graph", f"query {root}")
+        recorder.started(f"{root}s", root, "retriever", "search")
+        recorder.ended(f"{root}s", ["chunk"])
+        recorder.started(f"{root}m", root, "model", "llm")
+        recorder.ended(f"{root}m", "draft")
+        recorder.ended(root, pauses="thread-1")
+    assert [f.status for f in handed] == ["partial"]
+    recorder._open_run_age_ns = -1
+    recorder.sweep()
+    assert [f.status for f in handed] == ["partial", "partial"]
+    assert len(recorder) == 0
+
+
+def test_paused_runs_are_bounded(handed):
+    """Ten times as many pauses as may be open leave no more than may be open."""
+    given_up = []
+    recorder = build(handed, on_forgotten=given_up.append)
+    for n in range(500):
+        recorder.started(n, None, "chain", "graph", "query")
+        recorder.ended(n, pauses=f"thread-{n}")
+    assert len(recorder) == 50
+    assert given_up == ["too_many_open"] * 450
+
+
+def test_a_tool_s_text_counts_where_no_retriever_ran(handed):
+    """The text repeats the documents of a retriever that ran in the tool."""
+    for inside, expected in ((False, ["page one"]), (True, ["chunk"])):
+        handed.clear()
+        recorder = build(handed)
+        recorder.started("o", None, "chain", "agent", "query")
+        recorder.started("t", "o", "tool", "search_docs", "x")
+        if inside:
+            recorder.started("s", "t", "retriever", "search")
+            recorder.ended("s", ["chunk"])
+        recorder.ended("t", "page one")
+        recorder.started("m", "o", "model", "llm")
+        recorder.ended("m", "answer")
+        recorder.ended("o", "answer")
+        assert [c.text for c in handed[0].interaction().chunks] == expected
+
+
+def test_names_of_retrieval_tools_are_patterns(handed):
+    """Without regard to case; what nobody named is not one."""
+    recorder = build(handed, retrieval_tools=["*search*", "kb"])
+    names = ("Web_Search", "search_docs", "KB", "kb2", "calculator")
+    assert [recorder.is_retrieval_tool(n) for n in names] == [True, True, True, False, False]

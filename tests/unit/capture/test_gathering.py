@@ -1,0 +1,246 @@
+"""Framework runs within a block of plain code."""
+
+import asyncio
+import gc
+import threading
+from contextvars import copy_context
+
+import pytest
+
+from ragmonitor.capture import InteractionRecorder, Recorder, current_interaction
+from ragmonitor.capture.gathering import PARTS_MOST, gathering
+from ragmonitor.records import Usage
+from tests.support.plain_framework import Plain
+
+
+@pytest.fixture
+def handed():
+    return []
+
+
+@pytest.fixture
+def take(handed):
+    """One hand-over for both, as a monitor has."""
+    return handed.append
+
+
+@pytest.fixture
+def recorder(take):
+    return Recorder(Plain(), take)
+
+
+def retrieve(recorder, key="s", chunks=("Blue sky.", "Red earth.")):
+    recorder.started(key, None, "retriever", "search", "Why?")
+    recorder.ended(key, list(chunks))
+
+
+def ask(recorder, key="m", answer="It scatters.", prompt="Use: Blue sky."):
+    recorder.started(key, None, "model", "llm", [prompt])
+    recorder.ended(key, answer)
+
+
+def test_a_retriever_and_a_model_are_one_interaction(take, handed, recorder):
+    """They are two unrelated runs to the framework; the block ties them together."""
+    with InteractionRecorder(take, query="Why?", session_id="s1"):
+        retrieve(recorder)
+        ask(recorder)
+    (finished,) = handed
+    found = finished.interaction()
+    assert (found.query, found.answer, found.session_id) == ("Why?", "It scatters.", "s1")
+    assert [c.text for c in found.chunks] == ["Blue sky."]
+    assert [c.text for c in found.not_shown] == ["Red earth."]
+    assert found.usage == Usage(input_tokens=1, output_tokens=2)
+    assert [m.text for m in found.generations[0].input] == ["Use: Blue sky."]
+    assert len(recorder) == 0
+    assert gathering.get() is None
+
+
+def test_what_is_said_goes_before_what_was_gathered(take, handed, recorder):
+    """The application knows what its user saw; tokens are counted once all the same."""
+    with InteractionRecorder(take, query="Why?") as i:
+        retrieve(recorder)
+        ask(recorder)
+        i.retrieved(["Said."])
+        i.answered("Polished.", usage=Usage(input_tokens=1, output_tokens=2))
+    found = handed[0].interaction()
+    assert found.answer == "Polished."
+    assert [c.text for c in found.chunks] == ["Said."]
+    assert found.usage == Usage(input_tokens=1, output_tokens=2)
+
+
+def test_runs_outside_the_block_are_not_gathered(take, handed, recorder):
+    """Nor are those of another monitor."""
+    other = []
+    retrieve(recorder, "before")
+    with InteractionRecorder(take, query="Why?") as i:
+        retrieve(Recorder(Plain(), other.append), "another")
+        i.answered("x")
+    ask(recorder, "after")
+    (finished,) = handed
+    assert finished.interaction().retrievals == ()
+    assert [g.output for g in finished.interaction().generations] == ["x"]
+
+
+def test_an_inner_block_is_an_interaction_of_its_own(take, handed, recorder):
+    """The innermost block gathers."""
+    with InteractionRecorder(take, query="outer") as outer:
+        with InteractionRecorder(take, query="inner") as inner:
+            assert current_interaction() is inner
+            retrieve(recorder)
+            ask(recorder)
+        assert current_interaction() is outer
+        outer.answered("x")
+    assert current_interaction() is None
+    inner_found, outer_found = (f.interaction() for f in handed)
+    assert len(inner_found.retrievals) == 1
+    assert outer_found.retrievals == ()
+
+
+async def test_tasks_that_are_started_inside_belong_to_it(take, handed, recorder):
+    """They inherit the context; fifty blocks at once stay apart."""
+
+    async def answer(n):
+        async with InteractionRecorder(take, query=f"query {n}"):
+            await asyncio.gather(
+                asyncio.to_thread(retrieve, recorder, f"s{n}", [f"chunk {n}"]),
+                asyncio.sleep(0),
+            )
+            ask(recorder, f"m{n}", f"answer {n}", f"chunk {n}")
+
+    await asyncio.gather(*(answer(n) for n in range(50)))
+    found = [f.interaction() for f in handed]
+    assert {(i.query, i.chunks[0].text, i.answer) for i in found} == {
+        (f"query {n}", f"chunk {n}", f"answer {n}") for n in range(50)
+    }
+
+
+def test_a_stream_may_be_read_after_the_block(take, handed, recorder):
+    """The interaction ends with its last part."""
+    with InteractionRecorder(take, query="Why?"):
+        retrieve(recorder)
+        recorder.started("m", None, "model", "llm", ["Blue sky."])
+    assert handed == []
+    recorder.ended("m", "It scatters.")
+    found = handed[0].interaction()
+    assert (found.answer, found.status) == ("It scatters.", "ok")
+    assert found.ended_ns == found.generations[0].ended_ns
+
+
+def test_a_part_that_fails_and_is_answered_otherwise_is_no_error(take, handed, recorder):
+    """The application caught it and asked another model."""
+    with InteractionRecorder(take, query="Why?"):
+        retrieve(recorder)
+        recorder.started("m", None, "model", "llm")
+        recorder.failed("m", TimeoutError("slow"))
+        ask(recorder, "m2")
+    (finished,) = handed
+    assert finished.status == "ok"
+    assert finished.interaction().answer == "It scatters."
+    assert finished.interaction().generations[0].error == "TimeoutError: slow"
+
+
+def test_a_partial_last_part_is_a_partial_answer(take, handed, recorder):
+    """The stream was closed early."""
+    with InteractionRecorder(take, query="Why?"):
+        retrieve(recorder)
+        recorder.started("m", None, "model", "llm")
+        recorder.piece("m", "It sc")
+        recorder.failed("m", GeneratorExit())
+    (finished,) = handed
+    assert (finished.status, finished.interaction().answer) == ("partial", "It sc")
+
+
+def test_an_error_does_not_wait_for_open_parts(take, handed, recorder):
+    """A cancelled request leaves runs that nobody ends."""
+    with pytest.raises(asyncio.CancelledError), InteractionRecorder(take, query="Why?"):  # noqa: PT012
+        recorder.started("m", None, "model", "llm")
+        raise asyncio.CancelledError
+    assert [f.status for f in handed] == ["cancelled"]
+
+
+def test_a_block_keeps_so_many_parts_and_no_more(take, handed, recorder):
+    """A job that runs for days within one block must not grow."""
+    with InteractionRecorder(take, query="Why?"):
+        for n in range(PARTS_MOST + 10):
+            retrieve(recorder, n)
+    assert len(handed[0].interaction().retrievals) == PARTS_MOST
+    assert len(recorder) == 0
+
+
+def test_pieces_are_passed_on_and_noted(take, handed):
+    """What the user reads is what was given."""
+    with InteractionRecorder(take, query="Why?") as i:
+        assert list(i.streamed(iter(["It ", "scatters."]))) == ["It ", "scatters."]
+    assert handed[0].interaction().answer == "It scatters."
+    assert handed[0].status == "ok"
+
+
+@pytest.mark.parametrize("ending", ["close", "drop", "never"])
+def test_pieces_that_are_not_read_to_the_end_are_partial(take, handed, ending):
+    """Closed, dropped or never begun, within the block or after it."""
+    with InteractionRecorder(take, query="Why?") as i:
+        pieces = i.streamed(iter(["It ", "scatters."]))
+    assert handed == []
+    if ending != "never":
+        next(pieces)
+    if ending == "close":
+        pieces.close()
+    del pieces
+    gc.collect()
+    found = handed[0].interaction()
+    assert (found.status, found.answer) == ("partial", "" if ending == "never" else "It ")
+
+
+def test_a_stream_that_fails_is_an_error(take, handed):
+    """The application's own exception passes."""
+
+    def broken():
+        yield "It "
+        raise ValueError("model is gone")
+
+    with pytest.raises(ValueError, match="gone"), InteractionRecorder(take, query="Why?") as i:
+        list(i.streamed(broken()))
+    found = handed[0].interaction()
+    assert (found.status, found.answer) == ("error", "It ")
+    assert found.error == "ValueError: model is gone"
+
+
+async def test_asynchronous_pieces(take, handed):
+    """The same, awaited; closed early the second time."""
+
+    async def pieces():
+        yield "It "
+        yield "scatters."
+
+    async with InteractionRecorder(take, query="Why?") as i:
+        assert [p async for p in i.astreamed(pieces())] == ["It ", "scatters."]
+    async with InteractionRecorder(take, query="Why?") as i:
+        stream = i.astreamed(pieces())
+        await anext(stream)
+        await stream.aclose()
+    assert [(f.status, f.interaction().answer) for f in handed] == [
+        ("ok", "It scatters."),
+        ("partial", "It "),
+    ]
+
+
+def test_parts_that_end_together_hand_over_once(take, handed, recorder):
+    """The last part and the block may end at the same moment in different threads."""
+    for n in range(200):
+        barrier = threading.Barrier(2)
+        block = InteractionRecorder(take, query="Why?")
+        block.enter()
+        recorder.started(n, None, "model", "llm")
+        inside = copy_context()
+        block.exit()
+
+        def end(n=n, barrier=barrier):
+            barrier.wait()
+            recorder.ended(n, "x")
+
+        thread = threading.Thread(target=inside.run, args=(end,))
+        thread.start()
+        barrier.wait()
+        block.end()
+        thread.join()
+    assert len(handed) == 200

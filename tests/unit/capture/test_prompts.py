@@ -1,0 +1,83 @@
+"""What the model was shown, read off its prompts."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.capture.prompts import HEAD, not_among, seen_in
+from ragmonitor.records import Chunk, Generation, Message
+
+LONG = "The tower was built from 1887 to 1889 by the company of Gustave Eiffel. " * 4
+
+
+def asked(*texts):
+    return [
+        Generation(input=(Message(role="user", text=t),), output="", started_ns=1, ended_ns=2)
+        for t in texts
+    ]
+
+
+def of(*texts):
+    return [Chunk(text=text, id=str(n)) for n, text in enumerate(texts)]
+
+
+def test_a_chunk_that_stands_in_no_prompt_was_not_shown():
+    """The application cut the list; what it kept is what the model saw."""
+    chunks = of("Paris is large.", "Rome is old.", "Oslo is cold.")
+    seen = seen_in(asked("Context: Paris is large.\n\nOslo is cold.\nQuestion?"), chunks)
+    assert [c.text for c in seen] == ["Paris is large.", "Oslo is cold."]
+    assert [c.text for c in not_among(seen, chunks)] == ["Rome is old."]
+
+
+def test_the_order_is_that_of_the_prompt():
+    """Applications put the best chunk first or last; the model saw what it was given."""
+    chunks = of("Paris is large.", "Rome is old.")
+    seen = seen_in(asked("Rome is old. Paris is large."), chunks)
+    assert [c.text for c in seen] == ["Rome is old.", "Paris is large."]
+
+
+def test_white_space_is_not_heeded():
+    """Prompt templates indent and wrap."""
+    chunks = of("Paris is\nlarge.")
+    assert seen_in(asked("  Paris\n   is large.  "), chunks) == chunks
+
+
+def test_a_chunk_that_was_cut_counts_as_shown():
+    """Applications cut long chunks; the beginning stands in the prompt."""
+    chunks = of(LONG, "Rome is old.")
+    assert seen_in(asked(LONG[: HEAD + 5] + "..."), chunks) == chunks[:1]
+
+
+def test_a_common_header_does_not_show_two_chunks():
+    """Two chunks that begin alike, one of them in the prompt: the other was not shown."""
+    header = "Manual of the pump, edition of 2024, chapter on service and repair, all rights kept, "
+    chunks = of(header * 2 + "first part.", header * 2 + "second part.")
+    assert seen_in(asked(chunks[1].text), chunks) == [chunks[1]]
+
+
+def test_changed_texts_say_nothing():
+    """Escaped or summed up: no chunk is found, and nobody claims that none was shown."""
+    assert seen_in(asked("Paris\\u0020is large"), of("Paris is large.")) is None
+    assert seen_in([], of("Paris is large.")) is None
+
+
+def test_every_call_counts():
+    """Refining shows one chunk per call."""
+    chunks = of("Paris is large.", "Rome is old.")
+    assert seen_in(asked("Paris is large.", "refine with: Rome is old."), chunks) == chunks
+
+
+def test_a_compressed_chunk_stands_for_the_one_it_was_taken_from():
+    """An extract was shown, so its source is not among what was left out."""
+    whole = Chunk(text="Paris is large. It lies on the Seine.")
+    assert not_among([Chunk(text="It lies on the Seine.")], [whole]) == ()
+
+
+@given(st.lists(st.text("ab \n", max_size=8), max_size=6), st.text("ab \n", max_size=30))
+def test_what_is_seen_is_among_what_was_retrieved(texts, prompt):
+    """Nothing is invented, nothing shown twice, and no chunk is both shown and left out."""
+    chunks = of(*texts)
+    seen = seen_in(asked(prompt), chunks)
+    if seen is not None:
+        assert len(seen) == len({c.id for c in seen})
+        assert {c.id for c in seen} <= {c.id for c in chunks}
+        assert not {c.text for c in seen} & {c.text for c in not_among(seen, chunks)}
