@@ -1,4 +1,4 @@
-"""What the README tells people to paste, run as it stands."""
+"""What the README and the how-tos tell people to paste, run as it stands."""
 
 import re
 
@@ -6,13 +6,13 @@ import pytest
 
 from tests.support.scripts import ROOT, run_python
 
-BLOCKS = dict(
-    re.findall(
-        r"<!-- runs: (\w+) -->\n```python\n(.*?)```",
-        (ROOT / "README.md").read_text(encoding="utf-8"),
-        re.DOTALL,
+BLOCKS = {
+    name: block
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for name, block in re.findall(
+        r"<!-- runs: (\w+) -->\n```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
     )
-)
+}
 COUNTED = """
 from prometheus_client import generate_latest
 text = generate_latest(monitor.registry).decode()
@@ -21,9 +21,9 @@ assert 'evaluator="faithfulness"' in text and 'outcome="scored"' in text, text
 """
 
 
-def test_the_readme_has_its_blocks():
+def test_the_pages_have_their_blocks():
     """One for each way of attaching."""
-    assert set(BLOCKS) == {"langchain", "llama_index", "plain"}
+    assert {"langchain", "llama_index", "plain", "block", "decorators"} <= set(BLOCKS)
 
 
 @pytest.mark.parametrize("name", BLOCKS)
