@@ -134,6 +134,8 @@ class Interaction:
     """The application's own: route, tenant, version, prompt_id, ..."""
     capture_incomplete: bool = False
     """Texts are known to be missing, so that a score would be about us and not about the answer."""
+    redacted: int = 0
+    """How many of its texts, each counted once, redaction changed."""
 
     @property
     def latency_s(self) -> float:

@@ -89,6 +89,7 @@ class Worker:
         meters: Meters,
         exporters: Sequence[Exporter],
         prepare: Callable[[Interaction], Interaction],
+        clean: Callable[[str], str],
         tend: Callable[[], int],
         forget: Callable[[], None],
     ) -> None:
@@ -104,6 +105,7 @@ class Worker:
             meters: What people scrape.
             exporters: Further places for reports.
             prepare: Redacts a record before anything else sees it.
+            clean: Redacts one text: what a judge's provider says of a failure.
             tend: Called now and then; gives up abandoned runs and returns how many are open.
             forget: Called in a forked child; drops the runs that the parent has open.
         """
@@ -116,6 +118,7 @@ class Worker:
         self._meters = meters
         self._exporters = tuple(exporters)
         self._prepare = prepare
+        self._clean = clean
         self._tend = tend
         self._forget = forget
         self._starting = threading.RLock()
@@ -449,7 +452,7 @@ class Worker:
         return Report(
             interaction=interaction,
             judge=judge.identity,
-            evaluations=unscored(self._entries, judge.identity, cause, detail),
+            evaluations=unscored(self._entries, judge.identity, cause, self._clean(detail)),
             assessment=None,
             chance=chance,
             usage=usage,

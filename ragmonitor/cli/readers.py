@@ -194,6 +194,8 @@ def read_record(value: object, columns: Sequence[Columns], number: int) -> Inter
     if chosen is None:
         missing = [name for name in columns[0].required if name not in value]
         raise InputError(f"missing {', '.join(missing)}")
+    if value.get("content") == "hashed":
+        raise InputError("its texts are hashes; record with content='all' to read them again")
     identity = value.get(chosen.id)
     if identity is not None and (isinstance(identity, bool) or not isinstance(identity, str | int)):
         raise InputError(f"{chosen.id}: expected text or a number, not {_kind(identity)}")
@@ -201,10 +203,12 @@ def read_record(value: object, columns: Sequence[Columns], number: int) -> Inter
         id=str(number) if identity in (None, "") else str(identity),
         query=_text(value, chosen.question),
         chunks=_chunks(value[chosen.contexts], chosen.contexts),
+        not_shown=_chunks(value.get("not_shown", []), "not_shown"),
         answer=_text(value, chosen.answer),
         framework="python",
         started_ns=0,
         ended_ns=0,
+        session_id=session if isinstance(session := value.get("session_id"), str) else "",
     )
 
 

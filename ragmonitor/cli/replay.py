@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragmonitor.cli.counts import Counts, read_counts
 from ragmonitor.cli.drivers import Driver, load
@@ -22,9 +22,7 @@ from ragmonitor.export import JsonLinesExporter
 from ragmonitor.monitor import Monitor
 from ragmonitor.protocols import Exporter
 from ragmonitor.records import Interaction, Report
-
-if TYPE_CHECKING:
-    from ragmonitor.settings import Options as MonitorOptions
+from ragmonitor.settings import Settings
 
 EXPLAINED_MOST = 5
 BATCH_MOST = 200
@@ -278,14 +276,10 @@ class _Replayer:
             if len(outcome.bad) < EXPLAINED_MOST:
                 outcome.bad.append(f"line {line.number}: {line.error}")
             return
-        expected = Expected(
-            number=line.number,
-            query=line.interaction.query,
-            contexts=tuple(chunk.text for chunk in line.interaction.chunks),
-            answer=line.interaction.answer,
-        )
+        expected = _expected(line.number, line.interaction)
         self._pace()
-        self._checker.expect(expected)
+        # What is captured comes back redacted.
+        self._checker.expect(_expected(line.number, self._monitor.redacted(line.interaction)))
         try:
             shown = self._driver.replay(expected.query, expected.contexts, expected.answer)
         except Exception as error:  # noqa: BLE001 - a framework's own; it costs this record only
@@ -313,15 +307,26 @@ class _Replayer:
 
 
 def _monitor(options: Options, checker: Checker) -> Monitor:
+    settings = Settings.load(prometheus=options.serve_metrics)
     exporters: list[Exporter] = [checker]
     if options.output is not None:
         try:
             options.output.write_bytes(b"")
         except OSError as error:
             raise InputError(f"{options.output}: {error.strerror or error}") from error
-        exporters.append(JsonLinesExporter(options.output))
-    chosen: MonitorOptions = {"prometheus": options.serve_metrics}
-    return Monitor(exporters=exporters, **chosen)
+        exporters.append(
+            JsonLinesExporter(options.output, content=settings.content, hash_key=settings.hash_key)
+        )
+    return Monitor(exporters=exporters, settings=settings)
+
+
+def _expected(number: int, told: Interaction) -> Expected:
+    return Expected(
+        number=number,
+        query=told.query,
+        contexts=tuple(chunk.text for chunk in told.chunks),
+        answer=told.answer,
+    )
 
 
 def _digest(query: str, contexts: tuple[str, ...], answer: str) -> bytes:

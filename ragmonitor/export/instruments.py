@@ -75,7 +75,9 @@ class Instruments:
             buckets=SECONDS_BUCKETS,
             registry=self.registry,
         )
-        self.dropped = self._counter(names.DROPPED, "Interactions and runs given up.", "reason")
+        self.dropped = self._counter(
+            names.DROPPED, "Interactions, runs and sent scores given up.", "reason"
+        )
         self.internal_errors = self._counter(
             names.INTERNAL_ERRORS, "Errors of the monitoring itself.", "stage"
         )

@@ -7,19 +7,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ragmonitor.export.texts import Content, compact_json, sentence_entry
+from ragmonitor.export.texts import PROCESS_KEY, Content, Disclosure, compact_json
 from ragmonitor.records import Evaluation, Report, Scored, evaluator_name
 
 
-def report_line(report: Report, *, content: Content = "all", service: str = "") -> dict[str, Any]:
+def report_line(
+    report: Report,
+    *,
+    content: Content = "all",
+    hash_key: bytes | None = None,
+    service: str = "",
+) -> dict[str, Any]:
     """Return a report as an object for JSON, one per interaction and judge.
 
     Args:
         report: What is known.
-        content: `none`: no question, chunk or answer, and no words of them.
+        content: `none`: no question, chunk or answer, and no words of them; `hashed`: keyed hashes
+            of them, and the line says so.
+        hash_key: Of those hashes; None: random, of this process.
         service: Named in the line if not empty.
     """
     interaction, assessment = report.interaction, report.assessment
+    shown = Disclosure(content=content, key=hash_key or PROCESS_KEY)
     line: dict[str, Any] = {
         "time": _iso(interaction.ended_ns),
         "id": interaction.id,
@@ -31,30 +40,36 @@ def report_line(report: Report, *, content: Content = "all", service: str = "") 
     }
     if service:
         line["service"] = service
-    if content == "all":
+    if interaction.session_id:
+        line["session_id"] = interaction.session_id
+    if content != "all":
+        line["content"] = content
+    if shown.shows:
         line |= {
-            "question": interaction.query,
-            "contexts": [chunk.text for chunk in interaction.chunks],
-            "answer": interaction.answer,
+            "question": shown.text(interaction.query),
+            "contexts": [shown.text(chunk.text) for chunk in interaction.chunks],
+            "answer": shown.text(interaction.answer),
         }
+        if interaction.not_shown:
+            line["not_shown"] = [shown.text(chunk.text) for chunk in interaction.not_shown]
     line["evaluations"] = {
-        evaluator_name(evaluation.evaluator): _outcome(evaluation, content)
+        evaluator_name(evaluation.evaluator): _outcome(evaluation, shown)
         for evaluation in report.evaluations
     }
     line["risk"] = None if assessment is None else assessment.risk
     sentences = () if assessment is None else assessment.sentences or ()
-    line["sentences"] = [sentence_entry(sentence, content) for sentence in sentences]
+    line["sentences"] = [shown.sentence(sentence) for sentence in sentences]
     if report.target is not None:
         line |= {"trace_id": report.target.trace_id, "span_id": report.target.span_id}
     return line
 
 
-def _outcome(evaluation: Evaluation, content: Content) -> dict[str, Any]:
+def _outcome(evaluation: Evaluation, shown: Disclosure) -> dict[str, Any]:
     if isinstance(evaluation, Scored):
         return {"score": evaluation.score}
     outcome = {"unscored": evaluation.cause.value}
-    if evaluation.detail and content == "all":
-        outcome["detail"] = evaluation.detail
+    if evaluation.detail and shown.shows:
+        outcome["detail"] = shown.text(evaluation.detail)
     return outcome
 
 
@@ -76,9 +91,17 @@ class JsonLinesExporter:
     The file is opened at the first report, and again after it was moved away or a write failed.
     """
 
-    def __init__(self, path: Path | str, *, content: Content = "all", service: str = "") -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        content: Content = "all",
+        hash_key: bytes | None = None,
+        service: str = "",
+    ) -> None:
         self._path = Path(path)
         self._content: Content = content
+        self._hash_key = hash_key
         self._service = service
         self._file: int | None = None
         self._opened: tuple[int, int] | None = None
@@ -91,7 +114,10 @@ class JsonLinesExporter:
         Raises:
             OSError: The disk is full, the folder is gone, ... The next report is tried afresh.
         """
-        data = encoded(report_line(report, content=self._content, service=self._service))
+        line = report_line(
+            report, content=self._content, hash_key=self._hash_key, service=self._service
+        )
+        data = encoded(line)
         if self._torn:
             data = b"\n" + data
         file = self._open()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from opentelemetry import _logs, trace
 from opentelemetry.context import Context
@@ -22,7 +23,13 @@ from opentelemetry.trace import (
 from ragmonitor import conventions as names
 from ragmonitor.export import spans
 from ragmonitor.export.providers import Providers
-from ragmonitor.export.texts import Content
+from ragmonitor.export.room import (
+    ATTRIBUTE_BYTES_MOST,
+    ATTRIBUTES_MOST,
+    SPAN_BYTES_MOST,
+    Allowance,
+)
+from ragmonitor.export.texts import PROCESS_KEY, Content, Disclosure
 from ragmonitor.records import Cause, Interaction, Report, SpanReference, Unscored
 
 _JUDGE_FAILED = (Cause.JUDGE_ERROR, Cause.JUDGE_TIMEOUT, Cause.UNREADABLE)
@@ -40,9 +47,11 @@ class OtelExporter:
         *,
         enabled: bool = True,
         content: Content = "all",
+        hash_key: bytes | None = None,
         tracer_provider: trace.TracerProvider | None = None,
         logger_provider: _logs.LoggerProvider | None = None,
-        text_most: int = spans.TEXT_MOST,
+        attribute_bytes_most: int = ATTRIBUTE_BYTES_MOST,
+        span_bytes_most: int = SPAN_BYTES_MOST,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Look for no provider yet.
@@ -50,15 +59,20 @@ class OtelExporter:
         Args:
             service: `service.name` of our own provider, unless `OTEL_*` variables name another.
             enabled: False: emit nothing.
-            content: `none` keeps questions, chunks, answers and words of them off the spans.
+            content: `none` keeps questions, prompts, chunks, answers and words of them off spans
+                and events; `hashed` puts keyed hashes there.
+            hash_key: Of those hashes; None: random, of this process.
             tracer_provider: Instead of the application's global one.
             logger_provider: Instead of the application's global one.
-            text_most: Characters after which a text is cut.
+            attribute_bytes_most: UTF-8 bytes after which a value is cut.
+            span_bytes_most: Of all names and values of one span.
             clock_ns: Nanoseconds since the epoch.
         """
         self._enabled = enabled
-        self._content: Content = content
-        self._text_most = text_most
+        self._shown = Disclosure(content=content, key=hash_key or PROCESS_KEY)
+        self._allowance = Allowance(
+            attribute_bytes=attribute_bytes_most, span_bytes=span_bytes_most
+        )
         self._clock_ns = clock_ns
         self._providers = Providers(
             service, tracer_provider=tracer_provider, logger_provider=logger_provider
@@ -67,14 +81,22 @@ class OtelExporter:
     def emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
         """Emit the interaction's spans, with the scores known by now.
 
+        Where another instrumentation's span stands for the interaction, no second tree is emitted:
+        the scores go out on one carrier span in its trace.
+
         Returns:
-            The root span; None where there is nowhere to send traces. `sampled` is False where the
-            application's sampler left this trace out.
+            The root span, or the other's; None where there is nowhere to send traces. `sampled` is
+            False where the application's sampler left this trace out.
         """
         if not self._enabled:
             return None
         tracer = self._providers.tracer()
-        target = None if tracer is None else self._emit_trace(tracer, interaction, reports)
+        target = interaction.target
+        if target is not None:
+            if tracer is not None and reports:
+                self._emit_carrier(tracer, reports, target)
+        elif tracer is not None:
+            target = self._emit_trace(tracer, interaction, reports)
         for report in reports:
             self._emit_events(report, target or interaction.caller)
         return target
@@ -85,7 +107,7 @@ class OtelExporter:
             return
         tracer = self._providers.tracer()
         if tracer is not None and report.target is not None:
-            self._emit_carrier(tracer, report, report.target)
+            self._emit_carrier(tracer, (report,), report.target)
         self._emit_events(report, report.target or report.interaction.caller)
 
     def flush(self, timeout_s: float) -> bool:
@@ -111,10 +133,9 @@ class OtelExporter:
         ):
             return None  # a disabled SDK hands back its parent
         if root.is_recording():
+            shown, allowance = self._shown, self._allowance_of(root)
             root.set_attributes(
-                spans.root_attributes(
-                    interaction, reports, content=self._content, text_most=self._text_most
-                )
+                spans.root_attributes(interaction, reports, shown=shown, allowance=allowance)
             )
             if interaction.status == "error":
                 self._fail(root, interaction.error)
@@ -123,17 +144,20 @@ class OtelExporter:
         return target
 
     def _emit_steps(self, tracer: trace.Tracer, interaction: Interaction, under: Context) -> None:
+        shown = self._shown
         for retrieval in interaction.retrievals:
             span = tracer.start_span(
                 spans.retrieval_name(retrieval),
                 context=under,
                 kind=SpanKind.CLIENT,
                 start_time=retrieval.started_ns,
-                attributes=spans.retrieval_attributes(
-                    retrieval, content=self._content, text_most=self._text_most
-                ),
             )
-            self._fail(span, retrieval.error)
+            if span.is_recording():
+                allowance = self._allowance_of(span)
+                span.set_attributes(
+                    spans.retrieval_attributes(retrieval, shown=shown, allowance=allowance)
+                )
+                self._fail(span, retrieval.error)
             span.end(end_time=max(retrieval.started_ns, retrieval.ended_ns))
         for generation in interaction.generations:
             span = tracer.start_span(
@@ -141,32 +165,42 @@ class OtelExporter:
                 context=under,
                 kind=SpanKind.CLIENT,
                 start_time=generation.started_ns,
-                attributes=spans.generation_attributes(
-                    generation, content=self._content, text_most=self._text_most
-                ),
             )
-            self._fail(span, generation.error)
+            if span.is_recording():
+                allowance = self._allowance_of(span)
+                span.set_attributes(
+                    spans.generation_attributes(generation, shown=shown, allowance=allowance)
+                )
+                self._fail(span, generation.error)
             span.end(end_time=max(generation.started_ns, generation.ended_ns))
 
-    def _emit_carrier(self, tracer: trace.Tracer, report: Report, target: SpanReference) -> None:
+    def _emit_carrier(
+        self, tracer: trace.Tracer, reports: Sequence[Report], target: SpanReference
+    ) -> None:
+        if not target.sampled:
+            return  # a carrier in a trace that nobody keeps would stand alone
         # In the target's trace, so that every viewer shows it there. The price: a trace that looks
         # longer than it was, and a carrier that a tail sampler may judge on its own.
         now_ns = self._clock_ns()
-        seconds = report.usage.seconds if report.usage is not None else 0.0
-        started_ns = max(report.interaction.ended_ns, now_ns - int(seconds * 1e9))
+        seconds = max(r.usage.seconds if r.usage is not None else 0.0 for r in reports)
+        started_ns = max(reports[0].interaction.ended_ns, now_ns - int(seconds * 1e9))
         span = tracer.start_span(
-            spans.carrier_name(report),
+            spans.carrier_name(reports),
             context=_context_of(target),
             kind=SpanKind.INTERNAL,
             start_time=started_ns,
             links=[Link(_span_context(target))],
-            attributes=spans.carrier_attributes(report, content=self._content),
         )
-        failure = _failure(report)
-        if failure is not None:
-            span.set_attribute(names.OTEL_ERROR_TYPE, failure.cause.value)
-            detail = failure.detail if self._content == "all" else ""
-            span.set_status(Status(StatusCode.ERROR, detail or failure.cause.value))
+        if span.is_recording():
+            failure = next((f for f in map(_failure, reports) if f is not None), None)
+            allowance = self._allowance_of(span, leaving=1 if failure is not None else 0)
+            span.set_attributes(
+                spans.carrier_attributes(reports, shown=self._shown, allowance=allowance)
+            )
+            if failure is not None:
+                span.set_attribute(names.OTEL_ERROR_TYPE, failure.cause.value)
+                detail = spans.detail_shown(failure.detail, self._shown, allowance)
+                span.set_status(Status(StatusCode.ERROR, detail or failure.cause.value))
         span.end(end_time=max(started_ns, now_ns))
 
     def _emit_events(self, report: Report, target: SpanReference | None) -> None:
@@ -189,13 +223,32 @@ class OtelExporter:
                 context=context,
                 severity_number=_logs.SeverityNumber.INFO,
                 event_name=names.GENAI_EVALUATION_EVENT,
-                attributes=spans.event_attributes(evaluation, report, content=self._content),
+                attributes=spans.event_attributes(
+                    evaluation, report, shown=self._shown, allowance=self._allowance
+                ),
             )
 
     def _fail(self, span: trace.Span, error: str) -> None:
         if error:
-            description = spans.status_description(error, self._content)
+            description = spans.status_description(error, self._shown, self._allowance)
             span.set_status(Status(StatusCode.ERROR, description))
+
+    def _allowance_of(self, span: trace.Span, leaving: int = 0) -> Allowance:
+        """Return what the span may hold, beside what processors put on it when it started.
+
+        Args:
+            span: Just started.
+            leaving: Attributes that are to be set later.
+        """
+        # Only the SDK's spans have limits, and they do not tell them; others' are taken as usual.
+        limits = getattr(span, "_limits", None)
+        most = getattr(limits, "max_span_attributes", ATTRIBUTES_MOST)
+        there = len(getattr(span, "attributes", None) or ())
+        return replace(
+            self._allowance,
+            attributes=None if most is None else max(0, most - there - leaving),
+            characters=getattr(limits, "max_span_attribute_length", None),
+        )
 
 
 def _failure(report: Report) -> Unscored | None:

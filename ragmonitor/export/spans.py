@@ -1,7 +1,6 @@
 """From records to the names and attributes of spans and events. Pure functions.
 
-The SDK keeps 128 attributes a span and evicts the oldest beyond that, so what may be missed comes
-first in every dictionary here, and what must not (scores, question, answer) comes last.
+Each span is filled from what matters most to what may be missed, within what it may hold (`room`).
 """
 
 from __future__ import annotations
@@ -10,18 +9,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from opentelemetry.util.types import AttributeValue
-
 from ragmonitor import conventions as names
+from ragmonitor.export.room import Allowance, Attributes, Room, cut
 from ragmonitor.export.texts import (
-    Content,
-    clipped,
-    compact_json,
+    Disclosure,
     encodable,
-    error_text,
     error_type,
     is_unsupported,
-    sentence_entry,
+    size_bytes,
 )
 from ragmonitor.records import (
     Assessment,
@@ -29,6 +24,7 @@ from ragmonitor.records import (
     Evaluation,
     Generation,
     Interaction,
+    Message,
     Report,
     Retrieval,
     Scored,
@@ -36,19 +32,17 @@ from ragmonitor.records import (
     evaluator_name,
 )
 
-Attributes = dict[str, AttributeValue]
-
-ATTRIBUTES_MOST = 128
-"""The SDK's default limit for a span."""
-DOCUMENTS_MOST = 20
-DOCUMENT_FIELDS = 4
 EVALUATIONS_MOST = 10
+EXPLANATION_BYTES_MOST = 4096
 OWN_ATTRIBUTES_MOST = 20
 SENTENCES_MOST = 20
-TEXT_MOST = 32_768
-"""Characters of one text; ten such attributes stay below the 4 MiB of a usual collector."""
+SENTENCE_BYTES_MOST = 2048
+TAGS_MOST = 50
+TAG_BYTES_MOST = 256
 
 _TEXT = "text/plain"
+ALL = Disclosure()
+USUAL = Allowance()
 
 
 def root_name(interaction: Interaction) -> str:
@@ -60,33 +54,41 @@ def root_attributes(
     interaction: Interaction,
     reports: Sequence[Report],
     *,
-    content: Content = "all",
-    text_most: int = TEXT_MOST,
+    shown: Disclosure = ALL,
+    allowance: Allowance = USUAL,
 ) -> Attributes:
     """Return the root span's attributes: the interaction, and the scores known by now."""
-    attributes = _described(interaction)
-    attributes |= _evaluations(reports, content)
-    attributes |= _verdict(reports, content)
+    room = Room(allowance)
+    room.reserve(size_bytes(status_description(interaction.error, shown, allowance)))
+    query, answer = shown.text(interaction.query), shown.text(interaction.answer)
+    if shown.shows:
+        room.add_texts({names.OI_INPUT_VALUE: query, names.OI_OUTPUT_VALUE: answer})
+    room.add_each(
+        {
+            names.OI_SPAN_KIND: names.OI_KIND_CHAIN,
+            names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_WORKFLOW,
+            names.INTERACTION_ID: allowance.clipped(interaction.id),
+            names.STATUS: interaction.status,
+        }
+    )
+    _add_verdict(room, reports)
+    room.add_each(_described(interaction, allowance))
+    _add_unsupported(room, reports, shown)
+    _add_evaluations(room, reports, shown)
+    if shown.shows:
+        room.add_each({names.OI_INPUT_MIME_TYPE: _TEXT, names.OI_OUTPUT_MIME_TYPE: _TEXT})
+        _add_message(room, names.GENAI_INPUT_MESSAGES, "user", query)
+        _add_message(room, names.GENAI_OUTPUT_MESSAGES, "assistant", answer)
     if not interaction.generations:
-        attributes |= _tokens(interaction.usage)
+        room.add_each(_tokens(interaction.usage))
+    _add_not_shown(room, interaction.not_shown)
+    _add_labels(room, interaction)
     if interaction.chunks:
-        attributes[names.GENAI_RETRIEVAL_DOCUMENTS] = _ids_and_scores(interaction.chunks)
-    if interaction.error:
-        attributes[names.OTEL_ERROR_TYPE] = error_type(interaction.error)
-    attributes |= {
-        names.INTERACTION_ID: encodable(interaction.id),
-        names.STATUS: interaction.status,
-        names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_WORKFLOW,
-        names.OI_SPAN_KIND: names.OI_KIND_CHAIN,
-    }
-    if content == "all":
-        attributes |= _asked_and_answered(interaction, text_most)
+        _add_ids_and_scores(room, interaction.chunks)
         if not any(retrieval.chunks for retrieval in interaction.retrievals):
             # Plain code names its chunks without a retrieval: no other span would carry them.
-            room = (ATTRIBUTES_MOST - 1 - len(attributes)) // DOCUMENT_FIELDS
-            documents = _documents(interaction.chunks, min(DOCUMENTS_MOST, room), text_most)
-            attributes = documents | attributes
-    return attributes
+            _add_documents(room, interaction.chunks, shown)
+    return room.attributes()
 
 
 def retrieval_name(retrieval: Retrieval) -> str:
@@ -95,28 +97,32 @@ def retrieval_name(retrieval: Retrieval) -> str:
 
 
 def retrieval_attributes(
-    retrieval: Retrieval, *, content: Content = "all", text_most: int = TEXT_MOST
+    retrieval: Retrieval, *, shown: Disclosure = ALL, allowance: Allowance = USUAL
 ) -> Attributes:
     """Return a retrieval span's attributes; without content, ids and scores only."""
-    attributes: Attributes = {}
-    if content == "all":
-        attributes |= _documents(retrieval.chunks, DOCUMENTS_MOST, text_most)
-    attributes |= {
-        names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_RETRIEVAL,
-        names.OI_SPAN_KIND: names.OI_KIND_RETRIEVER,
-        names.GENAI_RETRIEVAL_DOCUMENTS: _ids_and_scores(retrieval.chunks),
-        names.DOCUMENTS_FOUND: len(retrieval.chunks),
-    }
-    if retrieval.error:
-        attributes[names.OTEL_ERROR_TYPE] = error_type(retrieval.error)
-    if content == "all":
-        query = clipped(retrieval.query, text_most)
-        attributes |= {
-            names.GENAI_RETRIEVAL_QUERY_TEXT: query,
-            names.OI_INPUT_VALUE: query,
-            names.OI_INPUT_MIME_TYPE: _TEXT,
+    room = Room(allowance)
+    room.reserve(size_bytes(status_description(retrieval.error, shown, allowance)))
+    query = shown.text(retrieval.query)
+    if shown.shows:
+        room.add_texts({names.OI_INPUT_VALUE: query})
+    room.add_each(
+        {
+            names.OI_SPAN_KIND: names.OI_KIND_RETRIEVER,
+            names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_RETRIEVAL,
+            names.DOCUMENTS_FOUND: len(retrieval.chunks),
         }
-    return attributes
+    )
+    if retrieval.error:
+        room.add({names.OTEL_ERROR_TYPE: allowance.clipped(error_type(retrieval.error))})
+    if shown.shows:
+        room.add({names.OI_INPUT_MIME_TYPE: _TEXT})
+        room.add_texts({names.GENAI_RETRIEVAL_QUERY_TEXT: query})
+    if retrieval.chunks:
+        _add_ids_and_scores(room, retrieval.chunks)
+    else:
+        room.add({names.GENAI_RETRIEVAL_DOCUMENTS: "[]"})
+    _add_documents(room, retrieval.chunks, shown)
+    return room.attributes()
 
 
 def generation_name(generation: Generation) -> str:
@@ -125,51 +131,67 @@ def generation_name(generation: Generation) -> str:
 
 
 def generation_attributes(
-    generation: Generation, *, content: Content = "all", text_most: int = TEXT_MOST
+    generation: Generation, *, shown: Disclosure = ALL, allowance: Allowance = USUAL
 ) -> Attributes:
-    """Return a model call's attributes."""
-    attributes: Attributes = {
-        names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_CHAT,
-        names.OI_SPAN_KIND: names.OI_KIND_LLM,
-    }
-    if generation.model:
-        attributes[names.GENAI_REQUEST_MODEL] = encodable(generation.model)
-        attributes[names.OI_LLM_MODEL_NAME] = encodable(generation.model)
-    if generation.provider:
-        attributes[names.GENAI_PROVIDER_NAME] = encodable(generation.provider)
-        attributes[names.OI_LLM_PROVIDER] = encodable(generation.provider)
-    attributes |= _tokens(generation.usage)
-    if generation.error:
-        attributes[names.OTEL_ERROR_TYPE] = error_type(generation.error)
-    if content == "all":
-        output = clipped(generation.output, text_most)
-        attributes |= {
-            names.OI_LLM_OUTPUT_ROLE: "assistant",
-            names.OI_LLM_OUTPUT_CONTENT: output,
-            names.OI_OUTPUT_VALUE: output,
-            names.OI_OUTPUT_MIME_TYPE: _TEXT,
+    """Return a model call's attributes: what it gave, then what it was asked."""
+    room = Room(allowance)
+    room.reserve(size_bytes(status_description(generation.error, shown, allowance)))
+    output = shown.text(generation.output)
+    if shown.shows:
+        room.add_texts({names.OI_OUTPUT_VALUE: output})
+    room.add_each(
+        {
+            names.OI_SPAN_KIND: names.OI_KIND_LLM,
+            names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_CHAT,
         }
-    return attributes
+    )
+    if generation.error:
+        room.add({names.OTEL_ERROR_TYPE: allowance.clipped(error_type(generation.error))})
+    if generation.model:
+        model = allowance.clipped(generation.model)
+        room.add_each({names.GENAI_REQUEST_MODEL: model, names.OI_LLM_MODEL_NAME: model})
+    if generation.provider:
+        provider = allowance.clipped(generation.provider)
+        room.add_each({names.GENAI_PROVIDER_NAME: provider, names.OI_LLM_PROVIDER: provider})
+    room.add_each(_tokens(generation.usage))
+    if shown.shows:
+        room.add({names.OI_OUTPUT_MIME_TYPE: _TEXT})
+        room.add_texts({names.OI_LLM_OUTPUT_ROLE: "assistant", names.OI_LLM_OUTPUT_CONTENT: output})
+        _add_message(room, names.GENAI_OUTPUT_MESSAGES, "assistant", output)
+        _add_prompt(room, generation.input, shown)
+    return room.attributes()
 
 
-def carrier_name(report: Report) -> str:
-    """Return the name of the span that carries a late report."""
-    return f"{names.GENAI_OPERATION_EVALUATION} {report.judge.name}"
+def carrier_name(reports: Sequence[Report]) -> str:
+    """Return the name of a span that carries scores of a span that has left."""
+    return f"{names.GENAI_OPERATION_EVALUATION} {_telling(reports).judge.name}"
 
 
-def carrier_attributes(report: Report, *, content: Content = "all") -> Attributes:
-    """Return the attributes of the span that carries a late report (OI spec/annotations.md)."""
-    return {
-        names.INTERACTION_ID: encodable(report.interaction.id),
-        **_evaluations([report], content),
-        **_verdict([report], content),
-        names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_EVALUATION,
-        names.OI_SPAN_KIND: names.OI_KIND_EVALUATOR,
-    }
+def carrier_attributes(
+    reports: Sequence[Report], *, shown: Disclosure = ALL, allowance: Allowance = USUAL
+) -> Attributes:
+    """Return the attributes of such a span (OI spec/annotations.md); all of one interaction."""
+    room = Room(allowance)
+    room.reserve(EXPLANATION_BYTES_MOST)  # for the description of its status
+    room.add_each(
+        {
+            names.OI_SPAN_KIND: names.OI_KIND_EVALUATOR,
+            names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_EVALUATION,
+            names.INTERACTION_ID: allowance.clipped(reports[0].interaction.id),
+        }
+    )
+    _add_verdict(room, reports)
+    _add_unsupported(room, reports, shown)
+    _add_evaluations(room, reports, shown)
+    return room.attributes()
 
 
 def event_attributes(
-    evaluation: Evaluation, report: Report, *, content: Content = "all"
+    evaluation: Evaluation,
+    report: Report,
+    *,
+    shown: Disclosure = ALL,
+    allowance: Allowance = USUAL,
 ) -> Attributes:
     """Return the attributes of one `gen_ai.evaluation.result` event.
 
@@ -181,7 +203,7 @@ def event_attributes(
         names.JUDGE: encodable(str(evaluation.judge)),
         names.JUDGE_KIND: evaluation.judge.kind,
         names.JUDGE_CHANCE: report.chance.probability,
-        names.INTERACTION_ID: encodable(report.interaction.id),
+        names.INTERACTION_ID: allowance.clipped(report.interaction.id),
     }
     if isinstance(evaluation, Scored):
         attributes[names.GENAI_EVALUATION_SCORE_VALUE] = evaluation.score
@@ -189,62 +211,139 @@ def event_attributes(
     else:
         attributes[names.OTEL_ERROR_TYPE] = evaluation.cause.value
         explanation = evaluation.detail
-    if explanation and content == "all":
-        attributes[names.GENAI_EVALUATION_EXPLANATION] = clipped(explanation, TEXT_MOST)
+    if explanation and shown.shows:
+        attributes[names.GENAI_EVALUATION_EXPLANATION] = allowance.clipped(
+            shown.text(explanation), EXPLANATION_BYTES_MOST
+        )
     return attributes
 
 
-def _described(interaction: Interaction) -> Attributes:
+def status_description(error: str, shown: Disclosure, allowance: Allowance = USUAL) -> str:
+    """Return the description of an ERROR status; empty if there is no error."""
+    return allowance.clipped(shown.error(error), EXPLANATION_BYTES_MOST)
+
+
+def detail_shown(detail: str, shown: Disclosure, allowance: Allowance = USUAL) -> str:
+    """Return what a judge's failure is described with; empty where no text may leave."""
+    return allowance.clipped(shown.text(detail), EXPLANATION_BYTES_MOST)
+
+
+def _described(interaction: Interaction, allowance: Allowance) -> Attributes:
     attributes: Attributes = {}
+    if interaction.error:
+        attributes[names.OTEL_ERROR_TYPE] = allowance.clipped(error_type(interaction.error))
+    if interaction.capture_incomplete:
+        attributes[names.CAPTURE_INCOMPLETE] = True
+    if interaction.redacted:
+        attributes[names.REDACTED] = interaction.redacted
+    attributes[names.FRAMEWORK] = encodable(interaction.framework)
+    if interaction.name:
+        attributes[names.GENAI_WORKFLOW_NAME] = allowance.clipped(interaction.name)
+    if interaction.session_id:
+        session = allowance.clipped(interaction.session_id)
+        attributes |= {names.OI_SESSION_ID: session, names.GENAI_CONVERSATION_ID: session}
+    if interaction.user_id:
+        attributes[names.OI_USER_ID] = allowance.clipped(interaction.user_id)
+    return attributes
+
+
+def _add_labels(room: Room, interaction: Interaction) -> None:
+    if interaction.tags:
+        tags = [room.allowance.clipped(t, TAG_BYTES_MOST) for t in interaction.tags[:TAGS_MOST]]
+        room.add({names.OI_TAGS: tags})
     own = dict(list(interaction.attributes.items())[:OWN_ATTRIBUTES_MOST])
     for name, value in own.items():
         key = names.ATTRIBUTE.format(name=encodable(str(name)))
-        attributes[key] = clipped(str(value), TEXT_MOST)
+        room.add_texts({key: str(value)})
     if own:
-        attributes[names.OI_METADATA] = clipped(compact_json(own), TEXT_MOST)
-    if interaction.tags:
-        attributes[names.OI_TAGS] = [encodable(tag) for tag in interaction.tags]
-    if interaction.user_id:
-        attributes[names.OI_USER_ID] = encodable(interaction.user_id)
-    if interaction.session_id:
-        attributes[names.OI_SESSION_ID] = encodable(interaction.session_id)
-        attributes[names.GENAI_CONVERSATION_ID] = encodable(interaction.session_id)
-    if interaction.name:
-        attributes[names.GENAI_WORKFLOW_NAME] = encodable(interaction.name)
-    if interaction.capture_incomplete:
-        attributes[names.CAPTURE_INCOMPLETE] = True
-    attributes[names.FRAMEWORK] = encodable(interaction.framework)
-    return attributes
+        room.add_json(
+            names.OI_METADATA, list(own.items()), lambda some, most: cut(dict(some), most)
+        )
 
 
-def _documents(chunks: Sequence[Chunk], most: int, text_most: int) -> Attributes:
-    attributes: Attributes = {}
-    if len(chunks) > most:
-        attributes[names.DOCUMENTS_LEFT_OUT] = len(chunks) - most
-    for n, chunk in enumerate(chunks[:most]):
-        if chunk.metadata:
-            metadata = clipped(compact_json(dict(chunk.metadata)), text_most)
-            attributes[names.OI_DOCUMENT.format(n=n, field="metadata")] = metadata
-        if _is_finite(chunk.score):
-            attributes[names.OI_DOCUMENT.format(n=n, field="score")] = float(chunk.score)
-        if chunk.id:
-            attributes[names.OI_DOCUMENT.format(n=n, field="id")] = encodable(chunk.id)
-        attributes[names.OI_DOCUMENT.format(n=n, field="content")] = clipped(chunk.text, text_most)
-    return attributes
+def _add_not_shown(room: Room, chunks: Sequence[Chunk]) -> None:
+    if not chunks:
+        return
+    room.add({names.DOCUMENTS_NOT_SHOWN: len(chunks)})
+    ids = [chunk.id for chunk in chunks if chunk.id]
+    room.add_json(names.DOCUMENTS_NOT_SHOWN_IDS, ids, lambda some, most: cut(list(some), most))
+
+
+def _add_documents(room: Room, chunks: Sequence[Chunk], shown: Disclosure) -> None:
+    if not shown.shows:
+        return
+
+    def build(some: Sequence[Chunk], most: int) -> Attributes:
+        attributes: Attributes = {}
+        if len(some) < len(chunks):
+            attributes[names.DOCUMENTS_LEFT_OUT] = len(chunks) - len(some)
+        for n, chunk in enumerate(some):
+            text = room.allowance.clipped(shown.text(chunk.text), most)
+            attributes[names.OI_DOCUMENT.format(n=n, field="content")] = text
+            if chunk.id:
+                identity = room.allowance.clipped(chunk.id)
+                attributes[names.OI_DOCUMENT.format(n=n, field="id")] = identity
+            if _is_finite(chunk.score):
+                attributes[names.OI_DOCUMENT.format(n=n, field="score")] = float(chunk.score)
+            if chunk.metadata:
+                metadata = room.allowance.json_object(shown.metadata(chunk.metadata), most)
+                if metadata is not None:
+                    attributes[names.OI_DOCUMENT.format(n=n, field="metadata")] = metadata
+        return attributes
+
+    room.add_fitted(chunks, build)
 
 
 def _is_finite(score: float | None) -> TypeGuard[float]:
     return score is not None and math.isfinite(score)
 
 
-def _ids_and_scores(chunks: Sequence[Chunk]) -> str:
-    entries: list[dict[str, Any]] = []
-    for chunk in chunks:
-        entry: dict[str, Any] = {"id": chunk.id}
-        if _is_finite(chunk.score):
-            entry["score"] = float(chunk.score)
-        entries.append(entry)
-    return encodable(compact_json(entries))
+def _add_ids_and_scores(room: Room, chunks: Sequence[Chunk]) -> None:
+    def build(some: Sequence[Chunk], most: int) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = []
+        for chunk in some:
+            entry: dict[str, Any] = {"id": cut(chunk.id, most)}
+            if _is_finite(chunk.score):
+                entry["score"] = float(chunk.score)
+            entries.append(entry)
+        return entries
+
+    room.add_json(names.GENAI_RETRIEVAL_DOCUMENTS, chunks, build)
+
+
+def _add_message(room: Room, name: str, role: str, text: str) -> None:
+    room.add_json(name, (text,), lambda some, most: [_message(role, cut(t, most)) for t in some])
+
+
+def _add_prompt(room: Room, messages: Sequence[Message], shown: Disclosure) -> None:
+    """Add what a model was asked, in both dialects; of a long talk its end."""
+    if not messages:
+        return
+    newest_first = [Message(role=m.role, text=shown.text(m.text)) for m in reversed(messages)]
+
+    def build(some: Sequence[Message], most: int) -> Attributes:
+        attributes: Attributes = {}
+        if len(some) < len(messages):
+            attributes[names.MESSAGES_LEFT_OUT] = len(messages) - len(some)
+        for n, message in enumerate(reversed(some)):
+            role = room.allowance.clipped(message.role, TAG_BYTES_MOST)
+            text = room.allowance.clipped(message.text, most)
+            attributes[names.OI_LLM_INPUT_MESSAGE.format(n=n, field="role")] = role
+            attributes[names.OI_LLM_INPUT_MESSAGE.format(n=n, field="content")] = text
+        return attributes
+
+    def build_json(some: Sequence[Message], most: int) -> list[dict[str, Any]]:
+        return [_message(cut(m.role, TAG_BYTES_MOST), cut(m.text, most)) for m in reversed(some)]
+
+    # Three times the same in three forms: none of them may take the room of the others.
+    room.add({names.OI_INPUT_MIME_TYPE: _TEXT})
+    room.add_texts({names.OI_INPUT_VALUE: newest_first[0].text}, most=room.left_bytes // 3)
+    room.add_json(names.GENAI_INPUT_MESSAGES, newest_first, build_json, most=room.left_bytes // 2)
+    room.add_fitted(newest_first, build)
+
+
+def _message(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
 def _tokens(usage: Usage) -> Attributes:
@@ -260,23 +359,27 @@ def _tokens(usage: Usage) -> Attributes:
     return attributes
 
 
-def _evaluations(reports: Sequence[Report], content: Content) -> Attributes:
-    """Return the scores in OpenInference's words; it has none for a missing score."""
-    attributes: Attributes = {}
+def _add_evaluations(room: Room, reports: Sequence[Report], shown: Disclosure) -> None:
+    """Add the scores in OpenInference's words; it has none for a missing score."""
     for n, scored in enumerate(_scores(reports)):
         if n == EVALUATIONS_MOST:
             break
-        fields: dict[str, AttributeValue] = {
+        fields: dict[str, str | float] = {
             "name": encodable(evaluator_name(scored.evaluator)),
+            "score": scored.score,
             "annotator_kind": scored.judge.kind,
             "identifier": encodable(f"{scored.evaluator} {scored.judge}"),
-            "score": scored.score,
         }
-        if scored.explanation and content == "all":
-            fields["explanation"] = clipped(scored.explanation, TEXT_MOST)
-        for field, value in fields.items():
-            attributes[names.OI_EVALUATION.format(n=n, field=field)] = value
-    return attributes
+        attributes: Attributes = {
+            names.OI_EVALUATION.format(n=n, field=field): value for field, value in fields.items()
+        }
+        if not room.add(attributes):
+            break
+        if scored.explanation and shown.shows:
+            explanation = room.allowance.clipped(
+                shown.text(scored.explanation), EXPLANATION_BYTES_MOST
+            )
+            room.add({names.OI_EVALUATION.format(n=n, field="explanation"): explanation})
 
 
 def _scores(reports: Sequence[Report]) -> Iterator[Scored]:
@@ -286,17 +389,19 @@ def _scores(reports: Sequence[Report]) -> Iterator[Scored]:
                 yield evaluation
 
 
-def _verdict(reports: Sequence[Report], content: Content) -> Attributes:
-    """Return, in our own words, what the last judge found that read the interaction."""
+def _telling(reports: Sequence[Report]) -> Report:
+    """Return the report of the last judge that read the interaction."""
+    return next((r for r in reversed(reports) if r.assessment is not None), reports[0])
+
+
+def _add_verdict(room: Room, reports: Sequence[Report]) -> None:
+    """Add, in our own words, what the last judge found that read the interaction."""
     if not reports:
-        return {}
-    read = [report for report in reports if report.assessment is not None]
-    report = read[-1] if read else reports[0]
-    attributes: Attributes = {names.JUDGE: encodable(str(report.judge))}
-    attributes |= _chance(reports)
-    if report.assessment is not None:
-        attributes |= _found(report.assessment, content)
-    risks = [r.assessment.risk for r in read if r.assessment and r.assessment.risk is not None]
+        return
+    report = _telling(reports)
+    attributes: Attributes = {names.JUDGE: encodable(str(report.judge)), **_chance(reports)}
+    attributes |= _found(report.assessment) if report.assessment is not None else {}
+    risks = [r.assessment.risk for r in reports if r.assessment and r.assessment.risk is not None]
     if risks:
         attributes[names.RISK] = risks[0]
     for evaluation in report.evaluations[:EVALUATIONS_MOST]:
@@ -305,50 +410,38 @@ def _verdict(reports: Sequence[Report], content: Content) -> Attributes:
             attributes[names.SCORE.format(evaluator=evaluator)] = evaluation.score
         else:
             attributes[names.UNSCORED.format(evaluator=evaluator)] = evaluation.cause.value
-    return attributes
+    room.add_each(attributes)
 
 
-def _chance(reports: Sequence[Report]) -> Mapping[str, AttributeValue]:
+def _chance(reports: Sequence[Report]) -> Mapping[str, str | float]:
     """Return the chance of the judge that samples: the embedded one's is always 1."""
     chance = min((report.chance for report in reports), key=lambda chance: chance.probability)
-    attributes: Attributes = {names.JUDGE_CHANCE: chance.probability}
+    attributes: dict[str, str | float] = {names.JUDGE_CHANCE: chance.probability}
     if chance.cause is not None:
         attributes[names.JUDGE_REASON] = chance.cause.value
     return attributes
 
 
-def _found(assessment: Assessment, content: Content) -> Attributes:
-    attributes: Attributes = {names.LANGUAGE: assessment.language}
-    unsupported = [s for s in assessment.sentences or () if is_unsupported(s)]
-    if unsupported:
-        shown = [sentence_entry(s, content) for s in unsupported[:SENTENCES_MOST]]
-        attributes[names.UNSUPPORTED_SENTENCES] = encodable(compact_json(shown))
-    if len(unsupported) > SENTENCES_MOST:
-        attributes[names.SENTENCES_LEFT_OUT] = len(unsupported) - SENTENCES_MOST
-    if assessment.evasive is not None:
-        attributes[names.EVASIVE] = assessment.evasive
+def _found(assessment: Assessment) -> Attributes:
+    attributes: Attributes = {}
     if assessment.hallucinated is not None:
         attributes[names.HALLUCINATED] = assessment.hallucinated
+    if assessment.evasive is not None:
+        attributes[names.EVASIVE] = assessment.evasive
+    attributes[names.LANGUAGE] = assessment.language
     return attributes
 
 
-def _asked_and_answered(interaction: Interaction, text_most: int) -> Attributes:
-    query = clipped(interaction.query, text_most)
-    answer = clipped(interaction.answer, text_most)
-    return {
-        names.GENAI_INPUT_MESSAGES: compact_json([_message("user", query)]),
-        names.GENAI_OUTPUT_MESSAGES: compact_json([_message("assistant", answer)]),
-        names.OI_INPUT_MIME_TYPE: _TEXT,
-        names.OI_OUTPUT_MIME_TYPE: _TEXT,
-        names.OI_INPUT_VALUE: query,
-        names.OI_OUTPUT_VALUE: answer,
-    }
-
-
-def _message(role: str, text: str) -> dict[str, Any]:
-    return {"role": role, "parts": [{"type": "text", "content": text}]}
-
-
-def status_description(error: str, content: Content) -> str:
-    """Return the description of an ERROR status."""
-    return clipped(error_text(error, content), TEXT_MOST)
+def _add_unsupported(room: Room, reports: Sequence[Report], shown: Disclosure) -> None:
+    assessment = _telling(reports).assessment if reports else None
+    if assessment is None:
+        return
+    unsupported = [s for s in assessment.sentences or () if is_unsupported(s)]
+    entries = [shown.sentence(sentence) for sentence in unsupported[:SENTENCES_MOST]]
+    carried = room.add_json(
+        names.UNSUPPORTED_SENTENCES,
+        entries,
+        lambda some, most: cut(list(some), min(most, SENTENCE_BYTES_MOST)),
+    )
+    if carried < len(unsupported):
+        room.add({names.SENTENCES_LEFT_OUT: len(unsupported) - carried})

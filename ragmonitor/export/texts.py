@@ -2,18 +2,99 @@
 
 from __future__ import annotations
 
+import hmac
 import importlib
 import json
 import math
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ragmonitor.records import SentenceVerdict, Verdict
 
-Content = Literal["all", "none"]
-"""Whether questions, chunks, answers and words of them may leave the process."""
+Content = Literal["all", "hashed", "none"]
+"""Whether questions, prompts, chunks, answers and words of them may leave the process: as they are,
+as keyed hashes (equal texts stay equal, nothing can be read), or not at all."""
 
-CUT = "… [cut: {left_out} more characters]"
+CUT = "… [cut: {left_out} more bytes]"
 """Stands at the end of a text that was too long."""
+
+HASH = "hmac-sha256:{digest}:{characters}"
+HASH_DIGITS = 16
+"""Hex digits: among a million texts two collide with a chance of 3 in 100 million."""
+
+PROCESS_KEY = secrets.token_bytes(32)
+"""Of hashes where none is set: forgotten with the process (and shared by its forked children)."""
+
+DEPTH_MOST = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disclosure:
+    """What is shown of a text. Ids, names, numbers and scores are no texts, and stay."""
+
+    content: Content = "all"
+    key: bytes = field(default=PROCESS_KEY, repr=False)
+    """Of hashes; the same key in two processes gives the same hashes."""
+
+    @property
+    def shows(self) -> bool:
+        """Whether there is anything at all to put where a text belongs."""
+        return self.content != "none"
+
+    def text(self, text: str) -> str:
+        """Return what stands for the text; nothing stays nothing."""
+        if self.content == "all" or not text:
+            return text
+        if self.content == "none":
+            return ""
+        digest = hmac.digest(self.key, text.encode("utf-8", "surrogatepass"), "sha256")
+        return HASH.format(digest=digest.hex()[:HASH_DIGITS], characters=len(text))
+
+    def error(self, error: str) -> str:
+        """Return an error `TypeName: message`: the type always, messages quote prompts."""
+        kind, _, message = error.partition(":")
+        if self.content == "all" or not error:
+            return error
+        if self.content == "none" or not message:
+            return error_type(error)
+        return f"{kind.strip()}: {self.text(message.strip())}"
+
+    def metadata(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a chunk's metadata with what stands for its texts; keys and numbers stay."""
+        if self.content == "all":
+            return dict(metadata)
+        return {str(name): self._value(value, 1) for name, value in metadata.items()}
+
+    def sentence(self, sentence: SentenceVerdict) -> dict[str, Any]:
+        """Return a sentence's verdict with its evidence, ready for JSON.
+
+        Where the text may not be read its offsets in the answer stand beside the verdict.
+        """
+        entry: dict[str, Any] = {}
+        if self.shows:
+            entry["text"] = self.text(sentence.text)
+        entry["verdict"] = sentence.verdict.value
+        if self.shows:
+            entry["words"] = [self.text(word) for word in sentence.words]
+        if self.content != "all":
+            entry |= {"start": sentence.start, "end": sentence.end}
+        return entry | {
+            "chunks": list(sentence.chunks),
+            "support": sentence.support,
+            "reasons": list(sentence.reasons),
+        }
+
+    def _value(self, value: Any, depth: int) -> Any:
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if depth < DEPTH_MOST:
+            if isinstance(value, Mapping):
+                return {str(name): self._value(inner, depth + 1) for name, inner in value.items()}
+            if isinstance(value, list | tuple | set | frozenset):
+                return [self._value(inner, depth + 1) for inner in value]
+        return self.text(str(value))
 
 
 def encodable(text: str) -> str:
@@ -26,11 +107,33 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def clipped(text: str, most: int) -> str:
-    """Return the text, encodable, with what is beyond `most` characters cut off and said so."""
-    if len(text) > most:
-        text = text[:most] + CUT.format(left_out=len(text) - most)
-    return encodable(text)
+def size_bytes(text: str) -> int:
+    """Return how many bytes an encodable text takes in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def clipped(text: str, most: int, characters_most: int | None = None) -> str:
+    """Return the text, encodable, with what is beyond the limits cut off and said so.
+
+    Args:
+        text: Any text.
+        most: UTF-8 bytes of what is returned. No character is split.
+        characters_most: Beyond which the SDK would cut what is returned, without a word.
+    """
+    if len(text) <= most and text.isascii() and len(text) <= (characters_most or most):
+        return text
+    data = text.encode("utf-8", "replace")
+    if len(data) <= most and (characters_most is None or len(text) <= characters_most):
+        return data.decode()
+    # As long as the mark can get: what is left out has no more digits than the whole.
+    mark = CUT.format(left_out=len(data))
+    room_bytes, room = most - size_bytes(mark), None
+    if characters_most is not None:
+        room = characters_most - len(mark)
+    if room_bytes < 0 or (room is not None and room < 0):  # no room for the mark itself
+        return data[:most].decode("utf-8", "ignore")[:characters_most]
+    kept = data[:room_bytes].decode("utf-8", "ignore")[:room]
+    return kept + CUT.format(left_out=len(data) - size_bytes(kept))
 
 
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
@@ -60,28 +163,6 @@ def _finite(value: Any) -> Any:
 def error_type(error: str) -> str:
     """Return the type's name in `TypeName: message`."""
     return error.partition(":")[0].strip() or "error"
-
-
-def error_text(error: str, content: Content) -> str:
-    """Return the error; only its type where no content may leave: messages quote prompts."""
-    return error if content == "all" else error_type(error)
-
-
-def sentence_entry(sentence: SentenceVerdict, content: Content) -> dict[str, Any]:
-    """Return a sentence's verdict with its evidence, ready for JSON.
-
-    Without content the offsets stand in for the text.
-    """
-    entry: dict[str, Any] = {"verdict": sentence.verdict.value}
-    if content == "all":
-        entry = {"text": sentence.text, **entry, "words": list(sentence.words)}
-    else:
-        entry |= {"start": sentence.start, "end": sentence.end}
-    return entry | {
-        "chunks": list(sentence.chunks),
-        "support": sentence.support,
-        "reasons": list(sentence.reasons),
-    }
 
 
 def is_unsupported(sentence: SentenceVerdict) -> bool:

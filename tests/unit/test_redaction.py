@@ -1,27 +1,158 @@
-"""No text leaves without passing the hook."""
+"""No text leaves without passing redaction."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import PurePosixPath
 
-from ragmonitor.redaction import redacted
+import pytest
+
+from ragmonitor.errors import SettingsError
+from ragmonitor.records import Chunk, Message
+from ragmonitor.redaction import Redactor
 from tests.support.stories import interaction
+
+KEY = "sk-proj-" + "a1B2c3D4e5" * 4
+PASSWORD = "hunter2-hunter2"
+
+
+def everywhere(text, **changes):
+    """Return a record that has the text wherever one can be."""
+    told = interaction(query=text, texts=(text,), answer=text, error=f"ValueError: {text}")
+    chunk = Chunk(text=text, metadata={"page": 3, "note": text, "deep": [{"more": (text,)}]})
+    return replace(
+        told,
+        chunks=(chunk,),
+        not_shown=(chunk,),
+        retrievals=(replace(told.retrievals[0], chunks=(chunk,), error=text),),
+        generations=(
+            replace(told.generations[0], input=(Message(role="user", text=text),), error=text),
+        ),
+        **changes,
+    )
+
+
+def test_secrets_are_gone_from_every_text_by_default():
+    """Query, chunks and their metadata, what was not shown, prompts, answer, errors, attributes."""
+    found = Redactor()(everywhere(f"Use {KEY} now", attributes={"note": f"key {KEY}"}))
+    assert KEY not in repr(asdict(found))
+    assert found.answer == "Use [redacted:api_key] now"
+    assert found.attributes == {"note": "key [redacted:api_key]"}
 
 
 def test_every_text_passes_the_hook():
-    """Query, chunks, answer, errors, of the record and of its steps."""
+    """The application's own redaction runs in addition, over metadata too."""
+    found = Redactor(hook=lambda text: text.replace("Jane", "***"))(everywhere(f"Jane has {KEY}"))
+    assert "Jane" not in repr(asdict(found))
+    assert KEY not in repr(asdict(found))
+    assert found.answer == "*** has [redacted:api_key]"
+
+
+def test_labels_of_the_application_do_not_pass_the_hook():
+    """Tenant and route are what people filter by; a hook for texts would break them."""
+    told = interaction(attributes={"tenant": "Jane"}, tags=("Jane",), user_id="Jane")
+    found = Redactor(hook=lambda text: text.replace("Jane", "***"))(told)
+    assert (found.attributes, found.tags, found.user_id) == ({"tenant": "Jane"}, ("Jane",), "Jane")
+
+
+def test_metadata_keep_what_is_no_secret():
+    """Spans still say where a chunk is from; keys, numbers and nesting stay."""
+    metadata = {
+        "source": "docs/policy.md",
+        "page": 3,
+        "score": 0.5,
+        "latest": True,
+        "none": None,
+        "path": PurePosixPath(f"/keys/{KEY}"),
+        "nested": {"list": ["plain", f"api_key={PASSWORD}"]},
+    }
+    told = interaction()
+    (chunk,) = Redactor()(replace(told, chunks=(Chunk(text="t", metadata=metadata),))).chunks
+    assert chunk.metadata == {
+        "source": "docs/policy.md",
+        "page": 3,
+        "score": 0.5,
+        "latest": True,
+        "none": None,
+        "path": "/keys/[redacted:api_key]",
+        "nested": {"list": ["plain", "api_key=[redacted:api_key]"]},
+    }
+
+
+def test_metadata_that_contain_themselves_are_no_trap():
+    """What is nested without end is written as the text that it prints as."""
+    metadata = {"note": f"api_key={PASSWORD}"}
+    metadata["self"] = metadata
+    (chunk,) = Redactor()(
+        replace(interaction(), chunks=(Chunk(text="t", metadata=metadata),))
+    ).chunks
+    assert PASSWORD not in repr(chunk.metadata)
+
+
+def test_a_secret_that_one_text_gives_away_is_gone_from_all():
+    """The answer quotes what only the chunk names: it would leak, and be judged as invented."""
     told = interaction(
-        query="secret?", texts=("secret chunk",), answer="secret answer", error="secret: error"
+        query="How do I log in?",
+        texts=(f"password={PASSWORD}",),
+        answer=f"Log in with {PASSWORD}, not with {PASSWORD}9.",
     )
-    found = redacted(told, lambda text: text.replace("secret", "***"))
-    assert "secret" not in repr(asdict(found))
-    assert found.answer == "*** answer"
+    found = Redactor()(told)
+    assert found.answer == f"Log in with [redacted:password], not with {PASSWORD}9."
 
 
-def test_a_hook_that_fails_lets_nothing_through():
-    """The record comes without texts and is not scored."""
+def test_a_secret_is_known_by_its_key_in_metadata():
+    """`{"password": ...}` in a chunk's metadata hides it there and in the texts."""
+    chunk = Chunk(text=f"The door opens with {PASSWORD}.", metadata={"password": PASSWORD})
+    (found,) = Redactor()(replace(interaction(), chunks=(chunk,))).chunks
+    assert found.metadata == {"password": "[redacted:secret]"}
+    assert found.text == "The door opens with [redacted:secret]."
 
-    def broken(_text):
-        raise ValueError("pattern")
 
-    found = redacted(interaction(), broken)
+def test_the_texts_that_changed_are_counted_once_each():
+    """A chunk stands in the record twice, in the list and in its retrieval: one text."""
+    told = interaction(query=f"What is {KEY}?", texts=(f"{KEY} is a key.", "Plain."), answer="A.")
+    assert Redactor()(told).redacted == 2
+    assert Redactor()(interaction()).redacted == 0
+
+
+def test_nothing_to_do_is_nothing_done():
+    """With no redaction the very record comes back."""
+    told = everywhere(KEY)
+    assert Redactor(())(told) is told
+
+
+def test_without_secrets_a_record_is_as_it_was():
+    """Redaction of a clean record changes nothing that can be seen."""
+    told = everywhere("Plain text.")
+    assert Redactor()(told).chunks[0].text == "Plain text."
+    assert Redactor()(told).redacted == 0
+
+
+@pytest.mark.parametrize("broken", ["raises", "gives nothing"])
+def test_a_hook_that_fails_lets_nothing_through(broken):
+    """The record comes without texts and is not scored; the kind of its error stays."""
+
+    def hook(text):
+        if broken == "raises":
+            raise ValueError(f"cannot handle {text}")
+
+    found = Redactor(hook=hook)(everywhere("Jane", attributes={"note": "Jane"}))
+    assert "Jane" not in repr(asdict(found))
     assert (found.query, found.answer, found.capture_incomplete) == ("", "", True)
-    assert {c.text for c in found.chunks} == {""}
+    assert found.error == "ValueError"
+    assert Redactor(hook=hook).text("Jane") == ""
+
+
+def test_a_hook_that_fails_does_not_quote_the_text_in_the_log(caplog):
+    """Its message may; the log says where it failed and what kind of error it was."""
+
+    def hook(text):
+        raise KeyError(text)
+
+    Redactor(hook=hook)(interaction(query="Jane's question"))
+    assert "KeyError in a redaction" in caplog.text
+    assert "Jane" not in caplog.text
+
+
+def test_an_unknown_redaction_is_an_error():
+    """A name that does nothing would be believed."""
+    with pytest.raises(SettingsError, match="secretz"):
+        Redactor(("secretz",))

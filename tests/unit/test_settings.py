@@ -43,6 +43,15 @@ def test_the_service_is_opentelemetry_s_by_default(monkeypatch):
         ({"juge": "m"}, "did you mean judge"),
         ({"prometheus_port": 70_000}, "prometheus_port"),
         ({"content": "some"}, "content"),
+        ({"content_hash_key": "short"}, "content_hash_key"),
+        ({"span_bytes_most": 100}, "span_bytes_most"),
+        ({"phoenix_url": "localhost:6006"}, "phoenix_url: an address begins with http"),
+        ({"phoenix_url": "http://h:6006/v1/traces"}, "without the path of an API"),
+        ({"phoenix_api_key": "k"}, "without phoenix_url"),
+        ({"phoenix_url": "http://h", "traces": False}, "needs traces=True"),
+        ({"langfuse_url": "http://h"}, "set langfuse_public_key and langfuse_secret_key"),
+        ({"langfuse_url": "http://h", "langfuse_public_key": "p"}, "set langfuse_secret_key"),
+        ({"langfuse_public_key": "p"}, "without langfuse_url"),
     ],
 )
 def test_a_bad_option_says_which_and_what_to_do(options, message):
@@ -83,6 +92,12 @@ def test_a_broken_file_is_an_error(tmp_path):
         Settings.load()
 
 
+def test_keys_are_not_shown():
+    """Neither in a log of the settings nor in an error's traceback."""
+    found = Settings.load(phoenix_url="http://h", phoenix_api_key="hush")
+    assert "hush" not in f"{found!r} {found}"
+
+
 def test_settings_do_not_change():
     """Frozen: what was checked when built stays true."""
     with pytest.raises(ValueError, match="frozen"):
@@ -99,3 +114,24 @@ def test_every_setting_is_an_option_of_monitor():
     """The keyword arguments are the fields, by name."""
     options = set(typing.get_type_hints(Options))
     assert options | {"service", "judge"} == set(Settings.model_fields)
+
+
+def test_redaction_is_switched_off_by_a_word_in_a_variable(monkeypatch):
+    """A variable that is empty counts as not set."""
+    assert Settings.load().redaction == ("secrets",)
+    monkeypatch.setenv("RAGMONITOR_REDACTION", "none")
+    assert Settings.load().redaction == ()
+
+
+def test_the_key_of_hashes_is_not_printed():
+    """Settings are logged and shown; the key would undo the hashes."""
+    found = Settings.load(content_hash_key="0123456789abcdef")
+    assert found.hash_key == b"0123456789abcdef"
+    assert "0123456789abcdef" not in repr(found)
+
+
+def test_personal_entities_are_those_of_the_redaction():
+    """The default is written twice, for settings know no stage."""
+    from ragmonitor.redaction.personal import DEFAULT_ENTITIES
+
+    assert Settings.load().personal_entities == DEFAULT_ENTITIES

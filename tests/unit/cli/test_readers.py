@@ -145,6 +145,22 @@ def test_a_missing_file_is_named(tmp_path):
         Records(str(tmp_path / "gone.jsonl"))
 
 
+def test_a_line_of_ours_gives_back_what_was_not_shown_and_the_session(tmp_path):
+    """What the exporter writes beside question, contexts and answer is read again."""
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps({**OURS, "not_shown": ["c"], "session_id": "s-1"}))
+    (line,) = lines_of(path)
+    assert [chunk.text for chunk in line.interaction.not_shown] == ["c"]
+    assert line.interaction.session_id == "s-1"
+
+
+def test_a_line_of_hashes_is_refused(tmp_path):
+    """A score of hashes would be a score of nothing."""
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps({**OURS, "content": "hashed"}))
+    assert "hashes" in lines_of(path)[0].error
+
+
 def test_records_without_ids_are_numbered(tmp_path):
     """Whoever reads the output can find the line."""
     lines = lines_of(write(tmp_path / "f.jsonl", RAGAS, RAGAS))

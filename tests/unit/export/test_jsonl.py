@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ragmonitor.export import JsonLinesExporter, report_line
-from ragmonitor.records import Report
+from ragmonitor.records import Chunk, Report
 from tests.unit.export.examples import (
     ANSWER,
     CHUNKS,
@@ -33,6 +33,7 @@ def test_a_line_holds_what_is_known() -> None:
         "time": "2026-11-18T11:06:42.000Z",
         "id": "i-1",
         "service": "shop",
+        "session_id": "s-1",
         "framework": "langchain",
         "status": "ok",
         "judge": "openai/gpt-4o-mini@p7",
@@ -88,6 +89,28 @@ def test_without_content_no_text_is_written(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert [t for t in (QUERY, "退货", "99元", "Shipping", "坏的回复") if t in text] == []
     assert lines(path)[0]["sentences"][1]["start"] == 9  # type: ignore[index]
+
+
+def test_what_the_model_was_not_shown_is_told() -> None:
+    """Where chunks were kept from the model their texts stand apart from its context."""
+    cut = interaction(not_shown=(Chunk(text="Returns are free."),))
+    assert report_line(report(interaction=cut))["not_shown"] == ["Returns are free."]
+    assert "not_shown" not in report_line(report(interaction=cut), content="none")
+
+
+def test_hashed_texts_are_equal_where_the_texts_were(tmp_path: Path) -> None:
+    """A question has one hash in every line, in every process that has the key, and none reads."""
+    path = tmp_path / "r.jsonl"
+    cut = interaction(not_shown=CHUNKS[:1])
+    for exported in (report(interaction=cut), late_report(interaction=cut)):
+        JsonLinesExporter(path, content="hashed", hash_key=b"k" * 16).export(exported)
+    text = path.read_text(encoding="utf-8")
+    assert [t for t in (QUERY, "退货", "99元", "Shipping", "坏的回复") if t in text] == []
+    first, second = lines(path)
+    assert first["question"] == second["question"]
+    assert first["contexts"][0] == first["not_shown"][0]  # type: ignore[index]
+    assert str(first["question"]).endswith(f":{len(QUERY)}")
+    assert first["content"] == "hashed"
 
 
 def test_folders_are_made_and_lines_appended(tmp_path: Path) -> None:

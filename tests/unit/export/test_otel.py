@@ -22,11 +22,21 @@ from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode
 
 from ragmonitor.export import OtelExporter
 from ragmonitor.export.providers import Providers, otlp_protocol, within
-from ragmonitor.records import Cause, Chance, Chunk, Generation, Report, Scored, SpanReference
+from ragmonitor.records import (
+    Cause,
+    Chance,
+    Chunk,
+    Generation,
+    Message,
+    Report,
+    Scored,
+    SpanReference,
+)
 from tests.unit.export.examples import (
     ANSWER,
     BEGAN,
     CALLER,
+    CHUNKS,
     MODEL,
     QUERY,
     SECOND,
@@ -259,6 +269,38 @@ def test_a_model_call_carries_model_and_tokens(emitted: Emitted) -> None:
     assert "gen_ai.usage.input_tokens" not in root
 
 
+def test_a_model_call_carries_what_it_was_asked(emitted: Emitted) -> None:
+    """Every message with its role, in both dialects, beside what the model said."""
+    asked = (Message(role="system", text="Answer briefly."), Message(role="user", text=QUERY))
+    call = replace(interaction().generations[0], input=asked)
+    emitted.exporter.emit(interaction(generations=(call,)), [])
+    span = attributes(emitted.spans["chat qwen-max"])
+    assert span["llm.input_messages.0.message.role"] == "system"
+    assert span["llm.input_messages.1.message.content"] == span["input.value"] == QUERY
+    assert json.loads(span["gen_ai.input.messages"]) == [
+        {"role": "system", "parts": [{"type": "text", "content": "Answer briefly."}]},
+        {"role": "user", "parts": [{"type": "text", "content": QUERY}]},
+    ]
+    assert json.loads(span["gen_ai.output.messages"]) == [
+        {"role": "assistant", "parts": [{"type": "text", "content": ANSWER}]}
+    ]
+
+
+def test_what_was_kept_from_the_model_is_told_by_count_and_ids(emitted: Emitted) -> None:
+    """Retrieved and cut away: how many, and which of them have ids; nothing if there are none."""
+    cut = (Chunk(text="x", id="doc-8"), Chunk(text="y"), Chunk(text="z", id="doc-9"))
+    emitted.exporter.emit(interaction(not_shown=cut), [])
+    root = attributes(emitted.spans["invoke_workflow support"])
+    assert root["ragmonitor.documents.not_shown"] == 3
+    assert json.loads(root["ragmonitor.documents.not_shown_ids"]) == ["doc-8", "doc-9"]
+
+
+def test_redaction_is_counted_on_the_root(emitted: Emitted) -> None:
+    """How many texts it changed; whoever misses something knows where it went."""
+    emitted.exporter.emit(interaction(redacted=2), [])
+    assert attributes(emitted.spans["invoke_workflow support"])["ragmonitor.redacted"] == 2
+
+
 def test_chunks_without_a_retrieval_stand_on_the_root(emitted: Emitted) -> None:
     """Where no retrieval was recorded, the root carries the texts itself."""
     emitted.exporter.emit(interaction(retrievals=()), [report()])
@@ -298,6 +340,37 @@ def test_without_content_no_text_leaves() -> None:
     assert [text for text in (*TEXTS, "无依据", "坏的回复") if text in everything] == []
 
 
+def test_hashed_content_can_be_joined_and_not_read() -> None:
+    """No text leaves; a question's hash is the same on every span and in every event's words."""
+    emitted = Emitted(content="hashed", hash_key=b"0123456789abcdef")
+    asked = (Message(role="user", text=f"Answer from: {CHUNKS[0].text}"),)
+    told = interaction(
+        status="error",
+        error=f"ValueError: {QUERY}",
+        generations=(replace(interaction().generations[0], input=asked),),
+    )
+    emitted.exporter.emit(told, [report(), report(MODEL)])
+    emitted.exporter.export(late_report())
+    failed = late_report(assessment=None, evaluations=late_report().evaluations[1:])
+    emitted.exporter.export(failed)
+    everything = "".join(
+        span.to_json() + str(dict(attributes(span))) for span in emitted._spans.get_finished_spans()
+    ) + "".join(str(dict(event.attributes)) for event in emitted.events)
+    assert [text for text in (*TEXTS, "无依据", "坏的回复") if text in everything] == []
+    root, step, call = (
+        attributes(emitted.spans[name])
+        for name in ("invoke_workflow support", "retrieval Milvus", "chat qwen-max")
+    )
+    assert root["input.value"] == step["input.value"]
+    assert root["output.value"] == call["output.value"]
+    assert root["input.value"].startswith("hmac-sha256:")
+    assert call["llm.input_messages.0.message.content"].startswith("hmac-sha256:")
+    assert "ValueError: hmac" in str(emitted.spans["invoke_workflow support"].status.description)
+    assert root["session.id"] == "s-1"
+    assert root["ragmonitor.attribute.tenant"] == "上海"
+    assert root["ragmonitor.score.faithfulness"] == 0.5
+
+
 def test_without_content_scores_ids_and_counts_stay() -> None:
     """What is no text is there as always."""
     emitted = Emitted(content="none")
@@ -332,24 +405,64 @@ def test_many_documents_never_push_out_the_answer(emitted: Emitted, retrieved: b
     if retrieved:
         span = emitted.spans["retrieval Milvus"]
         assert span.dropped_attributes == 0
-        assert attributes(span)["ragmonitor.documents.left_out"] == 40
+        assert attributes(span)["ragmonitor.documents.left_out"] == 30
         assert attributes(span)["input.value"] == QUERY
     else:
         assert root["ragmonitor.documents.left_out"] > 0
 
 
 def test_a_long_text_is_cut_and_says_so() -> None:
-    """A cut text ends with how much is missing."""
-    emitted = Emitted(text_most=4)
-    emitted.exporter.emit(interaction(), [])
+    """A cut text ends with how many bytes are missing, and with the mark keeps to the limit."""
+    emitted = Emitted(attribute_bytes_most=60)
+    emitted.exporter.emit(interaction(query="退" * 40), [])
     root = attributes(emitted.spans["invoke_workflow support"])
-    assert root["input.value"] == f"{QUERY[:4]}… [cut: {len(QUERY) - 4} more characters]"
+    assert root["input.value"] == "退" * 11 + "… [cut: 87 more bytes]"
 
 
 def test_half_a_character_does_not_cost_the_batch(emitted: Emitted) -> None:
     """A lone surrogate, which no UTF-8 encoder takes, becomes a question mark."""
     emitted.exporter.emit(interaction(answer="好\ud83d"), [])
     assert attributes(emitted.spans["invoke_workflow support"])["output.value"] == "好?"
+
+
+def test_another_s_span_gets_the_scores_and_no_second_tree(emitted: Emitted) -> None:
+    """One EVALUATOR span in its trace, linked to it, with both judges' scores; it is the target."""
+    judged = report(MODEL, score=0.25, chance=Chance(probability=0.1, drawn=True))
+    found = emitted.exporter.emit(interaction(target=TARGET), [report(), judged])
+    assert found == TARGET
+    ((name, span),) = emitted.spans.items()
+    assert name == "evaluation openai/gpt-4o-mini"
+    assert [trace.format_span_id(link.context.span_id) for link in span.links] == [TARGET.span_id]
+    assert trace.format_trace_id(context_of(span).trace_id) == TARGET.trace_id
+    carried = attributes(span)
+    assert carried["openinference.span.kind"] == "EVALUATOR"
+    assert carried["evaluations.0.evaluation.score"] == 0.25
+    assert carried["evaluations.1.evaluation.score"] == 0.5
+    assert carried["ragmonitor.interaction.id"] == "i-1"
+
+
+def test_a_late_report_is_linked_to_another_s_span_too(emitted: Emitted) -> None:
+    """The embedded scores go out at once, the judge's follow; both are linked to one target."""
+    told = interaction(target=TARGET)
+    target = emitted.exporter.emit(told, [report()])
+    emitted.exporter.export(late_report(interaction=told, target=target))
+    assert sorted(emitted.spans) == ["evaluation lexical", "evaluation openai/gpt-4o-mini"]
+    links = {link.context.span_id for span in emitted.spans.values() for link in span.links}
+    assert {trace.format_span_id(link) for link in links} == {TARGET.span_id}
+
+
+def test_another_s_span_that_is_not_sampled_gets_nothing(emitted: Emitted) -> None:
+    """Nobody keeps that trace; the reference still comes back, and says so."""
+    unsampled = replace(TARGET, sampled=False)
+    told = interaction(target=unsampled)
+    assert emitted.exporter.emit(told, [report()]) == unsampled
+    emitted.exporter.export(late_report(interaction=told, target=unsampled))
+    assert emitted.spans == {}
+
+
+def test_another_s_span_is_the_target_without_a_provider_of_ours() -> None:
+    """Its trace is somewhere: exemplars and annotations may point there."""
+    assert OtelExporter("shop").emit(interaction(target=TARGET), [report()]) == TARGET
 
 
 def test_a_late_report_travels_on_a_linked_span(emitted: Emitted) -> None:

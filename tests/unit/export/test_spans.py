@@ -9,12 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.export.spans import (
-    ATTRIBUTES_MOST,
-    retrieval_attributes,
-    root_attributes,
-)
-from ragmonitor.export.texts import clipped, compact_json
+from ragmonitor.export.room import ATTRIBUTES_MOST
+from ragmonitor.export.spans import retrieval_attributes, root_attributes
+from ragmonitor.export.texts import compact_json
 from ragmonitor.records import Chunk, Retrieval
 from tests.unit.export.examples import interaction, report
 
@@ -49,13 +46,3 @@ def test_any_text_and_any_number_can_be_encoded(
 def test_any_metadata_becomes_json(value: Any) -> None:
     """Keys that are no strings, numbers that are none and foreign objects do not stop a span."""
     json.loads(compact_json(value))
-
-
-@given(text=texts, most=st.integers(1, 30))
-def test_a_text_that_fits_is_not_touched(text: str, most: int) -> None:
-    """Only what is too long is cut, and its beginning stays."""
-    found = clipped(text, most)
-    if len(text) <= most:
-        assert found == text.encode("utf-8", "replace").decode()
-    else:
-        assert found.startswith(text[:most].encode("utf-8", "replace").decode())

@@ -1,0 +1,247 @@
+"""How much a span may hold, and how it is shared out.
+
+A collector drops a batch that is too large, with the spans of others in it, and the SDK evicts the
+oldest attribute beyond its limit. So every span is filled from what matters most to what may be
+missed, within its limits, and its attributes are set the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ragmonitor.export.texts import clipped, compact_json, encodable, size_bytes
+
+Value = str | bool | int | float | list[str]
+Attributes = dict[str, Value]
+Item = TypeVar("Item")
+Built = TypeVar("Built")
+
+ATTRIBUTE_BYTES_MOST = 32 * 1024
+SPAN_BYTES_MOST = 256 * 1024
+ATTRIBUTES_MOST = 128
+"""The SDK's default limit for a span."""
+TEXT_BYTES_LEAST = 256
+"""Below this a text is left out rather than cut."""
+_OVERHEAD_BYTES = 8
+"""Of one attribute, in OTLP's encoding, beside its name and value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What one span may hold."""
+
+    attribute_bytes: int = ATTRIBUTE_BYTES_MOST
+    """UTF-8 bytes of one value."""
+    span_bytes: int = SPAN_BYTES_MOST
+    """Of all names and values together."""
+    attributes: int | None = ATTRIBUTES_MOST
+    """How many; None: any number."""
+    characters: int | None = None
+    """Of one value, beyond which the SDK cuts it; None: any number."""
+
+    def clipped(self, text: str, most: int | None = None) -> str:
+        """Return the text as it fits into one value, and into `most` bytes."""
+        bytes_most = self.attribute_bytes if most is None else min(most, self.attribute_bytes)
+        return clipped(text, bytes_most, self.characters)
+
+    def holds(self, text: str) -> bool:
+        """Return whether the text fits into one value."""
+        within = self.characters is None or len(text) <= self.characters
+        return within and size_bytes(text) <= self.attribute_bytes
+
+    def json_object(self, values: Mapping[str, Any], most: int | None = None) -> str | None:
+        """Return the values as one JSON object that fits into one value and into `most` bytes.
+
+        First the texts in it are cut, then values are left out from the end. None: nothing fits.
+        """
+        bytes_most = self.attribute_bytes if most is None else min(most, self.attribute_bytes)
+
+        def encoded(some: Sequence[tuple[str, Any]], most: int) -> str:
+            return encodable(compact_json({name: cut(value, most) for name, value in some}))
+
+        def fits(text: str) -> bool:
+            return self.holds(text) and size_bytes(text) <= bytes_most
+
+        fitting = fitted(list(values.items()), encoded, fits, least=16, most=bytes_most)
+        return None if fitting is None or (values and not fitting[1]) else fitting[0]
+
+
+def fitted(
+    items: Sequence[Item],
+    build: Callable[[Sequence[Item], int], Built],
+    fits: Callable[[Built], bool],
+    *,
+    most: int,
+    least: int = TEXT_BYTES_LEAST,
+) -> tuple[Built, int] | None:
+    """Return what is built of as many items as fit, and of how many it is; None: not even of none.
+
+    Their texts are cut before an item is left out: as short as `least` for as many items as
+    possible, then as long as fits for those.
+
+    Args:
+        items: In the order of importance.
+        build: Of some of the items, their texts cut to so many bytes.
+        fits: Whether what was built may stay.
+        most: Bytes of a text that are never exceeded.
+        least: Bytes below which no text is cut.
+    """
+    whole = build(items, most)
+    if fits(whole):
+        return whole, len(items)
+    least = min(least, most)
+    count = _largest(0, len(items), lambda n: fits(build(items[:n], least)))
+    if count is None:
+        return None
+    some = items[:count]
+    cut = _largest(least, most, lambda n: fits(build(some, n)))
+    return build(some, least if cut is None else cut), count
+
+
+def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int | None:
+    """Return the largest number that fits, if all below it do; None: not even the lowest."""
+    if not fits(low):
+        return None
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def cut(value: Any, most: int) -> Any:
+    """Return a value for JSON with every text in it cut to so many bytes."""
+    if isinstance(value, str):
+        return clipped(value, most)
+    if isinstance(value, dict):
+        return {name: cut(inner, most) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [cut(inner, most) for inner in value]
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return clipped(str(value), most)
+
+
+class Room:
+    """What is left on one span while it is filled, the most important first."""
+
+    def __init__(self, allowance: Allowance) -> None:
+        self.allowance = allowance
+        self._bytes = allowance.span_bytes
+        self._groups: list[Attributes] = []
+        self._count = 0
+
+    def reserve(self, size: int) -> None:
+        """Take bytes away that the span holds beside its attributes."""
+        self._bytes -= size
+
+    def holds(self, attributes: Attributes) -> bool:
+        """Return whether all of them, none of which is there yet, fit into what is left."""
+        allowed = self.allowance.attributes
+        if allowed is not None and self._count + len(attributes) > allowed:
+            return False
+        return _size(attributes) <= self._bytes
+
+    def add(self, attributes: Attributes) -> bool:
+        """Take all of them or none; return whether they were taken."""
+        if not self.holds(attributes):
+            return False
+        self._bytes -= _size(attributes)
+        self._count += len(attributes)
+        self._groups.append(attributes)
+        return True
+
+    def add_each(self, attributes: Attributes) -> None:
+        """Take of them what fits."""
+        for name, value in attributes.items():
+            self.add({name: value})
+
+    @property
+    def left_bytes(self) -> int:
+        """How much may still be taken."""
+        return self._bytes
+
+    def add_texts(self, texts: Mapping[str, str], most: int | None = None) -> None:
+        """Take each under its name, all of them cut alike if they do not fit whole.
+
+        Args:
+            texts: By their names.
+            most: Bytes of each beyond which it is cut in any case.
+        """
+
+        def build(given: Sequence[Mapping[str, str]], cut_to: int) -> Attributes:
+            cut_to = cut_to if most is None else min(cut_to, most)
+            return {
+                name: self.allowance.clipped(text, cut_to)
+                for some in given
+                for name, text in some.items()
+            }
+
+        self.add_fitted((texts,), build)
+
+    def add_json(
+        self,
+        name: str,
+        items: Sequence[Item],
+        build: Callable[[Sequence[Item], int], Any],
+        most: int | None = None,
+    ) -> int:
+        """Take a value as JSON in one attribute; return of how many items it is.
+
+        Args:
+            name: The attribute's.
+            items: In the order of importance; none: nothing is taken.
+            build: The value of some of them, their texts cut to so many bytes.
+            most: Bytes of the whole.
+        """
+
+        def encoded(some: Sequence[Item], most: int) -> str:
+            return encodable(compact_json(build(some, most)))
+
+        def fits(text: str) -> bool:
+            within = most is None or size_bytes(text) <= most
+            return within and self.allowance.holds(text) and self.holds({name: text})
+
+        fitting = fitted(items, encoded, fits, most=self.allowance.attribute_bytes)
+        if fitting is None or not fitting[1]:
+            return 0
+        self.add({name: fitting[0]})
+        return fitting[1]
+
+    def add_fitted(
+        self, items: Sequence[Item], build: Callable[[Sequence[Item], int], Attributes]
+    ) -> int:
+        """Take what is built of as many items as fit, their texts cut; return of how many."""
+        most = self.allowance.attribute_bytes
+        fitting = fitted(items, build, self.holds, most=most)
+        if fitting is None:
+            return 0
+        self.add(fitting[0])
+        return fitting[1]
+
+    def attributes(self) -> Attributes:
+        """Return all that was taken, what may be missed first: the SDK evicts from there."""
+        return {
+            name: value
+            for group in reversed(self._groups)
+            for name, value in reversed(group.items())
+        }
+
+
+def _size(attributes: Attributes) -> int:
+    return sum(
+        size_bytes(name) + _value_size(value) + _OVERHEAD_BYTES
+        for name, value in attributes.items()
+    )
+
+
+def _value_size(value: Value) -> int:
+    if isinstance(value, str):
+        return size_bytes(value)
+    if isinstance(value, list):
+        return sum(size_bytes(text) + _OVERHEAD_BYTES for text in value)
+    return 8

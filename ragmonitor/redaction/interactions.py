@@ -1,0 +1,243 @@
+"""Every text of a record, rewritten before a judge or an exporter sees it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ragmonitor.errors import SettingsError
+from ragmonitor.guard import record_error
+from ragmonitor.records import Chunk, Interaction
+from ragmonitor.redaction.credentials import MARK, is_secret_under, secrets_in, without
+from ragmonitor.redaction.personal import PersonalData
+
+Redact = Callable[[str], str]
+"""Returns the text with what must not leave replaced."""
+
+Rewrite = Callable[[str, str], str]
+"""The same, of (text, the name it has in a mapping or else nothing)."""
+
+BUILT_IN = ("secrets", "personal")
+
+DEPTH_MOST = 10
+"""Of metadata; what is nested deeper is rewritten as the text that it prints as."""
+KNOWN_LEAST = 8
+"""Characters from which on a secret is recognised again where nothing gives it away."""
+KNOWN_MOST = 200
+
+
+class Redactor:
+    """Rewrites records: secrets first, then personal data, then the application's hook.
+
+    A secret that one text gives away (`api_key=...`) is replaced in the others too: an answer that
+    quotes it would leak it otherwise, and would be judged against a chunk in which it is gone.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str] = ("secrets",),
+        hook: Redact | None = None,
+        *,
+        personal: PersonalData | None = None,
+    ) -> None:
+        """Check what is asked for.
+
+        Args:
+            names: Of the built-in redactions.
+            hook: The application's own, called with every text.
+            personal: How personal data are found, if `names` has `personal`.
+
+        Raises:
+            SettingsError: There is no such redaction, or a model for it is not installed.
+            MissingExtraError: What it needs is not installed.
+        """
+        unknown = [name for name in names if name not in BUILT_IN]
+        if unknown:
+            raise SettingsError(
+                f"redaction: unknown {', '.join(unknown)}; known: {', '.join(BUILT_IN)}"
+            )
+        self._secrets = "secrets" in names
+        self._steps: list[Redact] = []
+        if "personal" in names:
+            personal = personal or PersonalData()
+            personal.check()
+            self._steps.append(personal)
+        if hook is not None:
+            self._steps.append(hook)
+
+    def __call__(self, interaction: Interaction) -> Interaction:
+        """Return the record with every text rewritten.
+
+        Where that fails nothing may leak: the record then comes back without any text, marked
+        `capture_incomplete`, so that it is counted and not scored.
+        """
+        if not (self._secrets or self._steps):
+            return interaction
+        try:
+            return self._redacted(interaction)
+        except Exception as error:  # noqa: BLE001 - the hook is anybody's code
+            record_error("redact", _withheld(error))
+            return _without_texts(interaction)
+
+    def text(self, text: str) -> str:
+        """Return one text that belongs to no record (what a judge's provider says) rewritten."""
+        try:
+            return self._stepped(without(text, secrets_in(text)) if self._secrets else text)
+        except Exception as error:  # noqa: BLE001 - the hook is anybody's code
+            record_error("redact", _withheld(error))
+            return ""
+
+    def _redacted(self, interaction: Interaction) -> Interaction:
+        rewritten: dict[tuple[str, str], str] = {}
+        """By text and name: a chunk stands in a record twice, and as the same text."""
+        if self._secrets:
+            rewritten = _without_secrets(interaction)
+            if not self._steps and all(done == given for (given, _), done in rewritten.items()):
+                return interaction
+
+        def text(text: str, name: str) -> str:
+            if not text:
+                return text
+            done = stepped.get((text, name))
+            if done is None:
+                without_secrets = rewritten.get((text, name), text)
+                done = stepped[text, name] = self._stepped(without_secrets)
+            return done
+
+        def label(text: str, name: str) -> str:
+            # The application's own names for an interaction: no hook for questions gets them.
+            return rewritten.get((text, name), text)
+
+        stepped: dict[tuple[str, str], str] = {}
+        found = _rewritten(interaction, text, label)
+        labels = interaction.attributes.items()
+        changed = {given for (given, _), done in stepped.items() if done != given}
+        changed |= {given for name, given in labels if label(given, name) != given}
+        return replace(found, redacted=len(changed)) if changed else found
+
+    def _stepped(self, text: str) -> str:
+        for step in self._steps:
+            text = step(text)
+            if not isinstance(text, str):
+                raise TypeError(f"the redaction returned {type(text).__name__}, not a text")
+        return text
+
+
+def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
+    """Return the texts of a record without secrets, by text and name."""
+    cleaned: dict[tuple[str, str], str] = {}
+    known: dict[str, str] = {}
+
+    def clean(text: str, name: str) -> str:
+        if text and (text, name) not in cleaned:
+            secrets = secrets_in(text)
+            cleaned[text, name] = without(text, secrets)
+            for secret in secrets:
+                known.setdefault(text[secret.start : secret.end], secret.kind)
+            if name and is_secret_under(name, text):
+                cleaned[text, name] = MARK.format(kind="secret")
+                known.setdefault(text, "secret")
+        return ""
+
+    _rewritten(interaction, clean, clean)
+    again = {value: kind for value, kind in known.items() if len(value) >= KNOWN_LEAST}
+    if again:
+        values = sorted(list(again)[:KNOWN_MOST], key=len, reverse=True)
+        anywhere = re.compile(
+            r"(?<![A-Za-z0-9])(?:" + "|".join(map(re.escape, values)) + r")(?![A-Za-z0-9])"
+        )
+        for key, text in cleaned.items():
+            cleaned[key] = anywhere.sub(lambda match: MARK.format(kind=again[match[0]]), text)
+    return cleaned
+
+
+def _rewritten(interaction: Interaction, text: Rewrite, label: Rewrite) -> Interaction:
+    def chunks(of: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
+        return tuple(
+            replace(
+                chunk,
+                text=text(chunk.text, ""),
+                metadata=_mapping(chunk.metadata, text, 1) if chunk.metadata else {},
+            )
+            for chunk in of
+        )
+
+    return replace(
+        interaction,
+        query=text(interaction.query, ""),
+        chunks=chunks(interaction.chunks),
+        not_shown=chunks(interaction.not_shown),
+        answer=text(interaction.answer, ""),
+        error=text(interaction.error, ""),
+        retrievals=tuple(
+            replace(r, query=text(r.query, ""), chunks=chunks(r.chunks), error=text(r.error, ""))
+            for r in interaction.retrievals
+        ),
+        generations=tuple(
+            replace(
+                g,
+                input=tuple(replace(said, text=text(said.text, "")) for said in g.input),
+                output=text(g.output, ""),
+                error=text(g.error, ""),
+            )
+            for g in interaction.generations
+        ),
+        attributes={
+            name: label(value, name) if isinstance(value, str) else value
+            for name, value in interaction.attributes.items()
+        },
+    )
+
+
+def _mapping(values: Mapping[Any, Any], text: Rewrite, depth: int) -> dict[Any, Any]:
+    return {name: _value(value, str(name), text, depth) for name, value in values.items()}
+
+
+def _value(value: Any, name: str, text: Rewrite, depth: int) -> Any:
+    """Return metadata with its texts rewritten; keys stay, and so do numbers.
+
+    What is neither would leave as the text that it prints as, so that is what is rewritten.
+    """
+    if isinstance(value, str):
+        return text(str(value), name)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if depth < DEPTH_MOST:
+        if isinstance(value, Mapping):
+            return _mapping(value, text, depth + 1)
+        if isinstance(value, list | tuple | set | frozenset):
+            return [_value(inner, name, text, depth + 1) for inner in value]
+    return text(str(value), name)
+
+
+def _without_texts(interaction: Interaction) -> Interaction:
+    def none(_text: str, _name: str) -> str:
+        return ""
+
+    def bare(of: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
+        return tuple(replace(chunk, metadata={}) for chunk in of)
+
+    interaction = replace(
+        interaction,
+        chunks=bare(interaction.chunks),
+        not_shown=bare(interaction.not_shown),
+        retrievals=tuple(replace(r, chunks=bare(r.chunks)) for r in interaction.retrievals),
+        attributes={},
+    )
+    emptied = _rewritten(interaction, none, none)
+    return replace(emptied, error=_type_of(interaction.error), capture_incomplete=True)
+
+
+def _type_of(error: str) -> str:
+    """Return the type's name in `TypeName: message`; nothing where that may be a text."""
+    kind = error.partition(":")[0]
+    return kind if re.fullmatch(r"[A-Za-z_][\w.]{0,99}", kind, re.ASCII) else ""
+
+
+def _withheld(error: Exception) -> Exception:
+    """Return an error with the traceback of this one but without its message: it may quote."""
+    # The type of the first is part of the second's text, and not its cause: causes are printed.
+    told = RuntimeError(f"{type(error).__name__} in a redaction; its message may quote the text")
+    return told.with_traceback(error.__traceback__)

@@ -1,0 +1,271 @@
+"""Names, addresses and numbers of people, found by Microsoft Presidio.
+
+Of Presidio's recognisers only those are loaded that are asked for, and none that asks the network:
+its own for e-mail addresses and URLs fetch the list of public suffixes at their first use, and its
+default engine downloads a model that is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+from ragmonitor.errors import MissingExtraError, SettingsError
+from ragmonitor.guard import logger
+
+Language = Literal["en", "zh"]
+
+DEFAULT_ENTITIES = (
+    "PERSON",
+    "EMAIL_ADDRESS",
+    "PHONE_NUMBER",
+    "CREDIT_CARD",
+    "IBAN_CODE",
+    "US_SSN",
+    "CN_ID_CARD",
+)
+"""Not places, dates and organisations: without them few answers can be judged."""
+
+_BY_MODEL = ("PERSON", "LOCATION", "ORGANIZATION", "NRP")
+_BY_PATTERN = (
+    "EMAIL_ADDRESS",
+    "PHONE_NUMBER",
+    "CREDIT_CARD",
+    "IBAN_CODE",
+    "IP_ADDRESS",
+    "CRYPTO",
+    "US_SSN",
+    "CN_ID_CARD",
+)
+ENTITIES = _BY_MODEL + _BY_PATTERN
+
+MODELS: dict[Language, tuple[str, ...]] = {
+    "en": ("en_core_web_lg", "en_core_web_md", "en_core_web_sm", "en_core_web_trf"),
+    "zh": ("zh_core_web_lg", "zh_core_web_md", "zh_core_web_sm", "zh_core_web_trf"),
+}
+"""spaCy's; the first that is installed is taken where none is named."""
+
+PHONE_REGIONS = ("US", "GB", "CN")
+"""Whose numbers are recognised without their country's prefix; with it, every country's are."""
+
+SCORE_LEAST = 0.35
+"""Presidio gives a phone number 0.4 and its weakest patterns 0.01 to 0.3."""
+
+_EMAIL = (
+    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}[A-Za-z]{2,24}\b"
+)
+_CN_MOBILE = r"(?<!\d)(?:\+?86[ -]?)?1[3-9]\d(?:[ -]?\d{4}){2}(?!\d)"
+_CN_ID_CARD = (
+    r"(?<!\d)[1-9]\d{5}(?:18|19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
+    r"\d{3}[\dXx](?![\dA-Za-z])"
+)
+_CN_WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
+_CN_CHECKS = "10X98765432"
+
+_LABELS_OF_NO_PERSON = (
+    *("CARDINAL", "DATE", "EVENT", "FAC", "LANGUAGE", "LAW", "MISC", "MONEY"),
+    *("ORDINAL", "PERCENT", "PRODUCT", "QUANTITY", "TIME", "WORK_OF_ART"),
+)
+"""Of spaCy's; Presidio warns of each label that is neither known to it nor ignored."""
+
+_CJK = re.compile(r"[\u3400-\u9fff]")
+_LATIN = re.compile(r"[A-Za-z]")
+
+
+class PersonalData:
+    """Replaces personal data in English and Chinese texts; loaded with the first text.
+
+    Called from the worker only.
+    """
+
+    def __init__(
+        self, entities: Sequence[str] = DEFAULT_ENTITIES, models: Sequence[str] = ()
+    ) -> None:
+        """Take what to look for.
+
+        Args:
+            entities: Presidio's names, of those in `ENTITIES`.
+            models: spaCy pipelines: names of installed packages, or folders. One a language;
+                empty: the best that is installed for each.
+        """
+        self._entities = tuple(entities)
+        self._models = tuple(models)
+        self._replace: Callable[[str], str] | None = None
+        self._failure: Exception | None = None
+
+    def check(self) -> None:
+        """See that all is there, without loading it.
+
+        Raises:
+            SettingsError: There is no such entity, or a named model is not installed.
+            MissingExtraError: Presidio is not installed.
+        """
+        unknown = [entity for entity in self._entities if entity not in ENTITIES]
+        if unknown:
+            raise SettingsError(
+                f"personal_entities: unknown {', '.join(unknown)}; known: {', '.join(ENTITIES)}"
+            )
+        if find_spec("presidio_analyzer") is None or find_spec("presidio_anonymizer") is None:
+            raise MissingExtraError("Microsoft Presidio, for redaction='personal',", "presidio")
+        for model in self._models:
+            if not _is_installed(model):
+                raise SettingsError(
+                    f"personal_models: {model} is not installed; "
+                    f"run: python -m spacy download {model}"
+                )
+        wanted = [entity for entity in self._entities if entity in _BY_MODEL]
+        if wanted and not self._models:
+            missing = [language for language in MODELS if _best_model(language) is None]
+            if missing:
+                logger.warning(
+                    "ragmonitor: redaction 'personal' does not find %s in these languages, for "
+                    "want of a spaCy model: %s; run: %s",
+                    ", ".join(wanted),
+                    ", ".join(missing),
+                    "; ".join(f"python -m spacy download {MODELS[each][2]}" for each in missing),
+                )
+
+    def __call__(self, text: str) -> str:
+        """Return the text with a mark for each that was found: `[redacted:person]`.
+
+        Raises:
+            Exception: It cannot be loaded; tried once, for trying takes seconds.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._replace is None:
+            try:
+                self._replace = _load(self._entities, self._models)
+            except Exception as error:
+                self._failure = error
+                raise
+        return self._replace(text)
+
+
+def languages_of(text: str) -> tuple[Language, ...]:
+    """Return in which languages a text is to be read: what is mixed is read in both."""
+    chinese, latin = len(_CJK.findall(text)), len(_LATIN.findall(text))
+    if not chinese:
+        return ("en",)
+    return ("zh", "en") if latin > chinese else ("zh",)
+
+
+def is_cn_id_card(number: str) -> bool:
+    """Return whether a number's last digit is right.
+
+    Source:
+        GB 11643-1999, section 4.2 (ISO 7064, MOD 11-2).
+    """
+    total = sum(int(digit) * weight for digit, weight in zip(number, _CN_WEIGHTS, strict=False))
+    return _CN_CHECKS[total % 11] == number[17].upper()
+
+
+def _is_installed(model: str) -> bool:
+    return (model.isidentifier() and find_spec(model) is not None) or Path(model).is_dir()
+
+
+def _best_model(language: Language) -> str | None:
+    return next((model for model in MODELS[language] if _is_installed(model)), None)
+
+
+def _load(entities: Sequence[str], models: Sequence[str]) -> Callable[[str], str]:
+    from presidio_analyzer import AnalyzerEngine, RecognizerRegistry
+    from presidio_analyzer.nlp_engine import NerModelConfiguration, SpacyNlpEngine
+    from presidio_anonymizer import AnonymizerEngine
+    from presidio_anonymizer.entities import OperatorConfig
+
+    languages: tuple[Language, ...] = ("en", "zh")
+    engine = SpacyNlpEngine(
+        models=[{"lang_code": language, "model_name": "given"} for language in languages],
+        ner_model_configuration=NerModelConfiguration(labels_to_ignore=_LABELS_OF_NO_PERSON),
+    )
+    # Given ready: loading by name would go to the network for a model that is missing.
+    engine.nlp = _pipelines(models)
+    analyzer = AnalyzerEngine(
+        registry=RecognizerRegistry(
+            recognizers=[r for language in languages for r in _recognizers(entities, language)],
+            supported_languages=list(languages),
+        ),
+        nlp_engine=engine,
+        supported_languages=list(languages),
+        default_score_threshold=SCORE_LEAST,
+    )
+    anonymizer = AnonymizerEngine()
+    marks = {
+        entity: OperatorConfig("replace", {"new_value": f"[redacted:{entity.lower()}]"})
+        for entity in entities
+    }
+
+    def replace(text: str) -> str:
+        found: list[Any] = []
+        for language in languages_of(text):
+            found += analyzer.analyze(text, language=language, entities=list(entities))
+        if not found:
+            return text
+        return str(anonymizer.anonymize(text, analyzer_results=found, operators=marks).text)
+
+    return replace
+
+
+def _pipelines(models: Sequence[str]) -> dict[str, Any]:
+    """Return a spaCy pipeline a language; without a model, one that only separates words."""
+    import spacy
+
+    pipelines: dict[str, Any] = {language: spacy.blank(language) for language in MODELS}
+    names = models or [name for language in MODELS if (name := _best_model(language))]
+    for name in names:
+        pipeline = spacy.load(name)
+        if pipeline.lang not in MODELS:
+            raise SettingsError(
+                f"personal_models: {name} reads {pipeline.lang!r}; texts are read in English "
+                "and Chinese"
+            )
+        pipelines[pipeline.lang] = pipeline
+    return pipelines
+
+
+def _recognizers(entities: Sequence[str], language: Language) -> list[Any]:
+    import regex
+    from presidio_analyzer import Pattern, PatternRecognizer
+    from presidio_analyzer import predefined_recognizers as presidio
+
+    class ChineseIdCard(PatternRecognizer):  # type: ignore[misc] # Presidio's checks are methods
+        def validate_result(self, pattern_text: str) -> bool:
+            return is_cn_id_card(pattern_text)
+
+    def pattern(entity: str, *patterns: str, kind: Any = PatternRecognizer) -> Any:
+        return kind(
+            supported_entity=entity,
+            supported_language=language,
+            patterns=[Pattern(entity, each, 0.9) for each in patterns],
+        )
+
+    made: dict[str, list[Any]] = {
+        "EMAIL_ADDRESS": [pattern("EMAIL_ADDRESS", _EMAIL)],
+        "PHONE_NUMBER": [
+            presidio.PhoneRecognizer(
+                supported_language=language, supported_regions=PHONE_REGIONS, leniency=1
+            ),
+            pattern("PHONE_NUMBER", _CN_MOBILE),
+        ],
+        "CREDIT_CARD": [presidio.CreditCardRecognizer(supported_language=language)],
+        "IBAN_CODE": [presidio.IbanRecognizer(supported_language=language)],
+        "IP_ADDRESS": [presidio.IpRecognizer(supported_language=language)],
+        "CRYPTO": [presidio.CryptoRecognizer(supported_language=language)],
+        "US_SSN": [presidio.UsSsnRecognizer(supported_language=language)],
+        "CN_ID_CARD": [pattern("CN_ID_CARD", _CN_ID_CARD, kind=ChineseIdCard)],
+    }
+    chosen = [recognizer for entity in entities for recognizer in made.get(entity, ())]
+    for recognizer in chosen:
+        if isinstance(recognizer, PatternRecognizer):
+            # Else a number right after a Chinese character would not begin at a word's boundary.
+            recognizer.global_regex_flags |= regex.ASCII
+    named = [entity for entity in entities if entity in _BY_MODEL]
+    if named:
+        chosen.append(
+            presidio.SpacyRecognizer(supported_language=language, supported_entities=named)
+        )
+    return chosen

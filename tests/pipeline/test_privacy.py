@@ -1,0 +1,155 @@
+"""What leaves a whole monitor: redaction, content switch, budgets."""
+
+from __future__ import annotations
+
+import json
+from importlib import metadata
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from ragmonitor import Cause, Chunk, JudgeError, MissingExtraError, Monitor, SettingsError
+from ragmonitor.cli.drivers import GROUP
+from ragmonitor.cli.replay import Options, run
+from ragmonitor.testing import ListExporter, ScriptedJudge
+from tests.support.stories import assessment, interaction
+
+KEY = "sk-proj-" + "a1B2c3D4e5" * 4
+
+
+@pytest.fixture
+def spans(monkeypatch):
+    memory = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(memory))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    return memory
+
+
+def monitor(**options):
+    return Monitor(service="test", prometheus=False, **options)
+
+
+def everything(spans) -> str:
+    return "".join(span.to_json() for span in spans.get_finished_spans())
+
+
+def test_a_key_leaves_by_no_way(spans, tmp_path):
+    """Neither judge, span nor file sees it, without any setting; sources of chunks stay."""
+    path = tmp_path / "r.jsonl"
+    judge = ScriptedJudge(lambda _: assessment("absent"))
+    told = interaction(
+        chunks=(Chunk(text=f"Log in with {KEY}.", metadata={"source": "a.md", "k": KEY}),),
+        answer=f"Use {KEY}.",
+        retrievals=(),
+    )
+    with monitor(judge=judge, judge_rate=1.0, jsonl=path) as made:
+        made.observe(told)
+        assert made.flush()
+    assert KEY not in repr(judge.asked)
+    assert KEY not in path.read_text(encoding="utf-8")
+    assert KEY not in everything(spans)
+    assert "a.md" in everything(spans)
+    assert "Use [redacted:api_key]." in everything(spans)
+
+
+def test_offsets_of_sentences_refer_to_the_redacted_answer():
+    """Judges read what exporters show, so that a sentence stands where its offsets say."""
+    reports = ListExporter()
+    with monitor(exporters=[reports]) as made:
+        made.observe(interaction(answer=f"The key is {KEY}. Napoleon designed the tower."))
+        made.flush()
+    (report,) = reports.reports
+    answer = report.interaction.answer
+    assert "[redacted:api_key]" in answer
+    for sentence in report.assessment.sentences:
+        assert answer[sentence.start : sentence.end] == sentence.text
+
+
+def test_what_a_judge_s_provider_says_is_redacted_too():
+    """Providers quote the key that they refuse."""
+    reports = ListExporter()
+
+    def refuse(_):
+        raise JudgeError("m", f"invalid key {KEY}", cause=Cause.JUDGE_ERROR, retryable=False)
+
+    with monitor(judge=ScriptedJudge(refuse), judge_rate=1.0, exporters=[reports]) as made:
+        made.observe(interaction())
+        made.flush()
+    assert "invalid key [redacted:api_key]" in repr(reports.reports)
+    assert KEY not in repr(reports.reports)
+
+
+def test_the_judge_reads_the_full_text_always(spans):
+    """Whatever is cut or left out on spans, in files or by the switch."""
+    judge = ScriptedJudge(lambda _: assessment("supported"))
+    answer = "The tower is tall. " * 5_000
+    for options in (
+        {"attribute_bytes_most": 256, "span_bytes_most": 4096},
+        {"content": "none"},
+        {"content": "hashed"},
+    ):
+        with monitor(judge=judge, judge_rate=1.0, **options) as made:
+            made.observe(interaction(answer=answer, texts=("chunk " * 9_000,)))
+            assert made.flush()
+    assert [len(read.answer) for read in judge.asked] == [len(answer)] * 3
+    assert {read.chunks[0].text for read in judge.asked} == {"chunk " * 9_000}
+    assert answer not in everything(spans)
+    assert "more bytes]" in everything(spans)
+
+
+def test_hashes_join_spans_and_files(spans, tmp_path):
+    """One key, one hash: the question of a line is found on its span; its text nowhere."""
+    path = tmp_path / "r.jsonl"
+    told = interaction()
+    with monitor(content="hashed", content_hash_key="0123456789abcdef", jsonl=path) as made:
+        made.observe(told)
+        assert made.flush()
+    line = json.loads(path.read_text(encoding="utf-8"))
+    root = next(s for s in spans.get_finished_spans() if s.name.startswith("invoke_workflow"))
+    assert root.attributes["input.value"] == line["question"] != told.query
+    for text in (told.query, told.answer, *(chunk.text for chunk in told.chunks)):
+        assert text not in everything(spans)
+        assert text not in path.read_text(encoding="utf-8")
+
+
+def test_a_redaction_that_is_not_installed_is_told_at_once(monkeypatch):
+    """At the construction, where somebody looks."""
+    monkeypatch.setattr("ragmonitor.redaction.personal.find_spec", lambda _name: None)
+    with pytest.raises(MissingExtraError, match=r"ragmonitor\[presidio\]"):
+        monitor(redaction=("secrets", "personal"))
+
+
+def test_a_redaction_that_does_not_exist_is_told_at_once():
+    """A misspelt one would redact nothing."""
+    with pytest.raises(SettingsError, match="secret"):
+        monitor(redaction=("secret",))
+
+
+def test_redaction_can_be_switched_off():
+    """`redaction=()`: texts are as they were."""
+    reports = ListExporter()
+    with monitor(redaction=(), exporters=[reports]) as made:
+        made.observe(interaction(answer=f"Use {KEY}."))
+        made.flush()
+    assert reports.reports[0].interaction.answer == f"Use {KEY}."
+
+
+@pytest.mark.parametrize("framework", ["langchain", "llama_index"])
+def test_a_replayed_record_with_a_key_is_captured_whole(capsys, tmp_path, framework):
+    """What comes back redacted is compared with the record as it is when redacted."""
+    file = tmp_path / "r.jsonl"
+    record = {"question": "Which key?", "contexts": [f"api_key={KEY}"], "answer": f"It is {KEY}."}
+    file.write_text(json.dumps(record), encoding="utf-8")
+    out = tmp_path / "out.jsonl"
+    if not metadata.entry_points(group=GROUP, name=framework):
+        pytest.skip(f"the integration of {framework} is not installed; see `make setup`")
+    options = Options(
+        file=str(file), framework=framework, json_summary=True, quiet=True, output=out
+    )
+    assert run(options) == 0
+    assert json.loads(capsys.readouterr().out)["explanations"] == []
+    assert KEY not in out.read_text(encoding="utf-8")

@@ -1,0 +1,140 @@
+"""How the room on a span is shared out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ragmonitor.export.room import Allowance, Attributes, Room
+from ragmonitor.export.spans import generation_attributes, retrieval_attributes, root_attributes
+from ragmonitor.records import Chunk, Generation, Message
+from tests.unit.export.examples import ANSWER, QUERY, interaction, report
+
+
+def documents(count: int, size: int) -> tuple[Chunk, ...]:
+    return tuple(Chunk(text=f"{n:04}" + "x" * (size - 4), id=f"d{n}") for n in range(count))
+
+
+def retrieved(chunks: tuple[Chunk, ...], **allowed: int) -> Attributes:
+    (step,) = interaction().retrievals
+    step = type(step)(query=step.query, chunks=chunks, started_ns=0, ended_ns=1)
+    return retrieval_attributes(step, allowance=Allowance(**allowed))
+
+
+def size(attributes: Attributes) -> int:
+    return sum(len(name.encode()) + len(str(value).encode()) for name, value in attributes.items())
+
+
+def test_documents_are_cut_before_one_is_left_out() -> None:
+    """Ten of 5 000 bytes in 20 000: each is there, cut to its share."""
+    found = retrieved(documents(10, 5_000), span_bytes=20_000)
+    contents = [v for name, v in found.items() if name.endswith(".content")]
+    assert len(contents) == 10
+    assert all("more bytes]" in str(text) for text in contents)
+    assert "ragmonitor.documents.left_out" not in found
+    assert 17_000 < size(found) <= 20_000
+
+
+def test_a_short_document_leaves_its_share_to_the_long() -> None:
+    """What is cut are the longest ones only."""
+    found = retrieved((*documents(3, 400), *documents(1, 9_000)), span_bytes=8_000)
+    assert len(str(found["retrieval.documents.0.document.content"])) == 400
+    assert len(str(found["retrieval.documents.3.document.content"])) > 4_000
+
+
+def test_the_last_documents_are_left_out_and_counted() -> None:
+    """A hundred of 5 000 bytes in 8 192: the first ones, each long enough to be of use."""
+    found = retrieved(documents(100, 5_000), span_bytes=8_192)
+    contents = [str(v) for name, v in reversed(found.items()) if name.endswith(".content")]
+    assert found["ragmonitor.documents.left_out"] == 100 - len(contents)
+    assert found["ragmonitor.documents.found"] == 100
+    assert [text[:4] for text in contents] == [f"{n:04}" for n in range(len(contents))]
+    assert min(map(len, contents)) >= 250
+
+
+def test_question_and_answer_are_whole_before_anything_else_is_there() -> None:
+    """Documents, labels and scores give way to them."""
+    told = interaction(
+        query="q" * 3_000,
+        answer="a" * 3_000,
+        chunks=documents(50, 5_000),
+        retrievals=(),
+        attributes={f"a{n}": "x" * 1_000 for n in range(20)},
+    )
+    found = root_attributes(told, [report()], allowance=Allowance(span_bytes=7_500))
+    assert found["input.value"] == "q" * 3_000
+    assert found["output.value"] == "a" * 3_000
+    assert found["ragmonitor.score.faithfulness"] == 0.5
+    assert size(found) <= 7_500
+
+
+def test_a_question_too_long_for_the_span_is_cut_with_the_answer() -> None:
+    """Both stay, cut to the same size."""
+    told = interaction(query="q" * 9_000, answer="a" * 9_000)
+    found = root_attributes(told, [], allowance=Allowance(span_bytes=4_096))
+    assert 1_500 < len(str(found["input.value"])) == len(str(found["output.value"])) < 2_048
+
+
+def test_the_answer_is_there_before_the_prompt() -> None:
+    """A prompt of a megabyte leaves the model call's output whole."""
+    asked = (Message(role="system", text="s" * 500_000), Message(role="user", text="u" * 500_000))
+    call = Generation(output="a" * 5_000, input=asked, started_ns=0, ended_ns=1, model="m")
+    found = generation_attributes(call, allowance=Allowance(span_bytes=30_000))
+    assert found["output.value"] == "a" * 5_000
+    assert found["llm.output_messages.0.message.content"] == "a" * 5_000
+    assert found["llm.input_messages.1.message.role"] == "user"
+    assert len(json.loads(str(found["gen_ai.input.messages"]))) == 2
+    assert size(found) <= 30_000
+
+
+def test_of_a_long_talk_the_end_is_kept() -> None:
+    """The newest messages, in their order, numbered from 0; how many are missing is said."""
+    talk = tuple(Message(role="user", text=f"{n:03}") for n in range(200))
+    call = Generation(output="", input=talk, started_ns=0, ended_ns=1)
+    found = generation_attributes(call)
+    contents = [v for name, v in found.items() if name.endswith("message.content")]
+    contents = [v for v in contents if v]
+    assert found["llm.input_messages.0.message.content"] == min(map(str, contents))
+    assert "199" in contents
+    assert found["ragmonitor.messages.left_out"] == 200 - len(contents)
+    spoken = json.loads(str(found["gen_ai.input.messages"]))
+    assert spoken[-1] == {"role": "user", "parts": [{"type": "text", "content": "199"}]}
+
+
+@pytest.mark.parametrize("characters", [64, 200, 1_000])
+def test_json_stays_json_where_the_sdk_cuts_values(characters: int) -> None:
+    """What would be cut in the middle is made to fit, or left out."""
+    told = interaction(query=QUERY * 200, answer=ANSWER * 200, chunks=documents(30, 5_000))
+    found = root_attributes(told, [report()], allowance=Allowance(characters=characters))
+    for name in ("gen_ai.input.messages", "gen_ai.retrieval.documents", "metadata"):
+        if name in found:
+            json.loads(str(found[name]))
+    assert max(len(v) for v in found.values() if isinstance(v, str)) <= characters
+    assert str(found["input.value"]).endswith("more bytes]")
+
+
+def test_metadata_that_are_too_long_are_still_json() -> None:
+    """Their texts are cut, not the JSON around them."""
+    chunk = Chunk(
+        text="t", metadata={"source": "a.md", "text": "x" * 50_000, "n": [1, "y" * 9_000]}
+    )
+    found = retrieved((chunk,), attribute_bytes=1_024)
+    metadata = json.loads(str(found["retrieval.documents.0.document.metadata"]))
+    assert metadata["source"] == "a.md"
+    assert "more bytes]" in metadata["text"]
+
+
+def test_what_may_be_missed_stands_first() -> None:
+    """The SDK evicts the oldest: should it have less room than it says, the question is last."""
+    found = list(root_attributes(interaction(), [report()]))
+    assert found[-2:] == ["output.value", "input.value"]
+
+
+def test_a_room_takes_all_of_a_group_or_none() -> None:
+    """Half an evaluation would be one without its score."""
+    room = Room(Allowance(attributes=2))
+    assert not room.add({"a": 1, "b": 2, "c": 3})
+    assert room.add({"a": 1, "b": 2})
+    assert not room.add({"c": 3})
+    assert room.attributes() == {"b": 2, "a": 1}

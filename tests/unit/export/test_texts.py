@@ -1,0 +1,98 @@
+"""What is shown of a text, and how a long one is cut."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.export.texts import Content, Disclosure, clipped, size_bytes
+from ragmonitor.records import SentenceVerdict, Verdict
+
+texts = st.text(st.characters(), max_size=60)
+KEY = b"0123456789abcdef"
+HASHED = Disclosure(content="hashed", key=KEY)
+
+
+@given(text=texts, most=st.integers(1, 120), characters=st.none() | st.integers(1, 80))
+def test_a_text_never_exceeds_its_limits(text: str, most: int, characters: int | None) -> None:
+    """In bytes, the mark included, whatever the script; and in characters where the SDK counts."""
+    found = clipped(text, most, characters)
+    assert size_bytes(found) <= most
+    assert characters is None or len(found) <= characters
+
+
+@given(text=texts, most=st.integers(1, 120))
+def test_a_cut_text_says_how_much_is_missing(text: str, most: int) -> None:
+    """What fits is not touched; else the beginning stays, and it and the missing are the whole."""
+    whole = text.encode("utf-8", "replace").decode()
+    found = clipped(text, most)
+    if size_bytes(whole) <= most:
+        assert found == whole
+        return
+    cut = re.fullmatch(r"(.*)… \[cut: (\d+) more bytes\]", found, re.DOTALL)
+    if cut is None:  # no room for the mark
+        assert whole.startswith(found)
+    else:
+        assert whole.startswith(cut[1])
+        assert size_bytes(cut[1]) + int(cut[2]) == size_bytes(whole)
+
+
+def test_no_character_is_split() -> None:
+    """Three bytes a character: a cut in the middle of one drops it whole."""
+    assert clipped("退" * 40, 40) == "退" * 5 + "… [cut: 105 more bytes]"
+
+
+@given(left=texts, right=texts)
+def test_equal_texts_have_equal_hashes(left: str, right: str) -> None:
+    """And different ones different hashes; nothing of the text is in it but its length."""
+    assert (HASHED.text(left) == HASHED.text(right)) == (left == right)
+    if left:
+        assert re.fullmatch(rf"hmac-sha256:[0-9a-f]{{16}}:{len(left)}", HASHED.text(left))
+
+
+def test_another_key_gives_other_hashes() -> None:
+    """Without the key nobody can try out questions; the default key is the process's own."""
+    by_process = Disclosure(content="hashed")
+    assert by_process.text("q") == Disclosure(content="hashed").text("q") != HASHED.text("q")
+
+
+def test_a_key_is_not_printed() -> None:
+    """It would undo the hashes."""
+    assert KEY.decode() not in repr(HASHED)
+
+
+def test_metadata_keep_their_shape() -> None:
+    """Keys, numbers and truth values stay; texts, and what would print as one, are hashed."""
+    found = HASHED.metadata({"source": "a.md", "page": 3, "tags": ("x", None), "type": bytes})
+    assert found == {
+        "source": HASHED.text("a.md"),
+        "page": 3,
+        "tags": [HASHED.text("x"), None],
+        "type": HASHED.text("<class 'bytes'>"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [("all", "ValueError: no such 退货"), ("none", "ValueError")],
+)
+def test_of_an_error_the_type_stays(content: Content, expected: str) -> None:
+    """Messages quote prompts; the type is a name."""
+    assert Disclosure(content=content).error("ValueError: no such 退货") == expected
+    hashed = HASHED.error("ValueError: no such 退货")
+    assert hashed == f"ValueError: {HASHED.text('no such 退货')}"
+
+
+def test_a_sentence_can_be_found_without_its_text() -> None:
+    """Where the text may not be read its place in the answer stands instead."""
+    sentence = SentenceVerdict(
+        text="运费为99元。", start=9, end=16, verdict=Verdict.ABSENT, words=("99元",)
+    )
+    assert Disclosure().sentence(sentence)["words"] == ["99元"]
+    assert HASHED.sentence(sentence)["words"] == [HASHED.text("99元")]
+    assert HASHED.sentence(sentence)["start"] == 9
+    without = Disclosure(content="none").sentence(sentence)
+    assert (without["start"], without["end"], "text" in without) == (9, 16, False)
