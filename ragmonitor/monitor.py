@@ -6,20 +6,23 @@ import atexit
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from prometheus_client import CollectorRegistry
 
 from ragmonitor.capture import (
+    Gathering,
     InteractionRecorder,
     Record,
     Recorder,
     Translator,
     answers,
+    joined,
     retrieves,
 )
+from ragmonitor.capture.foreign import Choice, InteractionSpanProcessor
 from ragmonitor.errors import SettingsError
 from ragmonitor.estimation import Windows, summarise
 from ragmonitor.evaluators import table
@@ -32,10 +35,10 @@ from ragmonitor.export import (
 )
 from ragmonitor.guard import shielded
 from ragmonitor.judges import LexicalJudge, LlmJudge
-from ragmonitor.protocols import Exporter, Finished, Judge, PricedJudge
+from ragmonitor.protocols import Exporter, Finished, Judge, PricedJudge, Source
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import Cause, Chunk, Interaction, JudgeUsage
-from ragmonitor.redaction import Redact, redacted
+from ragmonitor.redaction import PersonalData, Redact, Redactor
 from ragmonitor.sampling import Budget, UniformSampler
 from ragmonitor.settings import Options, Settings
 from ragmonitor.worker import Judging, Worker
@@ -69,12 +72,14 @@ class Monitor:
             service: Name of the application; the `service` label of every series.
             judge: A litellm model name, or any `Judge`; None: the embedded judge alone.
             exporters: Further places for reports, beside those that the settings name.
-            redact: Called with every text before a judge or an exporter sees it.
+            redact: Called with every text before a judge or an exporter sees it, after the built-in
+                redactions that the settings name.
             settings: Instead of the options, variables and file.
             options: Any field of `Settings`; they win over variables, file and defaults.
 
         Raises:
             SettingsError: An option is unknown, missing or out of range.
+            MissingExtraError: A redaction needs what is not installed.
         """
         if settings is None:
             settings = Settings.load(
@@ -91,11 +96,23 @@ class Monitor:
             port=settings.prometheus_port,
         )
         self._traces = OtelExporter(
-            service=settings.service, enabled=settings.traces, content=settings.content
+            service=settings.service,
+            enabled=settings.traces,
+            content=settings.content,
+            hash_key=settings.hash_key,
+            attribute_bytes_most=settings.attribute_bytes_most,
+            span_bytes_most=settings.span_bytes_most,
+        )
+        self._redactor = Redactor(
+            settings.redaction,
+            redact,
+            personal=PersonalData(settings.personal_entities, settings.personal_models),
         )
         self._queue = MemoryQueue(settings.queue_size)
         self._recorders: dict[str, Recorder] = {}
         self._recorders_lock = threading.Lock()
+        self._sources: list[Source] = []
+        self._spans: InteractionSpanProcessor | None = None
         self._closed = False
         self._worker = Worker(
             self._queue,
@@ -106,13 +123,12 @@ class Monitor:
             traces=self._traces,
             meters=self._meters,
             exporters=[*_exporters(settings, self._meters), *exporters],
-            prepare=(lambda interaction: redacted(interaction, redact))
-            if redact
-            else (lambda interaction: interaction),
+            prepare=self._redactor,
+            clean=self._redactor.text,
             tend=self._tend,
             forget=self._forget,
         )
-        _close_at_exit(self)
+        self._exit_first: Callable[[], None] | None = _close_at_exit(self)
 
     # --- for applications -----------------------------------------------------------------------
 
@@ -241,6 +257,35 @@ class Monitor:
 
         return decorated if function is None else decorated(function)
 
+    def redacted(self, interaction: Interaction) -> Interaction:
+        """Return the interaction as judges and exporters see it."""
+        return self._redactor(interaction)
+
+    def span_processor(self) -> InteractionSpanProcessor:
+        """Return what makes interactions of other instrumentations' spans; one per monitor.
+
+        `provider.add_span_processor(monitor.span_processor())`, with OpenInference, OpenLLMetry or
+        OpenTelemetry's GenAI instrumentations on that provider: see docs/foreign-spans.md. A
+        framework that an integration of ours records for this monitor is left to it.
+        """
+        with self._recorders_lock:
+            if self._spans is None:
+                self._spans = InteractionSpanProcessor(
+                    self._hand_over,
+                    wake=self._worker.wake,
+                    is_claimed=self._recorders.__contains__,
+                    choice=Choice(
+                        innermost=self.settings.interaction == "innermost",
+                        root_names=self.settings.root_names,
+                    ),
+                    retrieval_tools=self.settings.retrieval_tools,
+                    spans_most=self.settings.open_runs_most,
+                    span_age_s=self.settings.open_run_age_s,
+                    on_forgotten=self._worker.give_up,
+                )
+                self._sources.append(self._spans)
+            return self._spans
+
     @property
     def registry(self) -> CollectorRegistry:
         """Every series of this monitor, to mount in an application's own metrics endpoint."""
@@ -251,9 +296,15 @@ class Monitor:
         """Where /metrics is served by this process; None if it is not."""
         return self._meters.url
 
+    @property
+    def open_runs(self) -> int:
+        """How many framework runs are under way, or were left open and will age out."""
+        return sum(len(source) for source in self._tended())
+
     def flush(self, timeout_s: float = 10.0) -> bool:
         """Wait until everything so far is judged and exported; return whether it is."""
         with shielded("flush"):
+            self._settle(timeout_s)
             return self._worker.flush(timeout_s)
         return False
 
@@ -262,6 +313,9 @@ class Monitor:
         if self._closed:
             return True
         with shielded("close"):
+            self._settle(timeout_s)
+            if self._spans is not None:
+                self._spans.shutdown()
             self._closed = True
             self._forget()
             return self._worker.close(timeout_s)
@@ -298,7 +352,31 @@ class Monitor:
                 )
             return known
 
+    def attend(self, source: Source) -> None:
+        """Tend an integration that keeps its own open calls, from now on; twice changes nothing."""
+        with self._recorders_lock:
+            if source not in self._sources:
+                self._sources.append(source)
+
+    def take(self, finished: Finished) -> None:
+        """Take what such an integration has seen to its end. Never raises or blocks."""
+        with shielded("capture"):
+            self._hand_over(finished)
+
+    def joined(self, part: Hashable) -> Gathering | None:
+        """Return the `interaction` block that this thread or task is in; it now waits for `part`.
+
+        The caller tells it the end: `leaves(part, finished)`. None: there is no block, or what the
+        part is about is being seen by a framework's run in it.
+        """
+        return joined(part, self._hand_over)
+
     def _hand_over(self, finished: Finished) -> None:
+        exit_first = self._exit_first
+        if exit_first is not None:
+            # A tracer provider that was built after us would be shut down before we flush.
+            self._exit_first = None
+            exit_first()
         if self._closed:
             self._worker.refuse(finished, Cause.SHUTDOWN)
         elif self._queue.put(finished):
@@ -307,20 +385,32 @@ class Monitor:
             self._worker.refuse(finished, Cause.QUEUE_FULL)
 
     def _tend(self) -> int:
-        recorders = tuple(self._recorders.values())
-        for recorder in recorders:
-            recorder.sweep()
-        return sum(len(recorder) for recorder in recorders)
+        for source in self._tended():
+            source.sweep()
+        return self.open_runs
+
+    def _tended(self) -> tuple[Recorder | Source, ...]:
+        return (*self._recorders.values(), *self._sources)
+
+    def _settle(self, timeout_s: float) -> None:
+        for source in tuple(self._sources):
+            with shielded("capture"):
+                source.settle(timeout_s)
 
     def _forget(self) -> None:
-        for recorder in tuple(self._recorders.values()):
-            recorder.clear()
+        for source in self._tended():
+            source.clear()
 
 
 def _exporters(settings: Settings, meters: PrometheusExporter) -> Iterator[Exporter]:
     """Yield the places for reports that the settings name."""
     if settings.jsonl is not None:
-        yield JsonLinesExporter(settings.jsonl, content=settings.content, service=settings.service)
+        yield JsonLinesExporter(
+            settings.jsonl,
+            content=settings.content,
+            hash_key=settings.hash_key,
+            service=settings.service,
+        )
     if settings.phoenix_url is not None:
         key = settings.phoenix_api_key
         yield PhoenixExporter(
@@ -379,7 +469,8 @@ def _tokens(usage: JudgeUsage) -> float:
     return usage.input_tokens + usage.output_tokens
 
 
-def _close_at_exit(monitor: Monitor) -> None:
+def _close_at_exit(monitor: Monitor) -> Callable[[], None]:
+    """Close the monitor at exit; return what puts it before all that is registered by then."""
     reference = weakref.ref(monitor)
 
     def close() -> None:
@@ -387,4 +478,9 @@ def _close_at_exit(monitor: Monitor) -> None:
         if alive is not None:
             alive.close(EXIT_TIMEOUT_S)
 
-    atexit.register(close)
+    def register() -> None:
+        atexit.unregister(close)
+        atexit.register(close)
+
+    register()
+    return register

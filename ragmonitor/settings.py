@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypedDict
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -122,10 +122,65 @@ class Settings(BaseSettings):
     jsonl: Path | None = Field(
         default=None, description="Append every report to this file, one JSON object a line."
     )
-    content: Literal["all", "none"] = Field(
+    phoenix_url: str | None = Field(
+        default=None,
+        description="Put the scores on the traces in this Phoenix ('http://localhost:6006').",
+    )
+    phoenix_api_key: SecretStr | None = Field(
+        default=None, description="Where Phoenix asks for one."
+    )
+    langfuse_url: str | None = Field(
+        default=None,
+        description="Put the scores on the traces in this Langfuse ('https://cloud.langfuse.com').",
+    )
+    langfuse_public_key: str | None = Field(
+        default=None, description="Of the project in Langfuse, 'pk-lf-...'."
+    )
+    langfuse_secret_key: SecretStr | None = Field(
+        default=None, description="Of the project in Langfuse, 'sk-lf-...'."
+    )
+    content: Literal["all", "hashed", "none"] = Field(
         default="all",
-        description="Whether questions, chunks and answers may stand in traces and files. "
-        "Judges read them either way.",
+        description="Whether questions, prompts, chunks and answers may stand in traces and files: "
+        "as they are, as keyed hashes, or not at all. Judges read them either way.",
+    )
+    content_hash_key: SecretStr | None = Field(
+        default=None,
+        min_length=16,
+        description="Of the hashes under content='hashed': with the same key in every process "
+        "equal texts have equal hashes everywhere. None: random for each process.",
+    )
+    attribute_bytes_most: int = Field(
+        default=32 * 1024, ge=256, description="UTF-8 bytes after which a span's value is cut."
+    )
+    span_bytes_most: int = Field(
+        default=256 * 1024,
+        ge=4096,
+        description="UTF-8 bytes that the names and values of one span may take together.",
+    )
+
+    redaction: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=("secrets",),
+        description="What is replaced in every text before judges and exporters see it: 'secrets' "
+        "(keys, tokens, passwords), 'personal' (by Microsoft Presidio); in a variable separated by "
+        "commas, 'none' for nothing.",
+    )
+    personal_entities: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(
+            "PERSON",
+            "EMAIL_ADDRESS",
+            "PHONE_NUMBER",
+            "CREDIT_CARD",
+            "IBAN_CODE",
+            "US_SSN",
+            "CN_ID_CARD",
+        ),
+        description="What redaction='personal' looks for, by Presidio's names.",
+    )
+    personal_models: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="spaCy pipelines that find names: installed packages, or folders, one for "
+        "English and one for Chinese. Empty: the best that is installed for each.",
     )
 
     @classmethod
@@ -140,12 +195,31 @@ class Settings(BaseSettings):
         """Return the sources, strongest first."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
-    @field_validator("evaluators", "root_names", "retrieval_tools", mode="before")
+    @property
+    def hash_key(self) -> bytes | None:
+        """`content_hash_key` as bytes."""
+        key = self.content_hash_key
+        return None if key is None else key.get_secret_value().encode()
+
+    @field_validator(
+        "evaluators",
+        "root_names",
+        "retrieval_tools",
+        "redaction",
+        "personal_entities",
+        "personal_models",
+        mode="before",
+    )
     @classmethod
     def _split_at_commas(cls, value: Any) -> Any:
         if isinstance(value, str):
             return tuple(name.strip() for name in value.split(",") if name.strip())
         return value
+
+    @field_validator("redaction")
+    @classmethod
+    def _none_is_nothing(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return () if value == ("none",) else value  # a variable cannot be set to nothing
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:
@@ -160,6 +234,33 @@ class Settings(BaseSettings):
                 f"judge={self.judge!r} costs money and has no budget; "
                 "set budget_usd_per_day or budget_tokens_per_day"
             )
+        return self
+
+    @field_validator("phoenix_url", "langfuse_url")
+    @classmethod
+    def _is_a_servers_address(cls, value: str | None) -> str | None:
+        if value is None:
+            return value
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("an address begins with http:// or https://")
+        if "/v1/" in value or "/api/" in value:
+            raise ValueError("give the server's own address, without the path of an API")
+        return value
+
+    @model_validator(mode="after")
+    def _scores_need_their_traces_and_keys(self) -> Self:
+        keys = ("langfuse_public_key", "langfuse_secret_key")
+        missing = [name for name in keys if getattr(self, name) is None]
+        if self.langfuse_url is not None and missing:
+            raise ValueError(f"langfuse_url needs keys; set {' and '.join(missing)}")
+        if self.langfuse_url is None and len(missing) < len(keys):
+            raise ValueError("Langfuse's keys are set without langfuse_url; set it too")
+        if self.phoenix_url is None and self.phoenix_api_key is not None:
+            raise ValueError("phoenix_api_key is set without phoenix_url; set it too")
+        if not self.traces:
+            for name in ("phoenix_url", "langfuse_url"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} puts scores on traces; it needs traces=True")
         return self
 
     @classmethod
@@ -203,7 +304,18 @@ class Options(TypedDict, total=False):
     prometheus_host: str
     prometheus_port: int
     jsonl: Path | str
-    content: Literal["all", "none"]
+    phoenix_url: str
+    phoenix_api_key: SecretStr | str
+    langfuse_url: str
+    langfuse_public_key: str
+    langfuse_secret_key: SecretStr | str
+    content: Literal["all", "hashed", "none"]
+    content_hash_key: SecretStr | str
+    attribute_bytes_most: int
+    span_bytes_most: int
+    redaction: tuple[str, ...]
+    personal_entities: tuple[str, ...]
+    personal_models: tuple[str, ...]
 
 
 def _refuse_misspelt_variables() -> None:

@@ -2,12 +2,14 @@
 
 from ragmonitor.capture.assembly import Translator
 from ragmonitor.capture.decorators import answers, retrieves
+from ragmonitor.capture.gathering import Gathering, joined
 from ragmonitor.capture.plain import InteractionRecorder, Record, current_interaction
 from ragmonitor.capture.recorder import INTERACTION_TAG, Recorder
 from ragmonitor.capture.runs import Root, Run, RunKind
 
 __all__ = [
     "INTERACTION_TAG",
+    "Gathering",
     "InteractionRecorder",
     "Record",
     "Recorder",
@@ -17,5 +19,6 @@ __all__ = [
     "Translator",
     "answers",
     "current_interaction",
+    "joined",
     "retrieves",
 ]

@@ -107,7 +107,7 @@ class FinishedRuns:
             in_turn: Demand that a model began after something had been retrieved: a step that
                 rewrites a question and then retrieves for it is not an interaction.
         """
-        retrieved, asked = False, self._root.asked and not in_turn
+        retrieved, asked = False, self._root.asked
         for run in self._root.members:
             if run.kind == "retriever":
                 if run is self._root:
@@ -119,6 +119,18 @@ class FinishedRuns:
             elif run.kind == "model" and not run.inside_retriever:
                 asked = asked or retrieved or not in_turn
         return retrieved and asked
+
+    def is_unanswered(self) -> bool:
+        """Return whether something was retrieved and no model asked since."""
+        retrieved = False
+        for run in self._root.members:
+            if run.kind == "model" and retrieved and not run.inside_retriever:
+                return False
+            if (run.kind == "retriever" and run is not self._root) or (
+                run.kind == "tool" and run.gave is not None
+            ):
+                retrieved = True
+        return retrieved
 
     def is_cut_short(self) -> bool:
         """Return whether the root ended before its model did: a stream that was closed early.
@@ -209,6 +221,10 @@ class FinishedRuns:
             return False  # the retriever's documents, put into one text
         return any(_key(chunk) not in known for chunk in retrieval.chunks)
 
+    def shown(self) -> Sequence[Chunk]:
+        """Return what the root's own result names as the model's context; empty if nothing."""
+        return self._translator.shown(self._root) or ()
+
     def retrieved(self) -> list[Chunk]:
         """Return what every retriever gave, those inside others included, in order."""
         return [
@@ -257,10 +273,22 @@ class FinishedRuns:
         return self._translator.answer(model) or "".join(model.pieces)
 
 
-def shown_of(retrievals: Sequence[Retrieval], generations: Sequence[Generation]) -> Sequence[Chunk]:
-    """Return the chunks that the models were shown, or all, where prompts do not tell."""
+def shown_of(
+    retrievals: Sequence[Retrieval],
+    generations: Sequence[Generation],
+    named: Sequence[Chunk] = (),
+) -> Sequence[Chunk]:
+    """Return the chunks that the models were shown, or all, where prompts do not tell.
+
+    Args:
+        retrievals: What was retrieved.
+        generations: What the models were asked.
+        named: What the application's own results name as shown: it goes before the prompts.
+    """
     retrieved = _distinct(chunk for retrieval in retrievals for chunk in retrieval.chunks)
     seen = seen_in(generations, retrieved)
+    if named:
+        return _distinct([*named, *not_among(named, seen or ())])
     return retrieved if seen is None else seen
 
 

@@ -2,16 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ragmonitor.capture.runs import Run
 
 if TYPE_CHECKING:
-    from ragmonitor.capture.assembly import FinishedRuns
     from ragmonitor.protocols import Finished
+    from ragmonitor.records import Chunk, Generation, Retrieval, Status
 
 PARTS_MOST = 1_000
 """Runs that one block keeps; an interaction has a handful."""
+
+
+class Part(Protocol):
+    """What ended within a block, as the block's interaction reads it; behind the request path."""
+
+    @property
+    def status(self) -> Status:
+        """How it ended."""
+        ...
+
+    @property
+    def ended_ns(self) -> int:
+        """When it ended."""
+        ...
+
+    def retrievals(self) -> Sequence[Retrieval]:
+        """Return its outermost retrievals."""
+        ...
+
+    def shown(self) -> Sequence[Chunk]:
+        """Return what its own result names as the model's context; empty if nothing."""
+        ...
+
+    def retrieved(self) -> Sequence[Chunk]:
+        """Return what every retriever gave."""
+        ...
+
+    def generations(self) -> Sequence[Generation]:
+        """Return its model calls."""
+        ...
+
+    def answer(self) -> str:
+        """Return the text that it gave."""
+        ...
+
+    def labels(self) -> Mapping[str, Any]:
+        """Return what the application says of it; see `Translator.labels`."""
+        ...
 
 
 class Gathering:
@@ -26,7 +66,7 @@ class Gathering:
     def __init__(self, hand_over: Callable[[Finished], None], done: Callable[[], None]) -> None:
         self.hand_over = hand_over
         """The monitor's: the runs of another monitor are not gathered."""
-        self.parts: list[FinishedRuns] = []
+        self.parts: list[Part] = []
         """In the order in which they ended."""
         self._open: dict[Hashable, None] = {}
         self._closed = False
@@ -39,13 +79,17 @@ class Gathering:
         self._open[part] = None
         return True
 
-    def leaves(self, part: Hashable, finished: FinishedRuns | None = None) -> None:
+    def leaves(self, part: Hashable, finished: Part | None = None) -> None:
         """Note that a part has ended, and keep what it became."""
         if finished is not None:
             self.parts.append(finished)
         self._open.pop(part, None)
         if self._closed and not self._open:
             self._finish()
+
+    def has_open_run(self) -> bool:
+        """Return whether a framework's run is under way in the block."""
+        return any(isinstance(part, Run) for part in self._open.copy())
 
     def close(self, *, wait: bool) -> None:
         """End the block. `wait`: for parts that are open still."""
@@ -63,3 +107,12 @@ class Gathering:
 
 gathering: ContextVar[Gathering | None] = ContextVar("ragmonitor_gathering", default=None)
 """The block that this thread or task is in. Ours, and no part of OpenTelemetry's context."""
+
+
+def joined(part: Hashable, hand_over: Callable[[Finished], None]) -> Gathering | None:
+    """Return the current block, which has taken the part in; None: it is not to be gathered."""
+    block = gathering.get()
+    # Compared, not identified: a bound method is a new object each time.
+    if block is None or block.hand_over != hand_over or block.has_open_run():
+        return None
+    return block if block.joins(part) else None

@@ -266,7 +266,8 @@ class InteractionRecorder:
             self._generations
         )
         said = [chunk for retrieval in self._retrievals for chunk in retrieval.chunks]
-        shown = said if self._retrievals else shown_of(gathered, generations)
+        named = [chunk for part in parts for chunk in part.shown()]
+        shown = said if self._retrievals else shown_of(gathered, generations, named)
         answer = self._answer
         if answer is None:
             answers = (part.answer() for part in reversed(parts))

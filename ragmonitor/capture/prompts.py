@@ -43,20 +43,38 @@ def seen_in(generations: Sequence[Generation], chunks: Sequence[Chunk]) -> list[
                 break
     if not places:
         return None
+    before = -1
+    for position, text in enumerate(texts):
+        # A blank chunk is shown wherever its neighbours are, for all that anyone can see.
+        before = places.get(position, before)
+        if not text:
+            places[position] = before
     return [chunks[position] for position in sorted(places, key=lambda p: (places[p], p))]
 
 
 def not_among(shown: Sequence[Chunk], retrieved: Iterable[Chunk]) -> tuple[Chunk, ...]:
     """Return what was retrieved and of which nothing was shown, each text once.
 
-    A compressor shows a part of a chunk; the chunk it was taken from then counts as shown.
+    A compressor shows a part of a chunk; the chunk it was taken from then counts as shown. So does
+    one whose beginning stands in a text that was made after the retrieval: widened to what stands
+    around it, or cut and numbered for citations.
     """
     texts = [chunk.text for chunk in shown if chunk.text]
-    left: dict[str, Chunk] = {}
+    found: dict[str, Chunk] = {}
     for chunk in retrieved:
-        if chunk.text and not any(text in chunk.text for text in texts):
-            left.setdefault(chunk.text, chunk)
-    return tuple(left.values())
+        if chunk.text:
+            found.setdefault(chunk.text, chunk)
+    made = [" ".join(text.split()) for text in texts if text not in found]
+    return tuple(
+        chunk
+        for chunk in found.values()
+        if not any(text in chunk.text for text in texts) and not _begins_in(chunk.text, made)
+    )
+
+
+def _begins_in(text: str, others: Sequence[str]) -> bool:
+    head = " ".join(text.split())[:HEAD]
+    return any(head in other for other in others)
 
 
 def _occurrences(prompt: str, head: str) -> Iterable[int]:

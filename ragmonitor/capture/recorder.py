@@ -76,7 +76,8 @@ class Recorder:
         self._given_up: dict[Hashable, None] = {}
         self._paused: dict[Hashable, Root] = {}
         """By what a later run names to go on with it."""
-        self._innermost = innermost
+        self.innermost = innermost
+        """Every chain below another may be an interaction."""
         self._root_names = frozenset(root_names)
         self._retrieval_tools = tuple(retrieval_tools)
         self._tools: dict[str, bool] = {}
@@ -113,7 +114,7 @@ class Recorder:
             self._tools[name] = known
         return known
 
-    def started(  # noqa: PLR0917 - positional: called several times per request
+    def started(  # noqa: PLR0915, PLR0917 - positional, in one: called several times per request
         self,
         run_id: Hashable,
         parent_id: Hashable | None,
@@ -125,6 +126,7 @@ class Recorder:
         asked: bool = False,
         picked: bool = False,
         target: SpanContext | None = None,
+        thread: Hashable | None = None,
         resumes: Hashable | None = None,
     ) -> None:
         """Note that a run began. A second start of the same run changes nothing.
@@ -140,6 +142,9 @@ class Recorder:
                 shows it.
             picked: What `picks` returned.
             target: Of a root: another instrumentation's span of this run.
+            thread: Of a root: the key under which it pauses if it stops half-way: `interrupted`,
+                or with something retrieved and no model asked since. A later root with this key
+                that does not resume it gives it up.
             resumes: Of a root: the key under which an earlier run paused; this one goes on.
         """
         try:
@@ -154,13 +159,16 @@ class Recorder:
                         parent.retrieved = True
                     if run.root.ended_ns == 0:
                         run.root.members.append(run)
-                elif (picked or self._innermost) and not (
+                elif (picked or self.innermost) and not (
                     parent.inside_retriever or parent.kind == "retriever"
                 ):
                     run = self._inner(run_id, parent, name, given)
                     run.asked = asked
                     run.picked = picked
                     run.target = target
+                    if picked and thread is not None:
+                        run.thread = thread
+                        self._resume(run, thread)
                 else:
                     # A step between root and retriever or model carries the tree and nothing
                     # else: what starts under it starts under its parent.
@@ -188,8 +196,11 @@ class Recorder:
                 run.asked = asked
                 run.picked = picked
                 run.target = target
+                run.thread = thread
                 if resumes is not None:
                     self._resume(run, resumes)
+                elif thread is not None and thread in self._paused:
+                    self._abandon(thread)  # asked anew, instead of going on
                 if kind != "chain":
                     run.members.append(run)
             run.details = details
@@ -209,7 +220,7 @@ class Recorder:
             return
         # The question is the one that was asked at first; now something else was given: the reply
         # to what the pause was for.
-        run.resumed = True
+        run.resumed_ns = run.started_ns
         run.given = paused.given
         run.started_ns = paused.started_ns
         run.members = paused.members
@@ -276,10 +287,38 @@ class Recorder:
             if run is not None and run.id == run_id:
                 if isinstance(run, Root):
                     run.asked = run.asked and asked
+                    if pauses is not None:
+                        run.waits = True
+                    elif run.thread is not None and (run.waits or self._is_unanswered(run)):
+                        pauses = run.thread
                     if pauses is not None and run.block is None and run.outer is None:
                         self._pause(run, gave, given, pauses)
                         return
                 self._close(run, gave, given, status, "")
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def interrupted(self, run_id: Hashable, parent_id: Hashable | None) -> None:
+        """Note that a run stopped because the application waits for a person: it did not fail.
+
+        Its parent, if that is a root, ends next, and pauses under its `thread`.
+        """
+        try:
+            run = self._open.pop(run_id, None)
+            if isinstance(run, Root) and run.id == run_id:
+                run.waits = True
+                if run.thread is not None and run.block is None:
+                    self._pause(run, None, None, run.thread)
+                elif run.outer is not None:
+                    run.ended_ns = time.time_ns()
+                    self._leave(run, run.outer)
+                else:
+                    self._close(run, None, None, "partial", "")
+            elif run is not None and run.id == run_id:
+                self._close(run, None, None, "ok", "")
+            parent = None if parent_id is None else self._open.get(parent_id)
+            if isinstance(parent, Root) and parent.id == parent_id:
+                parent.waits = True
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
@@ -312,7 +351,7 @@ class Recorder:
         run.status = status
         run.error = error
         if isinstance(run, Root):
-            if given is not None and not run.resumed:
+            if given is not None and not run.resumed_ns:
                 run.given = given
             self._finish(run)
         elif given is not None:
@@ -321,7 +360,7 @@ class Recorder:
     def _pause(self, root: Root, gave: Any, given: Any, key: Hashable) -> None:
         root.ended_ns = time.time_ns()
         root.gave = gave
-        if given is not None and not root.resumed:
+        if given is not None and not root.resumed_ns:
             root.given = given
         # A new question may have been asked instead of going on with the old one.
         self._abandon(key)
@@ -333,8 +372,13 @@ class Recorder:
     def _abandon(self, key: Hashable | None) -> None:
         root = self._paused.pop(key, None)
         if root is not None:
-            root.status = "partial"
+            if root.waits:
+                root.status = "partial"
+                root.asked = True  # whoever asked waits for an answer
             self._finish(root)
+
+    def _is_unanswered(self, root: Root) -> bool:
+        return root.outer is None and FinishedRuns(root, self._translator).is_unanswered()
 
     def _finish(self, root: Root) -> None:
         finished = FinishedRuns(root, self._translator)
@@ -347,13 +391,23 @@ class Recorder:
             in_turn=outer is not None and not root.picked
         ):
             self._settle(root, finished)
+            inner: Root | None = root
+            while inner is not None:
+                if inner.tool is not None:
+                    # What the tool gives is this answer, which is not to be judged against itself.
+                    inner.tool.retrieved = True
+                inner = inner.outer
             self._hand_over(finished)
         elif outer is not None:
             # An inner run that was no interaction by itself: its retrievals belong to the outer.
-            for member in root.members:
-                member.root = outer
-            if outer.ended_ns == 0:
-                outer.members.extend(root.members)
+            self._leave(root, outer)
+
+    @staticmethod
+    def _leave(root: Root, outer: Root) -> None:
+        for member in root.members:
+            member.root = outer
+        if outer.ended_ns == 0:
+            outer.members.extend(root.members)
 
     @staticmethod
     def _settle(root: Root, finished: FinishedRuns) -> None:
@@ -376,8 +430,8 @@ class Recorder:
             if run.id != run_id:
                 if run.root.ended_ns and run.root.ended_ns < outlives_ns:
                     self._open.pop(run_id, None)
-            elif run.is_root:
-                if run.started_ns < aged_ns:
+            elif isinstance(run, Root):
+                if (run.resumed_ns or run.started_ns) < aged_ns:
                     self._give_up(run, "aged_out")
             elif run.root.ended_ns and run.started_ns < outlives_ns:
                 # LangChain never ends the model run of a cancelled request, and each holds that

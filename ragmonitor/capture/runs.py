@@ -90,8 +90,11 @@ class Root(Run):
         "members",
         "outer",
         "picked",
-        "resumed",
+        "resumed_ns",
         "target",
+        "thread",
+        "tool",
+        "waits",
     )
 
     def __init__(
@@ -108,8 +111,14 @@ class Root(Run):
         when nothing was found, a failure before the model)."""
         self.picked = False
         """The application named or tagged this run as the interaction."""
-        self.resumed = False
-        """Goes on with what an earlier run was given, which paused."""
+        self.resumed_ns = 0
+        """When it went on with what an earlier run was given, which paused; 0: it did not."""
+        self.thread: Hashable | None = None
+        """What a later run names to go on with this one, should it pause."""
+        self.waits = False
+        """It stopped because the application waits for a person."""
+        self.tool = outer if outer is not None and outer.kind == "tool" else None
+        """The tool that it was called by."""
         self.caller: SpanContext | None = None
         """The application's span that was current when it started."""
         self.target: SpanContext | None = None

@@ -60,6 +60,12 @@ def test_changed_texts_say_nothing():
     assert seen_in([], of("Paris is large.")) is None
 
 
+def test_a_blank_chunk_stays_in_its_place():
+    """It cannot be looked for, and was not dropped."""
+    chunks = of("Paris is large.", " ", "Rome is old.")
+    assert seen_in(asked("Paris is large.  Rome is old."), chunks) == chunks
+
+
 def test_every_call_counts():
     """Refining shows one chunk per call."""
     chunks = of("Paris is large.", "Rome is old.")

@@ -1,0 +1,160 @@
+"""Scores in Langfuse, on the interaction's root observation.
+
+Langfuse takes traces by OTLP and scores by its public API only.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from ragmonitor.export.posting import Limits, Lost, Poster, Recipient, Record, Refusal
+from ragmonitor.export.scores import (
+    annotated,
+    explanation,
+    score_identity,
+    score_metadata,
+    score_name,
+)
+from ragmonitor.export.texts import Content, compact_json
+from ragmonitor.records import Report, Scored, SpanReference
+
+PATH = "/api/public/ingestion"
+"""Takes many scores at once in every version of Langfuse. `/api/public/scores` takes one, or a list
+in the newest only; what is deprecated here are traces and observations, not scores."""
+CHECK_PATH = "/api/public/projects"
+
+_NAMESPACE = uuid.UUID("5bd1a0a6-6a2c-5a53-9d0c-0a3b8f0a7d11")
+"""Of score ids; any fixed one will do."""
+
+
+def score_event(
+    evaluation: Scored,
+    report: Report,
+    target: SpanReference,
+    *,
+    time_ns: int,
+    content: Content = "all",
+) -> dict[str, Any]:
+    """Return one `score-create` event.
+
+    The score's own id follows from span, evaluator and judge, so that the same again is an update;
+    the event's id is new each time, for Langfuse drops what it has seen.
+
+    Source:
+        Langfuse's API definition, fern/apis/server/definition/ingestion.yml: `ScoreEvent`.
+    """
+    identity = score_identity(evaluation)
+    score_id = uuid.uuid5(_NAMESPACE, f"{target.trace_id} {target.span_id} {identity}")
+    body: dict[str, Any] = {
+        "id": str(score_id),
+        "traceId": target.trace_id,
+        "observationId": target.span_id,
+        "name": score_name(evaluation),
+        "value": evaluation.score,
+        "dataType": "NUMERIC",
+        "metadata": score_metadata(evaluation, report),
+    }
+    if text := explanation(evaluation, content):
+        body["comment"] = text
+    moment = datetime.fromtimestamp(time_ns / 1e9, tz=UTC).isoformat(timespec="milliseconds")
+    return {
+        "id": str(uuid.uuid4()),
+        "timestamp": moment.replace("+00:00", "Z"),
+        "type": "score-create",
+        "body": body,
+    }
+
+
+def refusals(reply: bytes) -> Mapping[str, Refusal]:
+    """Return the events of a batch that were not taken, by id, from a 207's body."""
+    try:
+        errors = json.loads(reply).get("errors", [])
+        return {
+            str(error["id"]): Refusal(
+                int(error["status"]), str(error.get("error") or error.get("message") or "")
+            )
+            for error in errors
+        }
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {}  # taken, and said in some other way
+
+
+class LangfuseExporter:
+    """Scores root observations in Langfuse, a batch at a time, from a thread of its own.
+
+    Where there is no score nothing is sent: Langfuse has no numeric score without a value.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        public_key: str,
+        secret_key: str,
+        content: Content = "all",
+        lost: Lost | None = None,
+        limits: Limits | None = None,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            url: Of Langfuse itself, `https://cloud.langfuse.com`.
+            public_key: `pk-lf-...`, of the project that the traces go to.
+            secret_key: `sk-lf-...`.
+            content: Other than `all`: no explanations.
+            lost: Told of every score that does not arrive.
+            limits: Of memory and patience.
+            clock_ns: Nanoseconds since the epoch.
+        """
+        self._content: Content = content
+        self._clock_ns = clock_ns
+        keys = b64encode(f"{public_key}:{secret_key}".encode()).decode()
+        self._poster = Poster(
+            Recipient(
+                name="Langfuse",
+                url=url.rstrip("/") + PATH,
+                check_url=url.rstrip("/") + CHECK_PATH,
+                key_setting="langfuse_public_key and langfuse_secret_key",
+                envelope=(b'{"batch":[', b"]}"),
+                authorization=f"Basic {keys}",
+                refusals=refusals,
+            ),
+            lost=lost,
+            limits=limits,
+        )
+
+    def export(self, report: Report) -> None:
+        """Pass a report's scores on, if its trace is in a backend at all."""
+        target = annotated(report)
+        if target is None:
+            return
+        now_ns = self._clock_ns()
+        for evaluation in report.evaluations:
+            if isinstance(evaluation, Scored):
+                event = score_event(
+                    evaluation, report, target, time_ns=now_ns, content=self._content
+                )
+                self._poster.put(Record(event["id"], compact_json(event).encode()))
+
+    def flush(self, timeout_s: float) -> bool:
+        """Send what waits; return whether Langfuse has taken all of it in time."""
+        return self._poster.flush(timeout_s)
+
+    def check(self, timeout_s: float) -> None:
+        """Ask Langfuse whether it would take scores, and send none.
+
+        Raises:
+            DeliveryError: It is not reached, or does not accept the keys.
+        """
+        self._poster.check(timeout_s)
+
+    def close(self) -> None:
+        """Stop; what still waits is counted as lost."""
+        self._poster.close()

@@ -1,0 +1,122 @@
+"""Scores as annotations in Phoenix, on the interaction's root span.
+
+OTLP alone does not carry scores there: Phoenix keeps evaluation attributes and events as they are
+and shows neither as an annotation. Its REST API does, and takes an annotation before its span.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ragmonitor.export.posting import Limits, Lost, Poster, Recipient, Record
+from ragmonitor.export.scores import (
+    annotated,
+    explanation,
+    score_identity,
+    score_metadata,
+    score_name,
+)
+from ragmonitor.export.texts import Content, compact_json
+from ragmonitor.records import Cause, Evaluation, Report, Scored, SpanReference
+
+PATH = "/v1/span_annotations"
+CHECK_PATH = "/v1/projects?limit=1"
+
+_OF_THE_ANSWER = frozenset({Cause.REFUSAL, Cause.NO_CLAIMS, Cause.NO_CONTEXT})
+"""Causes that say something of the answer: labels to filter by. The others speak of the monitoring
+(`not_sampled`, `judge_error`): they stand on the root span, and in Prometheus."""
+
+
+def annotation(
+    evaluation: Evaluation, report: Report, target: SpanReference, *, content: Content = "all"
+) -> dict[str, Any] | None:
+    """Return one element of the body's `data`; None: there is nothing to show.
+
+    Where there is no score there is none here either: a refusal is a label without a score.
+
+    Source:
+        Phoenix's OpenAPI, `annotateSpans`; upserts on (name, span, identifier).
+    """
+    result: dict[str, Any]
+    if isinstance(evaluation, Scored):
+        result = {"score": evaluation.score}
+        if text := explanation(evaluation, content):
+            result["explanation"] = text
+    elif evaluation.cause in _OF_THE_ANSWER:
+        result = {"label": evaluation.cause.value}
+    else:
+        return None
+    return {
+        "span_id": target.span_id,
+        "name": score_name(evaluation),
+        "annotator_kind": evaluation.judge.kind,
+        "result": result,
+        "metadata": score_metadata(evaluation, report),
+        "identifier": score_identity(evaluation),
+    }
+
+
+class PhoenixExporter:
+    """Annotates root spans in Phoenix, a batch at a time, from a thread of its own.
+
+    Relevances of single chunks are not among the annotations: Phoenix keeps them on the retrieval
+    span, and reports know the root span only.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str | None = None,
+        content: Content = "all",
+        lost: Lost | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            url: Of Phoenix itself, `http://localhost:6006`.
+            api_key: Where Phoenix asks for one.
+            content: Other than `all`: no explanations.
+            lost: Told of every annotation that does not arrive.
+            limits: Of memory and patience.
+        """
+        self._content: Content = content
+        self._poster = Poster(
+            Recipient(
+                name="Phoenix",
+                url=url.rstrip("/") + PATH,
+                check_url=url.rstrip("/") + CHECK_PATH,
+                key_setting="phoenix_api_key",
+                envelope=(b'{"data":[', b"]}"),
+                authorization=f"Bearer {api_key}" if api_key else "",
+            ),
+            lost=lost,
+            limits=limits,
+        )
+
+    def export(self, report: Report) -> None:
+        """Pass a report's annotations on, if its trace is in a backend at all."""
+        target = annotated(report)
+        if target is None:
+            return
+        for evaluation in report.evaluations:
+            told = annotation(evaluation, report, target, content=self._content)
+            if told is not None:
+                self._poster.put(Record(told["identifier"], compact_json(told).encode()))
+
+    def flush(self, timeout_s: float) -> bool:
+        """Send what waits; return whether Phoenix has taken all of it in time."""
+        return self._poster.flush(timeout_s)
+
+    def check(self, timeout_s: float) -> None:
+        """Ask Phoenix whether it would take annotations, and send none.
+
+        Raises:
+            DeliveryError: It is not reached, or does not accept the key.
+        """
+        self._poster.check(timeout_s)
+
+    def close(self) -> None:
+        """Stop; what still waits is counted as lost."""
+        self._poster.close()

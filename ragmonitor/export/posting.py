@@ -1,0 +1,475 @@
+"""Posts small JSON records to a server in batches, from a thread of its own.
+
+What the exporters to scoring APIs share. Records wait in a bounded buffer; a batch is retried while
+the server may still take it, then given up. Nothing is lost silently: each lost record is counted,
+and the first failure of its kind is logged.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
+
+from opentelemetry import context
+
+from ragmonitor.errors import RagMonitorError
+from ragmonitor.guard import record_error, shielded
+
+if TYPE_CHECKING:
+    from requests import PreparedRequest, Response, Session
+
+CLOSE_WAIT_S = 1.0
+"""For the request that is under way; it is left to itself afterwards."""
+RETRY_AFTER_MOST_S = 600.0
+"""A server that asks for a longer pause is asked again after this one."""
+REPLY_SHOWN = 200
+"""Characters of a refusal that stand in the log."""
+
+_TRY_AGAIN = frozenset({408, 425, 429})
+_KEY_REFUSED = frozenset({401, 403})
+
+Lost = Callable[[str, int], None]
+"""Takes why records were lost (`phoenix_full`) and how many."""
+
+
+class Record(NamedTuple):
+    """One element of a posted list."""
+
+    id: str
+    """What the server calls it in its reply."""
+    body: bytes
+    """JSON."""
+
+
+class Refusal(NamedTuple):
+    """Why a server did not take one record of a batch that it took."""
+
+    status: int
+    """As an HTTP status: from 500, and 429, it may be taken later."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipient:
+    """Who is posted to, and in which shape."""
+
+    name: str
+    """For people and, in lower case, for the reasons that are counted: `Phoenix`."""
+    url: str
+    check_url: str
+    """Answers a GET with 200 to whoever may post."""
+    key_setting: str
+    """What to correct where the key is refused."""
+    envelope: tuple[bytes, bytes]
+    """What stands before and after the records of a request's body, which commas separate."""
+    authorization: str = ""
+    """The header of that name; empty: none."""
+    refusals: Callable[[bytes], Mapping[str, Refusal]] = field(default=lambda _: {})
+    """Reads the reply to a batch that was taken: the records, by id, that were not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much may wait, and how long the server is given."""
+
+    records_most: int = 10_000
+    bytes_most: int = 16 * 2**20
+    batch_records_most: int = 200
+    batch_bytes_most: int = 512 * 1024
+    """Below the 1 MiB of body that usual proxies let through."""
+    linger_s: float = 1.0
+    """How long a batch may gather."""
+    connect_timeout_s: float = 5.0
+    reply_timeout_s: float = 10.0
+    attempts_most: int = 8
+    """With the pauses below: about a minute. A trace's own spans are not kept for longer."""
+    backoff_first_s: float = 0.5
+    """Doubles with each attempt; the half of it that is random keeps processes apart."""
+    backoff_most_s: float = 30.0
+
+
+class DeliveryError(RagMonitorError):
+    """A server did not take what was posted; the message says why and what to do."""
+
+    def __init__(
+        self, problem: str, *, retryable: bool, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(problem)
+        self.retryable = retryable
+        self.retry_after_s = retry_after_s
+
+
+class Poster:
+    """Takes records from one thread and posts them from another, in order.
+
+    The thread starts with the first record, and again in a forked child, which does not send what
+    its parent has waiting.
+    """
+
+    def __init__(
+        self, recipient: Recipient, *, lost: Lost | None = None, limits: Limits | None = None
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            recipient: Who is posted to.
+            lost: Told of every record that does not arrive; may be called from any thread.
+            limits: Of memory and patience.
+        """
+        self._recipient = recipient
+        self._tell_lost = lost
+        self._limits = limits or Limits()
+        self._closed = False
+        self._begin()
+        _survive_forks(self)
+
+    def _begin(self) -> None:
+        self._changed = threading.Condition()
+        """Guards everything below; notified when there is work, and when some is done."""
+        self._buffer: deque[Record] = deque()
+        self._buffered_bytes = 0
+        self._taken = 0
+        self._settled = 0
+        """Of those taken: sent or given up. In order, so that a flush knows when it is done."""
+        self._lost = 0
+        self._awaited = 0
+        """How many flushes wait: batches then go out without lingering."""
+        self._thread: threading.Thread | None = None
+        self._session: Session | None = None
+
+    # --- the caller's side ----------------------------------------------------------------------
+
+    def put(self, record: Record) -> None:
+        """Take a record, or count it as lost if there is no room. Never waits for the network."""
+        limits = self._limits
+        with self._changed:
+            closed = self._closed
+            full = (
+                len(self._buffer) >= limits.records_most
+                or self._buffered_bytes + len(record.body) > limits.bytes_most
+            )
+            if not (closed or full):
+                self._buffer.append(record)
+                self._buffered_bytes += len(record.body)
+                self._taken += 1
+                self._start()
+                if len(self._buffer) in (1, limits.batch_records_most):
+                    self._changed.notify_all()
+                return
+        self._lose(1, "closed" if closed else "full")
+        record_error("export", self._no_room(closed=closed))
+
+    def flush(self, timeout_s: float) -> bool:
+        """Send what waits; return whether the server has taken all of it in time."""
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            goal, lost = self._taken, self._lost
+            if self._settled >= goal:
+                return True
+            started = self._start()
+            if started:
+                self._awaited += 1
+                self._changed.notify_all()
+                try:
+                    self._changed.wait_for(lambda: self._settled >= goal, timeout_s)
+                finally:
+                    self._awaited -= 1
+        if not started:
+            self._send_here(deadline)
+        with self._changed:
+            return self._settled >= goal and self._lost == lost
+
+    def check(self, timeout_s: float) -> None:
+        """Ask whether what is posted would be taken, and post nothing.
+
+        Raises:
+            DeliveryError: The server is not reached, or does not accept the key.
+        """
+        import requests
+
+        recipient = self._recipient
+        with _told_shortly(recipient.name, recipient.check_url):
+            reply = requests.get(
+                recipient.check_url,
+                auth=_authorization(recipient),
+                timeout=timeout_s,
+                allow_redirects=False,
+            )
+        _check(reply, recipient)
+
+    def close(self) -> None:
+        """Stop. What still waits is counted as lost: flush first."""
+        with self._changed:
+            self._closed = True
+            left = len(self._buffer)
+            self._buffer.clear()
+            self._buffered_bytes = 0
+            self._settled += left
+            thread, self._thread = self._thread, None
+            self._changed.notify_all()
+        if left:
+            self._lose(left, "closed")
+        if thread is not None:
+            thread.join(CLOSE_WAIT_S)
+
+    def _no_room(self, *, closed: bool) -> DeliveryError:
+        name = self._recipient.name
+        if closed:
+            return DeliveryError(f"{name}: evaluations came after the end", retryable=False)
+        return DeliveryError(
+            f"{name}: evaluations come faster than they are taken; the newest are lost",
+            retryable=False,
+        )
+
+    def _lose(self, n: int, why: str) -> None:
+        with self._changed:
+            self._lost += n
+        if self._tell_lost is not None:
+            with shielded("export"):
+                self._tell_lost(f"{self._recipient.name.lower()}_{why}", n)
+
+    def _start(self) -> bool:
+        """Return whether a thread is there to send. The caller holds the lock."""
+        if self._thread is None and not self._closed:
+            name = f"ragmonitor-{self._recipient.name.lower()}"
+            thread = threading.Thread(target=self._run, name=name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the interpreter is going down and starts no more threads
+                return False
+            self._thread = thread
+        return self._thread is not None
+
+    # --- sending --------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        # On our own thread only: what we post must not be traced as traffic of the application.
+        context.attach(context.set_value("suppress_instrumentation", True))
+        while batch := self._gathered():
+            self._send(batch, deadline=math.inf)
+        self._disconnect()
+
+    def _send_here(self, deadline: float) -> None:
+        while time.monotonic() < deadline and (batch := self._batch()):
+            self._send(batch, deadline=deadline)
+        self._disconnect()
+
+    def _gathered(self) -> list[Record]:
+        """Wait for a batch; empty: closed."""
+        limits = self._limits
+        with self._changed:
+            self._changed.wait_for(lambda: self._buffer or self._closed)
+            self._changed.wait_for(
+                lambda: (
+                    self._closed or self._awaited or len(self._buffer) >= limits.batch_records_most
+                ),
+                limits.linger_s,
+            )
+            return self._batch()
+
+    def _batch(self) -> list[Record]:
+        batch: list[Record] = []
+        size = 0
+        with self._changed:
+            while self._buffer and len(batch) < self._limits.batch_records_most:
+                size += len(self._buffer[0].body)
+                if batch and size > self._limits.batch_bytes_most:
+                    break
+                batch.append(self._buffer.popleft())
+                self._buffered_bytes -= len(batch[-1].body)
+        return batch
+
+    def _send(self, batch: list[Record], *, deadline: float) -> None:
+        waiting = list(batch)
+        why = "failed"
+        try:
+            self._deliver(waiting, deadline)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next batch is sent
+            record_error("export", error)
+            if isinstance(error, DeliveryError) and not error.retryable:
+                why = "refused"
+        if waiting:
+            self._lose(len(waiting), why)
+        with self._changed:
+            self._settled += len(batch)
+            self._changed.notify_all()
+
+    def _deliver(self, waiting: list[Record], deadline: float) -> None:
+        """Post until the server has taken everything; what it has taken leaves `waiting`.
+
+        Raises:
+            DeliveryError: It will not take the rest, or not soon enough.
+        """
+        limits = self._limits
+        backoff_s = limits.backoff_first_s
+        for attempt in range(1, limits.attempts_most + 1):
+            try:
+                self._post(waiting, deadline)
+                return
+            except DeliveryError as error:
+                pause_s = error.retry_after_s
+                if pause_s is None:
+                    pause_s = backoff_s * random.uniform(0.5, 1.0)
+                    backoff_s = min(2 * backoff_s, limits.backoff_most_s)
+                in_time = time.monotonic() + pause_s < deadline
+                if not error.retryable or attempt == limits.attempts_most or not in_time:
+                    raise
+            with self._changed:
+                if self._changed.wait_for(lambda: self._closed, pause_s):
+                    problem = f"{self._recipient.name}: closed before it took everything"
+                    raise DeliveryError(problem, retryable=True)
+
+    def _post(self, waiting: list[Record], deadline: float) -> None:
+        reply = self._replied(waiting, deadline)
+        _check(reply, self._recipient)
+        refusals = self._recipient.refusals(reply.content)
+        refused = [(record, refusals[record.id]) for record in waiting if record.id in refusals]
+        waiting[:] = [record for record, why in refused if _may_be_taken_later(why.status)]
+        if not refused:
+            return
+        _, first = refused[0]
+        problem = DeliveryError(
+            f"{self._recipient.name} refused {len(refused)} evaluations, the first with "
+            f"{first.status}: {first.message[:REPLY_SHOWN]}",
+            retryable=True,
+        )
+        hopeless = len(refused) - len(waiting)
+        if hopeless:
+            self._lose(hopeless, "refused")
+            record_error("export", problem)
+        if waiting:
+            raise problem
+
+    def _replied(self, waiting: list[Record], deadline: float) -> Response:
+        import requests
+
+        if self._session is None:
+            self._session = requests.Session()
+            self._session.headers.update(
+                {"Content-Type": "application/json", "User-Agent": "ragmonitor"}
+            )
+        recipient, limits = self._recipient, self._limits
+        before, after = recipient.envelope
+        left_s = max(0.1, deadline - time.monotonic())
+        with _told_shortly(recipient.name, recipient.url):
+            return self._session.post(
+                recipient.url,
+                data=before + b",".join(record.body for record in waiting) + after,
+                auth=_authorization(recipient),
+                timeout=(
+                    min(limits.connect_timeout_s, left_s),
+                    min(limits.reply_timeout_s, left_s),
+                ),
+                allow_redirects=False,
+            )
+
+    def _disconnect(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    # --- forks ----------------------------------------------------------------------------------
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: the thread, its connection, and what waits, stayed with the parent."""
+        self._begin()
+
+
+def shown(url: str) -> str:
+    """Return the address without a user name and a password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def _check(reply: Response, recipient: Recipient) -> None:
+    status = reply.status_code
+    if 200 <= status < 300:
+        return
+    told = f"{recipient.name} at {shown(reply.url)} answers {status}"
+    if _may_be_taken_later(status):
+        raise DeliveryError(told, retryable=True, retry_after_s=_retry_after_s(reply))
+    if status in _KEY_REFUSED:
+        raise DeliveryError(f"{told}; check {recipient.key_setting}", retryable=False)
+    if 300 <= status < 400:
+        place = shown(reply.headers.get("Location", "")) or "elsewhere"
+        raise DeliveryError(f"{told}: it has moved to {place}", retryable=False)
+    raise DeliveryError(f"{told}: {reply.text[:REPLY_SHOWN]}", retryable=False)
+
+
+@contextmanager
+def _told_shortly(name: str, url: str) -> Iterator[None]:
+    """Turn what the HTTP library raises into one line: sixty of traceback say no more."""
+    import requests
+
+    try:
+        yield
+    except requests.Timeout:
+        problem = f"{name} at {shown(url)} does not answer in time"
+        raise DeliveryError(problem, retryable=True) from None
+    except requests.RequestException as error:
+        problem = f"{name} at {shown(url)} is not reached: {_cause(error)}"
+        raise DeliveryError(problem, retryable=True) from None
+
+
+def _may_be_taken_later(status: int) -> bool:
+    return status in _TRY_AGAIN or status >= 500
+
+
+def _authorization(recipient: Recipient) -> Callable[[PreparedRequest], PreparedRequest] | None:
+    # By `auth` rather than as a header: a `.netrc` would go before the header.
+    def authorise(request: PreparedRequest) -> PreparedRequest:
+        request.headers["Authorization"] = recipient.authorization
+        return request
+
+    return authorise if recipient.authorization else None
+
+
+def _retry_after_s(reply: Response) -> float | None:
+    """Return what the server asks for, in seconds or as a date (RFC 9110, 10.2.3)."""
+    from urllib3.exceptions import InvalidHeader
+    from urllib3.util import Retry
+
+    value = reply.headers.get("Retry-After")
+    if value is None:
+        return None
+    try:
+        return min(Retry().parse_retry_after(value), RETRY_AFTER_MOST_S)
+    except InvalidHeader:
+        return None
+
+
+def _cause(error: BaseException) -> str:
+    """Return the system's own words for it, from under what the libraries wrap around."""
+    inner: BaseException | None = error
+    while inner is not None:
+        error = inner
+        wrapped = getattr(error, "reason", None) or next(iter(error.args), None)
+        inner = (
+            wrapped if isinstance(wrapped, BaseException) else error.__cause__ or error.__context__
+        )
+    told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(told.split())[:REPLY_SHOWN]
+
+
+def _survive_forks(poster: Poster) -> None:
+    if not hasattr(os, "register_at_fork"):
+        return
+    reference = weakref.ref(poster)
+
+    def begin_anew() -> None:
+        alive = reference()
+        if alive is not None:
+            with shielded("fork"):
+                alive.after_fork_in_child()
+
+    os.register_at_fork(after_in_child=begin_anew)

@@ -1,0 +1,44 @@
+"""What scoring APIs are told of an evaluation: names, identity, explanation."""
+
+from __future__ import annotations
+
+from ragmonitor.export.texts import Content, clipped, encodable
+from ragmonitor.records import Evaluation, Report, Scored, SpanReference, evaluator_name
+
+EXPLANATION_BYTES_MOST = 4096
+"""More than a person reads beside a trace."""
+
+
+def annotated(report: Report) -> SpanReference | None:
+    """Return the span that a report's scores belong on; None: it is in no backend."""
+    target = report.target
+    return target if target is not None and target.sampled else None
+
+
+def score_name(evaluation: Evaluation) -> str:
+    """Return what a backend lists the score under: `faithfulness (lexical)`.
+
+    Backends average what has one name. Scores of two judges are on two scales, and a mean of both
+    would move with the share that the second one reads.
+    """
+    return encodable(f"{evaluator_name(evaluation.evaluator)} ({evaluation.judge.name})")
+
+
+def score_identity(evaluation: Evaluation) -> str:
+    """Return who measured what, with versions: the same again is an update, not a second score."""
+    return encodable(f"{evaluation.evaluator} {evaluation.judge}")
+
+
+def score_metadata(evaluation: Evaluation, report: Report) -> dict[str, str | float]:
+    """Return what tells a changed ruler from a changed system, and what a mean divides by."""
+    return {
+        "evaluator": encodable(evaluation.evaluator),
+        "judge": encodable(str(evaluation.judge)),
+        "chance": report.chance.probability,
+        "interaction_id": encodable(report.interaction.id),
+    }
+
+
+def explanation(evaluation: Scored, content: Content) -> str:
+    """Return the explanation; empty where content may not leave as it is: it quotes the answer."""
+    return clipped(evaluation.explanation, EXPLANATION_BYTES_MOST) if content == "all" else ""
