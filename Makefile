@@ -4,10 +4,11 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PHOENIX := .phoenix
 PACKAGES := . integrations/langchain integrations/llama_index
 SOURCES := ragmonitor integrations/langchain/ragmonitor_langchain integrations/llama_index/ragmonitor_llama_index
 
-.PHONY: help setup demo test check bench build clean
+.PHONY: help setup phoenix demo test check bench build clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -20,6 +21,14 @@ $(STAMP): pyproject.toml constraints.txt integrations/langchain/pyproject.toml i
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev \
 	  --editable '.[litellm,demo]' --editable integrations/langchain --editable integrations/llama_index
+	@touch $@
+
+phoenix: $(PHOENIX)/.installed  ## Create $(PHOENIX) with the real Phoenix that tests start (850 MB)
+
+$(PHOENIX)/.installed: tests/support/phoenix-constraints.txt
+	$(PYTHON) -m venv $(PHOENIX)
+	$(PHOENIX)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(PHOENIX)/bin/python -m pip install --quiet --constraint $< arize-phoenix
 	@touch $@
 
 demo: $(STAMP)  ## Watch a live RAG application being monitored (ARGS="--seconds 60 --json")
@@ -45,4 +54,4 @@ build: $(STAMP)  ## Build the three wheels into dist/
 	for package in $(PACKAGES); do $(BIN)/python -m build --quiet --outdir dist $$package || exit 1; done
 
 clean:  ## Remove what the targets made
-	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PHOENIX) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

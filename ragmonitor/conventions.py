@@ -17,6 +17,8 @@ SCOPE: Final = "ragmonitor"
 """Instrumentation scope of our spans and log records."""
 
 # --- span attributes: OpenInference -------------------------------------------------------------
+OI_PROJECT_NAME: Final = "openinference.project.name"
+"""A resource attribute: the project that Phoenix files the traces under."""
 OI_SPAN_KIND: Final = "openinference.span.kind"
 OI_KIND_CHAIN: Final = "CHAIN"
 OI_KIND_RETRIEVER: Final = "RETRIEVER"

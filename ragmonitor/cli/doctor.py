@@ -19,6 +19,8 @@ from ragmonitor.cli.destinations import destination, is_free, without_credential
 from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json
 from ragmonitor.errors import RagMonitorError
+from ragmonitor.export import LangfuseExporter, PhoenixExporter
+from ragmonitor.export.posting import DeliveryError
 from ragmonitor.judges import LexicalJudge, LlmJudge
 from ragmonitor.protocols import EmbeddedJudge, Judge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
@@ -153,6 +155,7 @@ def _checks(settings: Settings) -> Iterator[Check]:
     yield from _frameworks()
     yield _traces(settings)
     yield _metrics(settings)
+    yield from _scoring_apis(settings)
     yield from _embedded_judge(LexicalJudge())
     if settings.judge is not None:
         yield _llm_judge(settings)
@@ -204,6 +207,36 @@ def _traces(settings: Settings) -> Check:
             todo="start the collector there, or correct OTEL_EXPORTER_OTLP_ENDPOINT",
         )
     return Check(name=name, state="ok", found=f"{where}: reachable")
+
+
+def _scoring_apis(settings: Settings) -> Iterator[Check]:
+    if settings.phoenix_url is not None:
+        api_key = settings.phoenix_api_key
+        phoenix = PhoenixExporter(
+            settings.phoenix_url, api_key=api_key.get_secret_value() if api_key else None
+        )
+        yield _accepts("phoenix", phoenix, settings.phoenix_url)
+    public_key, secret_key = settings.langfuse_public_key, settings.langfuse_secret_key
+    if settings.langfuse_url is not None and public_key is not None and secret_key is not None:
+        langfuse = LangfuseExporter(
+            settings.langfuse_url,
+            public_key=public_key,
+            secret_key=secret_key.get_secret_value(),
+        )
+        yield _accepts("langfuse", langfuse, settings.langfuse_url)
+
+
+def _accepts(name: str, exporter: PhoenixExporter | LangfuseExporter, url: str) -> Check:
+    try:
+        exporter.check(HTTP_TIMEOUT_S)
+    except DeliveryError as error:
+        return Check(
+            name=name,
+            state="failed",
+            found=str(error),
+            todo=f"correct {PREFIX}{name.upper()}_URL or its key, or start the server",
+        )
+    return Check(name=name, state="ok", found=f"{without_credentials(url)}: takes scores")
 
 
 def _metrics(settings: Settings) -> Check:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from opentelemetry import _logs, trace
 
-from ragmonitor.conventions import SCOPE
+from ragmonitor.conventions import OI_PROJECT_NAME, SCOPE
 from ragmonitor.errors import MissingExtraError
 from ragmonitor.export.texts import package_version
 from ragmonitor.guard import logger, shielded
@@ -215,13 +215,19 @@ def _exporter(signal: Signal) -> object | None:
 
 
 def _resource(service: str) -> Resource:
-    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+    from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
 
-    resource = Resource.create()
+    try:
+        resource = Resource.create()
+    except RuntimeError:  # the interpreter is going down: detectors run in threads
+        resource = OTELResourceDetector().detect()
+    own: dict[str, str] = {}
     named = str(resource.attributes.get(SERVICE_NAME, ""))
-    if named and not named.startswith("unknown_service"):
-        return resource
-    return resource.merge(Resource({SERVICE_NAME: service}))
+    if not named or named.startswith("unknown_service"):
+        own[SERVICE_NAME] = named = service
+    if OI_PROJECT_NAME not in resource.attributes:
+        own[OI_PROJECT_NAME] = named
+    return resource.merge(Resource(own))
 
 
 def within(timeout_s: float, call: Callable[[], bool]) -> bool:

@@ -101,10 +101,11 @@ def test_a_late_score_arrives_as_span_and_event() -> None:
 
 
 def test_the_resource_names_the_service() -> None:
-    """`service.name` is the monitor's service."""
+    """`service.name` is the monitor's service, and so is Phoenix's project."""
     with otlp_receiver() as receiver:
         run(receiver)
     assert {resource["service.name"] for resource in receiver.resources()} == {"客服"}
+    assert {r["openinference.project.name"] for r in receiver.resources()} == {"客服"}
 
 
 def test_the_environment_may_name_the_service() -> None:

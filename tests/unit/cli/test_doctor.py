@@ -19,6 +19,7 @@ from ragmonitor.errors import JudgeError
 from ragmonitor.records import Cause, JudgeUsage
 from ragmonitor.testing import ScriptedJudge
 from tests.support import stories
+from tests.support.scoring_server import FakeLangfuse, FakePhoenix
 
 
 @pytest.fixture(autouse=True)
@@ -73,8 +74,8 @@ def test_each_setting_has_its_source(tmp_path):
 
 def test_credentials_are_not_shown(monkeypatch):
     """An address may hold a password."""
-    monkeypatch.setenv("RAGMONITOR_JUDGE_API_BASE", "http://me:secret@localhost:1/v1")
-    assert "secret" not in run("--json").stdout
+    monkeypatch.setenv("RAGMONITOR_JUDGE_API_BASE", "http://me:hush@localhost:1/v1")
+    assert "hush" not in run("--json").stdout
     assert without_credentials("http://me:secret@h:1/v1") == "http://***@h:1/v1"
     assert without_credentials("http://h:1/v1") == "http://h:1/v1"
 
@@ -155,6 +156,49 @@ def test_a_port_that_serves_our_own_series_is_fine(monkeypatch):
         check = checks(run("--json"))["metrics"]
     assert check["state"] == "ok"
     assert "shop" in check["found"]
+
+
+def test_a_phoenix_that_takes_scores_is_fine(monkeypatch):
+    """It is asked for something that needs the key, and sent nothing."""
+    with FakePhoenix(api_key="right") as phoenix:
+        monkeypatch.setenv("RAGMONITOR_PHOENIX_URL", phoenix.url)
+        monkeypatch.setenv("RAGMONITOR_PHOENIX_API_KEY", "right")
+        result = run("--json")
+    assert checks(result)["phoenix"]["state"] == "ok"
+    assert [request.method for request in phoenix.requests] == ["GET"]
+    assert "right" not in result.stdout
+
+
+def test_a_key_that_phoenix_refuses_is_found(monkeypatch):
+    """With the setting to correct."""
+    with FakePhoenix(api_key="right") as phoenix:
+        monkeypatch.setenv("RAGMONITOR_PHOENIX_URL", phoenix.url)
+        monkeypatch.setenv("RAGMONITOR_PHOENIX_API_KEY", "wrong")
+        result = run("--json")
+    check = checks(result)["phoenix"]
+    assert (result.exit_code, check["state"]) == (1, "failed")
+    assert "answers 401; check phoenix_api_key" in check["found"]
+    assert "RAGMONITOR_PHOENIX_URL" in check["todo"]
+
+
+@pytest.mark.parametrize(("secret", "state"), [("sk-lf-1", "ok"), ("sk-lf-2", "failed")])
+def test_langfuse_is_asked_with_its_keys(monkeypatch, secret, state):
+    """Both belong to one project."""
+    with FakeLangfuse("pk-lf-1", "sk-lf-1") as langfuse:
+        monkeypatch.setenv("RAGMONITOR_LANGFUSE_URL", langfuse.url)
+        monkeypatch.setenv("RAGMONITOR_LANGFUSE_PUBLIC_KEY", "pk-lf-1")
+        monkeypatch.setenv("RAGMONITOR_LANGFUSE_SECRET_KEY", secret)
+        result = run("--json")
+    assert checks(result)["langfuse"]["state"] == state
+    assert secret not in result.stdout
+
+
+def test_a_phoenix_that_is_not_there_is_found(monkeypatch):
+    """With the system's reason."""
+    monkeypatch.setenv("RAGMONITOR_PHOENIX_URL", f"http://127.0.0.1:{free_port()}")
+    check = checks(run("--json"))["phoenix"]
+    assert check["state"] == "failed"
+    assert "Connection refused" in check["found"]
 
 
 USED = JudgeUsage(calls=1, input_tokens=300, output_tokens=20, cost_usd=0.0123)

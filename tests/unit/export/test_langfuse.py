@@ -1,0 +1,186 @@
+"""Reports as scores in Langfuse, against its documented API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from ragmonitor.export import LangfuseExporter
+from ragmonitor.export.langfuse import refusals
+from ragmonitor.export.posting import Limits
+from ragmonitor.records import Report
+from tests.support.scoring_server import FakeLangfuse, Fault
+from tests.unit.export.examples import (
+    ANSWER,
+    BEGAN,
+    LEXICAL,
+    MODEL,
+    QUERY,
+    TARGET,
+    evaluations,
+    late_report,
+    report,
+)
+
+QUICK = Limits(linger_s=0.01, backoff_first_s=0.01)
+
+
+@pytest.fixture
+def langfuse() -> Iterator[FakeLangfuse]:
+    with FakeLangfuse("pk-lf-1", "sk-lf-1") as running:
+        yield running
+
+
+class Exporting:
+    """An exporter, and what it counted as lost."""
+
+    def __init__(self, langfuse: FakeLangfuse, **options: str) -> None:
+        self.lost: list[tuple[str, int]] = []
+        self.exporter = LangfuseExporter(
+            langfuse.url,
+            **{"public_key": "pk-lf-1", "secret_key": "sk-lf-1", **options},  # type: ignore[arg-type]
+            lost=lambda reason, n: self.lost.append((reason, n)),
+            limits=QUICK,
+            clock_ns=lambda: BEGAN,
+        )
+
+    def __call__(self, *reports: Report) -> bool:
+        """Export and flush; return whether all of it arrived."""
+        for each in reports:
+            self.exporter.export(each)
+        return self.exporter.flush(10)
+
+
+@pytest.fixture
+def export(langfuse: FakeLangfuse) -> Iterator[Exporting]:
+    made = Exporting(langfuse)
+    yield made
+    made.exporter.close()
+
+
+def test_a_score_stands_on_the_root_observation(langfuse: FakeLangfuse, export: Exporting) -> None:
+    """A number of this name, in this trace, with who judged and why."""
+    assert export(late_report())
+    ((score_id, score),) = langfuse.scores.items()
+    assert score == {
+        "id": score_id,
+        "traceId": TARGET.trace_id,
+        "observationId": TARGET.span_id,
+        "name": "faithfulness (openai/gpt-4o-mini)",
+        "value": 0.5,
+        "dataType": "NUMERIC",
+        "comment": "无依据: 99元",
+        "metadata": {
+            "evaluator": "faithfulness@1",
+            "judge": "openai/gpt-4o-mini@p7",
+            "chance": 0.1,
+            "interaction_id": "i-1",
+        },
+    }
+    (event,) = json.loads(langfuse.requests[0].body)["batch"]
+    assert event["timestamp"] == "2026-11-18T11:06:40.000Z"
+
+
+def test_the_same_again_is_an_update(langfuse: FakeLangfuse, export: Exporting) -> None:
+    """The score's id follows from what it measures; the events that bring it are two."""
+    export(late_report(), late_report(evaluations=evaluations(MODEL, 0.8)))
+    (score,) = langfuse.scores.values()
+    assert score["value"] == 0.8
+    assert len(langfuse.seen) == 2
+
+
+def test_two_judges_and_two_versions_are_scores_of_their_own(
+    langfuse: FakeLangfuse, export: Exporting
+) -> None:
+    """None of them overwrites another."""
+    changed = replace(MODEL, version="p8")
+    export(
+        late_report(), late_report(evaluations=evaluations(changed)), report(LEXICAL, target=TARGET)
+    )
+    assert sorted(score["name"] for score in langfuse.scores.values()) == [
+        "faithfulness (lexical)",
+        "faithfulness (openai/gpt-4o-mini)",
+        "faithfulness (openai/gpt-4o-mini)",
+    ]
+
+
+def test_a_retry_is_the_same_event(langfuse: FakeLangfuse, export: Exporting) -> None:
+    """What arrived though the reply was lost is not taken twice."""
+    langfuse.fail(Fault(503))
+    assert export(late_report())
+    first, second = (json.loads(request.body)["batch"][0]["id"] for request in langfuse.requests)
+    assert first == second
+
+
+def test_what_one_event_lacks_costs_that_event(
+    langfuse: FakeLangfuse, export: Exporting, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A 207 names the refused ones: they are counted, the others are in."""
+    caplog.set_level("DEBUG", "ragmonitor")
+    langfuse.refuse = lambda score: 400 if "lexical" in score["name"] else None
+    assert not export(late_report(), report(LEXICAL, target=TARGET))
+    assert [score["name"] for score in langfuse.scores.values()] == [
+        "faithfulness (openai/gpt-4o-mini)"
+    ]
+    assert export.lost == [("langfuse_refused", 1)]
+    assert "the first with 400: as scripted" in caplog.text
+
+
+def test_what_may_be_taken_later_is_sent_again_alone(
+    langfuse: FakeLangfuse, export: Exporting
+) -> None:
+    """A 500 of one event repeats that event and not its batch."""
+    answers = [500, None]
+    langfuse.refuse = lambda score: answers.pop(0) if "lexical" in score["name"] else None
+    assert export(late_report(), report(LEXICAL, target=TARGET))
+    assert [len(json.loads(request.body)["batch"]) for request in langfuse.requests] == [2, 1]
+    assert len(langfuse.scores) == 2
+    assert not export.lost
+
+
+def test_wrong_keys_are_a_loss_that_is_told(
+    langfuse: FakeLangfuse, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the settings to correct, and without the keys."""
+    caplog.set_level("DEBUG", "ragmonitor")
+    export = Exporting(langfuse, secret_key="sk-lf-2")
+    assert not export(late_report())
+    assert export.lost == [("langfuse_refused", 1)]
+    assert "check langfuse_public_key and langfuse_secret_key" in caplog.text
+    assert "sk-lf-2" not in caplog.text
+    export.exporter.close()
+
+
+def test_no_score_is_not_sent(langfuse: FakeLangfuse, export: Exporting) -> None:
+    """Langfuse has no number without a value, and a zero would be a lie."""
+    _, unscored = evaluations(MODEL)
+    assert export(late_report(evaluations=(unscored,)))
+    assert langfuse.requests == []
+
+
+def test_without_content_no_text_leaves(langfuse: FakeLangfuse) -> None:
+    """Explanations quote the answer."""
+    export = Exporting(langfuse, content="none")
+    export(late_report())
+    told = json.dumps(json.loads(langfuse.requests[0].body), ensure_ascii=False)
+    assert len(langfuse.scores) == 1
+    assert [text for text in (QUERY, ANSWER, "99元", "无依据") if text in told] == []
+    export.exporter.close()
+
+
+@pytest.mark.parametrize("target", [None, replace(TARGET, sampled=False)])
+def test_what_has_no_trace_is_not_scored(
+    langfuse: FakeLangfuse, export: Exporting, target: object
+) -> None:
+    """Traces that were sampled away, or never emitted, are in no backend."""
+    assert export(late_report(target=target))
+    assert langfuse.requests == []
+
+
+@pytest.mark.parametrize("reply", [b"", b"<html>", b"[]", b'{"errors": [{"id": "x"}]}', b"null"])
+def test_a_reply_of_another_shape_is_no_refusal(reply: bytes) -> None:
+    """The status said that it was taken."""
+    assert refusals(reply) == {}

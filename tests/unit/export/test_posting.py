@@ -1,0 +1,310 @@
+"""Posting behind the caller's back: bounded, in order, retried, and never silently lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from ragmonitor.export.posting import Limits, Poster, Recipient, Record
+from tests.support.prometheus_server import free_port
+from tests.support.scoring_server import Fault, Received, ScoringServer
+from tests.support.waiting import until
+
+QUICK = Limits(linger_s=0.01, backoff_first_s=0.01, connect_timeout_s=1.0, reply_timeout_s=0.3)
+PATH = "/records"
+
+
+class Takes(ScoringServer):
+    """Takes every list of numbers."""
+
+    def reply(self, request: Received) -> tuple[int, object]:
+        return 200, {}
+
+    def numbers(self) -> list[list[int]]:
+        """Return what each request brought."""
+        return [json.loads(request.body)["records"] for request in self.requests]
+
+
+class Posting:
+    """A poster, and what it counted as lost."""
+
+    def __init__(self, url: str, limits: Limits = QUICK, authorization: str = "") -> None:
+        self.lost: Counter[str] = Counter()
+        self.poster = Poster(
+            Recipient(
+                name="Takes",
+                url=url + PATH,
+                check_url=url + "/check",
+                key_setting="takes_key",
+                envelope=(b'{"records":[', b"]}"),
+                authorization=authorization,
+            ),
+            lost=self._count,
+            limits=limits,
+        )
+
+    def _count(self, reason: str, n: int) -> None:
+        self.lost[reason] += n
+
+    def put(self, *numbers: int) -> None:
+        for number in numbers:
+            self.poster.put(Record(str(number), str(number).encode()))
+
+
+@pytest.fixture
+def server() -> Iterator[Takes]:
+    with Takes() as running:
+        yield running
+
+
+@pytest.fixture
+def posting(server: Takes) -> Iterator[Posting]:
+    made = Posting(server.url)
+    yield made
+    made.poster.close()
+
+
+def sending() -> list[str]:
+    """Return the names of our threads."""
+    return [t.name for t in threading.enumerate() if t.name == "ragmonitor-takes"]
+
+
+def test_what_comes_together_leaves_together(server: Takes) -> None:
+    """One request for many records, in the order they came."""
+    posting = Posting(server.url, replace(QUICK, linger_s=30.0))
+    posting.put(*range(50))
+    assert posting.poster.flush(10)
+    assert server.numbers() == [list(range(50))]
+    posting.poster.close()
+
+
+def test_a_batch_is_bounded_in_records_and_bytes(server: Takes) -> None:
+    """Servers refuse bodies that are too long."""
+    posting = Posting(server.url, replace(QUICK, batch_records_most=4, batch_bytes_most=7))
+    posting.put(*range(6), *range(100, 103))
+    assert posting.poster.flush(10)
+    batches = server.numbers()
+    assert [number for batch in batches for number in batch] == [*range(6), *range(100, 103)]
+    assert all(len(batch) <= 4 for batch in batches)
+    assert all(sum(len(str(number)) for number in batch) <= 7 for batch in batches)
+    posting.poster.close()
+
+
+def test_a_batch_leaves_by_itself(server: Takes, posting: Posting) -> None:
+    """Nobody has to flush."""
+    posting.put(1)
+    until("it has arrived", lambda: server.numbers() == [[1]])
+
+
+def test_no_thread_before_the_first_record(server: Takes, posting: Posting) -> None:
+    """A flush of nothing starts none either."""
+    assert posting.poster.flush(0.1)
+    assert sending() == []
+    posting.put(1)
+    assert sending() == ["ragmonitor-takes"]
+
+
+def test_closing_ends_the_thread(server: Takes, posting: Posting) -> None:
+    """Within a moment, though it would have lingered."""
+    posting.put(1)
+    posting.poster.flush(10)
+    posting.poster.close()
+    assert sending() == []
+
+
+def test_a_fault_of_the_server_is_tried_again(server: Takes, posting: Posting) -> None:
+    """500, then 503, then taken: nothing is lost."""
+    server.fail(Fault(500), Fault(503))
+    posting.put(1, 2)
+    assert posting.poster.flush(10)
+    assert server.numbers() == [[1, 2]] * 3
+    assert not posting.lost
+
+
+@pytest.mark.parametrize("header", ["1", "date"])
+def test_a_server_is_asked_again_when_it_says(server: Takes, posting: Posting, header: str) -> None:
+    """Retry-After in seconds or as a date: not a moment earlier."""
+    if header == "date":
+        header = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 2))
+    server.fail(Fault(429, {"Retry-After": header}))
+    posting.put(1)
+    assert posting.poster.flush(10)
+    first, second = server.requests
+    assert second.at_s - first.at_s >= 0.95
+
+
+def test_a_server_that_is_not_there_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """With the system's reason, and without a password."""
+    caplog.set_level("DEBUG", "ragmonitor")
+    posting = Posting(f"http://me:pw@127.0.0.1:{free_port()}", replace(QUICK, attempts_most=1))
+    posting.put(1)
+    assert not posting.poster.flush(5)
+    assert "/records is not reached: Connection refused" in caplog.text
+    assert "pw" not in caplog.text
+    posting.poster.close()
+
+
+def test_a_server_that_is_not_there_yet_gets_it_later() -> None:
+    """Connections that are refused are tried again."""
+    port = free_port()
+    posting = Posting(f"http://127.0.0.1:{port}", replace(QUICK, backoff_first_s=0.2))
+    posting.put(1)
+    assert not posting.poster.flush(0.1)
+    with Takes(port=port) as server:
+        assert posting.poster.flush(10)
+        assert server.numbers() == [[1]]
+    posting.poster.close()
+
+
+def test_a_server_that_hangs_holds_nobody_up(server: Takes, posting: Posting) -> None:
+    """Records are taken at once, and a flush says in time that it failed."""
+    server.always(Fault(hangs=True))
+    began = time.monotonic()
+    posting.put(*range(100))
+    assert time.monotonic() - began < 0.2
+    assert not posting.poster.flush(0.1)
+    assert time.monotonic() - began < 1.0
+    server.always(None)
+    assert posting.poster.flush(10)
+    assert server.numbers()[-1] == list(range(100))
+
+
+def test_patience_ends(server: Takes, posting: Posting, caplog: pytest.LogCaptureFixture) -> None:
+    """After so many attempts a batch is given up and counted; the next one is sent."""
+    caplog.set_level("DEBUG", "ragmonitor")
+    server.always(Fault(500))
+    posting.put(1, 2)
+    assert not posting.poster.flush(10)
+    assert posting.lost == {"takes_failed": 2}
+    assert len(server.requests) == QUICK.attempts_most
+    assert "answers 500" in caplog.text
+    server.always(None)
+    posting.put(3)
+    assert posting.poster.flush(10)
+    assert server.numbers()[-1] == [3]
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (Fault(401), "check takes_key"),
+        (Fault(404), "as scripted"),
+        (Fault(308, {"Location": "https://user:pw@elsewhere/x"}), "moved to https://elsewhere/x"),
+    ],
+)
+def test_a_refusal_is_not_repeated(
+    server: Takes, posting: Posting, caplog: pytest.LogCaptureFixture, fault: Fault, told: str
+) -> None:
+    """What will never be taken is counted at once, and the log says what to do."""
+    caplog.set_level("DEBUG", "ragmonitor")
+    server.always(fault)
+    posting.put(1, 2, 3)
+    assert not posting.poster.flush(10)
+    assert posting.lost == {"takes_refused": 3}
+    assert len(server.requests) == 1
+    assert told in caplog.text
+
+
+def test_what_finds_no_room_is_counted(server: Takes) -> None:
+    """A server that is away for long costs scores and no memory."""
+    server.always(Fault(hangs=True))
+    posting = Posting(server.url, replace(QUICK, records_most=5, reply_timeout_s=10))
+    posting.put(0)
+    until("the first is under way", lambda: server.requests)
+    posting.put(*range(1, 9))
+    assert posting.lost == {"takes_full": 3}
+    server.always(None)
+    server.release()
+    assert posting.poster.flush(10)
+    assert server.numbers()[-1] == [1, 2, 3, 4, 5]
+    posting.poster.close()
+
+
+def test_room_is_counted_in_bytes_too(server: Takes) -> None:
+    """Long explanations fill it sooner."""
+    posting = Posting(server.url, replace(QUICK, linger_s=30.0, bytes_most=10))
+    posting.put(11111, 22222, 3)
+    assert posting.lost == {"takes_full": 1}
+    posting.poster.flush(10)
+    posting.put(4)
+    assert posting.lost == {"takes_full": 1}
+    posting.poster.close()
+
+
+def test_what_waits_at_the_end_is_counted(server: Takes) -> None:
+    """Closing without a flush loses records, and says how many; later ones too."""
+    posting = Posting(server.url, replace(QUICK, linger_s=30.0))
+    posting.put(1, 2)
+    posting.poster.close()
+    posting.put(3)
+    assert posting.lost == {"takes_closed": 3}
+    assert server.requests == []
+    assert posting.poster.flush(0.1)
+
+
+def test_the_end_cuts_a_pause_short(server: Takes) -> None:
+    """A server that asked for patience does not hold up the end of the process."""
+    server.always(Fault(429, {"Retry-After": "60"}))
+    posting = Posting(server.url)
+    posting.put(1)
+    until("it was refused", lambda: server.requests)
+    began = time.monotonic()
+    posting.poster.close()
+    until("it is counted", lambda: posting.lost == {"takes_failed": 1})
+    assert time.monotonic() - began < 5
+
+
+def test_the_key_goes_before_a_netrc(
+    server: Takes, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A password that the machine keeps for this host does not replace it."""
+    netrc = f"{tmp_path}/netrc"
+    with open(netrc, "w", encoding="utf-8") as file:  # noqa: PTH123
+        file.write("machine 127.0.0.1 login somebody password else\n")
+    monkeypatch.setenv("NETRC", netrc)
+    posting = Posting(server.url, authorization="Bearer k")
+    posting.put(1)
+    assert posting.poster.flush(10)
+    assert server.requests[0].headers["authorization"] == "Bearer k"
+    posting.poster.close()
+
+
+def test_without_threads_a_flush_sends_itself(
+    server: Takes, posting: Posting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From Python 3.12 on, none can be started once the interpreter is going down."""
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "ragmonitor-takes":
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+        start(thread)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        posting.put(1, 2)
+        assert posting.poster.flush(5)
+    assert server.numbers() == [[1, 2]]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_sends_its_own_records_only(server: Takes) -> None:
+    """Its thread starts anew, and what its parent has waiting arrives once."""
+    posting = Posting(server.url, replace(QUICK, linger_s=30.0))
+    posting.put(1)
+    child = os.fork()
+    if child == 0:
+        posting.put(2)
+        os._exit(0 if posting.poster.flush(10) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert posting.poster.flush(10)
+    assert sorted(server.numbers()) == [[1], [2]]
+    posting.poster.close()
