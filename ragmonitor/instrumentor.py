@@ -1,0 +1,141 @@
+"""Zero code: `opentelemetry-instrument python app.py` attaches every installed integration.
+
+OpenTelemetry finds `RagMonitorInstrumentor` by its entry point and calls it before the application
+starts. Nothing of a framework is imported then: integrations name, in the entry-point group
+`ragmonitor.integrations`, the module whose import shows that the application uses the framework,
+and are attached right after it. An application that never imports one pays for the look and no
+more: no framework, no `Monitor`, no thread, no port.
+
+The only module that needs `opentelemetry-instrumentation` (the extra `auto`).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Collection
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, cast
+
+from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-defined]  # untyped
+    BaseInstrumentor,
+)
+from wrapt import register_post_import_hook
+
+from ragmonitor.guard import logger, shielded
+
+if TYPE_CHECKING:
+    from ragmonitor.monitor import Monitor
+
+GROUP = "ragmonitor.integrations"
+"""Entry points: name = the module that triggers it, value = `package:instrument`, a function that
+takes a `Monitor`. The package's `uninstrument`, without arguments, takes it back."""
+
+_STAGE = "start"
+
+
+class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is this
+    """Attaches integrations as their frameworks are imported, all to one monitor.
+
+    Its settings are the `RAGMONITOR_*` variables and `ragmonitor.toml`. Whatever goes wrong is
+    logged, and the application starts without us.
+    """
+
+    def instrumentation_dependencies(self) -> Collection[str]:
+        """Return nothing: which frameworks are there is seen when they are imported."""
+        return ()
+
+    def _instrument(self, **kwargs: Any) -> None:
+        """Wait for the frameworks.
+
+        Args:
+            kwargs: `monitor`: report to this one instead of building it from the settings.
+        """
+        with shielded(_STAGE):
+            _attachment.begin(kwargs.get("monitor"))
+
+    def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - of the base class
+        """Detach the integrations, and close the monitor if it is ours."""
+        with shielded(_STAGE):
+            _attachment.end()
+
+
+class _Attachment:
+    """What is attached in this process, and to which monitor."""
+
+    def __init__(self) -> None:
+        self._on = False
+        self._given: Monitor | None = None
+        self._own: Monitor | None = None
+        self._refused = False
+        """The settings are wrong, and that was said."""
+        self._hooked: set[tuple[str, str]] = set()
+        """wrapt cannot take a hook back, so each is set once and asks whether we are on."""
+        self._attached: dict[str, metadata.EntryPoint] = {}
+        """By value: several triggers may name the same integration."""
+        # Never held while an integration is imported: two threads that import would each hold what
+        # the other waits for.
+        self._lock = threading.Lock()
+
+    def begin(self, monitor: Monitor | None) -> None:
+        self._on, self._given, self._refused = True, monitor, False
+        for entry in metadata.entry_points(group=GROUP):
+            self._when_imported(entry.name, entry)
+            # An application that imports the integration itself triggers us in the middle of it.
+            self._when_imported(entry.module, entry)
+
+    def end(self) -> None:
+        with self._lock:
+            self._on = False
+            attached, self._attached = self._attached, {}
+            own, self._own, self._given = self._own, None, None
+        for entry in attached.values():
+            package = sys.modules.get(entry.module)
+            if package is not None:
+                with shielded(_STAGE):
+                    package.uninstrument()
+        if own is not None:
+            own.close()
+
+    def _when_imported(self, module: str, entry: metadata.EntryPoint) -> None:
+        def imported(_module: object) -> None:
+            # What is raised here would fail the application's own import.
+            with shielded(_STAGE):
+                self._attach(entry)
+
+        if module in sys.modules:
+            imported(sys.modules[module])
+        elif (module, entry.value) not in self._hooked:
+            self._hooked.add((module, entry.value))
+            register_post_import_hook(imported, module)
+
+    def _attach(self, entry: metadata.EntryPoint) -> None:
+        package = sys.modules.get(entry.module)
+        if entry.name not in sys.modules or (package and not hasattr(package, entry.attr)):
+            return  # one of the two is still being imported; its own hook will come
+        with self._lock:
+            if not self._on or entry.value in self._attached:
+                return
+            self._attached[entry.value] = entry
+        monitor = self._monitor()
+        if monitor is not None:
+            cast("Callable[[Monitor], object]", entry.load())(monitor)
+
+    def _monitor(self) -> Monitor | None:
+        # Here: at the application's start they would be its cost.
+        from ragmonitor.errors import RagMonitorError
+        from ragmonitor.monitor import Monitor
+
+        with self._lock:
+            if self._given is not None:
+                return self._given
+            if self._own is None and not self._refused:
+                try:
+                    self._own = Monitor()
+                except RagMonitorError as error:
+                    self._refused = True
+                    logger.error("ragmonitor: the application runs unmonitored: %s", error)
+            return self._own
+
+
+_attachment = _Attachment()
