@@ -34,7 +34,7 @@ from ragmonitor.export import (
     PrometheusExporter,
 )
 from ragmonitor.guard import shielded
-from ragmonitor.judges import LexicalJudge, LlmJudge
+from ragmonitor.judges import LexicalJudge, LlmJudge, ProcessJudge
 from ragmonitor.protocols import Exporter, Finished, Judge, PricedJudge, Source
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import Cause, Chunk, Interaction, JudgeUsage
@@ -116,7 +116,7 @@ class Monitor:
         self._closed = False
         self._worker = Worker(
             self._queue,
-            embedded=LexicalJudge(),
+            embedded=_embedded(settings),
             judging=_judging(settings, judge if not isinstance(judge, str) else None),
             entries=table.select(settings.evaluators),
             estimates=Windows(clock=time.monotonic),
@@ -428,6 +428,16 @@ def _exporters(settings: Settings, meters: PrometheusExporter) -> Iterator[Expor
             content=settings.content,
             lost=meters.dropped,
         )
+
+
+def _embedded(settings: Settings) -> EmbeddedJudge:
+    """Return the judge that reads every answer."""
+    judge = LexicalJudge()
+    if settings.scoring_process and os.name == "posix":
+        return ProcessJudge(judge)
+    if settings.scoring_process:
+        logger.warning("ragmonitor: scoring_process needs a POSIX system; scoring on a thread")
+    return judge
 
 
 def _judging(settings: Settings, custom: Judge | None) -> Judging | None:

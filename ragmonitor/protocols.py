@@ -85,6 +85,15 @@ class EmbeddedJudge(Judge, Protocol):
 
 
 @runtime_checkable
+class HoldingJudge(EmbeddedJudge, Protocol):
+    """An embedded judge that holds more than memory: a process."""
+
+    def stop(self) -> None:
+        """Let go of it, within seconds. Called once, after the last reading."""
+        ...
+
+
+@runtime_checkable
 class PricedJudge(Judge, Protocol):
     """A judge whose readings cost money or tokens."""
 

@@ -109,6 +109,8 @@ class Interaction:
     """Retrieved and then kept from the model: cut, filtered or reranked away."""
     answer: str
     """All of it, streamed or not; what is known of it if `status` is not ok."""
+    reference: str = ""
+    """What a person says the answer should be; offline and of golden questions only."""
     framework: str
     """`langchain`, `llama_index`, or `python` for plain code."""
     started_ns: int
@@ -200,6 +202,30 @@ class JudgeUsage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceSentence:
+    """One sentence of a reference answer, checked against the answer and against each chunk."""
+
+    text: str
+    chunks: tuple[int, ...]
+    """Positions (from 0) of the chunks that entail it."""
+    in_answer: bool
+    """The answer entails it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceReading:
+    """What one reading found by a reference answer: checks of claims, from which scores follow.
+
+    Source of the checks: Ru et al., "RAGChecker" (2024), section 3, arXiv:2408.08067.
+    """
+
+    answer_claims: tuple[bool, ...]
+    """Whether the reference entails each claim of the answer (`Assessment.claims`), in order."""
+    sentences: tuple[ReferenceSentence, ...]
+    """The sentences of the reference that assert something, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
     """What one reading of an interaction found. None: the judge's reply could not be read there."""
 
@@ -218,6 +244,8 @@ class Assessment:
     """That something is hallucinated: uncalibrated, comparable within one judge only.
     None: this judge gives verdicts only."""
     usage: JudgeUsage = field(default_factory=JudgeUsage)
+    reference: ReferenceReading | None = None
+    """None: there was no reference answer, or the judge's reply could not be read there."""
 
     @property
     def claims(self) -> tuple[SentenceVerdict, ...] | None:
@@ -246,6 +274,7 @@ class Cause(StrEnum):
     NO_CONTEXT = "no_context"
     NO_QUERY = "no_query"
     NO_ANSWER = "no_answer"
+    NO_REFERENCE = "no_reference"
     APPLICATION_ERROR = "application_error"
     PARTIAL = "partial"
     CAPTURE_INCOMPLETE = "capture_incomplete"

@@ -99,6 +99,11 @@ class Settings(BaseSettings):
         "span instead of emitting a second tree.",
     )
 
+    scoring_process: bool = Field(
+        default=False,
+        description="Read answers in a helper process instead of on a thread (POSIX): for event "
+        "loops that must not wait for the interpreter's lock; about 30 MB per process.",
+    )
     queue_size: int = Field(
         default=10_000, ge=1, description="Finished interactions that may wait for the worker."
     )
@@ -296,6 +301,7 @@ class Options(TypedDict, total=False):
     root_names: tuple[str, ...]
     retrieval_tools: tuple[str, ...]
     link_traces: bool
+    scoring_process: bool
     queue_size: int
     open_runs_most: int
     open_run_age_s: float

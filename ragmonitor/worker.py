@@ -30,6 +30,7 @@ from ragmonitor.protocols import (
     Estimates,
     Exporter,
     Finished,
+    HoldingJudge,
     Judge,
     Meters,
     Sampler,
@@ -208,6 +209,9 @@ class Worker:
         for exporter in (self._traces, self._meters, *self._exporters):
             with shielded("export"):
                 exporter.close()
+        if isinstance(self._embedded, HoldingJudge):
+            with shielded("judge"):
+                self._embedded.stop()
         return flushed
 
     def _submit(self, work: Coroutine[Any, Any, bool], deadline: float) -> Future[bool] | None:

@@ -100,14 +100,15 @@ class FinishedRuns:
     def is_interaction(self, *, in_turn: bool = False) -> bool:
         """Return whether text was retrieved and a model was asked (cheap; in the request path).
 
-        A retrieval that failed counts too: the application's user saw an error instead of an
-        answer, and a monitor that hides it would look healthy.
+        A retrieval that failed counts too, and a failure after it: the application's user saw an
+        error instead of an answer, and a monitor that hides it would look healthy.
 
         Args:
             in_turn: Demand that a model began after something had been retrieved: a step that
                 rewrites a question and then retrieves for it is not an interaction.
         """
-        retrieved, asked = False, self._root.asked
+        retrieved = False
+        asked = self._root.asked or (bool(self._root.error) and not in_turn)
         for run in self._root.members:
             if run.kind == "retriever":
                 if run is self._root:
@@ -143,9 +144,18 @@ class FinishedRuns:
                 run.kind == "model"
                 and not run.inside_retriever
                 and (run.is_open or run.status == "partial")
+                and (run.pieces or not self._is_replaced(run))
             ):
                 return True
         return False
+
+    def _is_replaced(self, model: Run) -> bool:
+        """Return whether another model answered after this one: it was given up, for its time."""
+        return any(
+            run.kind == "model" and run.ended_ns and run.status == "ok" and not run.inside_retriever
+            for run in self._root.members
+            if run.started_ns > model.started_ns
+        )
 
     def interaction(self) -> Interaction | None:
         """Return the record."""
@@ -217,9 +227,27 @@ class FinishedRuns:
         )
 
     def _adds(self, tool: Run, retrieval: Retrieval, known: set[tuple[str, str]]) -> bool:
-        if tool.retrieved and isinstance(tool.gave, str):
-            return False  # the retriever's documents, put into one text
-        return any(_key(chunk) not in known for chunk in retrieval.chunks)
+        if isinstance(tool.gave, str) and (tool.retrieved or self._repeats(tool, tool.gave)):
+            return False  # a retriever's documents, put into one text
+        return bool(tool.error) or any(_key(chunk) not in known for chunk in retrieval.chunks)
+
+    def _repeats(self, tool: Run, text: str) -> bool:
+        """Return whether a tool's text is what a retriever or a model gave while the tool ran.
+
+        LangGraph hands tools their node's config: what they call with it starts beside them.
+        """
+        for run in self._root.members:
+            if tool.started_ns <= run.started_ns <= run.ended_ns <= tool.ended_ns:
+                if run.kind == "retriever":
+                    chunks = self._translator.chunks(run)
+                    if any(chunk.text and chunk.text in text for chunk in chunks):
+                        return True
+                elif run.kind == "model":
+                    # Most of it: a question that a model rewrote may stand in what is found.
+                    said = self._said(run)
+                    if said in text and len(said) * 2 > len(text):
+                        return True
+        return False
 
     def shown(self) -> Sequence[Chunk]:
         """Return what the root's own result names as the model's context; empty if nothing."""
@@ -249,7 +277,7 @@ class FinishedRuns:
         translator = self._translator
         return Retrieval(
             query=translator.query(run),
-            chunks=tuple(translator.chunks(run)),
+            chunks=() if run.gave == "" else tuple(translator.chunks(run)),
             started_ns=run.started_ns,
             ended_ns=run.ended_ns or self._root.ended_ns,
             name=run.name,

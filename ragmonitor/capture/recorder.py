@@ -159,8 +159,11 @@ class Recorder:
                         parent.retrieved = True
                     if run.root.ended_ns == 0:
                         run.root.members.append(run)
-                elif (picked or self.innermost) and not (
-                    parent.inside_retriever or parent.kind == "retriever"
+                elif (picked or (self.innermost and not parent.root.picked)) and not (
+                    # A block is the interaction that its code says it is.
+                    parent.inside_retriever
+                    or parent.kind == "retriever"
+                    or parent.root.block is not None
                 ):
                     run = self._inner(run_id, parent, name, given)
                     run.asked = asked
@@ -330,6 +333,8 @@ class Recorder:
             run = self._open.pop(run_id, None)
             if run is not None and run.id == run_id:
                 status = status_of(failure)
+                if run.kind == "tool" and gave is None and self.is_retrieval_tool(run.name):
+                    gave = ""  # a search that failed is a retrieval too
                 # Text only: an exception holds its frames, and with them the whole request.
                 text = f"{type(failure).__name__}: {failure}" if status == "error" else ""
                 self._close(run, gave, given, status, text)
@@ -353,6 +358,11 @@ class Recorder:
         if isinstance(run, Root):
             if given is not None and not run.resumed_ns:
                 run.given = given
+            if status == "cancelled":
+                for member in run.members:
+                    # LangChain never ends the model run of a cancelled request.
+                    if member.kind == "model" and member.is_open:
+                        self._open.pop(member.id, None)
             self._finish(run)
         elif given is not None:
             run.given = given
@@ -391,16 +401,27 @@ class Recorder:
             in_turn=outer is not None and not root.picked
         ):
             self._settle(root, finished)
-            inner: Root | None = root
-            while inner is not None:
-                if inner.tool is not None:
-                    # What the tool gives is this answer, which is not to be judged against itself.
-                    inner.tool.retrieved = True
-                inner = inner.outer
+            if outer is not None:
+                self._mark_tools(root, outer)
             self._hand_over(finished)
         elif outer is not None:
             # An inner run that was no interaction by itself: its retrievals belong to the outer.
             self._leave(root, outer)
+
+    @staticmethod
+    def _mark_tools(inner: Root | None, outer: Root | None) -> None:
+        """Note that an interaction was taken out of a tool's run.
+
+        What the tool gives is then that interaction's answer, not to be judged against itself.
+        """
+        while inner is not None and outer is not None:
+            # Where it was started beside its tool (see `FinishedRuns._repeats`), the one that is
+            # open tells as much.
+            beside = [run for run in outer.members if run.kind == "tool" and run.is_open]
+            tool = inner.tool or (beside[0] if len(beside) == 1 else None)
+            if tool is not None:
+                tool.retrieved = True
+            inner, outer = outer, outer.outer
 
     @staticmethod
     def _leave(root: Root, outer: Root) -> None:

@@ -2,5 +2,6 @@
 
 from ragmonitor.judges.lexical import LexicalJudge
 from ragmonitor.judges.llm import LlmJudge
+from ragmonitor.judges.process import ProcessJudge
 
-__all__ = ["LexicalJudge", "LlmJudge"]
+__all__ = ["LexicalJudge", "LlmJudge", "ProcessJudge"]

@@ -146,6 +146,10 @@ class Provider:
             optional = dict(self._parameters)
             try:
                 async with asyncio.timeout(within_s):
+                    # Unlogged, litellm leaves its logging worker alone. There is one for the whole
+                    # process, bound to the application's loop: each call from ours would move it
+                    # here and leave the application's pending callbacks without a loop.
+                    _unlogged()
                     response = await self._litellm.acompletion(
                         model=self.model,
                         messages=[dict(message) for message in messages],
@@ -287,6 +291,14 @@ class Provider:
             text = text.replace(self.api_key, "[key]")
         text = _KEY.sub("[key]", _PREFIXES.sub("", " ".join(text.split()), count=1))
         return text if len(text) <= _DETAIL_LONGEST else f"{text[:_DETAIL_LONGEST]}…"
+
+
+def _unlogged() -> None:
+    """Mark the calls of the running task as litellm's own, where it knows such (since 1.9x)."""
+    internal: Any = sys.modules.get("litellm._internal_context")
+    mark: Any = getattr(internal, "is_internal_call", None)
+    if mark is not None:
+        mark.set(True)
 
 
 def _listed_price(litellm: Any, model: str) -> Price | None:

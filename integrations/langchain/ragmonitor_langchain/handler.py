@@ -8,6 +8,7 @@ context, no lock. Reading what was noted is `translate.py`'s work, behind the re
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -22,12 +23,15 @@ from langchain_core.outputs import LLMResult
 from langchain_core.tracers import context as tracer_context
 from langchain_core.tracers.context import register_configure_hook
 
-from ragmonitor import record_error
+from ragmonitor import INTERACTION_TAG, record_error
 from ragmonitor_langchain.translate import (
     LangChainTranslator,
+    LastPiece,
     keep,
     keep_documents,
+    text_of,
     text_of_part,
+    tool_messages,
 )
 
 if TYPE_CHECKING:
@@ -85,7 +89,17 @@ class RagMonitorHandler(BaseCallbackHandler):
         self._writing: tuple[UUID | None, Callable[[str], None]] = (None, list[str]().append)
         self._ended = recorder.ended
         self._failed = recorder.failed
+        self._interrupted = recorder.interrupted
         self._is_open = recorder.is_open
+        self._is_step = recorder.is_step
+        self._picks = recorder.picks
+        self._is_retrieval_tool = recorder.is_retrieval_tool
+        self._chooses = recorder.chooses
+        self._innermost = recorder.innermost
+        if recorder.links:
+            from ragmonitor_langchain.openinference import linked
+
+            self._started, self._ended, self._failed = linked(recorder)
 
     def __copy__(self) -> Self:
         return self
@@ -114,20 +128,32 @@ class RagMonitorHandler(BaseCallbackHandler):
             # As `_key`, written out in the callbacks that run most often.
             key = run_id.int if type(run_id) is UUID else run_id
             parent = parent_run_id.int if type(parent_run_id) is UUID else parent_run_id
-            if parent is not None and self._is_open(parent):
+            choosable = self._chooses or (tags and INTERACTION_TAG in tags)
+            called = name or _name_in(serialized)
+            picked = bool(choosable) and self._picks(called, tags, parent)
+            if parent is not None and not (picked or self._innermost) and self._is_open(parent):
                 # Between root and retriever or model: it carries the tree and nothing else.
                 self._started(key, parent, "chain", "")
                 return
             given = None
             if defers_inputs is _NOT_SAID or inputs != _DEFERRED:
                 given = _kept(inputs)
+            thread = resumes = None
+            if metadata and "thread_id" in metadata:
+                thread = str(metadata["thread_id"]), metadata.get("checkpoint_ns"), called
+                # LangGraph goes on with a thread that is given a command, or nothing.
+                if inputs is None or type(inputs).__name__ == "Command":
+                    resumes = thread
             self._started(
                 key,
                 parent,
                 "chain",
-                name or _name_in(serialized),
+                called,
                 given,
                 (tags, metadata, None),
+                picked=picked,
+                thread=thread,
+                resumes=resumes,
             )
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, error)
@@ -146,10 +172,19 @@ class RagMonitorHandler(BaseCallbackHandler):
         try:
             key = run_id.int if type(run_id) is UUID else run_id
             parent = parent_run_id.int if type(parent_run_id) is UUID else parent_run_id
-            if parent is not None and self._is_open(parent):
+            if (
+                parent is not None
+                and self._is_open(parent)
+                and (
+                    not (self._chooses or (tags and INTERACTION_TAG in tags)) or self._is_step(key)
+                )
+            ):
                 self._ended(key)
-            else:
-                self._ended(key, _kept(outputs), given=_kept(inputs))
+                return
+            gave = _kept(outputs)
+            if inputs is not None and gave is not None and not hasattr(type(outputs), "__add__"):
+                gave = LastPiece(gave)
+            self._ended(key, gave, given=_kept(inputs))
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, error)
 
@@ -164,7 +199,14 @@ class RagMonitorHandler(BaseCallbackHandler):
     ) -> None:
         """Note that a chain failed, was cancelled, or that its stream was closed early."""
         try:
-            self._failed(_key(run_id), error, given=_kept(inputs))
+            key = _key(run_id)
+            bubbling = _bubbling(error)
+            if bubbling == "":
+                self._failed(key, error, given=_kept(inputs))
+            elif bubbling == "ParentCommand":
+                self._ended(key)
+            else:
+                self._interrupted(key, _key(parent_run_id))
         except Exception as problem:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, problem)
 
@@ -212,17 +254,19 @@ class RagMonitorHandler(BaseCallbackHandler):
         self, serialized: dict[str, Any] | None, messages: list[list[BaseMessage]], **told: Any
     ) -> None:
         """Note that a chat model is asked."""
-        self._model_started(serialized, **told)
+        # A copy: agents append to the list that they asked with.
+        self._model_started(serialized, messages[0].copy() if messages else None, **told)
 
     def on_llm_start(
         self, serialized: dict[str, Any] | None, prompts: list[str], **told: Any
     ) -> None:
         """Note that a completion model is asked."""
-        self._model_started(serialized, **told)
+        self._model_started(serialized, prompts, **told)
 
     def _model_started(
         self,
         serialized: dict[str, Any] | None,
+        asked: Sequence[BaseMessage] | Sequence[str] | None,
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
@@ -238,7 +282,7 @@ class RagMonitorHandler(BaseCallbackHandler):
                 _key(parent_run_id),
                 "model",
                 name or _name_in(serialized),
-                None,
+                asked,
                 (tags, metadata, invocation_params),
             )
         except Exception as error:  # noqa: BLE001 - the border to the host application
@@ -320,36 +364,49 @@ class RagMonitorHandler(BaseCallbackHandler):
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, error)
 
-    def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
-        """Note the documents that a tool gave beside its text, if any."""
+    def on_tool_end(self, output: Any, *, run_id: UUID, name: str | None = None, **_: Any) -> None:
+        """Note the documents that a tool gave beside its text; of a search, else the text."""
         try:
-            artifact = getattr(output, "artifact", None)
-            found = None
-            if isinstance(artifact, list) and artifact and isinstance(artifact[0], Document):
-                found = _kept_documents(artifact)
+            found: Any = None
+            for message in tool_messages(output):
+                artifact = getattr(message, "artifact", None)
+                if isinstance(artifact, list) and artifact and isinstance(artifact[0], Document):
+                    found = _kept_documents(artifact)
+                elif name and self._is_retrieval_tool(name):
+                    found = text_of(getattr(message, "content", message)) or None
+                if found is not None:
+                    break
             self._ended(_key(run_id), found)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, error)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        """Note that a tool failed."""
+        """Note that a tool failed, or waits for a person."""
         try:
-            self._failed(_key(run_id), error)
+            if _bubbling(error):
+                self._ended(_key(run_id))
+            else:
+                self._failed(_key(run_id), error)
         except Exception as problem:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, problem)
-
-    # --- LangGraph asks every handler for these ----------------------------------------------
-
-    def on_interrupt(self, *_args: Any, **_kwargs: Any) -> None:
-        """Do nothing: the graph's root run ends like any other."""
-
-    def on_resume(self, *_args: Any, **_kwargs: Any) -> None:
-        """Do nothing: a resumed graph is a new run."""
 
 
 def _key(run_id: Any) -> Any:
     # The number, not the UUID: every look-up would call its `__hash__`, which is Python code.
     return run_id.int if type(run_id) is UUID else run_id
+
+
+def _bubbling(error: BaseException) -> str:
+    """Return the name of the LangGraph signal that came as an exception; empty: it is an error.
+
+    `GraphInterrupt` and `GraphDrained` end a graph half-way, to be resumed later; `ParentCommand`
+    hands over to another node. (Its callbacks `on_interrupt` and `on_resume` are called on handlers
+    in the call's own config alone, and not on those of a hook; both are in the runs as well.)
+    """
+    module = sys.modules.get("langgraph.errors")
+    if module is None or not isinstance(error, module.GraphBubbleUp):
+        return ""
+    return "ParentCommand" if isinstance(error, module.ParentCommand) else "GraphInterrupt"
 
 
 def _kept(value: Any) -> Any:
@@ -382,14 +439,22 @@ _installed: ContextVar[Any] | None = None
 _IGNORES = ("llm", "chain", "agent", "retriever", "chat_model")
 
 
-def instrument(monitor: Monitor) -> RagMonitorHandler:
+def instrument(monitor: Monitor, *, run_inline: bool = True) -> RagMonitorHandler:
     """Observe every chain, retriever and agent of this process from now on; return the handler.
 
     Nothing is patched: LangChain itself gives the handler to every run, on every thread and task.
-    Called again it changes nothing; with another monitor, that one takes over.
+    Called again in the same way it changes nothing; with another monitor, that one takes over.
+
+    Args:
+        monitor: Where interactions go.
+        run_inline: Whether asynchronous calls run the handler on their event loop, which is the
+            fast way, or on a thread. While an inline handler is on, LangChain (1.7, 1.8) does not
+            tell other handlers of the start of asynchronous completion models; chat models are not
+            concerned. False is for applications that have both.
     """
     global _installed  # noqa: PLW0603 - LangChain's hooks are global too
     handler = RagMonitorHandler(monitor)
+    handler.run_inline = run_inline
     with _lock:
         on_already = _installed is not None and _installed.get() is handler
         if on_already:

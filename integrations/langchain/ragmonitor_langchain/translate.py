@@ -6,6 +6,7 @@ else runs behind it.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
@@ -16,7 +17,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.prompt_values import PromptValue
 
-from ragmonitor import Chunk, Message, Run, Usage
+from ragmonitor import Chunk, Message, Root, Run, Usage
 
 _QUESTION_KEYS = ("question", "query", "input", "user_input", "messages")
 _ANSWER_KEYS = (
@@ -32,6 +33,8 @@ _ANSWER_KEYS = (
 _SHOWN_KEYS = ("context", "source_documents", "documents")
 _SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
 _SCORE_KEYS = ("relevance_score", "score")
+
+_NOT_SHOWN_PARTS = ("text", "tool_use", "tool_call", "tool_call_chunk", "input_json_delta")
 
 _FRAMEWORK_METADATA = ("ls_", "lc_", "langgraph_", "checkpoint", "__")
 _FRAMEWORK_TAGS = ("seq:step:", "map:key:", "graph:step:", "langsmith:")
@@ -65,19 +68,45 @@ def _keep_item(value: Any) -> Any:
     return value
 
 
+class LastPiece:
+    """The last piece of a stream whose pieces LangChain cannot add up, plain dicts for one.
+
+    It reports that piece as the output. Of a stream of one piece it is the whole.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def tool_messages(output: Any) -> Sequence[Any]:
+    """Return what a tool gave: a message or a value, or the messages in a graph's command."""
+    update = getattr(output, "update", None)
+    if isinstance(output, BaseMessage) or not isinstance(update, Mapping):
+        return (output,)
+    messages = update.get("messages")
+    return messages if isinstance(messages, list) else ()
+
+
 class LangChainTranslator:
     """Reads the runs that `RagMonitorHandler` noted.
 
     On a run, `details` is `(tags, metadata, invocation_params)` or None; `given` and `gave` of a
-    root are what `keep` returned, `gave` of a retriever or tool run is `KeptDocuments` or None,
-    and `gave` of a model run is LangChain's own `LLMResult`.
+    root are what `keep` returned, the latter perhaps in a `LastPiece`; `gave` of a retriever or
+    tool run is `KeptDocuments`, a tool's text, or None, and `gave` of a model run is LangChain's
+    own `LLMResult`.
     """
 
     framework = "langchain"
 
     def query(self, run: Run) -> str:
-        """Return the question that a root or a retriever run was given."""
-        return _question(run.given)
+        """Return the question that a root or a retriever run was given.
+
+        Where it was given none, as a graph that goes on after a pause in another process, its
+        state in the end may still hold it.
+        """
+        return _question(run.given) or _question_in_state(run.gave)
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
         """Return what a retriever or tool run gave, in order."""
@@ -90,8 +119,9 @@ class LangChainTranslator:
 
         `create_retrieval_chain` and most graphs put the model's context there. None: they do not.
         """
+        gave = root.gave.value if isinstance(root.gave, LastPiece) else root.gave
         for key in _SHOWN_KEYS:
-            found = _member(root.gave, key)
+            found = _member(gave, key)
             if isinstance(found, KeptDocuments):
                 return _chunks(found)
             if isinstance(found, list) and not found:
@@ -101,7 +131,7 @@ class LangChainTranslator:
     def prompt(self, run: Run) -> Sequence[Message]:
         """Return the messages, or the one text, that a model run was asked."""
         return [
-            Message(role=_role(message), text=_text(message.content))
+            Message(role=_role(message), text=_shown_text(message))
             if isinstance(message, BaseMessage)
             else Message(role="user", text=str(message))
             for message in run.given or ()
@@ -111,6 +141,10 @@ class LangChainTranslator:
         """Return the text that a root or a model run gave."""
         if isinstance(run.gave, LLMResult):
             return _generated(run.gave)
+        if isinstance(run.gave, LastPiece):
+            answer = _answer(run.gave.value)
+            # Then it is a piece and not the whole, which only the models' own pieces tell.
+            return "" if answer and answer in _last_pieces(run) else answer
         return _answer(run.gave)
 
     def model(self, run: Run) -> tuple[str, str]:
@@ -189,7 +223,7 @@ def _question(value: Any) -> str:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, BaseMessage):
-        return _text(value.content)
+        return text_of(value.content)
     if isinstance(value, PromptValue):
         return _question(value.to_messages())
     if isinstance(value, (list, tuple)):
@@ -205,11 +239,27 @@ def _question(value: Any) -> str:
     return ""
 
 
+def _question_in_state(value: Any) -> str:
+    if value is None or isinstance(value, (str, list, tuple, BaseMessage, LLMResult, LastPiece)):
+        return ""
+    return next(
+        (text for key in _QUESTION_KEYS if (text := _question(_member(value, key)))),
+        "",
+    )
+
+
+def _last_pieces(root: Run) -> list[str]:
+    """Return the last piece of each of the root's models that gave more than one."""
+    members = root.members if isinstance(root, Root) else ()
+    pieces = ([piece for piece in run.pieces if piece] for run in members if run.kind == "model")
+    return [each[-1] for each in pieces if len(each) > 1]
+
+
 def _answer(value: Any) -> str:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, BaseMessage):
-        return _text(value.content)
+        return text_of(value.content)
     if isinstance(value, (list, tuple)):
         return _last_said(value, "ai")
     for key in _ANSWER_KEYS:
@@ -276,10 +326,32 @@ def _said(message: Any) -> tuple[str, str]:
         role, content = message
     else:
         return "", ""
-    return _ROLES.get(role, "") if isinstance(role, str) else "", _text(content)
+    return _ROLES.get(role, "") if isinstance(role, str) else "", text_of(content)
 
 
-def _text(content: Any) -> str:
+def _shown_text(message: BaseMessage) -> str:
+    """Return what a model was shown of a message: its text, `[image]` and the like, tool calls."""
+    content = message.content
+    if isinstance(content, str):
+        text = str(content)
+    else:
+        text = "".join(text_of_part(part) or _placeholder(part) for part in content)
+    calls = [
+        f"{call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})"
+        for call in getattr(message, "tool_calls", ())
+    ]
+    return "\n".join(filter(None, [text, *calls]))
+
+
+def _placeholder(part: Any) -> str:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    # Tool calls stand among the parts of some providers, and in `tool_calls` of all.
+    if not isinstance(kind, str) or kind in _NOT_SHOWN_PARTS:
+        return ""
+    return f"[{kind}]"
+
+
+def text_of(content: Any) -> str:
     """Return the text of a message's content: a string, or parts of which some are text."""
     if isinstance(content, str):
         return str(content)
@@ -302,7 +374,7 @@ def _generated(result: LLMResult) -> str:
     for generation in result.generations:
         for candidate in generation:
             message = getattr(candidate, "message", None)
-            text = _text(message.content) if isinstance(message, BaseMessage) else candidate.text
+            text = text_of(message.content) if isinstance(message, BaseMessage) else candidate.text
             if text:
                 return text
     return ""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -17,37 +19,11 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnablePassthrough
 
-from ragmonitor import Interaction, Recorder, Translator
+from integrations.langchain.tests.matrix import ListeningMonitor
 from ragmonitor_langchain import uninstrument
 from ragmonitor_langchain.driver import AnsweringModel
 
 ANSWER = "The pump is serviced every six months."
-
-
-class ListeningMonitor:
-    """Keeps what is handed over, and reads it when asked, as the worker would."""
-
-    def __init__(self) -> None:
-        self.finished: list[Any] = []
-        self.known: Recorder | None = None
-
-    def recorder(self, translator: Translator) -> Recorder:
-        if self.known is None:
-            self.known = Recorder(translator, self.finished.append)
-        return self.known
-
-    @property
-    def interactions(self) -> list[Interaction]:
-        return [i for f in self.finished if (i := f.interaction()) is not None]
-
-    @property
-    def only(self) -> Interaction:
-        (interaction,) = self.interactions
-        return interaction
-
-    @property
-    def open_runs(self) -> int:
-        return 0 if self.known is None else len(self.known)
 
 
 class Notes(BaseRetriever):
@@ -167,23 +143,35 @@ def build(request: pytest.FixtureRequest) -> Callable[..., App]:
 
 
 @pytest.fixture
-def monitor(caplog: pytest.LogCaptureFixture) -> Iterator[ListeningMonitor]:
+def listening(caplog: pytest.LogCaptureFixture) -> Callable[..., Any]:
+    """Give monitors; after each nothing may be open, and nobody may have been warned."""
+
+    @contextmanager
+    def monitors(**choice: Any) -> Iterator[ListeningMonitor]:
+        monitor = ListeningMonitor(**choice)
+        yield monitor
+        uninstrument()
+        if monitor.open_runs:
+            # A generator that a traceback holds ends its run when it is collected.
+            gc.collect()
+        assert monitor.open_runs == 0
+        watched = ("opentelemetry", "langchain", "langgraph", "ragmonitor")
+        warned = [
+            record.getMessage()
+            for when in ("setup", "call")
+            for record in caplog.get_records(when)
+            if record.levelno >= logging.WARNING and record.name.startswith(watched)
+        ]
+        assert warned == []
+
+    return monitors
+
+
+@pytest.fixture
+def monitor(listening: Callable[..., Any]) -> Iterator[ListeningMonitor]:
     """Give a monitor; after the test nothing may be open, and nobody may have been warned."""
-    listening = ListeningMonitor()
-    yield listening
-    uninstrument()
-    if listening.open_runs:
-        # A generator that a traceback holds ends its run when it is collected.
-        gc.collect()
-    assert listening.open_runs == 0
-    watched = ("opentelemetry", "langchain_core", "ragmonitor")
-    warned = [
-        record.getMessage()
-        for when in ("setup", "call")
-        for record in caplog.get_records(when)
-        if record.levelname == "WARNING" and record.name.startswith(watched)
-    ]
-    assert warned == []
+    with listening() as monitor:
+        yield monitor
 
 
 @pytest.fixture

@@ -45,6 +45,16 @@ async def test_a_handler_bound_to_the_chain_and_given_to_the_call_counts_once(
     assert [len(i.generations) for i in monitor.interactions] == [1]
 
 
+def test_a_stream_of_a_handler_given_twice_has_each_piece_once(monitor: Any, apps: Any) -> None:
+    """Bound to the chain and given to the call, and closed early: what the user saw."""
+    handler = RagMonitorHandler(monitor)
+    chain = apps.lcel().chain.with_config(callbacks=[handler])
+    stream = chain.stream("a", {"callbacks": [handler]})
+    seen = next(stream) + next(stream)
+    stream.close()
+    assert monitor.only.answer == seen
+
+
 def test_a_monitor_has_one_handler(monitor: Any) -> None:
     """Asked for twice, copied or deep-copied, it is the same object."""
     handler = RagMonitorHandler(monitor)

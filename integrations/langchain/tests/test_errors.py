@@ -1,4 +1,4 @@
-"""The application's own failures are recorded, and reach it unchanged."""
+"""Failures of our own never reach the application."""
 
 from __future__ import annotations
 
@@ -12,74 +12,6 @@ from ragmonitor_langchain import RagMonitorHandler, instrument
 
 class BrokenError(Exception):
     """The application's own."""
-
-
-def _failing(apps: Any, where: str, failure: Exception) -> Any:
-    def fail(*_: Any) -> Any:
-        raise failure
-
-    if where == "retriever":
-        return apps.lcel(retriever=apps.Notes(failure=failure))
-    if where == "model":
-        return apps.lcel(llm=apps.AnsweringModel(respond=fail))
-    return apps.lcel(parser=fail)
-
-
-@pytest.mark.parametrize("where", ["retriever", "model", "parser"])
-class TestFailures:
-    """Wherever it fails, and however it was called."""
-
-    async def test_the_application_sees_its_own_exception(
-        self, monitor: Any, apps: Any, way: Any, where: str
-    ) -> None:
-        """The very same object, not a copy and not one of ours."""
-        instrument(monitor)
-        failure = BrokenError("no disk")
-        with pytest.raises(BrokenError) as raised:
-            await way(_failing(apps, where, failure), ["a"], {})
-        assert raised.value is failure
-
-    async def test_the_record_says_what_failed(
-        self, monitor: Any, apps: Any, way: Any, where: str
-    ) -> None:
-        """Status `error`, with type and message."""
-        instrument(monitor)
-        with pytest.raises(BrokenError):
-            await way(_failing(apps, where, BrokenError("no disk")), ["a"], {})
-        assert (monitor.only.status, monitor.only.error) == ("error", "BrokenError: no disk")
-
-    async def test_the_record_has_the_query(
-        self, monitor: Any, apps: Any, way: Any, where: str
-    ) -> None:
-        """What was asked is known although there is no answer."""
-        instrument(monitor)
-        with pytest.raises(BrokenError):
-            await way(_failing(apps, where, BrokenError("no disk")), ["a"], {})
-        assert monitor.only.query == "a"
-
-
-def test_a_failed_model_has_its_error(monitor: Any, apps: Any) -> None:
-    """The generation that failed says so itself."""
-    instrument(monitor)
-    with pytest.raises(BrokenError):
-        _failing(apps, "model", BrokenError("no disk")).chain.invoke("a")
-    assert [g.error for g in monitor.only.generations] == ["BrokenError: no disk"]
-
-
-def test_a_fallback_that_answers_is_ok(monitor: Any, apps: Any) -> None:
-    """The user got an answer; the first model's failure is in its generation only."""
-    instrument(monitor)
-
-    def fail(_: str) -> str:
-        raise BrokenError("busy")
-
-    broken = apps.AnsweringModel(respond=fail)
-    apps.lcel(llm=broken.with_fallbacks([apps.model()])).chain.invoke("a")
-    assert (monitor.only.status, monitor.only.answer) == ("ok", apps.ANSWER)
-    assert [g.error for g in monitor.only.generations] == ["BrokenError: busy", ""]
-
-
-# --- our own failures ----------------------------------------------------------------------------
 
 
 class BrokenRecorder:

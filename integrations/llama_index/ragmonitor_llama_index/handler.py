@@ -2,7 +2,8 @@
 
 Spans tell nearly everything: what was asked, the real results, parents and failures. Events are
 read for two things only that spans cannot tell: what a streamed model call gave in the end, with
-its token counts (the span exits before the first token), and the pieces of a streamed chat.
+its token counts (the span exits before the first token), and the pieces of streams that cannot be
+listened to themselves: of a chat, and of a model that the application calls by itself.
 
 No class is patched, no lock is held, no context is attached; whatever goes wrong here is logged
 and counted by `record_error` (LlamaIndex itself would swallow it silently).
@@ -13,9 +14,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import AsyncGeneratorType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
@@ -24,22 +26,27 @@ from llama_index.core.chat_engine.types import StreamingAgentChatResponse
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.chat_engine import StreamChatDeltaReceivedEvent
 from llama_index.core.instrumentation.events.exception import ExceptionEvent
-from llama_index.core.instrumentation.events.llm import LLMChatEndEvent, LLMCompletionEndEvent
+from llama_index.core.instrumentation.events.llm import (
+    LLMChatEndEvent,
+    LLMChatInProgressEvent,
+    LLMCompletionEndEvent,
+    LLMCompletionInProgressEvent,
+)
 from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import active_instrument_tags
 
-from ragmonitor import Recorder, record_error
-from ragmonitor_llama_index.roles import Role, role_of
+from ragmonitor import Recorder, current_interaction, record_error
+from ragmonitor_llama_index.roles import Role, reranks, role_of
 from ragmonitor_llama_index.streams import heard, pulled
 from ragmonitor_llama_index.translate import (
     LlamaIndexTranslator,
     Note,
-    NotedNodes,
     note_answer,
     note_nodes,
+    note_prompt,
     note_query,
     note_reply,
     note_sources,
@@ -47,11 +54,14 @@ from ragmonitor_llama_index.translate import (
     note_stop_event,
     note_tool_nodes,
     note_tool_query,
+    note_tool_text,
+    tags_in,
 )
 
 if TYPE_CHECKING:
     from ragmonitor import Monitor
 
+_GENERATORS = frozenset({GeneratorType, AsyncGeneratorType})
 _PLACES_MOST = 200_000
 _places: dict[str, _Place] = {}
 """By span id, for every open span below a root, and the root itself.
@@ -59,14 +69,20 @@ _places: dict[str, _Place] = {}
 Of this module and not of a handler: handlers are pydantic models, whose attributes are slow.
 """
 
+_LONE_MOST = 1_000
+_lone: dict[str, _Root] = {}
+"""By span id, streams of models that the application called by itself, within a block."""
+
 # Names of this module: an enumeration's own are looked up at twice the price, 50 times per query.
-_OTHER, _ENGINE, _WORKFLOW, _RETRIEVER, _MODEL, _TOOL, _SYNTHESIS, _WRITER = Role
+_OTHER, _ENGINE, _WORKFLOW, _RETRIEVER, _MODEL, _TOOL, _SYNTHESIS, _WRITER, _RERANKER, _ASKING = (
+    Role
+)
 
 
 class _Place:
     """Where a span belongs: the nearest run above it that is recorded, or itself."""
 
-    __slots__ = ("id", "instance", "role", "root", "run_id")
+    __slots__ = ("answered", "id", "instance", "role", "root", "run_id")
 
     def __init__(
         self,
@@ -84,14 +100,18 @@ class _Place:
         self.root: _Root = self if root is None else root  # type: ignore[assignment]
         self.instance = instance
         """Of a model: to tell a stream from its own inner calls."""
+        self.answered = False
+        """Of a tool: an engine in it is an interaction of its own, and its answer no find."""
 
 
 class _Root(_Place):
-    """An interaction, from its engine's call to the last token."""
+    """An interaction, from its engine's call to the last token; or a part of a block's."""
 
     __slots__ = (
         "_finished",
+        "block",
         "failure",
+        "generators",
         "note",
         "recorder",
         "returned",
@@ -105,10 +125,14 @@ class _Root(_Place):
         self.note = note
         self.streams: dict[str, _Place] = {}
         """Streamed model runs that are still open."""
+        self.generators: list[str] = []
+        """Calls below it that gave a generator."""
         self.returned = False
         self.written = False
         """Of a streaming chat: the writer has drained the model."""
         self.failure: BaseException | None = None
+        self.block: Any = None
+        """Of a part: the block of plain code that it stands in."""
         self._finished = False
 
     def take_reply(self, item: Any) -> None:
@@ -139,7 +163,11 @@ class _Root(_Place):
         self, failure: BaseException | None, *, whole: bool, gave: Any, asked: bool
     ) -> None:
         recorder = self.recorder
+        if recorder.links:
+            _link(recorder, self.id)
         _places.pop(self.id, None)
+        for id_ in self.generators:
+            _places.pop(id_, None)
         while self.streams:
             # The root knows by itself whether its answer is whole; no stream of its may stay open.
             id_, _ = self.streams.popitem()
@@ -151,6 +179,16 @@ class _Root(_Place):
             recorder.failed(self.id, failure)
         if _listening.retiring and not _places:
             _listening.retire()
+
+    def keeps(self, id_: str) -> bool:
+        """Keep the place of a call that gave a generator, to the root's end; say whether it may.
+
+        Whoever reads the generator in the call's own context, as OpenInference does, lets the model
+        begin as this call's child, though it has returned.
+        """
+        if not self._finished:
+            self.generators.append(id_)
+        return not self._finished
 
     def finish_chat(self) -> None:
         """Hand a streaming chat over as soon as both its call and its writer are done.
@@ -189,46 +227,104 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             if place is None:
                 if role is _MODEL:
                     heard_root = pulled()
-                    if not isinstance(heard_root, _Root):
-                        return
-                    place = heard_root
-                elif role is _ENGINE or role is _WORKFLOW:
-                    self._root(id_, role, bound_args, instance, tags)
+                    if isinstance(heard_root, _Root):
+                        place = heard_root
+                if place is None:
+                    recorder = _in_block.get()
+                    if recorder is None:  # not `or`: without open runs it is empty, and so false
+                        recorder = _listening.recorder
+                        if recorder is None:
+                            return
+                    if role is _ENGINE or role is _WORKFLOW:
+                        self._root(id_, role, bound_args, instance, tags, recorder, None)
+                    else:
+                        self._part(id_, role, bound_args, instance, tags, recorder)
                     return
-                else:
-                    return
-            self._member(id_, role, bound_args, instance, parent_id, place)
+            self._member(id_, role, bound_args, instance, parent_id, place, tags)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
+            _note_loss(parent_id)
 
-    def _root(
+    def _root(  # noqa: PLR0917 - passes faster by position
         self,
         id_: str,
         role: Role,
         bound_args: inspect.BoundArguments,
         instance: Any,
         tags: Mapping[str, Any] | None,
-    ) -> None:
-        recorder = _in_block.get()
-        if recorder is None:  # not `or`: a recorder without open runs is empty, and so false
-            recorder = _listening.recorder
-            if recorder is None:
-                return
+        recorder: Recorder,
+        place: _Place | None,
+    ) -> bool:
+        """Start an interaction; below another, only if the application chooses so."""
         arguments = bound_args.arguments
+        name = type(instance).__name__
+        if role is _WORKFLOW:
+            tags = active_instrument_tags.get()
+        parent_id = None if place is None else place.run_id
+        picked = (recorder.chooses or bool(tags)) and recorder.picks(
+            name, tags_in(tags) if tags else None, parent_id
+        )
+        if place is not None and not (picked or recorder.innermost):
+            return False
         if role is _ENGINE:
             query = note_query(next(iter(arguments.values()), None))
         else:
             query = note_start_event(arguments.get("start_event"))
-            tags = active_instrument_tags.get()
         note = Note(tags)
-        if len(_places) >= _PLACES_MOST:
-            # Spans that never ended; their runs age out of the recorder by themselves.
-            _places.pop(next(iter(_places)), None)
-        _places[id_] = _Root(id_, role, recorder, note)
-        name = type(instance).__name__
-        recorder.started(id_, None, "chain", name, query, note, asked=role is _ENGINE)
+        recorder.started(
+            id_, parent_id, "chain", name, query, note, asked=role is _ENGINE, picked=picked
+        )
+        if place is not None:
+            if recorder.is_step(id_):  # within a retriever
+                recorder.ended(id_)
+                return False
+            place.answered = True
+        _keep_root(_Root(id_, role, recorder, note))
+        if recorder.links:
+            _link(recorder, id_)
+        return True
 
-    def _member(  # noqa: PLR0917 - six pass faster by position
+    def _part(  # noqa: PLR0917 - as its like
+        self,
+        id_: str,
+        role: Role,
+        bound_args: inspect.BoundArguments,
+        instance: Any,
+        tags: Mapping[str, Any] | None,
+        recorder: Recorder,
+    ) -> None:
+        """Start what the application calls by itself; within a block it belongs to the block."""
+        block = current_interaction()
+        if block is None or role is _WRITER:
+            return
+        arguments = bound_args.arguments
+        if role is _ASKING:
+            if not reranks(arguments):
+                return
+            role = _RERANKER
+        note = Note(tags, instance if role is _MODEL else None)
+        root = _Root(id_, role, recorder, note)
+        root.instance, root.block = instance, block
+        name = type(instance).__name__
+        if role is _RERANKER:
+            pass  # its own models are parts
+        elif role is _MODEL:
+            if _is_inner(_lone, instance, block):
+                return
+            recorder.started(id_, None, "model", name, note_prompt(arguments), note)
+        elif role is _RETRIEVER:
+            query = note_query(next(iter(arguments.values()), None))
+            recorder.started(id_, None, "retriever", name, query, note)
+        elif role is _TOOL:
+            name = _tool_name(instance)
+            recorder.started(id_, None, "tool", name, note_tool_query(arguments), note)
+        else:
+            note.synthesised = [arguments.get("nodes") or ()]
+            query = note_query(arguments.get("query"))
+            recorder.started(id_, None, "chain", name, query, note, asked=True)
+        _keep_root(root)
+
+    def _member(  # noqa: PLR0917 - passes faster by position
         self,
         id_: str,
         role: Role,
@@ -236,8 +332,11 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         instance: Any,
         parent_id: str | None,
         place: _Place,
+        tags: Mapping[str, Any] | None,
     ) -> None:
         root = place.root
+        if root.recorder.links:
+            _link(root.recorder, root.id)
         if role is _RETRIEVER:
             _places[id_] = _Place(id_, role, root)
             query = note_query(next(iter(bound_args.arguments.values()), None))
@@ -245,20 +344,31 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         elif (
             role is _MODEL
             and place.role is not _MODEL
-            and not (root.streams and _is_inner(root, instance))
+            and not (root.streams and _is_inner(root.streams, instance))
         ):
             _places[id_] = _Place(id_, role, root, instance=instance)
             root.recorder.started(
-                id_, place.run_id, "model", type(instance).__name__, None, instance
+                id_,
+                place.run_id,
+                "model",
+                type(instance).__name__,
+                # What a reranker asks shows the model that answers nothing.
+                None if place.role is _RERANKER else note_prompt(bound_args.arguments),
+                instance,
             )
         elif role is _TOOL and place.role is not _TOOL:
             _places[id_] = _Place(id_, role, root)
             query = note_tool_query(bound_args.arguments)
-            root.recorder.started(id_, place.run_id, "tool", type(instance).__name__, query)
+            root.recorder.started(id_, place.run_id, "tool", _tool_name(instance), query)
         elif role is _WRITER and parent_id == root.id:
             _places[id_] = _Place(id_, role, root, run_id=root.id)
             _listening.hear_events()
-        else:
+        elif role is _RERANKER or (role is _ASKING and reranks(bound_args.arguments)):
+            _places[id_] = _Place(id_, _RERANKER, root, run_id=place.run_id)
+        elif not (
+            (role is _ENGINE or role is _WORKFLOW)
+            and self._root(id_, role, bound_args, instance, tags, root.recorder, place)
+        ):
             # An engine inside an agent, a model inside a model, a synthesizer.
             _places[id_] = place
             if role is _SYNTHESIS and place is root and root.role is _ENGINE:
@@ -281,38 +391,34 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             if place is None:
                 return
             if place.id != id_:
-                del _places[id_]
-                return
-            role = place.role
-            if role is _MODEL:
-                # By type: asking a pydantic model for what it lacks costs as much as all of this,
-                # and so does `isinstance` of a pydantic class that it is not.
-                if (
-                    (kind := type(result)) is CompletionResponse
-                    or kind is ChatResponse
-                    or result is None
-                    or isinstance(result, (CompletionResponse, ChatResponse))
-                ):
+                if type(result) not in _GENERATORS or not place.root.keeps(id_):
                     del _places[id_]
-                    place.root.recorder.ended(id_, note_reply(result))
+                return
+            role, root = place.role, place.root
+            if place is root:
+                _returned(root, result)
+            elif role is _MODEL:
+                if _is_reply(result):
+                    del _places[id_]
+                    root.recorder.ended(id_, note_reply(result))
                 else:
-                    place.root.streams[id_] = place
+                    root.streams[id_] = place
                     _listening.hear_events()
             elif role is _RETRIEVER:
                 del _places[id_]
-                place.root.recorder.ended(id_, _noted(result or ()))
+                root.recorder.ended(id_, note_nodes(result or ()))
             elif role is _TOOL:
                 del _places[id_]
-                nodes = note_tool_nodes(result)
-                place.root.recorder.ended(id_, _noted(nodes) if nodes else None)
-            elif role is _WRITER:
-                del _places[id_]
-                place.root.written = True
-                place.root.finish_chat()
+                gave = None if place.answered else _found(root.recorder, result)
+                root.recorder.ended(id_, gave)
             else:
-                _returned(place.root, result)
+                del _places[id_]
+                if role is _WRITER:
+                    root.written = True
+                    root.finish_chat()
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
+            _note_loss(id_)
 
     def span_drop(
         self,
@@ -336,7 +442,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 root.failure = failure
                 root.written = True
                 root.finish_chat()
-            else:
+            else:  # unknown to the recorder, if it is a reranker
                 root.recorder.failed(id_, failure)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
@@ -352,7 +458,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
 
 
 class EventListener(BaseEventHandler):
-    """Reads four kinds of events; see the module's docstring for why.
+    """Reads a few kinds of events; see the module's docstring for why.
 
     On the dispatcher from the first stream on: without one there is nothing that it could tell.
     """
@@ -365,7 +471,7 @@ class EventListener(BaseEventHandler):
     def handle(self, event: BaseEvent, **kwargs: Any) -> None:  # noqa: ARG002
         """Note one event."""
         kind = type(event)
-        if kind not in _READ:
+        if kind not in _READ and not (_lone and kind in _PROGRESS):
             return
         try:
             span_id = event.span_id
@@ -376,6 +482,8 @@ class EventListener(BaseEventHandler):
             if kind is StreamChatDeltaReceivedEvent:
                 if place.role is _WRITER:
                     root.recorder.piece(root.id, event.delta)  # type: ignore[attr-defined]
+            elif span_id in _lone:
+                _hear_lone(root, event)
             elif span_id in root.streams:
                 del root.streams[span_id]
                 del _places[span_id]
@@ -397,19 +505,98 @@ class EventListener(BaseEventHandler):
 _READ = frozenset(
     {LLMChatEndEvent, LLMCompletionEndEvent, ExceptionEvent, StreamChatDeltaReceivedEvent}
 )
+_PROGRESS: frozenset[type] = frozenset({LLMChatInProgressEvent, LLMCompletionInProgressEvent})
 
 
-def _is_inner(root: _Root, instance: Any) -> bool:
+def _hear_lone(root: _Root, event: Any) -> None:
+    if type(event) in _PROGRESS:
+        root.recorder.piece(root.id, event.response.delta or "")
+        return
+    del _lone[root.id]
+    if not isinstance(event, ExceptionEvent):
+        root.finish(gave=note_reply(event.response))
+    elif isinstance(event.exception, GeneratorExit):
+        root.finish(whole=False)
+    else:
+        root.finish(event.exception)
+
+
+def _is_inner(streams: Mapping[str, _Place], instance: Any, block: Any = None) -> bool:
     """Return whether this call belongs to a stream of the same model that is being read.
 
     An asynchronous stream over a model's own synchronous one: two calls to LlamaIndex, one to the
     model.
     """
-    return any(p.instance is instance and ".astream_" in p.id for p in root.streams.values())
+    return any(
+        p.instance is instance and ".astream_" in p.id and (block is None or p.root.block is block)
+        for p in [*streams.values()]
+    )
+
+
+def _is_reply(result: Any) -> bool:
+    """Return whether a model gave all it will give, and not a stream."""
+    # By type: asking a pydantic model for what it lacks costs as much as all of this, and so does
+    # `isinstance` of a pydantic class that it is not.
+    return (
+        (kind := type(result)) is CompletionResponse
+        or kind is ChatResponse
+        or result is None
+        or isinstance(result, (CompletionResponse, ChatResponse))
+    )
+
+
+def _found(recorder: Recorder, output: Any) -> Any:
+    """Return what a tool retrieved: nodes, or a text, if it is a tool that gives such; or None."""
+    nodes = note_tool_nodes(output)
+    if nodes:
+        return note_nodes(nodes)
+    name = getattr(output, "tool_name", None)
+    return note_tool_text(output) if name and recorder.is_retrieval_tool(name) else None
+
+
+def _tool_name(instance: Any) -> str:
+    try:
+        name = instance.metadata.name
+    except Exception:  # noqa: BLE001 - a tool of the application's own may not say
+        name = None
+    return name or type(instance).__name__
+
+
+def _keep_root(root: _Root) -> None:
+    if len(_places) >= _PLACES_MOST:
+        # Spans that never ended; their runs age out of the recorder by themselves.
+        _places.pop(next(iter(_places)), None)
+    _places[root.id] = root
+
+
+def _note_loss(span_id: str | None) -> None:
+    """Note that an interaction is not known as a whole: it must not be scored as if it were."""
+    place = None if span_id is None else _places.get(span_id)
+    if place is not None:
+        place.root.note.incomplete = True
+
+
+def _part_returned(root: _Root, result: Any) -> None:
+    """Note what an application's own call returned, within a block."""
+    role = root.role
+    if role is _MODEL and not _is_reply(result):
+        while len(_lone) >= _LONE_MOST:  # streams that nobody read; their runs age out
+            _lone.pop(next(iter(_lone)), None)
+        _lone[root.id] = root
+        _listening.hear_events()
+    elif role is _MODEL:
+        root.finish(gave=note_reply(result))
+    elif role is _RETRIEVER:
+        root.finish(gave=note_nodes(result or ()))
+    else:
+        root.finish(gave=_found(root.recorder, result) if role is _TOOL else None)
 
 
 def _returned(root: _Root, result: Any) -> None:
     """Note what a root's call returned: the answer, or a stream of it that is yet to be read."""
+    if root.role is not _ENGINE and root.role is not _WORKFLOW and root.role is not _SYNTHESIS:
+        _part_returned(root, result)
+        return
     if root.role is _WORKFLOW:
         if result is None:  # a run that its user cancelled; every other one gives a `StopEvent`
             root.finish(asyncio.CancelledError())
@@ -417,7 +604,7 @@ def _returned(root: _Root, result: Any) -> None:
         result = note_stop_event(result)
     sources = note_sources(result)
     if sources:
-        root.note.shown = _noted(sources)
+        root.note.shown = note_nodes(sources)
     else:
         _note_synthesised(root)
     root.note.synthesised = None
@@ -458,21 +645,18 @@ def _returned_chat(root: _Root, chat: StreamingAgentChatResponse) -> None:
     root.finish(gave=chat.response)
 
 
+def _link(recorder: Recorder, root_id: str) -> None:
+    from ragmonitor_llama_index.openinference import span_of
+
+    recorder.link(root_id, span_of)
+
+
 def _note_synthesised(root: _Root) -> None:
     # Nothing was found, an engine that names no sources, or a failure after retrieval: what the
     # synthesizer was given is what the model saw.
     lists = root.note.synthesised
     if lists is not None:
-        root.note.shown = _noted(node for nodes in lists for node in nodes)
-
-
-def _noted(nodes: Iterable[Any]) -> NotedNodes:
-    # Nodes may be of the application's own classes: one that cannot be read must not cost the rest.
-    try:
-        return note_nodes(nodes)
-    except Exception as error:  # noqa: BLE001 - the border to the host application
-        record_error("capture", error)
-        return ()
+        root.note.shown = note_nodes(node for nodes in lists for node in nodes)
 
 
 class _Listening:
@@ -543,6 +727,7 @@ class _Listening:
         self.retiring = any(p.root.recorder.is_open(p.root.id) for p in [*_places.values()])
         if self.retiring:
             return
+        _lone.clear()
         _places.clear()  # spans that never ended, and what a fault of ours left behind
         # New lists: LlamaIndex may be walking the old ones in another thread.
         dispatcher = get_dispatcher()

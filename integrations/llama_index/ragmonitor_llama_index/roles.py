@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -9,6 +10,9 @@ from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.base import BaseLLM
 from llama_index.core.chat_engine.types import BaseChatEngine, StreamingAgentChatResponse
+from llama_index.core.llms.llm import LLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.prompts.prompt_type import PromptType
 from llama_index.core.response_synthesizers.base import BaseSynthesizer
 from llama_index.core.tools.types import BaseTool
 from workflows import Workflow
@@ -30,6 +34,10 @@ class Role(IntEnum):
     """A synthesizer's public call: it knows the nodes after postprocessing."""
     WRITER = 7
     """What drains a streaming chat's model into the chat history."""
+    RERANKER = 8
+    """A postprocessor: the models in it see nodes that the one that answers may not see."""
+    ASKING = 9
+    """A prompt on its way to a model: of an asynchronous reranker, whose own call is no span."""
 
 
 _CHAT = ("chat", "achat", "stream_chat", "astream_chat")
@@ -51,6 +59,8 @@ _ROLES: tuple[tuple[type, tuple[str, ...], Role], ...] = (
         ("write_response_to_history", "awrite_response_to_history"),
         Role.WRITER,
     ),
+    (BaseNodePostprocessor, ("_postprocess_nodes", "_apostprocess_nodes"), Role.RERANKER),
+    (LLM, ("apredict", "astructured_predict"), Role.ASKING),
 )
 
 _KNOWN_MOST = 4096
@@ -79,3 +89,11 @@ def _classified(key: tuple[type, str]) -> Role:
     if len(_known) >= _KNOWN_MOST:  # classes made in a loop
         _known.clear()
     return _known.setdefault(key, Role.OTHER if role is None else role)
+
+
+def reranks(arguments: Mapping[str, Any]) -> bool:
+    """Return whether this prompt asks for a choice among nodes, and not for an answer."""
+    metadata = getattr(arguments.get("prompt"), "metadata", None)
+    return isinstance(metadata, Mapping) and (
+        metadata.get("prompt_type") == PromptType.CHOICE_SELECT
+    )

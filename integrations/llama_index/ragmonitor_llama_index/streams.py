@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from itertools import chain
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 from ragmonitor import record_error
 
@@ -64,11 +64,20 @@ class _Heard:
     _inner: Any
     listener: Listener | None
 
+    @property  # type: ignore[misc]  # an ordinary object's may be set
+    def __class__(self) -> type[Any]:
+        # What it is to `isinstance`, and to whoever writes into a trace what was returned.
+        return cast("type[Any]", self._inner.__class__)
+
     def __repr__(self) -> str:
         return repr(self._inner)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "_inner"), name)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # Fails as the stream itself does, before there is a second of us that has no stream.
+        return self._inner.__reduce_ex__(protocol)
 
     def __del__(self) -> None:
         # Dropped before its end, or never read at all: what was heard is all there will be.
@@ -256,8 +265,16 @@ def heard(stream: Any, listener: Listener, take: Callable[[Any], None]) -> Any |
 
     `take` is called with each item, and must not raise.
     """
-    if hasattr(stream, "__anext__"):
-        return HeardAsyncStream(stream, listener, take)
-    if hasattr(stream, "__next__"):
-        return HeardStream(stream, listener, take)
-    return None
+    # OpenInference's proxy has the methods of both kinds and the class of what it stands for.
+    kind = stream.__class__
+    found: _Heard
+    if hasattr(kind, "__anext__"):
+        found = HeardAsyncStream(stream, listener, take)
+    elif hasattr(kind, "__next__"):
+        found = HeardStream(stream, listener, take)
+    else:
+        return None
+    if type(stream) is not kind:
+        # And it advances the stream in a Context of its own, where no mark of ours is seen.
+        _unmarked.add(id(stream))
+    return found

@@ -16,13 +16,22 @@ from llama_index.core.base.llms.types import (
     TextBlock,
 )
 from llama_index.core.base.response.schema import Response
-from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import (
+    BaseNode,
+    MetadataMode,
+    NodeWithScore,
+    QueryBundle,
+    TextNode,
+)
 from workflows.events import StopEvent
 
-from ragmonitor import Chunk, Message, Run, Usage
+from ragmonitor import INTERACTION_TAG, Chunk, Message, Run, Usage, record_error
 
-NotedNodes = tuple[tuple[str, str, Any, dict[str, Any]], ...]
-"""Id, text, score and metadata of each node, in order."""
+NotedNode = tuple[str, str | None, Any, dict[str, Any]]
+"""Id, text, score and metadata; no text: what the node holds cannot be read as text."""
+
+NotedNodes = tuple[NotedNode, ...]
+"""In the nodes' order."""
 
 
 class NotedReply(NamedTuple):
@@ -38,10 +47,14 @@ class NotedReply(NamedTuple):
 class Note:
     """What is noted of a root for the translator, over the root's whole life."""
 
-    __slots__ = ("shown", "synthesised", "tags")
+    __slots__ = ("incomplete", "model", "shown", "synthesised", "tags")
 
-    def __init__(self, tags: Mapping[str, Any] | None) -> None:
+    def __init__(self, tags: Mapping[str, Any] | None, model: Any = None) -> None:
         self.tags = dict(tags) if tags else None
+        self.model = model
+        """Of a model that runs by itself."""
+        self.incomplete = False
+        """Something of the interaction was lost by a fault of ours."""
         self.shown: NotedNodes | None = None
         """The nodes that the model saw; None if the result does not name them."""
         self.synthesised: list[Iterable[Any]] | None = None
@@ -50,9 +63,8 @@ class Note:
 
 def note_nodes(nodes: Iterable[Any]) -> NotedNodes:
     """Return what may be kept of nodes: the application may rerank, cut or annotate them later."""
-    noted = []
+    noted: list[NotedNode] = []
     for item in nodes:
-        node: Any
         if type(item) is NodeWithScore:
             # Pydantic's attributes cost several times a dict's items, and there are many of them.
             fields = item.__dict__
@@ -65,13 +77,30 @@ def note_nodes(nodes: Iterable[Any]) -> NotedNodes:
             node, score = (
                 (item.node, item.score) if isinstance(item, NodeWithScore) else (item, None)
             )
-        text = (
-            node.text
-            if type(node).get_content is TextNode.get_content
-            else node.get_content(metadata_mode=MetadataMode.NONE)
-        )
-        noted.append((node.id_, text, score, dict(node.metadata)))
+        # Nodes may be of the application's own classes: one that cannot be read costs no other.
+        try:
+            noted.append(_note_node(node, score))
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+            noted.append(("", None, score, {}))
     return tuple(noted)
+
+
+_MEDIA = (
+    *("image_resource", "audio_resource", "video_resource"),
+    *("image", "image_path", "image_url"),
+)
+
+
+def _note_node(node: Any, score: Any) -> NotedNode:
+    text: str | None = (
+        node.text
+        if type(node).get_content is TextNode.get_content
+        else node.get_content(metadata_mode=MetadataMode.NONE)
+    )
+    if not text and any(getattr(node, name, None) is not None for name in _MEDIA):
+        text = None
+    return node.id_, text, score, dict(node.metadata)
 
 
 def note_query(given: Any) -> str:
@@ -87,8 +116,19 @@ def note_query(given: Any) -> str:
 
 def note_prompt(arguments: Mapping[str, Any]) -> Any:
     """Return what a model was asked: a text, or a copy of the list of messages."""
-    asked = next(iter(arguments.values()), None)
-    return asked.copy() if isinstance(asked, list) else asked
+    for name, asked in arguments.items():  # the first
+        if isinstance(asked, str):
+            return asked
+        # LlamaIndex's decorators hide a completion model's own parameters behind these two.
+        given = asked
+        if name == "args":
+            given = asked[0] if asked else None
+        elif name == "kwargs":
+            given = asked.get("messages", asked.get("prompt"))
+        if isinstance(given, str):
+            return given
+        return (*given,) if isinstance(given, (list, tuple)) else None
+    return None
 
 
 def note_stop_event(event: Any) -> Any:
@@ -178,13 +218,30 @@ def note_tool_query(arguments: Mapping[str, Any]) -> str:
     return _first_text(given or arguments.values())
 
 
-def note_tool_nodes(output: Any) -> list[Any]:
+def note_tool_nodes(output: Any) -> Sequence[Any]:
     """Return the nodes that a tool retrieved, with a retriever of LlamaIndex's or without."""
     found = getattr(output, "raw_output", None)
+    if isinstance(found, (NodeWithScore, BaseNode)):
+        return (found,)
     if isinstance(found, list):
-        return found if found and isinstance(found[0], NodeWithScore) else []
+        return found if found and isinstance(found[0], (NodeWithScore, BaseNode)) else ()
     nodes = getattr(found, "source_nodes", None)
-    return nodes if isinstance(nodes, list) else []
+    return nodes if isinstance(nodes, list) else ()
+
+
+def note_tool_text(output: Any) -> str | None:
+    """Return the text that a tool gave to the model; None if that is an error's, or none."""
+    if output is None or getattr(output, "is_error", False):
+        return None
+    return getattr(output, "content", None) or None
+
+
+def tags_in(tags: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the list of tags among what `instrument_tags` says; None: there is none."""
+    found = tags.get("tags") or tags.get("tag.tags")
+    if not found or isinstance(found, str):
+        return None
+    return tuple(str(tag) for tag in found)
 
 
 class LlamaIndexTranslator:
@@ -205,7 +262,14 @@ class LlamaIndexTranslator:
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         """Return the chunks that the model saw: after reranking, as the result names them."""
         note = root.details
-        return None if note is None or note.shown is None else _chunks(note.shown)
+        if not isinstance(note, Note) or note.shown is None:
+            return None
+        # Each once: engines that ask others name what several of them found several times.
+        named: dict[tuple[str, str | None], NotedNode] = {}
+        for node in note.shown:
+            if not _is_of_the_model(node):
+                named.setdefault((node[0], node[1]), node)
+        return _chunks(named.values())
 
     def prompt(self, run: Run) -> Sequence[Message]:
         """Return the messages, or the one text, that a model run was asked."""
@@ -223,6 +287,8 @@ class LlamaIndexTranslator:
         gave = run.gave
         if isinstance(gave, NotedReply):
             return gave.text or ""
+        if run.kind in ("retriever", "tool"):
+            return ""
         if isinstance(gave, str) and gave:
             return gave
         if hasattr(gave, "model_dump_json"):
@@ -231,7 +297,7 @@ class LlamaIndexTranslator:
 
     def model(self, run: Run) -> tuple[str, str]:
         """Return (provider, model): from the model's package and its metadata."""
-        llm = run.details
+        llm = run.details.model if isinstance(run.details, Note) else run.details
         if llm is None:
             return "", ""
         provider = ""
@@ -266,9 +332,13 @@ class LlamaIndexTranslator:
     def labels(self, root: Run) -> dict[str, Any]:
         """Return what `instrument_tags` said: session, user, tags, and the rest as attributes."""
         note = root.details
-        if note is None or not note.tags:
+        if not isinstance(note, Note):
             return {}
         labels: dict[str, Any] = {}
+        if note.incomplete or _is_unreadable(note.shown) or _has_unreadable(root):
+            labels["capture_incomplete"] = True
+        if not note.tags:
+            return labels
         attributes = {}
         for key, value in note.tags.items():
             if key in ("session_id", "session.id"):
@@ -276,17 +346,42 @@ class LlamaIndexTranslator:
             elif key in ("user_id", "user.id"):
                 labels["user_id"] = str(value)
             elif key in ("tags", "tag.tags") and not isinstance(value, str):
-                labels["tags"] = tuple(str(tag) for tag in value)
+                labels["tags"] = tuple(str(tag) for tag in value if tag != INTERACTION_TAG)
             elif not key.startswith("llamaindex."):  # the workflow engine's own
                 attributes[key] = str(value)
         labels["attributes"] = attributes
         return labels
 
 
-def _chunks(nodes: NotedNodes) -> tuple[Chunk, ...]:
+def _is_unreadable(noted: Any) -> bool:
+    return isinstance(noted, tuple) and any(text is None for _, text, _, _ in noted)
+
+
+def _has_unreadable(root: Run) -> bool:
+    return any(
+        run.kind in ("retriever", "tool") and _is_unreadable(run.gave)
+        for run in getattr(root, "members", ())
+    )
+
+
+def _is_of_the_model(noted: NotedNode) -> bool:
+    """Return whether an engine made this node of a question that it asked another, and its answer.
+
+    `SubQuestionQueryEngine` and `MultiStepQueryEngine` put these before the nodes that were found:
+    models' words, and nothing that was retrieved.
+    """
+    _, text, score, metadata = noted
+    if text is None or score is not None or metadata:
+        return False
+    return (text.startswith("Sub question: ") and "\nResponse: " in text) or (
+        text.startswith("\nQuestion: ") and "\nAnswer: " in text
+    )
+
+
+def _chunks(nodes: Iterable[NotedNode]) -> tuple[Chunk, ...]:
     return tuple(
         Chunk(
-            text=text,
+            text=text or "",
             id=str(node_id),
             score=None if score is None else float(score),
             metadata=metadata,

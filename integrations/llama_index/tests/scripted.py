@@ -24,7 +24,7 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from ragmonitor import Interaction, Recorder, Translator
+from ragmonitor import Interaction, InteractionRecorder, Recorder, Translator
 
 PIECES = (" The limit", " is 40", " kg. ")
 ANSWER = "".join(PIECES)
@@ -34,14 +34,19 @@ USAGE = {"prompt_tokens": 30, "completion_tokens": 7}
 class FakeMonitor:
     """Keeps what is handed over."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
+        """Keep `options` for the recorder."""
         self.interactions: list[Interaction] = []
+        self._options: dict[str, Any] = {"retrieval_tools": ("*search*",)} | options
         self._recorder: Recorder | None = None
 
-    def recorder(self, translator: Translator, **kwargs: Any) -> Recorder:
+    def recorder(self, translator: Translator) -> Recorder:
         if self._recorder is None:
-            self._recorder = Recorder(translator, self._take, **kwargs)
+            self._recorder = Recorder(translator, self._take, **self._options)
         return self._recorder
+
+    def interaction(self, *, query: str, name: str = "") -> InteractionRecorder:
+        return InteractionRecorder(self._take, query=query, name=name)
 
     def _take(self, finished: Any) -> None:
         interaction = finished.interaction()

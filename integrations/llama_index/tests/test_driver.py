@@ -10,7 +10,7 @@ from typing import Any
 import llama_index.core
 import pytest
 from llama_index.core import Settings
-from scripted import FakeMonitor
+from integrations.llama_index.tests.scripted import FakeMonitor
 
 from ragmonitor_llama_index.driver import LlamaIndexDriver
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from llama_index_instrumentation.dispatcher import instrument_tags
 from opentelemetry.sdk.trace import TracerProvider
-from scripted import (
+from integrations.llama_index.tests.scripted import (
     ANSWER,
     AsyncLLM,
     BestTwoReversed,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
-from scripted import (
+from integrations.llama_index.tests.scripted import (
     ANSWER,
     FakeMonitor,
     ListRetriever,

@@ -10,7 +10,7 @@ import pytest
 from llama_index.core.query_engine import CustomQueryEngine
 from llama_index.core.response_synthesizers.no_text import NoText
 from llama_index_instrumentation import get_dispatcher
-from scripted import (
+from integrations.llama_index.tests.scripted import (
     ANSWER,
     FakeMonitor,
     ListRetriever,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from llama_index.core.instrumentation import get_dispatcher
-from scripted import ANSWER, PIECES, FakeMonitor, ScriptedLLM, chat_engine, query_engine
+from integrations.llama_index.tests.scripted import ANSWER, PIECES, FakeMonitor, ScriptedLLM, chat_engine, query_engine
 
 from ragmonitor import Usage
 from ragmonitor_llama_index import uninstrument

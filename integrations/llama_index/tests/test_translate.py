@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
 from llama_index.core.schema import ImageNode, MetadataMode, NodeWithScore, TextNode
-from scripted import ScriptedLLM
+from integrations.llama_index.tests.scripted import ScriptedLLM
 
 from ragmonitor import Run, Usage
 from ragmonitor_llama_index import LlamaIndexTranslator

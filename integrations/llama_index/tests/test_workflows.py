@@ -15,7 +15,7 @@ from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.response_synthesizers import CompactAndRefine
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
 from llama_index.core.workflow import Context, StartEvent, StopEvent, Workflow, step
-from scripted import ANSWER, FakeMonitor, ListRetriever, ScriptedLLM, query_engine, some_nodes
+from integrations.llama_index.tests.scripted import ANSWER, FakeMonitor, ListRetriever, ScriptedLLM, query_engine, some_nodes
 from workflows.errors import WorkflowCancelledByUser
 
 from ragmonitor import Usage
