@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
 import weakref
@@ -33,9 +34,9 @@ from ragmonitor.export import (
     PhoenixExporter,
     PrometheusExporter,
 )
-from ragmonitor.guard import shielded
-from ragmonitor.judges import LexicalJudge, LlmJudge, ProcessJudge
-from ragmonitor.protocols import Exporter, Finished, Judge, PricedJudge, Source
+from ragmonitor.guard import logger, shielded
+from ragmonitor.judges import LexicalJudge, LlmJudge
+from ragmonitor.protocols import EmbeddedJudge, Exporter, Finished, Judge, PricedJudge, Source
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import Cause, Chunk, Interaction, JudgeUsage
 from ragmonitor.redaction import PersonalData, Redact, Redactor
@@ -344,6 +345,7 @@ class Monitor:
                     self._hand_over,
                     open_runs_most=self.settings.open_runs_most,
                     open_run_age_s=self.settings.open_run_age_s,
+                    paused_run_age_s=self.settings.paused_run_age_s,
                     innermost=self.settings.interaction == "innermost",
                     root_names=self.settings.root_names,
                     retrieval_tools=self.settings.retrieval_tools,
@@ -434,6 +436,8 @@ def _embedded(settings: Settings) -> EmbeddedJudge:
     """Return the judge that reads every answer."""
     judge = LexicalJudge()
     if settings.scoring_process and os.name == "posix":
+        from ragmonitor.judges.process import ProcessJudge
+
         return ProcessJudge(judge)
     if settings.scoring_process:
         logger.warning("ragmonitor: scoring_process needs a POSIX system; scoring on a thread")

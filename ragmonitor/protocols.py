@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from ragmonitor.records import (
     Assessment,
@@ -13,6 +13,7 @@ from ragmonitor.records import (
     Evaluation,
     Interaction,
     JudgeIdentity,
+    JudgeUsage,
     Moments,
     Report,
     SpanReference,
@@ -120,6 +121,58 @@ class Evaluator(Protocol):
 
     def __call__(self, interaction: Interaction, assessment: Assessment, /) -> float:
         """Return a score from 0 to 1. Raises `NotScorableError`."""
+        ...
+
+
+Section = Literal["chunks", "question", "answer", "reference"]
+"""A part of an interaction that a judge may be shown."""
+
+
+class Asker(Protocol):
+    """The judge that has read an answer, to be asked something more of it."""
+
+    @property
+    def usage(self) -> JudgeUsage:
+        """What asking cost so far."""
+        ...
+
+    async def ask(
+        self,
+        instructions: str,
+        *,
+        fields: Mapping[str, str],
+        shown: Sequence[Section] = ("chunks", "question", "answer"),
+    ) -> Mapping[str, object]:
+        """Return the fields of the judge's reply, by name; values are what JSON can hold.
+
+        Args:
+            instructions: The same for every answer, so that a provider can cache them; texts of
+                the interaction do not belong here.
+            fields: Name of each field, lower case, with what its value is to be.
+            shown: What the judge is to see of the interaction.
+
+        Raises:
+            JudgeError: There is no usable reply; or a field is missing, cause `unreadable`.
+        """
+        ...
+
+
+class AskingEvaluator(Protocol):
+    """A score that needs a question of its own to the judge."""
+
+    async def __call__(
+        self, interaction: Interaction, assessment: Assessment, asker: Asker, /
+    ) -> float:
+        """Return a score from 0 to 1. Raises `NotScorableError`, `JudgeError`."""
+        ...
+
+
+@runtime_checkable
+class AskingJudge(Judge, Protocol):
+    """A judge that evaluators can ask questions of their own."""
+
+    def asker(self, interaction: Interaction, assessment: Assessment, /) -> Asker:
+        """Return whom to ask about one answer."""
         ...
 
 

@@ -111,8 +111,12 @@ class Interaction:
     """All of it, streamed or not; what is known of it if `status` is not ok."""
     reference: str = ""
     """What a person says the answer should be; offline and of golden questions only."""
+    reference_chunks: tuple[Chunk, ...] = ()
+    """What should have been retrieved, best first; likewise. Equal ids, where both sides have them,
+    are equal chunks."""
     framework: str
-    """`langchain`, `llama_index`, or `python` for plain code."""
+    """`langchain`, `llama_index`, `litellm`, `python` for plain code; read off another's spans:
+    `openinference`, `openllmetry`, `genai`."""
     started_ns: int
     ended_ns: int
     name: str = ""
@@ -199,6 +203,18 @@ class JudgeUsage:
     output_tokens: int = 0
     cost_usd: float = 0.0
     seconds: float = 0.0
+    cache_hits: int = 0
+    """Readings that were not made, since an equal one was."""
+
+    def __add__(self, other: JudgeUsage) -> JudgeUsage:
+        return JudgeUsage(
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=self.cost_usd + other.cost_usd,
+            seconds=self.seconds + other.seconds,
+            cache_hits=self.cache_hits + other.cache_hits,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,12 +291,16 @@ class Cause(StrEnum):
     NO_QUERY = "no_query"
     NO_ANSWER = "no_answer"
     NO_REFERENCE = "no_reference"
+    NO_CITATIONS = "no_citations"
+    NOT_ASKED = "not_asked"
     APPLICATION_ERROR = "application_error"
     PARTIAL = "partial"
     CAPTURE_INCOMPLETE = "capture_incomplete"
     NOT_SAMPLED = "not_sampled"
     OVER_BUDGET = "over_budget"
     JUDGE_BUSY = "judge_busy"
+    JUDGE_DOWN = "judge_down"
+    EVIDENCE_TOO_LONG = "evidence_too_long"
     QUEUE_FULL = "queue_full"
     JUDGE_TIMEOUT = "judge_timeout"
     JUDGE_ERROR = "judge_error"
@@ -320,6 +340,28 @@ def evaluator_name(identity: str) -> str:
     return identity.partition("@")[0]
 
 
+class Diagnosis(StrEnum):
+    """What went wrong with one answer, as one word; the first that applies, in this order."""
+
+    WRONG_REFUSAL = "wrong_refusal"
+    """Declined although a chunk holds something that was asked for."""
+    REFUSAL = "refusal"
+    """Declined, and no chunk is known to hold what was asked for."""
+    CONTRADICTION = "contradiction"
+    """A claim says otherwise than the chunks."""
+    RETRIEVAL_MISS = "retrieval_miss"
+    """A claim is in no chunk, and no chunk holds what was asked for."""
+    IGNORED_CONTEXT = "ignored_context"
+    """A chunk holds what was asked for, and no claim rests on any chunk."""
+    UNSUPPORTED_ADDITION = "unsupported_addition"
+    """Some claims are in no chunk, beside others that are supported."""
+    OFF_TOPIC = "off_topic"
+    """Nothing is unsupported, and it does not speak to the question."""
+    OK = "ok"
+    UNKNOWN = "unknown"
+    """The judge's reply could not be read where it matters."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
     """Whether a judge reads an answer, and how likely that was before the coin fell."""
@@ -347,6 +389,8 @@ class Report:
     assessment: Assessment | None
     """None: this judge did not read it, or gave nothing."""
     chance: Chance = CERTAIN
+    diagnosis: Diagnosis | None = None
+    """None: there is no assessment."""
     usage: JudgeUsage | None = None
     """What asking cost, whether or not it gave anything; None: the judge was not asked."""
     target: SpanReference | None = None

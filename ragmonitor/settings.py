@@ -113,6 +113,11 @@ class Settings(BaseSettings):
     open_run_age_s: float = Field(
         default=900.0, gt=0, description="A run open for longer is taken as abandoned."
     )
+    paused_run_age_s: float = Field(
+        default=14_400.0,
+        gt=0,
+        description="A graph that waits for a person for longer is taken as never resumed.",
+    )
 
     traces: bool = Field(
         default=True,
@@ -305,6 +310,7 @@ class Options(TypedDict, total=False):
     queue_size: int
     open_runs_most: int
     open_run_age_s: float
+    paused_run_age_s: float
     traces: bool
     prometheus: bool
     prometheus_host: str

@@ -207,8 +207,10 @@ class FinishedRuns:
             seen = "".join(next((run.pieces for run in reversed(models) if run.pieces), ()))
             answer = seen if seen.startswith(answer) else answer
         if not answer and not root.asked:
-            # Where the root itself names no answer, the last thing a model said is one.
-            answer = next((text for m in reversed(models) if (text := self._said(m))), "")
+            # Where the root itself names no answer, the last thing a model said is one. Of what
+            # failed or was cancelled, only the last call's: earlier ones' is a step's.
+            said = models if root.status in ("ok", "partial") else models[-1:]
+            answer = next((text for m in reversed(said) if (text := self._said(m))), "")
         return answer
 
     def retrievals(self) -> tuple[Retrieval, ...]:

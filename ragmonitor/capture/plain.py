@@ -274,6 +274,11 @@ class InteractionRecorder:
             answer = next((text for text in answers if text), "")
         if not answer and self._answer is None:
             answer = next((g.output for g in reversed(self._generations) if g.output), "")
+        if self._answer is None and self.status == "ok":
+            failure = _unanswered(gathered, generations)
+            if failure:
+                # The application has caught it; what was said before is a step's, not the answer.
+                answer, self.status, self._error = "", "error", failure
         labels = merged(self._labels, self._inherited)
         for part in reversed(parts):
             theirs = part.labels()
@@ -301,6 +306,20 @@ class InteractionRecorder:
             attributes=labels["attributes"],
             capture_incomplete=any(part.labels().get("capture_incomplete") for part in parts),
         )
+
+
+def _unanswered(retrievals: Sequence[Retrieval], generations: Sequence[Generation]) -> str:
+    """Return the error of the model call that was to answer; empty if it or another one did.
+
+    It is the last one, and none has said anything since the first retrieval: a failure after the
+    answer, in a call that names the conversation for one, changes nothing.
+    """
+    last = max(generations, key=lambda each: each.started_ns, default=None)
+    if last is None or not last.error or last.output:
+        return ""
+    first_ns = min((each.started_ns for each in retrievals), default=last.started_ns)
+    said = any(each.output and each.started_ns >= first_ns for each in generations)
+    return "" if said else last.error
 
 
 class _Heard:

@@ -32,6 +32,9 @@ _OUTLIVES_ROOT_NS = 60 * 10**9
 INTERACTION_TAG: Final = "ragmonitor:interaction"
 """The tag by which an application chooses a run as the interaction."""
 
+PAUSED_MOST = 1_000
+"""Roots that wait for a person at once. Each holds its question's texts, for hours perhaps."""
+
 _TOOLS_KNOWN_MOST = 4_096
 
 
@@ -49,6 +52,7 @@ class Recorder:
         *,
         open_runs_most: int = 50_000,
         open_run_age_s: float = 900.0,
+        paused_run_age_s: float = 14_400.0,
         innermost: bool = False,
         root_names: Collection[str] = (),
         retrieval_tools: Sequence[str] = (),
@@ -62,6 +66,8 @@ class Recorder:
             hand_over: Takes a finished interaction; must return at once and never raise.
             open_runs_most: When more runs are open, the oldest are forgotten.
             open_run_age_s: A root that is open for longer is handed over as partial by `sweep`.
+            paused_run_age_s: A paused root that is not resumed within this time is handed over
+                as partial; of the most that are open, as many may be paused as `PAUSED_MOST`.
             innermost: Of nested runs that retrieve and then ask a model, the innermost is the
                 interaction and not the outermost.
             root_names: Only runs of these names are interactions, and tagged ones; empty: any.
@@ -87,6 +93,7 @@ class Recorder:
         """Runs below others may be interactions by their name; by a tag they always may."""
         self._open_runs_most = open_runs_most
         self._open_run_age_ns = int(open_run_age_s * 1e9)
+        self._paused_run_age_ns = int(paused_run_age_s * 1e9)
         self._on_forgotten = on_forgotten
 
     def __len__(self) -> int:
@@ -374,7 +381,7 @@ class Recorder:
             root.given = given
         # A new question may have been asked instead of going on with the old one.
         self._abandon(key)
-        if len(self._paused) >= self._open_runs_most:
+        if len(self._paused) >= min(PAUSED_MOST, self._open_runs_most):
             self._on_forgotten("too_many_open")
             self._abandon(next(iter(self._paused), None))
         self._paused[key] = root
@@ -445,7 +452,7 @@ class Recorder:
         aged_ns = now_ns - self._open_run_age_ns
         outlives_ns = now_ns - min(self._open_run_age_ns, _OUTLIVES_ROOT_NS)
         for key, paused in [*self._paused.copy().items()]:
-            if paused.ended_ns < aged_ns:
+            if paused.ended_ns < now_ns - self._paused_run_age_ns:
                 self._abandon(key)
         for run_id, run in [*self._open.copy().items()]:
             if run.id != run_id:
@@ -455,8 +462,9 @@ class Recorder:
                 if (run.resumed_ns or run.started_ns) < aged_ns:
                     self._give_up(run, "aged_out")
             elif run.root.ended_ns and run.started_ns < outlives_ns:
-                # LangChain never ends the model run of a cancelled request, and each holds that
-                # request's texts. The record has left; nothing is lost unless the root was.
+                # LangChain never ends the run of a model that a step gave up for its time, and each
+                # holds its request's texts. The record has left; nothing is lost unless the root
+                # was.
                 if run.root.id in self._given_up:
                     self._give_up(run, "aged_out")
                 else:

@@ -128,11 +128,15 @@ class RagMonitorHandler(BaseCallbackHandler):
             # As `_key`, written out in the callbacks that run most often.
             key = run_id.int if type(run_id) is UUID else run_id
             parent = parent_run_id.int if type(parent_run_id) is UUID else parent_run_id
+            is_inner = parent is not None and self._is_open(parent)
             choosable = self._chooses or (tags and INTERACTION_TAG in tags)
+            if is_inner and not choosable:
+                # Between root and retriever or model: it carries the tree and nothing else.
+                self._started(key, parent, "chain", "")
+                return
             called = name or _name_in(serialized)
             picked = bool(choosable) and self._picks(called, tags, parent)
-            if parent is not None and not (picked or self._innermost) and self._is_open(parent):
-                # Between root and retriever or model: it carries the tree and nothing else.
+            if is_inner and not (picked or self._innermost):
                 self._started(key, parent, "chain", "")
                 return
             given = None

@@ -7,12 +7,19 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    HumanMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+)
 from langchain_core.outputs import ChatGeneration, Generation, LLMResult
 from langchain_core.prompt_values import StringPromptValue
 
-from ragmonitor import Run, Usage
-from ragmonitor_langchain.translate import LangChainTranslator, keep, keep_documents
+from ragmonitor import Root, Run, Usage
+from ragmonitor_langchain.translate import LangChainTranslator, LastPiece, keep, keep_documents
 
 TRANSLATOR = LangChainTranslator()
 
@@ -224,3 +231,74 @@ def test_the_framework_s_own_labels_are_left_out() -> None:
         "tags": ("beta",),
         "attributes": {"tenant": "acme"},
     }
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+CALL = ToolCall(name="search", args={"query": "Höhe", "k": 3}, id="1")
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (SystemMessage("Be brief."), ("system", "Be brief.")),
+        (HumanMessage("q"), ("user", "q")),
+        (
+            HumanMessage([{"type": "text", "text": "What is "}, IMAGE]),
+            ("user", "What is [image_url]"),
+        ),
+        (AIMessage("", tool_calls=[CALL]), ("assistant", 'search({"query": "Höhe", "k": 3})')),
+        (
+            AIMessage(
+                [{"type": "text", "text": "I look."}, {"type": "tool_use", "name": "search"}],
+                tool_calls=[CALL],
+            ),
+            ("assistant", 'I look.\nsearch({"query": "Höhe", "k": 3})'),
+        ),
+        (ToolMessage("330 m", tool_call_id="1"), ("tool", "330 m")),
+        ("a plain prompt", ("user", "a plain prompt")),
+    ],
+)
+def test_a_prompt_in_any_form(message: Any, shown: tuple[str, str]) -> None:
+    """Role and text; what is no text is named and not copied."""
+    prompt = TRANSLATOR.prompt(_run("model", given=[message]))
+    assert [(m.role, m.text) for m in prompt] == [shown]
+
+
+def _streamed(gave: Any, *pieces: str) -> Root:
+    root = Root("r", None, "chain", "", "q")
+    model = Run("m", root, "model", "", None)
+    model.pieces = [*pieces]
+    root.members.append(model)
+    root.gave = LastPiece(keep(gave))
+    return root
+
+
+def test_the_last_piece_of_a_stream_is_no_answer() -> None:
+    """Where it is the model's last piece; the model's text is the answer then."""
+    root = _streamed({"answer": "tall."}, "It is ", "tall.", "")
+    assert TRANSLATOR.answer(root) == ""
+
+
+def test_the_only_piece_of_a_stream_is_the_answer() -> None:
+    """A step that puts the whole text into a dict streams one piece."""
+    root = _streamed({"answer": "IT IS TALL."}, "It is ", "tall.")
+    assert TRANSLATOR.answer(root) == "IT IS TALL."
+
+
+def test_documents_in_the_last_piece_of_a_stream_are_what_the_model_saw() -> None:
+    """As in any output."""
+    shown = TRANSLATOR.shown(_streamed({"context": [Document("x", id="1")]}))
+    assert shown is not None
+    assert [c.text for c in shown] == ["x"]
+
+
+@pytest.mark.parametrize("gave", [{"question": "q", "answer": "a"}, {"messages": HISTORY}, State()])
+def test_a_question_in_a_graph_s_state(gave: Any) -> None:
+    """A graph that goes on after a pause is given none; its state has kept it."""
+    assert TRANSLATOR.query(_run(gave=keep(gave))) == "q"
+
+
+def test_an_output_is_no_question() -> None:
+    """Nothing is guessed of an output without a question's name."""
+    assert TRANSLATOR.query(_run(gave=keep({"answer": "a"}))) == ""
+    assert TRANSLATOR.query(_run(gave="a")) == ""

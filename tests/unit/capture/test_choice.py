@@ -136,6 +136,39 @@ def test_a_search_that_fails_in_a_step_is_the_outer_s_error(handed):
     assert finished.status == "error"
 
 
+def test_an_engine_that_needed_no_model_is_the_innermost_interaction(handed):
+    """It says itself that it answers: nothing was found, and its user was told so."""
+    recorder = build(handed, innermost=True)
+    recorder.started("o", None, "chain", "agent", "whole query")
+    recorder.started("i", "o", "chain", "engine", "query i", asked=True)
+    recorder.started("s", "i", "retriever", "search")
+    recorder.ended("s", [])
+    recorder.ended("i", "Nothing found.")
+    recorder.ended("o", "whole answer")
+    assert told(handed) == [("query i", (), "Nothing found.")]
+
+
+def test_within_a_chosen_run_nothing_is_innermost(handed):
+    """What the application names goes before what is nested in it."""
+    recorder = build(handed, innermost=True, root_names=["outer"])
+    picked = recorder.picks("outer", (), None)
+    recorder.started("o", None, "chain", "outer", "whole query", picked=picked)
+    rag(recorder, "o")
+    recorder.ended("o", "whole answer")
+    assert told(handed) == [("whole query", ("chunk i",), "whole answer")]
+
+
+def test_a_failure_between_retrieval_and_model_is_an_error(handed):
+    """The user saw it; that no model was asked hides nothing."""
+    recorder = build(handed)
+    recorder.started("o", None, "chain", "workflow", "query")
+    recorder.started("s", "o", "retriever", "search")
+    recorder.ended("s", ["chunk"])
+    recorder.failed("o", ValueError("step is broken"))
+    (finished,) = handed
+    assert finished.interaction().error == "ValueError: step is broken"
+
+
 def test_a_run_that_pauses_goes_on_in_a_later_one(handed):
     """One question, one answer, however long a person takes in between."""
     recorder = build(handed)
@@ -164,7 +197,7 @@ def test_a_run_that_never_goes_on_is_partial(handed):
         recorder.ended(f"{root}m", "draft")
         recorder.ended(root, pauses="thread-1")
     assert [f.status for f in handed] == ["partial"]
-    recorder._open_run_age_ns = -1
+    recorder._paused_run_age_ns = -1
     recorder.sweep()
     assert [f.status for f in handed] == ["partial", "partial"]
     assert len(recorder) == 0

@@ -9,7 +9,7 @@ import pytest
 
 from ragmonitor.capture import InteractionRecorder, Recorder, current_interaction
 from ragmonitor.capture.gathering import PARTS_MOST, gathering
-from ragmonitor.records import Usage
+from ragmonitor.records import Chunk, Usage
 from tests.support.plain_framework import Plain
 
 
@@ -53,6 +53,36 @@ def test_a_retriever_and_a_model_are_one_interaction(take, handed, recorder):
     assert [m.text for m in found.generations[0].input] == ["Use: Blue sky."]
     assert len(recorder) == 0
     assert gathering.get() is None
+
+
+def test_what_a_part_names_goes_before_the_prompts(take, handed, recorder, monkeypatch):
+    """A result that names what the model saw knows the scores that it was chosen by."""
+    named = (Chunk(text="Blue sky.", score=9.0),)
+    monkeypatch.setattr(Plain, "shown", lambda _, root: named if root.kind == "chain" else None)
+    with InteractionRecorder(take, query="Why?"):
+        retrieve(recorder)
+        recorder.started("c", None, "chain", "synthesizer", "Why?")
+        recorder.ended("c", "It scatters.")
+        ask(recorder, prompt="Use: Blue sky. Red earth.")
+    found = handed[0].interaction()
+    assert [(c.text, c.score) for c in found.chunks] == [("Blue sky.", 9.0), ("Red earth.", None)]
+
+
+def test_within_a_block_nothing_is_an_interaction_of_its_own(take, handed):
+    """The block is what its code says it is, whatever else is chosen."""
+    recorder = Recorder(Plain(), take, innermost=True)
+    with InteractionRecorder(take, query="Why?"):
+        recorder.started("o", None, "chain", "agent", "other words")
+        recorder.started("i", "o", "chain", "engine", "other words")
+        recorder.started("s", "i", "retriever", "search")
+        recorder.ended("s", ["Blue sky."])
+        recorder.started("m", "i", "model", "llm", ["Use: Blue sky."])
+        recorder.ended("m", "It scatters.")
+        recorder.ended("i", "It scatters.")
+        recorder.ended("o", "It scatters.")
+    (finished,) = handed
+    assert finished.interaction().query == "Why?"
+    assert len(recorder) == 0
 
 
 def test_what_is_said_goes_before_what_was_gathered(take, handed, recorder):
@@ -137,6 +167,31 @@ def test_a_part_that_fails_and_is_answered_otherwise_is_no_error(take, handed, r
     assert finished.status == "ok"
     assert finished.interaction().answer == "It scatters."
     assert finished.interaction().generations[0].error == "TimeoutError: slow"
+
+
+def test_what_was_said_before_the_retrieval_is_no_answer(take, handed, recorder):
+    """An application that catches its model's last failure has given no answer that is known."""
+    with InteractionRecorder(take, query="Why?"):
+        ask(recorder, key="plan", answer="1. Why is it blue?")
+        retrieve(recorder)
+        recorder.started("m", None, "model", "llm", ["Use: Blue sky."])
+        recorder.failed("m", RuntimeError("no such model"))
+    (finished,) = handed
+    found = finished.interaction()
+    assert (found.status, found.answer) == ("error", "")
+    assert found.error == "RuntimeError: no such model"
+
+
+def test_a_failure_after_the_answer_changes_nothing(take, handed, recorder):
+    """A call that names the conversation, for one, which the application does without."""
+    with InteractionRecorder(take, query="Why?"):
+        retrieve(recorder)
+        ask(recorder)
+        recorder.started("title", None, "model", "llm", ["A title?"])
+        recorder.failed("title", RuntimeError("no such model"))
+    (finished,) = handed
+    found = finished.interaction()
+    assert (found.status, found.answer) == ("ok", "It scatters.")
 
 
 def test_a_partial_last_part_is_a_partial_answer(take, handed, recorder):

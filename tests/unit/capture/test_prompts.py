@@ -1,5 +1,6 @@
 """What the model was shown, read off its prompts."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +77,21 @@ def test_a_compressed_chunk_stands_for_the_one_it_was_taken_from():
     """An extract was shown, so its source is not among what was left out."""
     whole = Chunk(text="Paris is large. It lies on the Seine.")
     assert not_among([Chunk(text="It lies on the Seine.")], [whole]) == ()
+
+
+@pytest.mark.parametrize(
+    "made", [f"Before. {LONG} After.", f"Source 1:\n{LONG[:150]}"], ids=["widened", "numbered"]
+)
+def test_a_text_made_of_a_chunk_stands_for_it(made):
+    """A sentence's window, a piece numbered for citations; what else was found was left out."""
+    chunks = of(LONG, "Rome is old.")
+    assert not_among([Chunk(text=made)], chunks) == (chunks[1],)
+
+
+def test_what_was_shown_as_it_was_found_stands_for_no_other():
+    """Two chunks under one long heading: the one that was dropped is not shown by the other."""
+    chunks = of(f"{LONG} Part 1.", f"{LONG} Part 2.")
+    assert not_among(chunks[:1], chunks) == (chunks[1],)
 
 
 @given(st.lists(st.text("ab \n", max_size=8), max_size=6), st.text("ab \n", max_size=30))

@@ -1,0 +1,227 @@
+"""Which run is the interaction, where several are nested: the outermost, or what was chosen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.tools import tool
+from opentelemetry import trace
+from opentelemetry.trace import format_span_id
+
+from integrations.langchain.tests import matrix
+from integrations.langchain.tests.matrix import RUNS, Application, Shape, lcel, one_call
+from ragmonitor import INTERACTION_TAG
+from ragmonitor_langchain import instrument
+
+TAGGED = {"tags": [INTERACTION_TAG]}
+QUESTIONS = [matrix.question(1), matrix.question(2)]
+
+
+@pytest.fixture(params=[mode for mode in RUNS if mode != "thread pool"])
+def run(request: pytest.FixtureRequest) -> Any:
+    """Give one way to ask an application a few questions; `thread pool` carries no more."""
+
+    async def asked(app: Application) -> list[str]:
+        shape = Shape(name="", since="", how="", build=lambda _: app)
+        answers = await RUNS[request.param](shape, app, trace.get_tracer("application"))
+        return sorted(answers)
+
+    return asked
+
+
+def _inside(rag: Any) -> Any:
+    """Return a chain that asks another one in its own words."""
+
+    def ask(query: str) -> str:
+        return str(rag.invoke(f"In short: {query}"))
+
+    async def aask(query: str) -> str:
+        return str(await rag.ainvoke(f"In short: {query}"))
+
+    return RunnableLambda(ask, aask)
+
+
+def _agent_over(rag: Any, log: list[Any], name: str) -> Any:
+    @tool(name)
+    def sync_rag(query: str, config: RunnableConfig) -> str:
+        """Answer from the notes."""
+        return str(rag.invoke(query, config))
+
+    async def async_rag(query: str, config: RunnableConfig) -> str:
+        return str(await rag.ainvoke(query, config))
+
+    sync_rag.coroutine = async_rag
+    return matrix.agent(log, sync_rag)
+
+
+async def test_the_outermost_run_is_the_interaction(monitor: Any, run: Any) -> None:
+    """Unless something else is chosen."""
+    instrument(monitor)
+    asked = await run(one_call(_inside(lcel()), []))
+    assert sorted(i.query for i in monitor.interactions) == asked
+
+
+async def test_a_tagged_chain_is_the_interaction(monitor: Any, run: Any) -> None:
+    """With the query that it was given, and nothing of the chain around it."""
+    instrument(monitor)
+    asked = await run(one_call(_inside(lcel().with_config(TAGGED)), []))
+    assert sorted(i.query for i in monitor.interactions) == [f"In short: {q}" for q in asked]
+
+
+@pytest.mark.parametrize("choice", [{"root_names": ("rag",)}])
+async def test_a_named_chain_is_the_interaction(choosing: Any, run: Any) -> None:
+    """Wherever it is nested; it has the name it was found by."""
+    instrument(choosing)
+    rag = lcel().with_config(run_name="rag")
+    asked = await run(one_call(_inside(rag), []))
+    assert sorted(i.query for i in choosing.interactions) == [f"In short: {q}" for q in asked]
+    assert {i.name for i in choosing.interactions} == {"rag"}
+
+
+@pytest.mark.parametrize("choice", [{"root_names": ("rag",)}])
+async def test_of_names_nothing_else_is_an_interaction(choosing: Any, run: Any) -> None:
+    """A chain of another name is left alone, also as a root."""
+    instrument(choosing)
+    await run(one_call(lcel().with_config(run_name="other"), []))
+    assert choosing.interactions == []
+
+
+@pytest.mark.parametrize("choice", [{"root_names": ("rag",)}])
+async def test_a_name_within_a_chosen_run_changes_nothing(choosing: Any, run: Any) -> None:
+    """Names recur in nested runs, and tags are inherited by them."""
+    instrument(choosing)
+    rag = lcel(parser=RunnableLambda(lambda message: message.text).with_config(run_name="rag"))
+    asked = await run(one_call(rag.with_config(run_name="rag", **TAGGED), []))
+    assert sorted(i.query for i in choosing.interactions) == asked
+
+
+@pytest.fixture
+def choice() -> dict[str, Any]:
+    """Choose by no setting."""
+    return {}
+
+
+@pytest.fixture
+def choosing(choice: dict[str, Any], listening: Any) -> Iterator[Any]:
+    """Give a monitor with settings of its own."""
+    with listening(**choice) as monitor:
+        yield monitor
+
+
+async def test_a_batch_of_chosen_chains_in_one_run(monitor: Any) -> None:
+    """Each is an interaction, and the run around them is none."""
+    instrument(monitor)
+    rag = lcel().with_config(TAGGED)
+    outer = RunnableLambda(rag.batch)
+    outer.invoke(QUESTIONS)
+    assert Counter(i.query for i in monitor.interactions) == Counter(QUESTIONS)
+    assert all(len(i.retrievals) == len(i.generations) == 1 for i in monitor.interactions)
+
+
+async def test_an_asynchronous_batch_of_chosen_chains_in_one_run(monitor: Any) -> None:
+    """Each is an interaction, and the run around them is none."""
+    instrument(monitor)
+    rag = lcel().with_config(TAGGED)
+
+    async def ask(questions: list[str]) -> list[str]:
+        return await rag.abatch(questions)
+
+    await RunnableLambda(ask).ainvoke(QUESTIONS)
+    assert Counter(i.query for i in monitor.interactions) == Counter(QUESTIONS)
+
+
+async def test_a_rag_tool_of_an_agent_is_a_part_of_it(monitor: Any, run: Any) -> None:
+    """By default the agent is the interaction: its question, its answer, the tool's documents."""
+    instrument(monitor)
+    log: list[Any] = []
+    graph = _agent_over(lcel(log), log, "search_notes")
+    values = {"streams": {"stream_mode": "values"}}
+    app = one_call(graph, log, matrix.in_state("messages"), matrix.messages, **values)
+    asked = await run(app)
+    assert sorted(i.query for i in monitor.interactions) == asked
+    assert {(len(i.chunks), len(i.generations)) for i in monitor.interactions} == {(3, 3)}
+
+
+@pytest.mark.parametrize("choice", [{}, {"root_names": ("rag",)}, {"interaction": "innermost"}])
+async def test_a_rag_tool_of_an_agent_can_be_the_interaction(
+    choosing: Any, choice: Any, run: Any
+) -> None:
+    """Chosen by tag, by name, or as the innermost: the agent around it is then none.
+
+    Its chunk would be the tool's answer, which would be judged against itself.
+    """
+    instrument(choosing)
+    log: list[Any] = []
+    rag = lcel(log).with_config(run_name="rag", **({} if choice else TAGGED))
+    graph = _agent_over(rag, log, "search_notes")
+    values = {"streams": {"stream_mode": "values"}}
+    app = one_call(graph, log, matrix.in_state("messages"), matrix.messages, **values)
+    asked = await run(app)
+    pumps = sorted(f"pump {matrix.pump_in(query)}" for query in asked)
+    assert sorted(i.query for i in choosing.interactions) == pumps
+    assert {(len(i.chunks), len(i.generations)) for i in choosing.interactions} == {(3, 1)}
+
+
+@pytest.mark.parametrize("choice", [{"interaction": "innermost"}])
+async def test_the_innermost_chain_that_retrieves_and_asks(choosing: Any, run: Any) -> None:
+    """And not the steps within it, which only do the one or the other."""
+    instrument(choosing)
+    asked = await run(one_call(_inside(lcel()), []))
+    assert sorted(i.query for i in choosing.interactions) == [f"In short: {q}" for q in asked]
+    assert {i.answer for i in choosing.interactions} == {
+        matrix.reply(matrix.pump_in(query)) for query in asked
+    }
+
+
+@pytest.mark.parametrize("choice", [{"interaction": "innermost"}])
+@pytest.mark.parametrize(
+    "shape",
+    [shape for shape in matrix.SHAPES if "@" not in shape.name and shape.at_once],
+    ids=lambda shape: shape.name,
+)
+async def test_innermost_is_outermost_where_nothing_is_nested(choosing: Any, shape: Any) -> None:
+    """A step that rewrites a question and then retrieves is no interaction by itself."""
+    instrument(choosing)
+    answers = await RUNS["ainvoke"](shape, shape.build(choosing), trace.get_tracer("application"))
+    answered = [i for i in choosing.interactions if i.status == "ok"]
+    assert sorted(i.query for i in answered) == sorted(answers)
+    for found in answered:
+        pump = matrix.pump_in(found.query)
+        assert found.answer == matrix.reply(pump)
+        assert [(c.text, c.id, c.score) for c in found.chunks] == shape.chunks(pump)
+
+
+async def test_a_chosen_chain_has_the_caller_of_the_run_around_it(monitor: Any) -> None:
+    """The application's span is the parent, at any depth."""
+    instrument(monitor)
+    context = trace.SpanContext(1, 2, is_remote=False, trace_flags=trace.TraceFlags(1))
+    with trace.use_span(trace.NonRecordingSpan(context)):
+        _inside(lcel().with_config(TAGGED)).invoke(QUESTIONS[0])
+    assert monitor.only.caller.span_id == format_span_id(context.span_id)
+
+
+async def test_a_chosen_chain_that_fails_is_an_error(monitor: Any) -> None:
+    """Whether or not the run around it makes do without it."""
+    instrument(monitor)
+    rag = lcel(model=matrix.ScriptedModel(log=[], fails=9)).with_config(TAGGED)
+    _inside(rag).with_fallbacks([RunnableLambda(lambda _: "sorry")]).invoke(QUESTIONS[0])
+    assert (monitor.only.status, monitor.only.error) == ("error", "BusyError: 0")
+
+
+async def test_a_chosen_chain_s_stream_that_is_closed_early_is_partial(monitor: Any) -> None:
+    """As any other's."""
+    instrument(monitor)
+    rag = lcel().with_config(TAGGED)
+
+    def first(query: str) -> str:
+        stream = rag.stream(query)
+        word = str(next(stream))
+        stream.close()
+        return word
+
+    RunnableLambda(first).invoke(QUESTIONS[0])
+    assert (monitor.only.status, monitor.only.answer) == ("partial", "Pump ")

@@ -1,0 +1,597 @@
+"""How a question ends other than with its whole answer, and what is known of it then."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, closing
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import tool
+
+from integrations.langchain.tests import matrix
+from integrations.langchain.tests.matrix import (
+    Notes,
+    ScriptedModel,
+    agent,
+    generating,
+    in_state,
+    lcel,
+    line,
+    messages,
+    question,
+    reply,
+    retrieval_chain,
+    retrieving,
+    state,
+    under,
+    whole,
+)
+from ragmonitor import Monitor, Unscored
+from ragmonitor.records import Status
+from ragmonitor.testing import ListExporter
+from ragmonitor_langchain import instrument, uninstrument
+
+QUERY = question(7)
+ANSWER = reply("07")
+FIRST = "Pump 07 "
+"""What two pieces of the answer say."""
+
+
+class BrokenError(Exception):
+    """The application's own."""
+
+
+# --- applications that can be made to fail -------------------------------------------------------
+
+
+class NotesThatFail(Notes):
+    failure: Any = None
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        raise self.failure
+
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        raise self.failure
+
+
+class ModelThatStops(ScriptedModel):
+    """Waits for ever, or fails: at once, or after two pieces."""
+
+    failure: Any = None
+    at_once: bool = False
+    waiting: Any = None
+
+    def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
+        raise self.failure
+
+    async def _agenerate(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.failure is not None:
+            raise self.failure
+        self.waiting.set()
+        await asyncio.Event().wait()
+
+    def _stream(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
+        for number, piece in enumerate(super()._stream(messages)):
+            if self.at_once or number == 2:
+                raise self.failure
+            yield piece
+
+    async def _astream(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
+        for number, piece in enumerate(ScriptedModel._stream(self, messages)):
+            if number == 2 and self.failure is None:
+                self.waiting.set()
+                await asyncio.Event().wait()
+            if self.at_once or number == 2:
+                raise self.failure
+            yield piece
+
+
+@dataclass(frozen=True, kw_only=True)
+class App:
+    """One shape, around these parts."""
+
+    runnable: Any
+    given: Any
+    text: Callable[[Any], str]
+    """Of one piece of its stream."""
+    streams: dict[str, Any]
+
+    def stream(self) -> Any:
+        return self.runnable.stream(self.given, **self.streams)
+
+    def astream(self) -> Any:
+        return self.runnable.astream(self.given, **self.streams)
+
+
+def _lcel(retriever: Any = None, model: Any = None) -> App:
+    runnable = lcel(retriever=retriever, model=model)
+    return App(runnable=runnable, given=QUERY, text=str, streams={})
+
+
+def _retrieval_chain(retriever: Any = None, model: Any = None) -> App:
+    return App(
+        runnable=retrieval_chain(retriever=retriever, model=model),
+        given={"input": QUERY},
+        text=lambda piece: under("answer")([piece]),
+        streams={},
+    )
+
+
+def _graph(retriever: Any = None, model: Any = None) -> App:
+    generate = generating(model or ScriptedModel())
+
+    async def agenerate(given: matrix.State) -> matrix.State:
+        asked = model or ScriptedModel()
+        prompt = f"{matrix.joined(given['context'])}\n{given['question']}"
+        return {"answer": str((await asked.ainvoke(prompt)).text)}
+
+    node = RunnableLambda(generate, agenerate)
+    return App(
+        runnable=line(("retrieve", retrieving(retriever)), ("generate", node)),
+        given=state(QUERY),
+        text=lambda piece: str(piece[0].text),
+        streams={"stream_mode": "messages"},
+    )
+
+
+APPS = {"LCEL": _lcel, "create_retrieval_chain": _retrieval_chain, "StateGraph": _graph}
+
+
+# --- endings -------------------------------------------------------------------------------------
+
+
+async def settled(monitor: Any) -> None:
+    """LangChain ends an async stream's runs in tasks of its own; let them run."""
+    for _ in range(200):
+        if monitor.finished and not monitor.open_runs:
+            return
+        await asyncio.sleep(0)
+
+
+Build = Callable[..., App]
+
+
+async def _closed(build: Build) -> None:
+    app, seen = build(), ""
+    with closing(app.stream()) as stream:
+        for piece in stream:
+            seen += app.text(piece)
+            if seen == FIRST:
+                break
+
+
+async def _aclosed(build: Build) -> None:
+    app, seen = build(), ""
+    async with aclosing(app.astream()) as stream:
+        async for piece in stream:
+            seen += app.text(piece)
+            if seen == FIRST:
+                break
+
+
+async def _closed_at_once(build: Build) -> None:
+    app = build()
+    with closing(app.stream()) as stream:
+        next(piece for piece in stream if app.text(piece))
+
+
+async def _collected(build: Build) -> None:
+    app, seen = build(), ""
+    stream = app.stream()
+    for piece in stream:
+        seen += app.text(piece)
+        if seen == FIRST:
+            break
+    del stream
+    gc.collect()
+
+
+async def _acollected(build: Build) -> None:
+    app, seen = build(), ""
+    stream = app.astream()
+    async for piece in stream:
+        seen += app.text(piece)
+        if seen == FIRST:
+            break
+    del stream
+    gc.collect()
+
+
+async def _cancelled(build: Build) -> None:
+    waiting = asyncio.Event()
+    app = build(model=ModelThatStops(waiting=waiting))
+    task = asyncio.create_task(app.runnable.ainvoke(app.given))
+    await waiting.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def _cancelled_stream(build: Build) -> None:
+    waiting = asyncio.Event()
+    app = build(model=ModelThatStops(waiting=waiting))
+
+    async def read() -> None:
+        async for _ in app.astream():
+            pass
+
+    task = asyncio.create_task(read())
+    await waiting.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def _timed_out(build: Build) -> None:
+    app = build(model=ModelThatStops(waiting=asyncio.Event()))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(_ainvoke(app), 0.05)
+
+
+async def _timed_out_stream(build: Build) -> None:
+    app = build(model=ModelThatStops(waiting=asyncio.Event()))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(_astream(app), 0.05)
+
+
+async def _interrupted(build: Build) -> None:
+    app = build(model=ModelThatStops(failure=KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        app.runnable.invoke(app.given)
+
+
+Way = Callable[[App], Awaitable[Any]]
+
+
+async def _invoke(app: App) -> None:
+    app.runnable.invoke(app.given)
+
+
+async def _ainvoke(app: App) -> None:
+    await app.runnable.ainvoke(app.given)
+
+
+async def _stream(app: App) -> None:
+    for _ in app.stream():
+        pass
+
+
+async def _astream(app: App) -> None:
+    async for _ in app.astream():
+        pass
+
+
+WAYS: dict[str, Way] = {
+    "invoke": _invoke,
+    "ainvoke": _ainvoke,
+    "stream": _stream,
+    "astream": _astream,
+}
+
+
+def _fails(way: Way, part: str, **how: Any) -> Callable[[Build], Awaitable[None]]:
+    async def provoke(build: Build) -> None:
+        failure = BrokenError("no disk")
+        kind = NotesThatFail if part == "retriever" else ModelThatStops
+        with pytest.raises(BrokenError) as raised:
+            await way(build(**{part: kind(failure=failure, **how)}))
+        assert raised.value is failure
+
+    return provoke
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """One row: how a question ends, and what is captured of it."""
+
+    name: str
+    how: str
+    """How it is provoked."""
+    status: Status
+    answer: str
+    """What is known of it."""
+    provoke: Callable[[Build], Awaitable[None]]
+    chunks: bool = True
+    """Whether anything had been retrieved."""
+    error: str = ""
+
+
+ENDINGS: tuple[Ending, ...] = (
+    Ending(
+        name="stream closed early",
+        how="break, then close()",
+        status="partial",
+        answer=FIRST,
+        provoke=_closed,
+    ),
+    Ending(
+        name="stream closed after its first piece",
+        how="break, then close()",
+        status="partial",
+        answer="Pump ",
+        provoke=_closed_at_once,
+    ),
+    Ending(
+        name="async stream closed early",
+        how="break, then aclose()",
+        status="partial",
+        answer=FIRST,
+        provoke=_aclosed,
+    ),
+    Ending(
+        name="stream that nobody closed",
+        how="break, then garbage collection",
+        status="partial",
+        answer=FIRST,
+        provoke=_collected,
+    ),
+    Ending(
+        name="async stream that nobody closed",
+        how="break, then garbage collection",
+        status="partial",
+        answer=FIRST,
+        provoke=_acollected,
+    ),
+    Ending(
+        name="cancelled call",
+        how="Task.cancel() while the model works",
+        status="cancelled",
+        answer="",
+        provoke=_cancelled,
+    ),
+    Ending(
+        name="cancelled stream",
+        how="Task.cancel() while the model writes",
+        status="cancelled",
+        answer=FIRST,
+        provoke=_cancelled_stream,
+    ),
+    Ending(
+        name="call that takes too long",
+        how="asyncio.wait_for()",
+        status="cancelled",
+        answer="",
+        provoke=_timed_out,
+    ),
+    Ending(
+        name="stream that takes too long",
+        how="asyncio.wait_for()",
+        status="cancelled",
+        answer=FIRST,
+        provoke=_timed_out_stream,
+    ),
+    Ending(
+        name="interrupted by the keyboard",
+        how="KeyboardInterrupt in the model",
+        status="cancelled",
+        answer="",
+        provoke=_interrupted,
+    ),
+    *(
+        Ending(
+            name=f"retriever fails, {name}",
+            how="an exception of the application's own",
+            status="error",
+            answer="",
+            chunks=False,
+            error="BrokenError: no disk",
+            provoke=_fails(way, "retriever"),
+        )
+        for name, way in WAYS.items()
+    ),
+    *(
+        Ending(
+            name=f"model fails, {name}",
+            how="an exception of the application's own",
+            status="error",
+            answer="",
+            error="BrokenError: no disk",
+            provoke=_fails(way, "model", at_once=True),
+        )
+        for name, way in WAYS.items()
+    ),
+    *(
+        Ending(
+            name=f"model fails while it writes, {name}",
+            how="an exception of the application's own",
+            status="error",
+            answer=FIRST,
+            error="BrokenError: no disk",
+            provoke=_fails(WAYS[name], "model"),
+        )
+        for name in ("stream", "astream")
+    ),
+)
+
+
+@pytest.mark.parametrize("build", APPS.values(), ids=APPS.keys())
+@pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: ending.name)
+async def test_an_ending_is_captured(monitor: Any, build: Build, ending: Ending) -> None:
+    """Status, error and what is known of question, chunks and answer; nothing is left open."""
+    instrument(monitor)
+    await ending.provoke(build)
+    await settled(monitor)
+    found = monitor.only
+    assert (found.status, found.error) == (ending.status, ending.error)
+    assert found.query == QUERY
+    assert bool(found.chunks) is ending.chunks
+    if build is _graph:
+        # A graph's nodes run ahead of whoever reads its stream.
+        assert found.answer.startswith(ending.answer)
+        assert ANSWER.startswith(found.answer)
+    else:
+        assert found.answer == ending.answer
+
+
+@pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: ending.name)
+async def test_no_other_ending_is_scored(ending: Ending) -> None:
+    """A part of an answer, or none: every score is a cause, and counted."""
+    reports = ListExporter()
+    with Monitor(service="test", prometheus=False, traces=False, exporters=[reports]) as monitor:
+        instrument(monitor)
+        try:
+            await ending.provoke(_lcel)
+            for _ in range(50):
+                await asyncio.sleep(0)
+            assert monitor.flush(10)
+        finally:
+            uninstrument()
+    (report,) = reports.reports
+    causes = {"partial": {"partial"}, "cancelled": {"partial"}, "error": {"application_error"}}
+    assert all(isinstance(evaluation, Unscored) for evaluation in report.evaluations)
+    assert {str(e.cause) for e in report.evaluations} == causes[ending.status]
+
+
+@pytest.mark.parametrize("build", APPS.values(), ids=APPS.keys())
+async def test_a_stream_that_is_never_begun_is_nothing(monitor: Any, build: Build) -> None:
+    """LangChain asks nobody before the first piece is wanted."""
+    instrument(monitor)
+    app = build()
+    stream, astream = app.stream(), app.astream()
+    del stream, astream
+    gc.collect()
+    assert (monitor.finished, monitor.open_runs) == ([], 0)
+
+
+@pytest.mark.parametrize("build", APPS.values(), ids=APPS.keys())
+def test_a_stream_that_is_held_open_ages_out(listening: Any, build: Build) -> None:
+    """It is partial by then; what comes afterwards changes nothing."""
+    with listening(open_run_age_s=0) as monitor:
+        instrument(monitor)
+        app = build()
+        stream = app.stream()
+        next(piece for piece in stream if app.text(piece))
+        monitor.known.sweep()
+        assert (monitor.only.status, monitor.only.query) == ("partial", QUERY)
+        assert ANSWER.startswith(monitor.only.answer)
+        assert "aged_out" in monitor.forgotten
+        stream.close()
+        assert len(monitor.finished) == 1
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+async def test_a_parser_that_fails_is_an_error(monitor: Any, way: str) -> None:
+    """What the model had said is known; the user saw nothing of it."""
+    instrument(monitor)
+    failure = BrokenError("no JSON")
+
+    def parse(_: AIMessage) -> str:
+        raise failure
+
+    with pytest.raises(BrokenError) as raised:
+        await WAYS[way](App(runnable=lcel(parser=parse), given=QUERY, text=str, streams={}))
+    assert raised.value is failure
+    assert (monitor.only.status, monitor.only.error) == ("error", "BrokenError: no JSON")
+    assert [g.output for g in monitor.only.generations] == [ANSWER]
+
+
+async def test_one_of_a_batch_fails(monitor: Any) -> None:
+    """`return_exceptions=True`: one error, and the others whole."""
+    instrument(monitor)
+
+    def respond(prompt: str) -> str:
+        if matrix.pump_in(prompt) == "01":
+            raise BrokenError
+        return ANSWER
+
+    lcel(model=ScriptedModel(respond=respond)).batch(
+        [question(0), question(1), question(2)], return_exceptions=True
+    )
+    assert sorted((i.query, i.status) for i in monitor.interactions) == [
+        (question(0), "ok"),
+        (question(1), "error"),
+        (question(2), "ok"),
+    ]
+
+
+@tool
+def search_shelf(query: str) -> str:
+    """Search a shelf."""
+    raise BrokenError(query)
+
+
+@tool
+def dial(query: str) -> str:
+    """Call somebody."""
+    raise BrokenError(query)
+
+
+async def test_a_search_tool_that_fails_is_an_error(monitor: Any) -> None:
+    """The user of the agent saw an exception instead of an answer."""
+    instrument(monitor)
+    with pytest.raises(BrokenError):
+        await agent([], search_shelf).ainvoke(messages(QUERY))
+    assert (monitor.only.status, monitor.only.query) == ("error", QUERY)
+    assert [(r.error, r.chunks) for r in monitor.only.retrievals] == [("BrokenError: pump 07", ())]
+
+
+async def test_another_tool_that_fails_is_no_interaction(monitor: Any) -> None:
+    """Nothing was to be retrieved."""
+    instrument(monitor)
+    with pytest.raises(BrokenError):
+        await agent([], dial).ainvoke(messages(QUERY))
+    assert monitor.interactions == []
+
+
+async def test_a_model_that_is_given_up_for_another_one(monitor: Any) -> None:
+    """The user has a whole answer; the model that took too long has no end, and ages out."""
+    instrument(monitor)
+    slow, quick = ModelThatStops(waiting=asyncio.Event()), ScriptedModel()
+
+    async def ask(prompt: Any) -> str:
+        try:
+            async with asyncio.timeout(0.02):
+                return str((await slow.ainvoke(prompt)).text)
+        except TimeoutError:
+            return str((await quick.ainvoke(prompt)).text)
+
+    def never(_: Any) -> str:
+        raise AssertionError
+
+    assert await lcel(model=RunnableLambda(never, ask)).ainvoke(QUERY) == ANSWER
+    assert (monitor.only.status, monitor.only.answer) == ("ok", ANSWER)
+    assert monitor.open_runs == 1
+    monitor.known.clear()
+
+
+def test_a_model_that_is_read_in_part_inside_a_chain_is_partial(monitor: Any) -> None:
+    """A step that stops reading the model has cut the answer short."""
+    instrument(monitor)
+
+    def first_word(prompt: Any) -> str:
+        with closing(ScriptedModel().stream(prompt)) as stream:
+            return str(next(stream).text)
+
+    assert lcel(model=first_word).invoke(QUERY) == "Pump "
+    assert (monitor.only.status, monitor.only.answer) == ("partial", "Pump ")
+
+
+async def test_an_agent_s_stream_that_is_closed_early_is_partial(monitor: Any) -> None:
+    """As any graph's."""
+    instrument(monitor)
+    graph = agent([], matrix.ask_notes())
+    async with aclosing(graph.astream(messages(QUERY), stream_mode="messages")) as stream:
+        async for piece, _ in stream:
+            if "Pump" in str(piece.text) and piece.type == "AIMessageChunk":
+                break
+    await settled(monitor)
+    assert monitor.only.status == "partial"
+    assert ANSWER.startswith(monitor.only.answer)
+
+
+def test_a_whole_answer_is_ok(monitor: Any) -> None:
+    """The same applications, left alone."""
+    instrument(monitor)
+    for build, text in ((_lcel, whole), (_retrieval_chain, under("answer"))):
+        app = build()
+        assert text([*app.stream()]) == ANSWER
+    app = _graph()
+    assert in_state("answer")([app.runnable.invoke(app.given)]) == ANSWER
+    assert [(i.status, i.answer) for i in monitor.interactions] == [("ok", ANSWER)] * 3

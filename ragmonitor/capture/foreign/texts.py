@@ -1,0 +1,307 @@
+"""Questions, answers, messages and documents in what instrumentations write as JSON.
+
+They dump the framework's own objects, so the shapes are those of LangChain (`page_content`,
+`{"lc": 1, "kwargs": ...}`, `{"type": "human", "data": ...}`), of LlamaIndex (`query_str`, `node`,
+`blocks`) and of the GenAI conventions (`role` and `parts`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any, NamedTuple
+
+from ragmonitor.records import Chunk, Message
+
+_REPR = re.compile(
+    r"<(async_)?generator object|<coroutine object|<[\w.]+ object at 0x"
+    r"|[A-Z]\w*\((\)$|\w+=.*(\)|\.\.\.)$)",
+    re.DOTALL,
+)
+"""What an instrumentation writes of a stream, and of an event or a message it cannot dump."""
+
+_QUESTION_KEYS = (
+    "question",
+    "query",
+    "input",
+    "user_input",
+    "user_msg",
+    "message",
+    "messages",
+    "inputs",
+    "str_or_query_bundle",
+    "query_bundle",
+    "query_str",
+    "start_event",
+    "chat_history",
+)
+_ANSWER_KEYS = (
+    "answer",
+    "result",
+    "output",
+    "outputs",
+    "response",
+    "output_text",
+    "generation",
+    "generations",
+    "text",
+    "messages",
+)
+_SCORE_KEYS = ("relevance_score", "score")
+_ROLES = {
+    "user": "user",
+    "human": "user",
+    "HumanMessageChunk": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "AIMessageChunk": "assistant",
+    "model": "assistant",
+    "unknown": "assistant",  # OpenLLMetry's word for a streamed message
+    "chatbot": "assistant",
+}
+_DEEPEST = 12
+
+
+class Found(NamedTuple):
+    """What a span says of the documents that were found."""
+
+    chunks: tuple[Chunk, ...]
+    complete: bool
+    """Whether every text is there. Nothing found is complete; nothing said is not."""
+
+
+NOT_SAID = Found((), complete=False)
+NOTHING = Found((), complete=True)
+
+
+def parsed(text: str) -> Any:
+    """Return the value of a JSON text; the text itself if it is none."""
+    if text[:1] in ("{", "[", '"') or text in ("null", "true", "false"):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    return text
+
+
+def question(value: Any, depth: int = 0) -> str:
+    """Return the question in what a root or a retriever was given; empty if there is none."""
+    if isinstance(value, str):
+        return "" if is_repr(value) else value
+    if depth > _DEEPEST:
+        return ""
+    if isinstance(value, Sequence):
+        return _last_said(value, "user", depth)
+    if not isinstance(value, Mapping):
+        return ""
+    role, text = said(value)
+    if role:
+        return text if role == "user" else ""
+    for key in _QUESTION_KEYS:
+        if value.get(key) is not None and (text := question(value[key], depth + 1)):
+            return text
+    args = value.get("args")
+    if isinstance(args, list) and args and (text := question(args[0], depth + 1)):
+        return text
+    if len(value) == 1:  # a prompt with one variable, whatever its name
+        (only,) = value.values()
+        return only if isinstance(only, str) else ""
+    return ""
+
+
+def answer(value: Any, depth: int = 0) -> str:
+    """Return the answer in what a root or a model gave; empty if there is none."""
+    if isinstance(value, str):
+        return "" if is_repr(value) else value
+    if depth > _DEEPEST:
+        return ""
+    if isinstance(value, Sequence):
+        if value and isinstance(value[0], list) and all(isinstance(v, Mapping) for v in value[0]):
+            return answer(value[0], depth + 1)  # LangChain's generations, one list per prompt
+        return _last_said(value, "assistant", depth)
+    if not isinstance(value, Mapping):
+        return ""
+    role, text = said(value)
+    if role:
+        return text if role == "assistant" else ""
+    for key in ("message", "update", *_ANSWER_KEYS):  # a candidate's message, a graph's command
+        if value.get(key) is not None and (text := answer(value[key], depth + 1)):
+            return text
+    return ""
+
+
+def is_repr(text: str) -> bool:
+    """Return whether this is how Python writes an object, and no text."""
+    return _REPR.match(text) is not None
+
+
+def said(value: Any) -> tuple[str, str]:
+    """Return (role, text) of a message in any of the forms; empty texts if it is none."""
+    if isinstance(value, str):
+        return "", ""
+    if isinstance(value, Sequence):
+        if len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], str):
+            who = _ROLES.get(value[0], "")
+            return (who, value[1]) if who else ("", "")
+        return "", ""
+    if not isinstance(value, Mapping):
+        return "", ""
+    inner = value.get("kwargs") if "lc" in value else value.get("data")
+    fields = inner if isinstance(inner, Mapping) and "content" in inner else value
+    role = fields.get("role") or fields.get("type") or value.get("type")
+    if not isinstance(role, str):
+        return "", ""
+    for key in ("parts", "content", "blocks"):
+        if key in fields:
+            return _ROLES.get(role, role), content(fields[key])
+    return "", ""
+
+
+def content(value: Any) -> str:
+    """Return the text of a message's content: a text, or parts of which some are text."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, Sequence):
+        return ""
+    return "".join(_part(part) for part in value)
+
+
+def _part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Mapping):
+        return ""
+    kind = part.get("type") or part.get("block_type") or "text"
+    if kind == "text":
+        text = part.get("content", part.get("text"))
+    elif kind == "tool_call_response":
+        text = part.get("response", part.get("result"))
+        return text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+    else:
+        return ""
+    return text if isinstance(text, str) else ""
+
+
+def messages(value: Any) -> tuple[Message, ...]:
+    """Return the messages of a list of them, in order, those without text left out."""
+    if not isinstance(value, list):
+        return ()
+    found = (said(item) for item in value)
+    return tuple(Message(role=role or "user", text=text) for role, text in found if text)
+
+
+def documents(value: Any) -> Found:
+    """Return the documents that a retriever's or reranker's output lists."""
+    if isinstance(value, Mapping):
+        value = value.get("documents")
+    if not isinstance(value, list):
+        return NOT_SAID
+    chunks = [document(item) for item in value]
+    return Found(tuple(c for c in chunks if c is not None), complete=None not in chunks)
+
+
+def tool_text(value: Any) -> str:
+    """Return the text that a tool gave: LangChain's tool message, LlamaIndex's tool output."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping) and "blocks" in value:
+        return content(value["blocks"])
+    return said(value)[1]
+
+
+def tool_documents(value: Any) -> Found:
+    """Return the documents that a tool gave beside its text."""
+    if not isinstance(value, Mapping):
+        return NOT_SAID
+    inner = value.get("kwargs") if "lc" in value else value.get("data")
+    if isinstance(inner, Mapping):
+        return documents(inner.get("artifact"))
+    raw = value.get("raw_output")
+    return documents(raw.get("source_nodes") if isinstance(raw, Mapping) else raw)
+
+
+def document(value: Any) -> Chunk | None:
+    """Return one document of LangChain's or node of LlamaIndex's; None if its text is not there."""
+    if isinstance(value, str):
+        value = parsed(value)
+    if not isinstance(value, Mapping):
+        return None
+    if "lc" in value and isinstance(value.get("kwargs"), Mapping):
+        value = value["kwargs"]
+    node = value.get("node")
+    fields = node if isinstance(node, Mapping) else value
+    for key in ("page_content", "text", "content"):
+        text = fields.get(key)
+        if isinstance(text, str):
+            metadata = fields.get("metadata")
+            metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
+            score = number(value.get("score"))
+            return Chunk(
+                text=text,
+                id=str(fields.get("id") or fields.get("id_") or ""),
+                score=score_in(metadata) if score is None else score,
+                metadata=metadata,
+            )
+    return None
+
+
+def score_in(metadata: Mapping[str, Any]) -> float | None:
+    """Return the score that LangChain's retrievers write into a document's metadata."""
+    return next((s for key in _SCORE_KEYS if (s := number(metadata.get(key))) is not None), None)
+
+
+def number(value: Any) -> float | None:
+    """Return a finite number; None if it is none."""
+    if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+_FRAMEWORK_METADATA = ("ls_", "lc_", "langgraph_", "checkpoint", "__")
+_FRAMEWORK_TAGS = ("seq:step:", "map:key:", "graph:step:", "langsmith:")
+_SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
+
+
+def labels_of(metadata: Mapping[str, Any], tags: Any = ()) -> dict[str, Any]:
+    """Return an interaction's labels, the framework's own metadata and tags left out.
+
+    Keys as of `Translator.labels`.
+    """
+    return {
+        "session_id": next((str(metadata[k]) for k in _SESSION_KEYS if metadata.get(k)), ""),
+        "user_id": str(metadata.get("user_id") or ""),
+        "tags": tuple(
+            tag
+            for tag in (tags if isinstance(tags, list | tuple) else ())
+            if isinstance(tag, str) and not tag.startswith(_FRAMEWORK_TAGS)
+        ),
+        "attributes": {
+            key: value
+            for key, value in metadata.items()
+            if isinstance(value, str)
+            and key not in (*_SESSION_KEYS, "user_id")
+            and not key.startswith(_FRAMEWORK_METADATA)
+        },
+    }
+
+
+def _last_said(items: Sequence[Any], who: str, depth: int) -> str:
+    """Return the last text that the user, or the model, said.
+
+    A model's text from before the user's last message belongs to an earlier question.
+    """
+    for item in reversed(items):
+        role, text = said(item)
+        if not role and isinstance(item, Mapping):
+            text = question(item, depth + 1) if who == "user" else answer(item, depth + 1)
+            role = who
+        if not role and isinstance(item, str) and who == "user" and len(items) == 1:
+            return item
+        if role == who and text:
+            return text
+        if role == "user" and who == "assistant":
+            return ""
+    return ""
