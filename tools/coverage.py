@@ -29,8 +29,8 @@ on; `.ci/versions oldest` and `.ci/versions newest` run the ends of the declared
 """
 
 FRAMEWORKS = {
-    "LangChain and LangGraph": "integrations.langchain.tests.matrix",
-    "LlamaIndex": "integrations.llama_index.tests.matrix",
+    "LangChain and LangGraph": "integrations.langchain.tests",
+    "LlamaIndex": "integrations.llama_index.tests",
 }
 
 
@@ -46,18 +46,20 @@ class Ending(Protocol):
     """One row of the second table: how an interaction may end."""
 
     name: str
-    how: str
     status: str
+    answer: str
 
 
 def page() -> str:
     """Return the page as the tables say it."""
     parts = [HEAD]
-    for title, module in FRAMEWORKS.items():
-        tables: Any = import_module(module)
+    for title, tests in FRAMEWORKS.items():
+        sys.path.insert(0, str(ROOT / tests.replace(".", "/")))  # they import each other by name
+        tables: Any = import_module(f"{tests}.matrix")
+        endings: Any = import_module(f"{tests}.test_endings")
         parts.append(f"## {title}\n\n" + _matrix(tables.SHAPES, tables.MODES, tables.IMPOSSIBLE))
         parts.append(_origins(tables.SHAPES))
-        parts.append("How it may end:\n\n" + _endings(tables.ENDINGS))
+        parts.append("How a question may end:\n\n" + _endings(endings.ENDINGS))
     return "\n".join(parts)
 
 
@@ -84,8 +86,11 @@ def _origins(shapes: Sequence[Shape]) -> str:
 
 
 def _endings(endings: Sequence[Ending]) -> str:
-    rows = [(ending.name, ending.how, ending.status) for ending in endings]
-    return _table(("ending", "how it is brought about", "status"), rows)
+    rows = [
+        (ending.name, ending.status, " ".join(ending.answer.split()) or "nothing")
+        for ending in endings
+    ]
+    return _table(("ending", "status", "what is known of the answer"), rows)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -99,7 +104,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--check", action="store_true")
     chosen = options.parse_args()
-    sys.path[:0] = [str(ROOT)]
+    sys.path.insert(0, str(ROOT))
     text = page()
     if not chosen.check:
         PAGE.write_text(text, encoding="utf-8")

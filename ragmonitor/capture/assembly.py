@@ -207,9 +207,10 @@ class FinishedRuns:
             seen = "".join(next((run.pieces for run in reversed(models) if run.pieces), ()))
             answer = seen if seen.startswith(answer) else answer
         if not answer and not root.asked:
-            # Where the root itself names no answer, the last thing a model said is one. Of what
-            # failed or was cancelled, only the last call's: earlier ones' is a step's.
-            said = models if root.status in ("ok", "partial") else models[-1:]
+            # Where the root itself names no answer, the last thing a model said is one; unless
+            # something failed or was cancelled then: what was said earlier is a step's.
+            failed = root.status in ("error", "cancelled") or (models and models[-1].error)
+            said = models[-1:] if failed else models
             answer = next((text for m in reversed(said) if (text := self._said(m))), "")
         return answer
 

@@ -274,11 +274,11 @@ class InteractionRecorder:
             answer = next((text for text in answers if text), "")
         if not answer and self._answer is None:
             answer = next((g.output for g in reversed(self._generations) if g.output), "")
-        if self._answer is None and self.status == "ok":
-            failure = _unanswered(gathered, generations)
-            if failure:
-                # The application has caught it; what was said before is a step's, not the answer.
-                answer, self.status, self._error = "", "error", failure
+        failure = "" if self._answer is not None else _unanswered(gathered, generations)
+        if failure:
+            answer = ""  # what was said before is a step's
+            if self.status == "ok":  # the application has caught it
+                self.status, self._error = "error", failure
         labels = merged(self._labels, self._inherited)
         for part in reversed(parts):
             theirs = part.labels()

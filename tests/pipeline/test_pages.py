@@ -1,6 +1,8 @@
 """What the README and the how-tos tell people to paste, run as it stands."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -31,3 +33,15 @@ def test_a_block_runs_and_its_answer_is_scored(name, tmp_path):
     """Pasted into a file, nothing added: it runs, and the interaction is counted and scored."""
     output = run_python(BLOCKS[name] + COUNTED, tmp_path, RAGMONITOR_PROMETHEUS_PORT="0")
     assert "http://127.0.0.1:" in output
+
+
+def test_the_page_of_what_is_covered_is_what_the_tables_say():
+    """docs/coverage.md is written from the tables of shapes, modes and endings that tests run."""
+    written = subprocess.run(
+        [sys.executable, "tools/coverage.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert written.returncode == 0, written.stderr

@@ -220,7 +220,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         try:
             role = role_of(id_, instance)
             place = None if parent_id is None else _places.get(parent_id)
-            if role is _OTHER:
+            if role is _OTHER or (role is _ASKING and not reranks(bound_args.arguments)):
                 if place is not None:
                     _places[id_] = place
                 return
@@ -240,6 +240,11 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                     else:
                         self._part(id_, role, bound_args, instance, tags, recorder)
                     return
+            elif role is _MODEL and place.role is _WRITER:
+                # A chat that drains the stream of an engine which is an interaction of its own.
+                heard_root = pulled()
+                if isinstance(heard_root, _Root):
+                    place = heard_root
             self._member(id_, role, bound_args, instance, parent_id, place, tags)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
@@ -299,8 +304,6 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             return
         arguments = bound_args.arguments
         if role is _ASKING:
-            if not reranks(arguments):
-                return
             role = _RERANKER
         note = Note(tags, instance if role is _MODEL else None)
         root = _Root(id_, role, recorder, note)
@@ -363,7 +366,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         elif role is _WRITER and parent_id == root.id:
             _places[id_] = _Place(id_, role, root, run_id=root.id)
             _listening.hear_events()
-        elif role is _RERANKER or (role is _ASKING and reranks(bound_args.arguments)):
+        elif role is _RERANKER or role is _ASKING:
             _places[id_] = _Place(id_, _RERANKER, root, run_id=place.run_id)
         elif not (
             (role is _ENGINE or role is _WORKFLOW)
@@ -505,7 +508,7 @@ class EventListener(BaseEventHandler):
 _READ = frozenset(
     {LLMChatEndEvent, LLMCompletionEndEvent, ExceptionEvent, StreamChatDeltaReceivedEvent}
 )
-_PROGRESS: frozenset[type] = frozenset({LLMChatInProgressEvent, LLMCompletionInProgressEvent})
+_PROGRESS: tuple[type, ...] = (LLMChatInProgressEvent, LLMCompletionInProgressEvent)
 
 
 def _hear_lone(root: _Root, event: Any) -> None:

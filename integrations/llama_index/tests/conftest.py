@@ -12,8 +12,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from llama_index_instrumentation import get_dispatcher
-from integrations.llama_index.tests.scripted import FakeMonitor
 
+from integrations.llama_index.tests.scripted import FakeMonitor
 from ragmonitor_llama_index import instrument, uninstrument
 from ragmonitor_llama_index.handler import EventListener, SpanListener
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from llama_index.core.base.llms.types import (
     CompletionResponse,
-    CompletionResponseAsyncGen,
     CompletionResponseGen,
     LLMMetadata,
 )
@@ -19,7 +18,6 @@ from llama_index.core.chat_engine import (
 from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.memory import ChatMemoryBuffer
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
@@ -97,22 +95,6 @@ class ScriptedLLM(CustomLLM):
         return said()
 
 
-class AsyncLLM(ScriptedLLM):
-    """Streams asynchronously by itself, as providers' own models do."""
-
-    @llm_completion_callback()
-    async def astream_complete(
-        self, prompt: str, formatted: bool = False, **kwargs: Any
-    ) -> CompletionResponseAsyncGen:
-        async def said() -> CompletionResponseAsyncGen:
-            text = ""
-            for piece in self.pieces:
-                text += piece
-                yield CompletionResponse(text=text, delta=piece, raw=self.raw)
-
-        return said()
-
-
 class ListRetriever(BaseRetriever):
     """Finds what it is given."""
 
@@ -125,24 +107,6 @@ class ListRetriever(BaseRetriever):
         if self.failure is not None:
             raise self.failure
         return list(self.nodes)
-
-
-class BestTwoReversed(BaseNodePostprocessor):
-    """Keeps two nodes, the worse one first."""
-
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        return nodes[:2][::-1]
-
-
-class NoneOfThem(BaseNodePostprocessor):
-    """Keeps nothing."""
-
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        return []
 
 
 def some_nodes(n: int = 3) -> list[NodeWithScore]:

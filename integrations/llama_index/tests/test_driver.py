@@ -10,8 +10,8 @@ from typing import Any
 import llama_index.core
 import pytest
 from llama_index.core import Settings
-from integrations.llama_index.tests.scripted import FakeMonitor
 
+from integrations.llama_index.tests.scripted import FakeMonitor
 from ragmonitor_llama_index.driver import LlamaIndexDriver
 
 DOCUMENTS = {

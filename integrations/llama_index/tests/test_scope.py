@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
 
 import pytest
-from llama_index.core.query_engine import CustomQueryEngine
 from llama_index.core.response_synthesizers.no_text import NoText
+from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from llama_index_instrumentation import get_dispatcher
+
 from integrations.llama_index.tests.scripted import (
     ANSWER,
     FakeMonitor,
-    ListRetriever,
     ScriptedLLM,
     query_engine,
-    some_nodes,
 )
-
 from ragmonitor_llama_index import instrument, observed, uninstrument
 
 
@@ -96,46 +93,12 @@ def test_a_blocks_own_monitor_records_alone(monitor: FakeMonitor) -> None:
     assert monitor.only().query == "outside"
 
 
-def test_a_plain_model_call_is_no_interaction(monitor: FakeMonitor) -> None:
-    """Neither whole nor streamed."""
-    ScriptedLLM().complete("Hello")
-    list(ScriptedLLM().stream_complete("Hello"))
-    assert monitor.interactions == []
-    assert monitor.open_runs == 0
-
-
-def test_a_bare_retriever_is_no_interaction(monitor: FakeMonitor) -> None:
-    """Nobody was answered."""
-    ListRetriever(some_nodes()).retrieve("How heavy?")
-    assert monitor.interactions == []
-    assert monitor.open_runs == 0
-
-
 def test_a_query_engine_without_text_is_no_interaction(monitor: FakeMonitor) -> None:
     """In the mode `no_text` it is a retriever by another name."""
     synthesizer = NoText(llm=ScriptedLLM())
     query_engine(response_synthesizer=synthesizer).query("How heavy?")
     assert monitor.interactions == []
     assert monitor.open_runs == 0
-
-
-def test_an_engine_of_the_applications_own_shows_what_its_retriever_gave(
-    monitor: FakeMonitor,
-) -> None:
-    """Its result names no sources, so the retrieved chunks stand."""
-
-    class OwnEngine(CustomQueryEngine):
-        retriever: Any
-        llm: Any
-
-        def custom_query(self, query_str: str) -> str:
-            texts = [n.node.get_content() for n in self.retriever.retrieve(query_str)]
-            return str(self.llm.complete(f"{texts} {query_str}"))
-
-    OwnEngine(retriever=ListRetriever(some_nodes()), llm=ScriptedLLM()).query("How heavy?")
-    interaction = monitor.only()
-    assert (interaction.name, interaction.answer) == ("OwnEngine", ANSWER)
-    assert [c.id for c in interaction.chunks] == ["n0", "n1", "n2"]
 
 
 @pytest.mark.parametrize("n", [1, 200])
@@ -148,3 +111,16 @@ def test_nothing_is_kept_of_what_has_ended(monitor: FakeMonitor, n: int) -> None
         engine.query("How heavy?")
     assert _places == {}
     assert len(monitor.interactions) == n
+
+
+async def test_a_workflow_without_retrieval_is_no_interaction(monitor: FakeMonitor) -> None:
+    """A workflow may do anything."""
+
+    class Adder(Workflow):
+        @step
+        async def add(self, ev: StartEvent) -> StopEvent:
+            return StopEvent(result=str(ScriptedLLM().complete("1 + 1")))
+
+    await Adder().run(query="1 + 1")
+    assert monitor.interactions == []
+    assert monitor.open_runs == 0

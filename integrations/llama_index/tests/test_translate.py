@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
-from llama_index.core.schema import ImageNode, MetadataMode, NodeWithScore, TextNode
-from integrations.llama_index.tests.scripted import ScriptedLLM
 
+from integrations.llama_index.tests.scripted import ScriptedLLM
 from ragmonitor import Run, Usage
 from ragmonitor_llama_index import LlamaIndexTranslator
-from ragmonitor_llama_index.translate import note_nodes, note_reply
+from ragmonitor_llama_index.translate import note_reply
 
 translator = LlamaIndexTranslator()
 
@@ -65,24 +64,6 @@ def test_the_provider_is_the_models_package() -> None:
 def test_a_model_that_cannot_name_itself_has_no_name() -> None:
     """Its metadata may raise; that is no error of the interaction."""
     assert translator.model(model_run(None, SimpleNamespace())) == ("", "")
-
-
-def test_a_nodes_text_is_what_its_class_says() -> None:
-    """Without metadata, and by the application's own `get_content` where there is one."""
-
-    class Shouting(TextNode):
-        def get_content(self, metadata_mode: MetadataMode = MetadataMode.NONE) -> str:
-            return self.text.upper()
-
-    plain = TextNode(id_="a", text="soft", metadata={"k": "v"})
-    loud = Shouting(id_="b", text="loud")
-    image = ImageNode(id_="c", text="seen")
-    noted = note_nodes([NodeWithScore(node=plain, score=0.5), loud, NodeWithScore(node=image)])
-    assert noted == (
-        ("a", "soft", 0.5, {"k": "v"}),
-        ("b", "LOUD", None, {}),
-        ("c", "seen", None, {}),
-    )
 
 
 def test_an_open_run_translates_to_nothing() -> None:

@@ -195,3 +195,16 @@ def test_a_step_s_words_are_not_the_answer_of_what_failed(recorder, handed, fail
     (finished,) = handed
     found = finished.interaction()
     assert (found.status, found.answer) == (status, "")
+
+
+def test_a_step_s_words_are_not_the_answer_where_the_last_model_failed(recorder, handed):
+    """An application that catches the failure, and gives nothing, has not answered."""
+    recorder.started("r", None, "chain", "graph", "Why?")
+    ask(recorder, "r", "1. Why is it blue?", name="plan")
+    retrieve(recorder, "r")
+    recorder.started("r/m", "r", "model", "llm", ["Blue sky."])
+    recorder.failed("r/m", RuntimeError("no such model"))
+    recorder.ended("r", "")
+    (finished,) = handed
+    found = finished.interaction()
+    assert (found.status, found.answer) == ("ok", "")

@@ -1,6 +1,7 @@
 """Framework runs within a block of plain code."""
 
 import asyncio
+import contextlib
 import gc
 import threading
 from contextvars import copy_context
@@ -169,13 +170,18 @@ def test_a_part_that_fails_and_is_answered_otherwise_is_no_error(take, handed, r
     assert finished.interaction().generations[0].error == "TimeoutError: slow"
 
 
-def test_what_was_said_before_the_retrieval_is_no_answer(take, handed, recorder):
-    """An application that catches its model's last failure has given no answer that is known."""
-    with InteractionRecorder(take, query="Why?"):
+@pytest.mark.parametrize("leaves", [False, True], ids=["caught", "leaves the block"])
+def test_what_was_said_before_the_retrieval_is_no_answer(take, handed, recorder, leaves):
+    """Where its last model call fails, an application has given no answer that is known."""
+    failure = RuntimeError("no such model")
+    caught = contextlib.suppress(RuntimeError)
+    with caught, InteractionRecorder(take, query="Why?"):
         ask(recorder, key="plan", answer="1. Why is it blue?")
         retrieve(recorder)
         recorder.started("m", None, "model", "llm", ["Use: Blue sky."])
-        recorder.failed("m", RuntimeError("no such model"))
+        recorder.failed("m", failure)
+        if leaves:
+            raise failure
     (finished,) = handed
     found = finished.interaction()
     assert (found.status, found.answer) == ("error", "")

@@ -1,0 +1,443 @@
+"""What is captured of contents that are odd: nodes, answers, prompts, tools, labels."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from llama_index.core.base.llms.types import ChatMessage, TextBlock
+from llama_index.core.postprocessor import LLMRerank, MetadataReplacementPostProcessor
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.response_synthesizers import CompactAndRefine
+from llama_index.core.schema import (
+    Document,
+    ImageNode,
+    IndexNode,
+    MediaResource,
+    MetadataMode,
+    Node,
+    NodeWithScore,
+    QueryBundle,
+    TextNode,
+)
+from llama_index.core.tools import FunctionTool, RetrieverTool
+from openinference.instrumentation import (
+    using_metadata,
+    using_session,
+    using_tags,
+    using_user,
+)
+from pydantic import BaseModel
+
+from integrations.llama_index.tests.matrix import (
+    SHAPES,
+    Notes,
+    Parts,
+    answer,
+    clerk,
+    found,
+    memory,
+    question,
+    text_tool,
+)
+from integrations.llama_index.tests.scripted import (
+    FakeMonitor,
+    ListRetriever,
+    ScriptedLLM,
+    query_engine,
+)
+from ragmonitor import Message, guard
+from ragmonitor_llama_index import instrument
+
+# LlamaIndex's agents read deprecated attributes of their own.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pydantic.warnings.PydanticDeprecatedSince211",
+    "ignore::pydantic.warnings.PydanticDeprecatedSince20",
+)
+
+LOAD = "7"
+QUESTION = question(LOAD)
+ALL = [told.id for told in found(LOAD)]
+_of_shape = {shape.name: shape.build for shape in SHAPES}
+
+
+def texts(chunks: Any) -> list[str]:
+    return [chunk.text for chunk in chunks]
+
+
+# --- nodes ---------------------------------------------------------------------------------------
+
+
+class NoneOfThem(BaseNodePostprocessor):
+    """Keeps nothing."""
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        return []
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("shape", ["RetrieverQueryEngine", "ContextChatEngine"])
+async def test_nothing_left_after_postprocessing_is_no_chunk(
+    monitor: FakeMonitor, shape: str, mode: str, streaming: bool
+) -> None:
+    """LlamaIndex's own words, without the model, are an answer over no chunks."""
+    parts = Parts(
+        monitor=monitor, streaming=streaming, more={"node_postprocessors": [NoneOfThem()]}
+    )
+    application = _of_shape[shape](parts)
+    if mode == "async":
+        seen = await application.asynchronous(QUESTION)
+    else:
+        seen = await asyncio.to_thread(application.sync, QUESTION)
+    interaction = monitor.only()
+    assert interaction.answer == seen == "Empty Response"
+    assert (interaction.chunks, interaction.generations) == ((), ())
+    assert [chunk.id for chunk in interaction.not_shown] == ALL
+
+
+class Shouting(TextNode):
+    """Says itself what its text is."""
+
+    def get_content(self, metadata_mode: MetadataMode = MetadataMode.NONE) -> str:
+        return self.text.upper()
+
+
+class Stubborn(TextNode):
+    """Has a store that is sometimes closed."""
+
+    def get_content(self, metadata_mode: MetadataMode = MetadataMode.ALL) -> str:
+        if metadata_mode is MetadataMode.NONE:
+            raise OSError("store closed")
+        return self.text
+
+
+@pytest.mark.parametrize(
+    ("node", "text"),
+    [
+        (Shouting(text="loud"), "LOUD"),
+        (IndexNode(text="a summary", index_id="i"), "a summary"),
+        (Document(text="a document"), "a document"),
+        (ImageNode(text="a caption", image_url="https://example.org/a.png"), "a caption"),
+        (Node(text_resource=MediaResource(text="in a resource")), "in a resource"),
+        (TextNode(text=""), ""),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_nodes_text_is_what_its_class_says(monitor: FakeMonitor, node: Any, text: str) -> None:
+    """Without metadata; nothing is missing."""
+    query_engine(retriever=ListRetriever([NodeWithScore(node=node, score=0.5)])).query("Why?")
+    interaction = monitor.only()
+    assert [(c.text, c.score) for c in interaction.chunks] == [(text, 0.5)]
+    assert not interaction.capture_incomplete
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        ImageNode(image_url="https://example.org/a.png"),
+        Node(image_resource=MediaResource(url="https://example.org/a.png")),
+        Node(audio_resource=MediaResource(url="https://example.org/a.wav")),
+    ],
+    ids=["ImageNode", "image", "audio"],
+)
+def test_a_picture_is_no_text_and_must_not_cost_a_score(monitor: FakeMonitor, node: Any) -> None:
+    """The answer may rest on what no judge of texts can see."""
+    nodes = [NodeWithScore(node=each) for each in (TextNode(text="seen"), node)]
+    query_engine(retriever=ListRetriever(nodes)).query("Why?")
+    interaction = monitor.only()
+    assert texts(interaction.chunks) == ["seen", ""]
+    assert interaction.capture_incomplete
+
+
+@pytest.mark.parametrize("block", [False, True])
+def test_a_node_that_cannot_be_read_costs_no_other(quiet_monitor: FakeMonitor, block: bool) -> None:
+    """Its text is known to be missing, so that there will be no score; our error is counted."""
+    before = guard.errors["capture"]
+    instrument(quiet_monitor)  # type: ignore[arg-type]
+    nodes = [NodeWithScore(node=each) for each in (Stubborn(text="x"), TextNode(text="seen"))]
+    if block:
+        with quiet_monitor.interaction(query="Why?"):
+            ListRetriever(nodes).retrieve("Why?")
+            ScriptedLLM().complete("Why? Because.")
+    else:
+        query_engine(retriever=ListRetriever(nodes)).query("Why?")
+    interaction = quiet_monitor.only()
+    assert texts(interaction.chunks) == ["", "seen"]
+    assert interaction.capture_incomplete
+    assert guard.errors["capture"] > before
+
+
+def test_later_changes_of_nodes_do_not_show(monitor: FakeMonitor) -> None:
+    """Chunks are as they were, whatever the application does to its nodes afterwards."""
+    node = NodeWithScore(node=TextNode(text="seen", metadata={"page": 1}), score=0.9)
+    kept: list[Any] = []
+    monitor.recorder(None)._hand_over = kept.append  # type: ignore[arg-type]
+    response = query_engine(retriever=ListRetriever([node])).query("Why?")
+    node.node.metadata["page"] = 99
+    response.source_nodes[0].score = -1.0
+    response.source_nodes.clear()
+    (chunk,) = kept[0].interaction().chunks
+    assert (chunk.metadata["page"], chunk.score) == (1, 0.9)
+
+
+def test_a_widened_chunk_is_what_the_model_saw(monitor: FakeMonitor) -> None:
+    """A sentence that was found and then shown with what stands around it was not left out."""
+    window = "Before. It weighs 40 kg. After."
+    node = TextNode(text="It weighs 40 kg.", metadata={"window": window})
+    engine = query_engine(
+        retriever=ListRetriever([NodeWithScore(node=node, score=0.9)]),
+        node_postprocessors=[MetadataReplacementPostProcessor("window")],
+    )
+    engine.query("Why?")
+    interaction = monitor.only()
+    assert texts(interaction.chunks) == [window]
+    assert texts(interaction.retrievals[0].chunks) == ["It weighs 40 kg."]
+    assert interaction.not_shown == ()
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_what_a_reranker_is_shown_the_answer_is_not(monitor: FakeMonitor, mode: str) -> None:
+    """In an agent only prompts tell; the reranker's shows all nodes, and does not count."""
+    parts = Parts(monitor=monitor)
+    engine = parts.engine(node_postprocessors=[LLMRerank(llm=parts.model, top_n=2)])
+
+    async def search(input: str) -> str:  # noqa: A002 - what the model calls it
+        return str(engine.query(input) if mode == "sync" else await engine.aquery(input))
+
+    tool = FunctionTool.from_defaults(async_fn=search, name="search_notes", description="Finds.")
+    await clerk(parts, tool).run(user_msg=QUESTION, memory=memory())
+    interaction = monitor.only()
+    assert [chunk.id for chunk in interaction.chunks] == [f"{LOAD}-2", f"{LOAD}-0"]
+    assert [chunk.id for chunk in interaction.not_shown] == [f"{LOAD}-1"]
+
+
+# --- questions and answers -----------------------------------------------------------------------
+
+
+def test_a_query_bundle_is_a_question(monitor: FakeMonitor) -> None:
+    """A question in LlamaIndex's own wrapper is the same question."""
+    query_engine().query(QueryBundle("How heavy?"))
+    assert monitor.only().query == "How heavy?"
+
+
+async def test_a_chat_message_is_a_question(monitor: FakeMonitor) -> None:
+    """An agent may be asked with one, or with a history that ends in one."""
+    asked = ChatMessage(role="user", content=QUESTION)
+    for given in ({"user_msg": asked}, {"chat_history": [asked]}):
+        parts = Parts(monitor=monitor)
+        await clerk(parts, parts.tool()).run(**given, memory=memory())
+        assert monitor.only().query == QUESTION
+        monitor.interactions.clear()
+
+
+class Weight(BaseModel):
+    """A structured answer."""
+
+    kg: int
+
+
+class Structured(ScriptedLLM):
+    """Says a structured answer."""
+
+    pieces: tuple[str, ...] = ('{"kg": ', "40}")
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_a_structured_answer_is_its_json(monitor: FakeMonitor, mode: str) -> None:
+    """What the application reads by its fields, a judge reads as text."""
+    llm = Structured()
+    engine = query_engine(llm, response_synthesizer=CompactAndRefine(llm=llm, output_cls=Weight))
+    response: Any = engine.query("Why?") if mode == "sync" else await engine.aquery("Why?")
+    assert response.response == Weight(kg=40)
+    assert monitor.only().answer == '{"kg":40}'
+
+
+# --- prompts -------------------------------------------------------------------------------------
+
+SAID = [
+    ChatMessage(role="system", content="Be brief."),
+    ChatMessage(role="user", blocks=[TextBlock(text="Of load 7,"), TextBlock(text="please?")]),
+    ChatMessage(role="assistant", content=None),
+]
+SEEN = (
+    Message(role="system", text="Be brief."),
+    Message(role="user", text="Of load 7,\nplease?"),
+    Message(role="assistant", text=""),
+)
+ONE = (Message(role="user", text="Of load 7?"),)
+
+
+@pytest.mark.parametrize(
+    ("ask", "seen"),
+    [
+        (lambda p: p.model.complete("Of load 7?"), ONE),
+        (lambda p: p.model.complete(prompt="Of load 7?", formatted=True), ONE),
+        (lambda p: [*p.model.stream_complete("Of load 7?")], ONE),
+        (lambda p: [*p.model.stream_complete(prompt="Of load 7?")], ONE),
+        (lambda p: p.chat_model.chat(SAID), SEEN),
+        (lambda p: p.chat_model.chat(messages=SAID), SEEN),
+        (lambda p: p.chat_model.chat((*SAID,)), SEEN),
+        (lambda p: [*p.chat_model.stream_chat(messages=SAID)], SEEN),
+        (lambda p: asyncio.run(p.async_model.acomplete("Of load 7?")), ONE),
+        (lambda p: asyncio.run(p.async_model.acomplete(prompt="Of load 7?")), ONE),
+        (lambda p: asyncio.run(p.chat_model.achat(SAID)), SEEN),
+        (lambda p: asyncio.run(p.chat_model.achat(messages=SAID)), SEEN),
+    ],
+)
+def test_what_a_model_was_asked_is_known(
+    monitor: FakeMonitor, ask: Callable[[Parts], Any], seen: tuple[Message, ...]
+) -> None:
+    """However the call names it; a completion's prompt is the user's; roles and texts of a chat."""
+    with monitor.interaction(query="Why?"):
+        ask(Parts(monitor=monitor))
+    (generation,) = monitor.only().generations
+    assert generation.input == seen
+
+
+def test_later_changes_of_messages_do_not_show(monitor: FakeMonitor) -> None:
+    """Applications append the reply to the list that they asked with."""
+    asked = [ChatMessage(role="user", content="Of load 7?")]
+    kept: list[Any] = []
+    with monitor.interaction(query="Why?") as interaction:
+        interaction._hand_over = kept.append
+        asked.append(Parts(monitor=monitor).chat_model.chat(asked).message)
+        asked.clear()
+    (generation,) = kept[0].interaction().generations
+    assert generation.input == ONE
+
+
+# --- tools ---------------------------------------------------------------------------------------
+
+
+def _tool(output: Any) -> FunctionTool:
+    def search_notes(input: str) -> Any:  # noqa: A002 - what the model calls it
+        return output
+
+    return FunctionTool.from_defaults(search_notes, description="Finds.")
+
+
+NODE = TextNode(id_="a", text="It weighs 40 kg.")
+
+
+@pytest.mark.parametrize(
+    "output",
+    [NODE, [NODE], NodeWithScore(node=NODE), [NodeWithScore(node=NODE, score=0.5)]],
+    ids=["node", "nodes", "with score", "with scores"],
+)
+async def test_a_tool_that_retrieves_by_itself_gives_its_nodes(
+    monitor: FakeMonitor, output: Any
+) -> None:
+    """Without a retriever of LlamaIndex's in between."""
+    await clerk(Parts(monitor=monitor), _tool(output)).run(user_msg=QUESTION, memory=memory())
+    interaction = monitor.only()
+    assert [(c.id, c.text) for c in interaction.chunks] == [("a", "It weighs 40 kg.")]
+    assert interaction.retrievals[0].name == "search_notes"
+    assert interaction.retrievals[0].query == f"Find load {LOAD}."
+
+
+async def test_a_retriever_tool_counts_once(monitor: FakeMonitor) -> None:
+    """The retriever in it has the nodes; its text repeats them."""
+    tool = RetrieverTool.from_defaults(Notes(), name="search_notes", description="Finds.")
+    await clerk(Parts(monitor=monitor), tool).run(user_msg=QUESTION, memory=memory())
+    interaction = monitor.only()
+    assert [chunk.id for chunk in interaction.chunks] == ALL
+    assert len(interaction.retrievals) == 1
+
+
+async def test_a_text_around_a_retriever_counts_once(monitor: FakeMonitor) -> None:
+    """A tool of the application's own that retrieves and joins the texts."""
+
+    def search_notes(input: str) -> str:  # noqa: A002 - what the model calls it
+        return "\n".join(node.text for node in Notes().retrieve(input))
+
+    tool = FunctionTool.from_defaults(search_notes, description="Finds.")
+    await clerk(Parts(monitor=monitor), tool).run(user_msg=QUESTION, memory=memory())
+    interaction = monitor.only()
+    assert [chunk.id for chunk in interaction.chunks] == ALL
+    assert len(interaction.retrievals) == 1
+
+
+@pytest.mark.parametrize("call", ["call", "acall"])
+def test_a_tool_by_hand_belongs_to_its_block(monitor: FakeMonitor, call: str) -> None:
+    """A text that was searched for, and a model that is shown it."""
+    parts = Parts(monitor=monitor)
+    with monitor.interaction(query=QUESTION):
+        if call == "call":
+            text = text_tool().call(input=QUESTION).content
+        else:
+            text = asyncio.run(text_tool().acall(input=QUESTION)).content
+        parts.model.complete(f"{text}\n{QUESTION}")
+    interaction = monitor.only()
+    assert texts(interaction.chunks) == ["\n".join(told.text for told in found(LOAD))]
+    assert interaction.answer == answer(LOAD)
+
+
+def test_a_tools_text_is_no_answer(monitor: FakeMonitor) -> None:
+    """A block that ends with a search was not answered by what was found."""
+    with monitor.interaction(query=QUESTION):
+        text_tool().call(input=QUESTION)
+    assert monitor.only().answer == ""
+
+
+# --- blocks --------------------------------------------------------------------------------------
+
+
+def test_outside_a_block_nothing_by_itself_is_an_interaction(monitor: FakeMonitor) -> None:
+    """Nor is it kept: a retriever, a model, a tool, a synthesizer, whole and streamed."""
+    parts = Parts(monitor=monitor)
+    nodes = Notes().retrieve(QUESTION)
+    parts.model.complete(QUESTION)
+    [*parts.model.stream_complete(QUESTION)]
+    text_tool().call(input=QUESTION)
+    CompactAndRefine(llm=parts.model).synthesize(QUESTION, nodes)
+    assert (monitor.interactions, monitor.open_runs) == ([], 0)
+
+
+def test_after_a_block_nothing_belongs_to_it(monitor: FakeMonitor) -> None:
+    """Its answer is what was said within it."""
+    parts = Parts(monitor=monitor)
+    with monitor.interaction(query=QUESTION):
+        Notes().retrieve(QUESTION)
+        parts.model.complete(QUESTION)
+    parts.model.complete(question("8"))
+    interaction = monitor.only()
+    assert (interaction.answer, len(interaction.generations)) == (answer(LOAD), 1)
+
+
+async def test_models_that_stream_at_once_in_a_block_are_counted_once_each(
+    monitor: FakeMonitor,
+) -> None:
+    """One model object, two asynchronous streams of it, each over its own synchronous one."""
+    model = Parts(monitor=monitor).model
+
+    async def said(load: str) -> str:
+        stream = await model.astream_complete(question(load))
+        return "".join([reply.delta or "" async for reply in stream])
+
+    with monitor.interaction(query="Both?"):
+        Notes().retrieve(QUESTION)
+        assert await asyncio.gather(said("1"), said("2")) == [answer("1"), answer("2")]
+    assert sorted(g.output for g in monitor.only().generations) == [answer("1"), answer("2")]
+
+
+# --- labels --------------------------------------------------------------------------------------
+
+
+async def test_openinferences_context_managers_say_who_asks(monitor: FakeMonitor) -> None:
+    """Session, user, tags and metadata, of an engine that is asked within them."""
+    with (
+        using_session("s-1"),
+        using_user("u-1"),
+        using_tags(["beta"]),
+        using_metadata({"route": "/ask", "n": 1}),
+    ):
+        await query_engine().aquery("How heavy?")
+    interaction = monitor.only()
+    assert (interaction.session_id, interaction.user_id) == ("s-1", "u-1")
+    assert interaction.tags == ("beta",)
+    assert interaction.attributes == {"route": "/ask", "n": "1"}

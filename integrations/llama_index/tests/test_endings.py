@@ -1,0 +1,648 @@
+"""However a question ends, it is one interaction that says so, and the application sees no change.
+
+Streams are what an application holds when its engine has long returned: read, read in part, read
+twice, or never.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import types
+import typing
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
+from io import StringIO
+from typing import Any
+
+import pytest
+from llama_index.core import MockEmbedding, VectorStoreIndex
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.response_synthesizers import CompactAndRefine
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from workflows.errors import WorkflowCancelledByUser, WorkflowTimeoutError
+
+from integrations.llama_index.tests.matrix import (
+    SHAPES,
+    Answering,
+    Notes,
+    Parts,
+    answer,
+    clerk,
+    memory,
+    pieces,
+    question,
+    read,
+    text_tool,
+)
+from integrations.llama_index.tests.scripted import FakeMonitor
+from ragmonitor import Cause, Monitor, Unscored
+from ragmonitor.testing import ListExporter
+from ragmonitor_llama_index import LlamaIndexTranslator, instrument, uninstrument
+from ragmonitor_llama_index.handler import EventListener
+from ragmonitor_llama_index.streams import heard, pulled
+
+# LlamaIndex's agents read deprecated attributes of their own.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pydantic.warnings.PydanticDeprecatedSince211",
+    "ignore::pydantic.warnings.PydanticDeprecatedSince20",
+)
+
+LOAD = "7"
+QUESTION, ANSWER, PIECES = question(LOAD), answer(LOAD), pieces(LOAD)
+FAILURE = ConnectionError("gone")
+
+_of_shape = {shape.name: shape.build for shape in SHAPES}
+ENGINE = "RetrieverQueryEngine"
+CHAT = "ContextChatEngine"
+TWO = (ENGINE, CHAT)
+
+
+def ids(chunks: Any) -> list[str]:
+    return [chunk.id for chunk in chunks]
+
+
+ALL = [f"{LOAD}-{n}" for n in range(3)]
+
+# --- streams, and what may become of them --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What an application does with a stream, and what is then known."""
+
+    name: str
+    do: Callable[[Parts], Any]
+    status: str
+    answer: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _stream(parts: Parts) -> Any:
+    return parts.engine().query(QUESTION)
+
+
+async def _astream(parts: Parts) -> Any:
+    return await parts.engine().aquery(QUESTION)
+
+
+def _read_whole(parts: Parts) -> None:
+    assert [*_stream(parts).response_gen] == [*PIECES]
+
+
+def _printed(parts: Parts) -> None:
+    with redirect_stdout(StringIO()) as printed:
+        _stream(parts).print_response_stream()
+    assert printed.getvalue() == ANSWER
+
+
+def _read_twice(parts: Parts) -> None:
+    response = _stream(parts)
+    for _ in range(2):
+        assert str(response) == ANSWER
+    assert list(response.response_gen) == []
+
+
+def _made_whole(parts: Parts) -> None:
+    response = _stream(parts)
+    assert response.get_response().response == ANSWER
+    assert len(response.source_nodes) == 3
+
+
+def _closed(parts: Parts) -> None:
+    stream = _stream(parts).response_gen
+    assert next(stream) == PIECES[0]
+    stream.close()
+    assert list(stream) == []
+
+
+def _broken_off(parts: Parts) -> None:
+    for piece in _stream(parts).response_gen:
+        assert piece == PIECES[0]
+        break
+    gc.collect()
+
+
+def _never_read(parts: Parts) -> None:
+    _stream(parts)
+    gc.collect()
+
+
+def _thrown_into(parts: Parts) -> None:
+    stream = _stream(parts).response_gen
+    assert next(stream) == PIECES[0]
+    with pytest.raises(ConnectionError) as caught:
+        stream.throw(FAILURE)
+    assert caught.value is FAILURE
+
+
+async def _aread_whole(parts: Parts) -> None:
+    response = await _astream(parts)
+    assert [piece async for piece in response.async_response_gen()] == [*PIECES]
+
+
+async def _aread_bare(parts: Parts) -> None:
+    assert [piece async for piece in (await _astream(parts)).response_gen] == [*PIECES]
+
+
+async def _aprinted(parts: Parts) -> None:
+    response = await _astream(parts)
+    with redirect_stdout(StringIO()) as printed:
+        await response.print_response_stream()
+    assert printed.getvalue() == ANSWER + "\n"
+
+
+async def _amade_whole(parts: Parts) -> None:
+    response = await _astream(parts)
+    assert (await response.get_response()).response == ANSWER
+    assert [piece async for piece in response.response_gen] == []
+
+
+async def _aclosed(parts: Parts) -> None:
+    stream = (await _astream(parts)).response_gen
+    assert await anext(stream) == PIECES[0]
+    await stream.aclose()
+    assert [piece async for piece in stream] == []
+
+
+async def _abroken_off(parts: Parts) -> None:
+    async for piece in (await _astream(parts)).async_response_gen():
+        assert piece == PIECES[0]
+        break
+    await _collected()
+
+
+async def _anever_read(parts: Parts) -> None:
+    await _astream(parts)
+    await _collected()
+
+
+async def _collected() -> None:
+    gc.collect()
+    for _ in range(5):  # the event loop closes what was collected
+        await asyncio.sleep(0)
+
+
+class Hang:
+    """What a model waits for that never replies."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+
+    async def wait(self) -> None:
+        self.reached.set()
+        await asyncio.Event().wait()
+
+
+async def _acancelled(parts: Parts) -> None:
+    hang = Hang()
+    response = await _astream(replace(parts, failing={"hangs": hang}))
+    task = asyncio.create_task(read(response))
+    await hang.reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def _chat(parts: Parts) -> Any:
+    from llama_index.core.chat_engine import ContextChatEngine
+
+    return ContextChatEngine.from_defaults(
+        retriever=parts.retriever, llm=parts.chat_model, memory=memory()
+    )
+
+
+def _chat_read(parts: Parts) -> None:
+    response = _chat(parts).stream_chat(QUESTION)
+    assert "".join(response.response_gen) == ANSWER
+    assert str(response) == ANSWER.strip()  # LlamaIndex's own doing
+
+
+def _chat_printed(parts: Parts) -> None:
+    response = _chat(parts).stream_chat(QUESTION)
+    with redirect_stdout(StringIO()) as printed:
+        response.print_response_stream()
+    assert printed.getvalue() == ANSWER
+
+
+def _chat_never_read(parts: Parts) -> None:
+    _chat(parts).stream_chat(QUESTION).write_response_to_history_thread.join()
+
+
+async def _chat_aread(parts: Parts) -> None:
+    response = await _chat(parts).astream_chat(QUESTION)
+    assert "".join([piece async for piece in response.async_response_gen()]) == ANSWER
+
+
+async def _chat_aprinted(parts: Parts) -> None:
+    response = await _chat(parts).astream_chat(QUESTION)
+    with redirect_stdout(StringIO()) as printed:
+        await response.aprint_response_stream()
+    assert printed.getvalue() == ANSWER
+
+
+async def _chat_anever_read(parts: Parts) -> None:
+    response = await _chat(parts).astream_chat(QUESTION)
+    await response.awrite_response_to_history_task
+
+
+def _block_closed(parts: Parts) -> None:
+    with parts.monitor.interaction(query=QUESTION):
+        parts.retriever.retrieve(QUESTION)
+        stream = parts.model.stream_complete(QUESTION)
+    assert next(stream).delta == PIECES[0]
+    stream.close()
+
+
+async def _block_abroken_off(parts: Parts) -> None:
+    async with parts.monitor.interaction(query=QUESTION):
+        await parts.retriever.aretrieve(QUESTION)
+        stream = await parts.async_model.astream_complete(QUESTION)
+        async for reply in stream:
+            assert reply.delta == PIECES[0]
+            break
+        await stream.aclose()
+
+
+ENDINGS: tuple[Ending, ...] = (
+    Ending("read whole", _read_whole, "ok", ANSWER),
+    Ending("print_response_stream", _printed, "ok", ANSWER),
+    Ending("str, twice", _read_twice, "ok", ANSWER),
+    Ending("get_response", _made_whole, "ok", ANSWER),
+    Ending("closed", _closed, "partial", PIECES[0]),
+    Ending("broken off and collected", _broken_off, "partial", PIECES[0]),
+    Ending("never read", _never_read, "partial", ""),
+    Ending("an exception thrown into it", _thrown_into, "error", PIECES[0]),
+    Ending("async: async_response_gen", _aread_whole, "ok", ANSWER),
+    Ending("async: response_gen", _aread_bare, "ok", ANSWER),
+    Ending("async: print_response_stream", _aprinted, "ok", ANSWER),
+    Ending("async: get_response", _amade_whole, "ok", ANSWER),
+    Ending("async: aclose", _aclosed, "partial", PIECES[0]),
+    Ending("async: broken off and collected", _abroken_off, "partial", PIECES[0]),
+    Ending("async: never read", _anever_read, "partial", ""),
+    Ending("async: cancelled while reading", _acancelled, "cancelled", PIECES[0]),
+    Ending("chat: read whole", _chat_read, "ok", ANSWER),
+    Ending("chat: print_response_stream", _chat_printed, "ok", ANSWER),
+    # LlamaIndex drains a streamed chat into its history, whether or not anyone reads.
+    Ending("chat: never read", _chat_never_read, "ok", ANSWER),
+    Ending("async chat: async_response_gen", _chat_aread, "ok", ANSWER),
+    Ending("async chat: aprint_response_stream", _chat_aprinted, "ok", ANSWER),
+    Ending("async chat: never read", _chat_anever_read, "ok", ANSWER),
+    Ending("by hand: closed after the block", _block_closed, "partial", PIECES[0]),
+    Ending("by hand, async: broken off in the block", _block_abroken_off, "partial", PIECES[0]),
+)
+
+
+@pytest.mark.parametrize("ending", ENDINGS, ids=str)
+async def test_the_end_of_a_stream_is_the_interactions(
+    monitor: FakeMonitor, ending: Ending
+) -> None:
+    """Status and answer are what the user saw; chunks are known; nothing is left open."""
+    done = ending.do(Parts(monitor=monitor, streaming=True))
+    if isinstance(done, Awaitable):
+        await done
+    interaction = monitor.only()
+    assert (interaction.status, interaction.answer) == (ending.status, ending.answer)
+    assert interaction.query == QUESTION
+    assert ids(interaction.chunks) == ALL
+    assert interaction.not_shown == ()
+
+
+@pytest.mark.parametrize("ending", [e for e in ENDINGS if "block" not in e.name], ids=str)
+async def test_without_a_monitor_a_stream_ends_the_same(
+    quiet_monitor: FakeMonitor, ending: Ending
+) -> None:
+    """What each ending asserts of the application holds where nobody listens."""
+    done = ending.do(Parts(monitor=quiet_monitor, streaming=True))
+    if isinstance(done, Awaitable):
+        await done
+    assert quiet_monitor.interactions == []
+
+
+def test_a_stream_never_read_but_held_is_given_up_by_the_sweep() -> None:
+    """It ages out as partial, with its chunks and no answer; the application may still read it."""
+    monitor = FakeMonitor(open_run_age_s=0)
+    recorder = monitor.recorder(LlamaIndexTranslator())
+    instrument(monitor)  # type: ignore[arg-type]
+    response = _stream(Parts(monitor=monitor, streaming=True))
+    recorder.sweep()
+    interaction = monitor.only()
+    assert (interaction.status, interaction.answer) == ("partial", "")
+    assert ids(interaction.chunks) == ALL
+    assert str(response) == ANSWER
+    assert monitor.only() is interaction
+    uninstrument()
+
+
+def test_a_models_stream_never_read_in_a_block_is_given_up_by_the_sweep() -> None:
+    """The block waits for it no longer than for any other run."""
+    monitor = FakeMonitor(open_run_age_s=0)
+    recorder = monitor.recorder(LlamaIndexTranslator())
+    instrument(monitor)  # type: ignore[arg-type]
+    parts = Parts(monitor=monitor)
+    with monitor.interaction(query=QUESTION):
+        parts.retriever.retrieve(QUESTION)
+        parts.model.stream_complete(QUESTION)
+    assert monitor.interactions == []
+    recorder.sweep()
+    assert monitor.only().status == "partial"
+    uninstrument()
+
+
+def test_a_stream_is_still_a_generator(monitor: FakeMonitor) -> None:
+    """LlamaIndex and applications may ask whether it is one; its repr names no one else."""
+    stream = _stream(Parts(monitor=monitor, streaming=True)).response_gen
+    assert isinstance(stream, typing.Generator)
+    assert "ragmonitor" not in repr(stream)
+    assert isinstance(stream.gi_frame, types.FrameType)
+    assert next(stream) == PIECES[0]
+    assert stream.send(None) == PIECES[1]
+    with pytest.raises(KeyError):
+        stream.throw(KeyError("mine"))
+
+
+async def test_an_async_stream_is_still_an_async_generator(monitor: FakeMonitor) -> None:
+    """LlamaIndex and applications may ask whether it is one."""
+    stream = (await _astream(Parts(monitor=monitor, streaming=True))).response_gen
+    assert isinstance(stream, typing.AsyncGenerator)
+    assert await stream.asend(None) == PIECES[0]
+    with pytest.raises(KeyError):
+        await stream.athrow(KeyError("mine"))
+
+
+def test_a_stream_begun_before_uninstrument_is_recorded_to_its_end(monitor: FakeMonitor) -> None:
+    """Tokens included; then nothing of ours is left on the dispatcher (see the fixture)."""
+    parts = Parts(monitor=monitor, streaming=True)
+    response = _stream(parts)
+    uninstrument()
+    _read_whole(parts)
+    assert str(response) == ANSWER
+    assert monitor.only().usage.output_tokens == len(ANSWER.split())
+
+
+def test_events_are_listened_to_from_the_first_stream_on(monitor: FakeMonitor) -> None:
+    """An application without streams does not pay for LlamaIndex's every event."""
+
+    def listens() -> int:
+        handlers = get_dispatcher().event_handlers
+        return sum(isinstance(handler, EventListener) for handler in handlers)
+
+    Parts(monitor=monitor).engine().query(QUESTION)
+    assert listens() == 0
+    for _ in range(2):
+        _read_whole(Parts(monitor=monitor, streaming=True))
+        assert listens() == 1
+
+
+class Reading:
+    """A listener whose model has begun to speak."""
+
+    def __init__(self) -> None:
+        self.streams = {"model": object()}
+
+    def finish(self, failure: BaseException | None = None, *, whole: bool = True) -> None:
+        self.streams.clear()
+
+
+def test_what_begins_while_a_stream_is_read_finds_its_interaction() -> None:
+    """A second model too, at any token, the innermost stream first; and nothing in between."""
+
+    def inner() -> Iterator[Any]:
+        for _ in range(3):
+            yield pulled()
+
+    def outer() -> Iterator[Any]:
+        yield pulled()
+        for item in heard(inner(), innermost, [].append):
+            yield pulled(), item
+
+    outermost, innermost = Reading(), Reading()
+    stream: Any = heard(outer(), outermost, [].append)
+    assert next(stream) is outermost
+    for _ in range(3):
+        assert pulled() is None
+        assert next(stream) == (outermost, innermost)
+    assert list(stream) == []
+    assert pulled() is None
+
+
+async def test_the_same_of_an_asynchronous_stream() -> None:
+    """At any token, and nothing in between."""
+
+    async def inner() -> typing.AsyncIterator[Any]:
+        for _ in range(3):
+            await asyncio.sleep(0)
+            yield pulled()
+
+    listener = Reading()
+    stream: Any = heard(inner(), listener, [].append)
+    for _ in range(3):
+        assert await anext(stream) is listener
+        assert pulled() is None
+    assert [item async for item in stream] == []
+
+
+# --- failures in every stage ---------------------------------------------------------------------
+
+
+class Breaks(BaseNodePostprocessor):
+    """Fails."""
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        raise FAILURE
+
+
+class BrokenEmbedding(MockEmbedding):
+    """Fails on a question."""
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        raise FAILURE
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        raise FAILURE
+
+
+def _embedding() -> BaseRetriever:
+    nodes = [TextNode(text="It weighs 40 kg.")]
+    index = VectorStoreIndex(nodes, embed_model=BrokenEmbedding(embed_dim=2))
+    return index.as_retriever()
+
+
+class BrokenSynthesizer(CompactAndRefine):
+    """Fails before it asks its model."""
+
+    def get_response(self, *_: Any, **__: Any) -> Any:
+        raise FAILURE
+
+    async def aget_response(self, *_: Any, **__: Any) -> Any:
+        raise FAILURE
+
+
+STAGES: dict[str, Callable[[Parts], dict[str, Any]]] = {
+    "retriever": lambda _: {"retriever": Notes(failure=FAILURE)},
+    "embedding": lambda _: {"retriever": _embedding()},
+    "postprocessor": lambda _: {"more": {"node_postprocessors": [Breaks()]}},
+    "model": lambda _: {"failing": {"fails_after": 0, "failure": FAILURE}},
+    "model in mid-stream": lambda _: {"failing": {"fails_after": 1, "failure": FAILURE}},
+    "synthesizer": lambda p: {
+        "more": {"response_synthesizer": BrokenSynthesizer(llm=p.model)},
+    },
+}
+
+
+def _failures() -> Iterator[Any]:
+    for stage in STAGES:
+        for shape in TWO if stage != "synthesizer" else (ENGINE,):  # the chat has none to be given
+            for mode in ("sync", "async", "streaming sync", "streaming async"):
+                if stage != "model in mid-stream" or mode.startswith("streaming"):
+                    yield pytest.param(stage, shape, mode, id=f"{stage}-{shape}-{mode}")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize(("stage", "shape", "mode"), [*_failures()])
+async def test_a_failure_is_recorded_and_passes_unchanged(
+    monitor: FakeMonitor, stage: str, shape: str, mode: str
+) -> None:
+    """Status error, its type and message; the application catches the very exception."""
+    streaming = mode.startswith("streaming")
+    parts = Parts(monitor=monitor, streaming=streaming, **STAGES[stage](Parts(monitor=monitor)))
+    application = _of_shape[shape](parts)
+    asking = (
+        application.asynchronous(QUESTION)
+        if mode.endswith("async")
+        else asyncio.to_thread(application.sync, QUESTION)
+    )
+    with pytest.raises(ConnectionError) as caught:
+        await asking
+    assert caught.value is FAILURE
+    await asyncio.sleep(0)
+    interaction = monitor.only()
+    assert (interaction.status, interaction.error) == ("error", "ConnectionError: gone")
+    assert interaction.query == QUESTION
+    assert interaction.answer == (PIECES[0] if stage == "model in mid-stream" else "")
+    searched = stage in {"retriever", "embedding"}
+    assert ids(interaction.chunks) == ([] if searched else ALL)
+    assert interaction.retrievals[0].error == ("ConnectionError: gone" if searched else "")
+
+
+async def test_a_failing_step_is_the_workflows_failure(monitor: FakeMonitor) -> None:
+    """The chunks are known; the application catches the very exception."""
+    run: Any = Answering(Parts(monitor=monitor), failure=FAILURE).run(query=QUESTION)
+    with pytest.raises(ConnectionError) as caught:
+        await run
+    assert caught.value is FAILURE
+    interaction = monitor.only()
+    assert (interaction.status, interaction.error) == ("error", "ConnectionError: gone")
+    assert ids(interaction.chunks) == ALL
+
+
+@pytest.mark.parametrize("stage", ["retriever", "model"])
+async def test_a_workflow_whose_parts_fail_is_recorded(monitor: FakeMonitor, stage: str) -> None:
+    """Status error, and the very exception."""
+    parts = Parts(monitor=monitor, **STAGES[stage](Parts(monitor=monitor)))
+    with pytest.raises(ConnectionError) as caught:
+        await Answering(parts).run(query=QUESTION)
+    assert caught.value is FAILURE
+    interaction = monitor.only()
+    assert (interaction.status, interaction.error) == ("error", "ConnectionError: gone")
+    assert interaction.query == QUESTION
+
+
+@pytest.mark.parametrize("kind", ["text", "query engine"])
+async def test_a_search_that_fails_in_a_tool_is_known(monitor: FakeMonitor, kind: str) -> None:
+    """The agent answers without; the retrieval's error stands in the interaction."""
+    parts = Parts(monitor=monitor, retriever=Notes(failure=FAILURE))
+    tool = text_tool(FAILURE) if kind == "text" else parts.tool()
+    await clerk(parts, tool).run(user_msg=QUESTION, memory=memory())
+    interaction = monitor.only()
+    assert (interaction.status, interaction.answer) == ("ok", ANSWER)
+    assert interaction.chunks == ()
+    assert [r.error for r in interaction.retrievals] == ["ConnectionError: gone"]
+
+
+def test_a_failure_in_a_block_is_the_blocks(monitor: FakeMonitor) -> None:
+    """What was retrieved before stands."""
+    parts = Parts(monitor=monitor, failing={"fails_after": 0, "failure": FAILURE})
+
+    def ask() -> None:
+        with monitor.interaction(query=QUESTION):
+            parts.retriever.retrieve(QUESTION)
+            parts.model.complete(QUESTION)
+
+    with pytest.raises(ConnectionError) as caught:
+        ask()
+    assert caught.value is FAILURE
+    interaction = monitor.only()
+    assert (interaction.status, interaction.error) == ("error", "ConnectionError: gone")
+    assert ids(interaction.chunks) == ALL
+
+
+# --- timeouts and cancellation -------------------------------------------------------------------
+
+
+def _hanging(monitor: FakeMonitor) -> Parts:
+    return Parts(monitor=monitor, failing={"hangs": Hang()})
+
+
+async def test_a_workflow_out_of_time_is_an_error(monitor: FakeMonitor) -> None:
+    """Of the framework's own name."""
+    with pytest.raises(WorkflowTimeoutError):
+        await Answering(_hanging(monitor), timeout=0.2).run(query=QUESTION)
+    interaction = monitor.only()
+    assert interaction.status == "error"
+    assert interaction.error.startswith("WorkflowTimeoutError: ")
+    assert (interaction.query, interaction.answer) == (QUESTION, "")
+    assert ids(interaction.chunks) == ALL[:2]
+
+
+@pytest.mark.parametrize("shape", [ENGINE, "CitationQueryEngine", "CustomQueryEngine"])
+async def test_a_cancelled_task_is_cancelled(monitor: FakeMonitor, shape: str) -> None:
+    """Neither an error nor an answer; and so is what `asyncio.wait_for` gave up."""
+    asking = _of_shape[shape](_hanging(monitor)).asynchronous(QUESTION)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asking, 0.2)
+    interaction = monitor.only()
+    assert (interaction.status, interaction.answer, interaction.error) == ("cancelled", "", "")
+    assert interaction.query == QUESTION
+
+
+@pytest.mark.parametrize("how", ["cancel_run", "cancel"])
+@pytest.mark.filterwarnings("ignore:WorkflowHandler.cancel:DeprecationWarning")
+async def test_a_cancelled_workflow_is_cancelled(monitor: FakeMonitor, how: str) -> None:
+    """By its user, in either of LlamaIndex's ways."""
+    parts = _hanging(monitor)
+    run: Any = Answering(parts, timeout=None).run(query=QUESTION)
+    await parts.failing["hangs"].reached.wait()
+    if how == "cancel_run":
+        await run.cancel_run()
+    else:
+        run.cancel()
+    with pytest.raises((WorkflowCancelledByUser, asyncio.CancelledError)):
+        await run
+    assert monitor.only().status == "cancelled"
+
+
+def test_no_ending_but_a_whole_answer_is_scored(quiet_monitor: FakeMonitor) -> None:
+    """A partial answer and a failure have a cause instead of a score."""
+    exporter = ListExporter()
+    with Monitor(service="test", exporters=[exporter], prometheus=False, traces=False) as monitor:
+        instrument(monitor)
+        _closed(Parts(monitor=monitor, streaming=True))
+        failing = Parts(monitor=monitor, retriever=Notes(failure=FAILURE))
+        with pytest.raises(ConnectionError):
+            failing.engine().query(QUESTION)
+        monitor.flush()
+        uninstrument()
+    causes = {
+        evaluation.cause if isinstance(evaluation, Unscored) else None
+        for report in exporter.reports
+        for evaluation in report.evaluations
+    }
+    assert causes == {Cause.PARTIAL, Cause.APPLICATION_ERROR}
