@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import hashlib
 import os
+import re
 import threading
 import time
 import weakref
@@ -24,7 +27,7 @@ from ragmonitor.capture import (
     retrieves,
 )
 from ragmonitor.capture.foreign import Choice, InteractionSpanProcessor
-from ragmonitor.errors import SettingsError
+from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.estimation import Windows, summarise
 from ragmonitor.evaluators import table
 from ragmonitor.export import (
@@ -35,14 +38,14 @@ from ragmonitor.export import (
     PrometheusExporter,
 )
 from ragmonitor.guard import logger, shielded
-from ragmonitor.judges import LexicalJudge, LlmJudge
+from ragmonitor.judges import AssessmentCache, LexicalJudge, LlmJudge
 from ragmonitor.protocols import EmbeddedJudge, Exporter, Finished, Judge, PricedJudge, Source
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import Cause, Chunk, Interaction, JudgeUsage
 from ragmonitor.redaction import PersonalData, Redact, Redactor
 from ragmonitor.sampling import Budget, UniformSampler
 from ragmonitor.settings import Options, Settings
-from ragmonitor.worker import Judging, Worker
+from ragmonitor.worker import Judging, SecondReading, Worker
 
 EXIT_TIMEOUT_S = 5.0
 
@@ -445,34 +448,104 @@ def _embedded(settings: Settings) -> EmbeddedJudge:
 
 
 def _judging(settings: Settings, custom: Judge | None) -> Judging | None:
-    """Return the judge that reads a share of the answers, with its sampler; None: there is none."""
-    judge = custom
-    if judge is None:
-        if settings.judge is None:
-            return None
-        judge = LlmJudge(
-            settings.judge,
-            api_base=settings.judge_api_base,
-            timeout_s=settings.judge_timeout_s,
-            price_input_usd=settings.judge_price_input_usd,
-            price_output_usd=settings.judge_price_output_usd,
-            budget_unit="usd" if settings.budget_usd_per_day is not None else "tokens",
+    """Return the judge that reads a share of the answers, with its sampler; None: there is none.
+
+    Raises:
+        SettingsError: A judge is to stand in or to read a second time, and there is no first; or
+            the budget's state cannot be kept.
+    """
+    judge = custom or (settings.judge and _llm_judge(settings, settings.judge))
+    if not judge:
+        if settings.judge_fallbacks or settings.second_judge:
+            raise SettingsError("judge_fallbacks and second_judge need a judge; set judge")
+        return None
+    fallbacks = tuple(_llm_judge(settings, each) for each in settings.judge_fallbacks)
+    second = (
+        SecondReading(
+            judge=_llm_judge(settings, settings.second_judge), rate=settings.second_judge_rate
         )
-    per_day = settings.budget_usd_per_day or settings.budget_tokens_per_day
-    in_dollars = settings.budget_usd_per_day is not None
+        if settings.second_judge
+        else None
+    )
     return Judging(
         judge=judge,
+        fallbacks=fallbacks,
+        second=second,
         sampler=UniformSampler(
             settings.judge_rate,
             clock=time.monotonic,
-            budget=Budget(per_day, clock=time.monotonic) if per_day else None,
-            expected_cost=judge.expected_cost if isinstance(judge, PricedJudge) else lambda _: 0.0,
+            budget=_budget(settings),
+            expected_cost=_expected_cost(
+                (judge, *fallbacks), second, asking=table.select(settings.evaluators).asking
+            ),
         ),
         concurrency=settings.judge_concurrency,
-        timeout_s=settings.judge_timeout_s,
+        waiting_most=settings.judge_waiting_most,
+        reading_timeout_s=settings.judge_reading_timeout_s or 2 * settings.judge_timeout_s,
         wait_s=settings.judge_wait_s,
-        spent=_dollars if in_dollars else _tokens,
+        spent=_dollars if settings.budget_unit == "usd" else _tokens,
     )
+
+
+def _llm_judge(settings: Settings, named: str) -> LlmJudge:
+    """Return the judge of that name: `model`, or `model@http://address` on another server."""
+    model, at, address = named.partition("@http")
+    size = settings.judge_cache_size
+    return LlmJudge(
+        model,
+        # The first judge's server knows the first judge's model.
+        api_base=f"http{address}"
+        if at
+        else settings.judge_api_base
+        if named == settings.judge
+        else None,
+        timeout_s=settings.judge_timeout_s,
+        reading_timeout_s=settings.judge_reading_timeout_s,
+        price_input_usd=settings.judge_price_input_usd,
+        price_output_usd=settings.judge_price_output_usd,
+        budget_unit=settings.budget_unit,
+        reply_format=settings.judge_reply_format,
+        tokens_per_call=settings.judge_tokens_per_call,
+        calls_most=settings.judge_calls_most,
+        cache=AssessmentCache(size=size, age_s=settings.judge_cache_age_s) if size else None,
+    )
+
+
+def _budget(settings: Settings) -> Budget | None:
+    """Return what all judges may spend together; None: there is no limit."""
+    if not settings.has_budget:
+        return None
+    per_day, per_hour = settings.budget
+    file = None
+    if settings.state_dir is not None:
+        service = re.sub(r"[^A-Za-z0-9.-]+", "_", settings.service)
+        # Two names may look alike once their signs are gone.
+        digest = hashlib.blake2b(settings.service.encode(), digest_size=4).hexdigest()
+        file = settings.state_dir / f"budget-{service}-{digest}-{settings.budget_unit}.json"
+    try:
+        return Budget(per_day, per_hour=per_hour, file=file, clock=time.monotonic)
+    except OSError as error:
+        raise SettingsError(f"state_dir: {file} cannot be written: {error}") from error
+
+
+def _expected_cost(
+    judges: Sequence[Judge], second: SecondReading | None, *, asking: int
+) -> Callable[[Interaction], float]:
+    """Return what one reading costs at most: of each judge that may be asked, in turn."""
+
+    def cost(interaction: Interaction) -> float:
+        first, *others = judges
+        total = first.expected_cost(interaction) if isinstance(first, PricedJudge) else 0.0
+        if second is not None and second.reads(interaction):
+            others.append(second.judge)
+        for judge in others:
+            # One that could not read it at any cost will not spend any.
+            with contextlib.suppress(JudgeError):
+                total += judge.expected_cost(interaction) if isinstance(judge, PricedJudge) else 0.0
+        # What an evaluator asks is shown no more than a reading is.
+        return total * (1 + asking)
+
+    return cost
 
 
 def _dollars(usage: JudgeUsage) -> float:

@@ -103,6 +103,24 @@ class PricedJudge(Judge, Protocol):
         ...
 
 
+BreakerState = Literal["closed", "half_open", "open"]
+"""Of a provider that is left alone while it fails: `half_open` is one reading that tries."""
+
+
+@runtime_checkable
+class GuardedJudge(Judge, Protocol):
+    """A judge that leaves its provider alone while that fails."""
+
+    @property
+    def breaker_state(self) -> BreakerState:
+        """As of now."""
+        ...
+
+    def admits(self) -> bool:
+        """Return whether a reading would be made now; if not, it costs nothing and gives none."""
+        ...
+
+
 @runtime_checkable
 class ConnectedJudge(Judge, Protocol):
     """A judge with something to load before its first reading, and to let go of after its last."""
@@ -244,6 +262,14 @@ class Meters(Exporter, Protocol):
 
     def dropped(self, reason: str) -> None:
         """Count one interaction or run that was given up."""
+        ...
+
+    def breaker(self, judge: str, state: BreakerState) -> None:
+        """Show whether a judge's provider is asked."""
+        ...
+
+    def compared(self, first: Report, second: Report) -> None:
+        """Take note of how far two judges agree on one interaction."""
         ...
 
     def refresh(

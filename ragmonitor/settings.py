@@ -57,8 +57,19 @@ class Settings(BaseSettings):
     budget_usd_per_day: float | None = Field(
         default=None, gt=0, description="Most the judge may spend in 24 hours, in US dollars."
     )
+    budget_usd_per_hour: float | None = Field(
+        default=None, gt=0, description="Most the judge may spend in an hour, in US dollars."
+    )
     budget_tokens_per_day: int | None = Field(
         default=None, gt=0, description="Most tokens the judge may use in 24 hours."
+    )
+    budget_tokens_per_hour: int | None = Field(
+        default=None, gt=0, description="Most tokens the judge may use in an hour."
+    )
+    state_dir: Path | None = Field(
+        default=None,
+        description="A folder in which the budget outlives restarts; processes that name the same "
+        "one share the budget. None: each process has its own, for its lifetime.",
     )
     judge_api_base: str | None = Field(
         default=None, description="Address of an OpenAI-compatible server, for local models."
@@ -70,7 +81,52 @@ class Settings(BaseSettings):
         default=None, ge=0, description="US dollars per million output tokens, if litellm has none."
     )
     judge_timeout_s: float = Field(default=15.0, gt=0, le=600, description="Per judge call.")
-    judge_concurrency: int = Field(default=8, ge=1, le=256, description="Judge calls in flight.")
+    judge_reading_timeout_s: float | None = Field(
+        default=None,
+        gt=0,
+        le=1200,
+        description="Of a reading, over all its calls and pauses; none: twice judge_timeout_s.",
+    )
+    judge_concurrency: int = Field(default=8, ge=1, le=256, description="Readings in flight.")
+    judge_waiting_most: int = Field(
+        default=1_000,
+        ge=1,
+        le=100_000,
+        description="Drawn answers that may wait for the judge; beyond, none is drawn.",
+    )
+    judge_reply_format: Literal["json_schema", "json_object", "text"] = Field(
+        default="json_object",
+        description="The strictest form of reply to ask the judge for; what its model rejects is "
+        "stepped down from.",
+    )
+    judge_tokens_per_call: int = Field(
+        default=8_000,
+        ge=1_500,
+        description="Estimated tokens of a judge's prompt; longer evidence is spread over calls.",
+    )
+    judge_calls_most: int = Field(
+        default=6, ge=1, le=50, description="Over how many calls evidence may be spread."
+    )
+    judge_cache_size: int = Field(
+        default=1_000, ge=0, description="Readings kept for exact duplicates, in memory; 0: none."
+    )
+    judge_cache_age_s: float = Field(
+        default=3_600.0, gt=0, description="How long a reading serves exact duplicates."
+    )
+    judge_fallbacks: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Models that read in turn what the judge's provider fails to, each under its "
+        "own name; 'model@http://address/v1' for another server. In a variable separated by "
+        "commas.",
+    )
+    second_judge: str | None = Field(
+        default=None,
+        description="A model that reads a share of the judged answers too, to see how far the two "
+        "agree; 'model@http://address/v1' for another server.",
+    )
+    second_judge_rate: float = Field(
+        default=0.1, gt=0, le=1, description="Share of the judged answers it reads."
+    )
     judge_wait_s: float = Field(
         default=0.0,
         ge=0,
@@ -218,6 +274,7 @@ class Settings(BaseSettings):
         "redaction",
         "personal_entities",
         "personal_models",
+        "judge_fallbacks",
         mode="before",
     )
     @classmethod
@@ -231,18 +288,53 @@ class Settings(BaseSettings):
     def _none_is_nothing(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return () if value == ("none",) else value  # a variable cannot be set to nothing
 
+    @property
+    def budget_unit(self) -> Literal["usd", "tokens"]:
+        """In what the budget is given."""
+        in_dollars = self.budget_usd_per_day is not None or self.budget_usd_per_hour is not None
+        return "usd" if in_dollars else "tokens"
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether there is any limit to what a judge may spend."""
+        per_day, per_hour = self.budget
+        return per_day is not None or per_hour is not None
+
+    @property
+    def budget(self) -> tuple[float | None, float | None]:
+        """The limits per day and per hour, in the budget's unit."""
+        if self.budget_unit == "usd":
+            return self.budget_usd_per_day, self.budget_usd_per_hour
+        return self.budget_tokens_per_day, self.budget_tokens_per_hour
+
     @model_validator(mode="after")
     def _one_budget(self) -> Self:
-        if self.budget_usd_per_day is not None and self.budget_tokens_per_day is not None:
-            raise ValueError("give one budget: budget_usd_per_day or budget_tokens_per_day")
+        in_tokens = (self.budget_tokens_per_day, self.budget_tokens_per_hour)
+        if self.budget_unit == "usd" and in_tokens != (None, None):
+            raise ValueError(
+                "give one budget: budget_usd_per_day, budget_usd_per_hour or both; or "
+                "budget_tokens_per_day, budget_tokens_per_hour or both"
+            )
         return self
 
     @model_validator(mode="after")
     def _a_judge_needs_a_budget(self) -> Self:
-        if self.judge and self.budget_usd_per_day is None and self.budget_tokens_per_day is None:
+        for name in (self.judge, *self.judge_fallbacks, self.second_judge):
+            if name and not self.has_budget:
+                raise ValueError(
+                    f"judge={name!r} costs money and has no budget; "
+                    "set budget_usd_per_day or budget_tokens_per_day"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _every_judge_is_another(self) -> Self:
+        names = [name for name in (self.judge, *self.judge_fallbacks, self.second_judge) if name]
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
             raise ValueError(
-                f"judge={self.judge!r} costs money and has no budget; "
-                "set budget_usd_per_day or budget_tokens_per_day"
+                f"{', '.join(sorted(twice))} is named twice among judge, judge_fallbacks and "
+                "second_judge; their scores would be one series"
             )
         return self
 
@@ -295,12 +387,25 @@ class Options(TypedDict, total=False):
     evaluators: tuple[str, ...]
     judge_rate: float
     budget_usd_per_day: float
+    budget_usd_per_hour: float
     budget_tokens_per_day: int
+    budget_tokens_per_hour: int
+    state_dir: Path | str
     judge_api_base: str
     judge_price_input_usd: float
     judge_price_output_usd: float
     judge_timeout_s: float
+    judge_reading_timeout_s: float
     judge_concurrency: int
+    judge_waiting_most: int
+    judge_reply_format: Literal["json_schema", "json_object", "text"]
+    judge_tokens_per_call: int
+    judge_calls_most: int
+    judge_cache_size: int
+    judge_cache_age_s: float
+    judge_fallbacks: tuple[str, ...]
+    second_judge: str
+    second_judge_rate: float
     judge_wait_s: float
     interaction: Literal["outermost", "innermost"]
     root_names: tuple[str, ...]

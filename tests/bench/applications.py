@@ -1,0 +1,161 @@
+"""The applications that the benchmarks watch: everything real but the model, which says one text.
+
+A retriever gives five chunks of 800 characters, a prompt is filled in, a model answers with 100
+words (as one text, or in 100 pieces), and a parser reads it. Nothing waits, so all the time there
+is goes to the framework and to what is measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+CHUNKS = [f"chunk {n} says " + "that the tower is tall and old. " * 25 for n in range(5)]
+PIECES = [f"word{n} " for n in range(100)]
+ANSWER = "".join(PIECES)
+QUERY = "How tall is the tower, and how old?"
+AT_ONCE = 50
+FRAMEWORKS = ("langchain", "llama_index")
+
+Run = Callable[[int], None]
+"""Makes so many requests."""
+
+
+def is_many(mode: str) -> bool:
+    """Return whether a mode makes its requests `AT_ONCE`."""
+    return "at once" in mode
+
+
+def modes(framework: str) -> dict[str, Run]:
+    """Return the ways of asking one framework; imports that one only."""
+    return langchain_modes() if framework == "langchain" else llama_modes()
+
+
+def each(call: Callable[[str], Any]) -> Run:
+    """Return what calls with the query, one after the other."""
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            call(QUERY)
+
+    return run
+
+
+def together(call: Callable[[str], Any], runner: asyncio.Runner) -> Run:
+    """Return what awaits so many calls at once."""
+
+    async def gathered(n: int) -> None:
+        await asyncio.gather(*(call(QUERY) for _ in range(n)))
+
+    return lambda n: runner.run(gathered(n))
+
+
+def langchain_chain(*, answer: str = ANSWER, model_s: float = 0.0) -> Any:
+    """Return an LCEL chain; its model answers after `model_s` seconds where it is awaited."""
+    from langchain_core.documents import Document
+    from langchain_core.language_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+    from langchain_core.output_parsers import StrOutputParser
+    from langchain_core.prompts import ChatPromptTemplate
+    from langchain_core.retrievers import BaseRetriever
+    from langchain_core.runnables import RunnablePassthrough
+
+    class FixedRetriever(BaseRetriever):
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            return [Document(id=str(n), page_content=c) for n, c in enumerate(CHUNKS)]
+
+        async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            return self._get_relevant_documents(query, run_manager=None)
+
+    class Endless:
+        def __iter__(self) -> Endless:
+            return self
+
+        def __next__(self) -> AIMessage:
+            return AIMessage(answer)
+
+    class FixedModel(GenericFakeChatModel):
+        async def _agenerate(self, messages: Any, *given: Any, **named: Any) -> Any:
+            if model_s:
+                await asyncio.sleep(model_s)
+            return self._generate(messages)
+
+    model = FixedModel(messages=iter(Endless()))
+    prompt = ChatPromptTemplate.from_template("{context}\n{question}")
+    retrieve = FixedRetriever() | (lambda docs: "\n".join(d.page_content for d in docs))
+    return (
+        {"context": retrieve, "question": RunnablePassthrough()}
+        | prompt
+        | model
+        | StrOutputParser()
+    )
+
+
+def langchain_modes() -> dict[str, Run]:
+    chain = langchain_chain()
+    runner = asyncio.Runner()
+
+    def stream(query: str) -> None:
+        for _ in chain.stream(query):
+            pass
+
+    return {
+        "invoke": each(chain.invoke),
+        f"ainvoke ({AT_ONCE} at once)": together(chain.ainvoke, runner),
+        "stream of 100 pieces": each(stream),
+    }
+
+
+def llama_engine(*, streaming: bool) -> Any:
+    """Return a query engine."""
+    from llama_index.core.base.base_retriever import BaseRetriever
+    from llama_index.core.callbacks import CallbackManager
+    from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
+    from llama_index.core.query_engine import RetrieverQueryEngine
+    from llama_index.core.response_synthesizers import get_response_synthesizer
+    from llama_index.core.schema import NodeWithScore, TextNode
+
+    class FixedNodes(BaseRetriever):
+        def _retrieve(self, query_bundle: Any) -> list[NodeWithScore]:
+            return [
+                NodeWithScore(node=TextNode(text=c, id_=str(n)), score=0.5)
+                for n, c in enumerate(CHUNKS)
+            ]
+
+        async def _aretrieve(self, query_bundle: Any) -> list[NodeWithScore]:
+            return self._retrieve(query_bundle)
+
+    class FixedModel(CustomLLM):
+        @property
+        def metadata(self) -> LLMMetadata:
+            return LLMMetadata(context_window=100_000, model_name="fixed")
+
+        def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+            return CompletionResponse(text=ANSWER)
+
+        def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+            text = ""
+            for piece in PIECES:
+                text += piece
+                yield CompletionResponse(text=text, delta=piece)
+
+    model = FixedModel(callback_manager=CallbackManager([]))
+    return RetrieverQueryEngine(
+        FixedNodes(), get_response_synthesizer(llm=model, streaming=streaming)
+    )
+
+
+def llama_modes() -> dict[str, Run]:
+    engine, streaming = llama_engine(streaming=False), llama_engine(streaming=True)
+    runner = asyncio.Runner()
+
+    def stream(query: str) -> None:
+        for _ in streaming.query(query).response_gen:
+            pass
+
+    return {
+        "query": each(engine.query),
+        f"aquery ({AT_ONCE} at once)": together(engine.aquery, runner),
+        "streaming query of 100 pieces": each(stream),
+    }
