@@ -229,16 +229,30 @@ async def _cancelled_stream(build: Build) -> None:
         await task
 
 
+class _Deadline:
+    """Comes when the model is waited for, however long it took to get there."""
+
+    def __init__(self) -> None:
+        self.limit = asyncio.timeout(None)
+
+    def set(self) -> None:
+        self.limit.reschedule(asyncio.get_running_loop().time())
+
+
 async def _timed_out(build: Build) -> None:
-    app = build(model=ModelThatStops(waiting=asyncio.Event()))
+    deadline = _Deadline()
+    app = build(model=ModelThatStops(waiting=deadline))
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(_ainvoke(app), 0.05)
+        async with deadline.limit:
+            await _ainvoke(app)
 
 
 async def _timed_out_stream(build: Build) -> None:
-    app = build(model=ModelThatStops(waiting=asyncio.Event()))
+    deadline = _Deadline()
+    app = build(model=ModelThatStops(waiting=deadline))
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(_astream(app), 0.05)
+        async with deadline.limit:
+            await _astream(app)
 
 
 async def _interrupted(build: Build) -> None:
@@ -355,14 +369,14 @@ ENDINGS: tuple[Ending, ...] = (
     ),
     Ending(
         name="call that takes too long",
-        how="asyncio.wait_for()",
+        how="asyncio.timeout()",
         status="cancelled",
         answer="",
         provoke=_timed_out,
     ),
     Ending(
         name="stream that takes too long",
-        how="asyncio.wait_for()",
+        how="asyncio.timeout()",
         status="cancelled",
         answer=FIRST,
         provoke=_timed_out_stream,
@@ -543,11 +557,12 @@ async def test_another_tool_that_fails_is_no_interaction(monitor: Any) -> None:
 async def test_a_model_that_is_given_up_for_another_one(monitor: Any) -> None:
     """The user has a whole answer; the model that took too long has no end, and ages out."""
     instrument(monitor)
-    slow, quick = ModelThatStops(waiting=asyncio.Event()), ScriptedModel()
+    deadline = _Deadline()
+    slow, quick = ModelThatStops(waiting=deadline), ScriptedModel()
 
     async def ask(prompt: Any) -> str:
         try:
-            async with asyncio.timeout(0.02):
+            async with deadline.limit:
                 return str((await slow.ainvoke(prompt)).text)
         except TimeoutError:
             return str((await quick.ainvoke(prompt)).text)

@@ -594,7 +594,7 @@ def _hanging(monitor: FakeMonitor) -> Parts:
 async def test_a_workflow_out_of_time_is_an_error(monitor: FakeMonitor) -> None:
     """Of the framework's own name."""
     with pytest.raises(WorkflowTimeoutError):
-        await Answering(_hanging(monitor), timeout=0.2).run(query=QUESTION)
+        await Answering(_hanging(monitor), timeout=1.0).run(query=QUESTION)
     interaction = monitor.only()
     assert interaction.status == "error"
     assert interaction.error.startswith("WorkflowTimeoutError: ")
