@@ -27,14 +27,16 @@ if TYPE_CHECKING:
         RagMonitorError,
         SettingsError,
     )
-    from ragmonitor.evaluators import evaluator
+    from ragmonitor.evaluators import asking_evaluator, evaluator, rubric
     from ragmonitor.guard import record_error, shielded
     from ragmonitor.monitor import Monitor
+    from ragmonitor.offline import EvaluationResult, aevaluate, evaluate
     from ragmonitor.protocols import Exporter, Judge
     from ragmonitor.records import (
         Assessment,
         Cause,
         Chunk,
+        Diagnosis,
         Evaluation,
         Generation,
         Interaction,
@@ -73,14 +75,16 @@ _HOMES = {
         "RagMonitorError",
         "SettingsError",
     ),
-    "evaluators": ("evaluator",),
+    "evaluators": ("asking_evaluator", "evaluator", "rubric"),
     "guard": ("record_error", "shielded"),
     "monitor": ("Monitor",),
+    "offline": ("EvaluationResult", "aevaluate", "evaluate"),
     "protocols": ("Exporter", "Judge"),
     "records": (
         "Assessment",
         "Cause",
         "Chunk",
+        "Diagnosis",
         "Evaluation",
         "Generation",
         "Interaction",
@@ -105,7 +109,9 @@ __all__ = [
     "Assessment",
     "Cause",
     "Chunk",
+    "Diagnosis",
     "Evaluation",
+    "EvaluationResult",
     "Exporter",
     "Generation",
     "InputError",
@@ -136,9 +142,13 @@ __all__ = [
     "Usage",
     "Verdict",
     "__version__",
+    "aevaluate",
+    "asking_evaluator",
     "current_interaction",
+    "evaluate",
     "evaluator",
     "record_error",
+    "rubric",
     "shielded",
 ]
 

@@ -55,6 +55,12 @@ class JudgeError(RagMonitorError):
             usage: What was spent all the same.
         """
         super().__init__(f"{judge}: {problem}")
+        self.judge = judge
+        self.problem = problem
         self.cause = cause
         self.retryable = retryable
         self.usage = usage or JudgeUsage()
+
+    def without_usage(self) -> JudgeError:
+        """Return the same error for somebody who spent nothing on it."""
+        return JudgeError(self.judge, self.problem, cause=self.cause, retryable=self.retryable)

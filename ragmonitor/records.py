@@ -127,7 +127,7 @@ class Interaction:
     retrievals: tuple[Retrieval, ...] = ()
     generations: tuple[Generation, ...] = ()
     usage: Usage = field(default_factory=Usage)
-    """Over all model calls of the interaction, each counted once."""
+    """Over the `generations`, each counted once; models inside retrievers are not among them."""
     caller: SpanReference | None = None
     """The application's span that was current when the interaction began."""
     target: SpanReference | None = None

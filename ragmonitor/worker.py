@@ -21,8 +21,15 @@ from typing import Any
 
 from opentelemetry import context
 
-from ragmonitor.errors import JudgeError, RagMonitorError
-from ragmonitor.evaluators import Table, evaluate, unscorable, unscored
+from ragmonitor.errors import JudgeError, MissingExtraError, RagMonitorError
+from ragmonitor.evaluators import (
+    Table,
+    diagnosis,
+    evaluate,
+    evaluate_asking,
+    unscorable,
+    unscored,
+)
 from ragmonitor.guard import errors, logger, record_error, shielded
 from ragmonitor.protocols import (
     ConnectedJudge,
@@ -30,6 +37,7 @@ from ragmonitor.protocols import (
     Estimates,
     Exporter,
     Finished,
+    GuardedJudge,
     HoldingJudge,
     Judge,
     Meters,
@@ -42,22 +50,39 @@ from ragmonitor.records import (
     Assessment,
     Cause,
     Chance,
+    Diagnosis,
     Interaction,
     JudgeUsage,
     Report,
     SpanReference,
     Status,
 )
+from ragmonitor.sampling import coin
 
 BATCH = 64
 LINGER_S = 0.01
 """Pause between waking and working: the request that woke us finishes undisturbed."""
 TICK_S = 5.0
 """Gauges are refreshed, abandoned runs given up and the endpoint's port retried this often."""
-JUDGEMENTS_WAITING_MOST = 1_000
 JUDGE_GRACE_S = 5.0
 NOTES_MOST = 10_000
 FORK_WAIT_S = 1.0
+
+
+_PASSED_ON = (Cause.JUDGE_ERROR, Cause.JUDGE_TIMEOUT, Cause.JUDGE_DOWN)
+"""What one judge failed to read for these causes, the next one is asked to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondReading:
+    """A judge that reads a share of what the first one reads, to be compared with it."""
+
+    judge: Judge
+    rate: float
+
+    def reads(self, interaction: Interaction) -> bool:
+        """Return whether it reads this one too; independent of the first judge's coin."""
+        return coin(f"{interaction.id} second") < self.rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +90,34 @@ class Judging:
     """The judge that reads a share of the answers, and how that share is drawn."""
 
     judge: Judge
+    fallbacks: tuple[Judge, ...] = ()
+    """Asked in turn where the judge's provider fails; each reports under its own identity."""
+    second: SecondReading | None = None
     sampler: Sampler
     concurrency: int
-    timeout_s: float
-    """Per call; a judge may need several for one reading."""
+    waiting_most: int
+    """Drawn answers that may wait; beyond, none is drawn."""
+    reading_timeout_s: float
+    """Over all calls of one reading."""
     wait_s: float
     """How long a trace is held for the judge's scores."""
     spent: Callable[[JudgeUsage], float]
     """What a reading cost, in the budget's unit."""
+
+    @property
+    def chain(self) -> tuple[Judge, ...]:
+        """Who is asked, in turn, until one has read the answer."""
+        return self.judge, *self.fallbacks
+
+    @property
+    def judges(self) -> tuple[Judge, ...]:
+        """All of them."""
+        return self.chain if self.second is None else (*self.chain, self.second.judge)
+
+    @property
+    def is_down(self) -> bool:
+        """Whether nobody would be asked now."""
+        return not any(_admits(judge) for judge in self.chain)
 
 
 class Worker:
@@ -239,7 +284,7 @@ class Worker:
         self._working = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         ticking = asyncio.create_task(self._tick())
-        self._prepared = asyncio.create_task(self._prepare_judge())
+        self._prepared = asyncio.create_task(self._prepare_judges())
         try:
             while not self._closed:
                 await self._work_off()
@@ -254,18 +299,20 @@ class Worker:
             for task in unfinished:
                 task.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
-            if self._judging is not None and isinstance(self._judging.judge, ConnectedJudge):
-                with shielded("judge"):
-                    await self._judging.judge.close()
+            for judge in self._judging.judges if self._judging is not None else ():
+                if isinstance(judge, ConnectedJudge):
+                    with shielded("judge"):
+                        await judge.close()
 
-    async def _prepare_judge(self) -> None:
-        if self._judging is None or not isinstance(self._judging.judge, ConnectedJudge):
-            return
-        try:
-            await self._judging.judge.prepare()
-        except RagMonitorError as error:
-            # Each reading will say so too; here it is said before any money was expected of it.
-            logger.warning("ragmonitor: the judge cannot read: %s", error)
+    async def _prepare_judges(self) -> None:
+        for judge in self._judging.judges if self._judging is not None else ():
+            if not isinstance(judge, ConnectedJudge):
+                continue
+            try:
+                await judge.prepare()
+            except RagMonitorError as error:
+                # Each reading will say so too; here it is said before any money was expected of it.
+                logger.warning("ragmonitor: the judge cannot read: %s", error)
 
     async def _work_off(self) -> None:
         # One at a time: whoever flushes waits for the batch that is in hand already.
@@ -306,6 +353,9 @@ class Worker:
                 open_runs=self._tend(),
                 errors=errors,
             )
+            for judge in self._judging.judges if self._judging is not None else ():
+                if isinstance(judge, GuardedJudge):
+                    self._meters.breaker(judge.identity.name, judge.breaker_state)
 
     # --- one interaction ------------------------------------------------------------------------
 
@@ -323,9 +373,12 @@ class Worker:
                     self._meters.evaluations(unscored(self._entries, judge.identity, cause))
 
     def _judges(self) -> tuple[Judge, ...]:
-        if self._judging is None:
+        """Return who reports on every interaction; a fallback does where it was asked."""
+        judging = self._judging
+        if judging is None:
             return (self._embedded,)
-        return self._embedded, self._judging.judge
+        second = () if judging.second is None else (judging.second.judge,)
+        return self._embedded, judging.judge, *second
 
     def _handle(self, finished: Finished) -> None:
         try:
@@ -344,9 +397,8 @@ class Worker:
             return
         chance, cause = self._draw(interaction, self._judging)
         if cause is not None:
-            self._deliver(
-                interaction, [embedded, self._unread(interaction, self._judging, chance, cause)]
-            )
+            unread = self._unread(interaction, self._judging, chance, cause)
+            self._deliver(interaction, [embedded, *unread])
             return
         judgement = asyncio.get_running_loop().create_task(
             self._judge(interaction, embedded, self._judging, chance)
@@ -374,18 +426,23 @@ class Worker:
             judge=identity,
             evaluations=evaluations,
             assessment=assessment,
+            diagnosis=_diagnosed(interaction, assessment),
         )
 
     def _draw(self, interaction: Interaction, judging: Judging) -> tuple[Chance, Cause | None]:
         cause = unscorable(interaction)
         if cause is not None:
             return CERTAIN, cause
-        if len(self._judgements) >= JUDGEMENTS_WAITING_MOST:
-            # Before the coin: what is drawn is always read, or the mean would be biased.
+        # Before the coin: what is drawn is always read, or the mean would be biased.
+        if len(self._judgements) >= judging.waiting_most:
             chance = Chance(probability=0.0, drawn=False, cause=Cause.JUDGE_BUSY)
+        elif judging.is_down:
+            chance = Chance(probability=0.0, drawn=False, cause=Cause.JUDGE_DOWN)
         else:
             try:
                 chance = judging.sampler.draw(interaction)
+            except JudgeError as error:  # it could not be read at any cost
+                chance = Chance(probability=0.0, drawn=False, cause=error.cause)
             except Exception as error:  # noqa: BLE001 - a judge that cannot tell what it costs
                 record_error("sample", error)
                 chance = Chance(probability=0.0, drawn=False, cause=Cause.JUDGE_ERROR)
@@ -393,11 +450,20 @@ class Worker:
 
     def _unread(
         self, interaction: Interaction, judging: Judging, chance: Chance, cause: Cause
+    ) -> list[Report]:
+        reports = [self._unread_by(judging.judge, interaction, chance, cause)]
+        if judging.second is not None:
+            chance = _second_chance(chance, judging.second)
+            reports.append(self._unread_by(judging.second.judge, interaction, chance, cause))
+        return reports
+
+    def _unread_by(
+        self, judge: Judge, interaction: Interaction, chance: Chance, cause: Cause
     ) -> Report:
         return Report(
             interaction=interaction,
-            judge=judging.judge.identity,
-            evaluations=unscored(self._entries, judging.judge.identity, cause),
+            judge=judge.identity,
+            evaluations=unscored(self._entries, judge.identity, cause),
             assessment=None,
             chance=chance,
         )
@@ -413,28 +479,77 @@ class Worker:
             if not asking.done():
                 with self._step:
                     delivered, target = True, self._deliver(interaction, [embedded])
-            report = await asking
+            reports = await asking
         except asyncio.CancelledError:
             asking.cancel()
-            judging.sampler.settle(chance, 0.0)
-            report = self._unread(interaction, judging, chance, Cause.SHUTDOWN)
+            await asyncio.wait({asking})  # it settles what it spent
+            reports = self._unread(interaction, judging, chance, Cause.SHUTDOWN)
         with self._step:
             if delivered:
-                self._export(replace(report, target=target, late=True))
+                for report in reports:
+                    self._export(replace(report, target=target, late=True))
             else:
-                self._deliver(interaction, [embedded, report])
+                self._deliver(interaction, [embedded, *reports])
+            with shielded("export"):
+                self._compare(reports, judging)
 
-    async def _ask(self, interaction: Interaction, judging: Judging, chance: Chance) -> Report:
-        judge = judging.judge
-        usage = JudgeUsage(calls=1)
+    def _compare(self, reports: Sequence[Report], judging: Judging) -> None:
+        *firsts, last = reports
+        first = next((report for report in firsts if report.assessment is not None), None)
+        if judging.second is not None and first is not None and last.assessment is not None:
+            self._meters.compared(first, last)
+
+    async def _ask(
+        self, interaction: Interaction, judging: Judging, chance: Chance
+    ) -> list[Report]:
+        """Return what the judge found, or who stood in for it, and what the second one did."""
+        reports: list[Report] = []
+        spent = 0.0
         try:
             # These first: waiting for them must not use up the judge's own time.
             await asyncio.wait({self._prepared})
-            async with (
-                self._slots(judging),
-                asyncio.timeout(2 * judging.timeout_s + JUDGE_GRACE_S),
-            ):
+            async with self._slots(judging):
+                spent = chance.reserved  # if this is cancelled nobody knows what it cost
+                costs: list[float] = []
+                for judge in judging.chain:
+                    report, cause, cost = await self._ask_one(judge, interaction, judging, chance)
+                    reports.append(report)
+                    costs.append(chance.reserved if cost is None else cost)
+                    if cause not in _PASSED_ON:
+                        break
+                if judging.second is not None:
+                    report, cost = await self._ask_again(interaction, judging, chance)
+                    reports.append(report)
+                    costs.append(chance.reserved if cost is None else cost)
+                spent = sum(costs)
+        finally:
+            judging.sampler.settle(chance, spent)
+        return reports
+
+    async def _ask_again(
+        self, interaction: Interaction, judging: Judging, chance: Chance
+    ) -> tuple[Report, float | None]:
+        second = judging.second
+        assert second is not None  # noqa: S101 - for the type; the caller looked
+        its_chance = _second_chance(chance, second)
+        if not second.reads(interaction):
+            return self._unread_by(second.judge, interaction, its_chance, Cause.NOT_SAMPLED), 0.0
+        report, _, cost = await self._ask_one(second.judge, interaction, judging, its_chance)
+        return report, cost
+
+    async def _ask_one(
+        self, judge: Judge, interaction: Interaction, judging: Judging, chance: Chance
+    ) -> tuple[Report, Cause | None, float | None]:
+        """Return a judge's report, why there are no scores, and the cost; None: nobody knows it."""
+        usage: JudgeUsage | None = None
+        within_s = judging.reading_timeout_s + JUDGE_GRACE_S
+        try:
+            async with asyncio.timeout(within_s):
                 assessment = await judge.assess(interaction)
+            usage = assessment.usage
+            evaluations, asked = await evaluate_asking(
+                self._entries, interaction, assessment, judge, within_s=within_s
+            )
         except JudgeError as error:
             cause, detail, usage = error.cause, str(error), error.usage
         except TimeoutError:
@@ -442,25 +557,29 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - a judge is anybody's code
             record_error("judge", error)
             cause, detail = Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}"
+            if isinstance(error, MissingExtraError):
+                usage = JudgeUsage()
         else:
-            judging.sampler.settle(chance, judging.spent(assessment.usage))
-            return Report(
+            usage += asked
+            report = Report(
                 interaction=interaction,
-                judge=judge.identity,
-                evaluations=evaluate(self._entries, interaction, assessment),
+                judge=assessment.judge,
+                evaluations=evaluations,
                 assessment=assessment,
                 chance=chance,
-                usage=assessment.usage,
+                diagnosis=_diagnosed(interaction, assessment),
+                usage=usage,
             )
-        judging.sampler.settle(chance, judging.spent(usage))
-        return Report(
+            return report, None, judging.spent(usage)
+        report = Report(
             interaction=interaction,
             judge=judge.identity,
             evaluations=unscored(self._entries, judge.identity, cause, self._clean(detail)),
             assessment=None,
             chance=chance,
-            usage=usage,
+            usage=usage or JudgeUsage(calls=1),
         )
+        return report, cause, None if usage is None else judging.spent(usage)
 
     def _slots(self, judging: Judging) -> asyncio.Semaphore:
         if self._slots_held is None:
@@ -516,6 +635,21 @@ class Worker:
     _prepared: asyncio.Task[None]
     _forking = False
     _slots_held: asyncio.Semaphore | None = None
+
+
+def _admits(judge: Judge) -> bool:
+    return not isinstance(judge, GuardedJudge) or judge.admits()
+
+
+def _second_chance(chance: Chance, second: SecondReading) -> Chance:
+    return replace(chance, probability=chance.probability * second.rate, reserved=0.0)
+
+
+def _diagnosed(interaction: Interaction, assessment: Assessment | None) -> Diagnosis | None:
+    if assessment is not None:
+        with shielded("evaluate"):  # a judge is anybody's code, and so is what it returns
+            return diagnosis(interaction, assessment)
+    return None
 
 
 def _survive_forks(worker: Worker) -> None:

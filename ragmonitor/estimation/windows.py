@@ -72,8 +72,11 @@ class Windows:
 
 def _signals(report: Report) -> Iterator[tuple[str, float]]:
     for evaluation in report.evaluations:
-        if isinstance(evaluation, Scored):
-            yield evaluator_name(evaluation.evaluator), evaluation.score
+        # Two evaluators say what the assessment says; added twice it would count for two answers.
+        if isinstance(evaluation, Scored) and (
+            (name := evaluator_name(evaluation.evaluator)) not in (HALLUCINATION, REFUSAL)
+        ):
+            yield name, evaluation.score
     if report.assessment is None:
         return
     if report.assessment.evasive is not None:

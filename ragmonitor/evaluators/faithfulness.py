@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ragmonitor.errors import NotScorableError
+from ragmonitor.evaluators.claims import share_of
 from ragmonitor.evaluators.table import evaluator
-from ragmonitor.records import Assessment, Cause, Interaction, Verdict
+from ragmonitor.records import Assessment, Interaction, Verdict
 
 
 def unsupported(assessment: Assessment) -> str:
@@ -31,11 +31,4 @@ def faithfulness(_interaction: Interaction, assessment: Assessment) -> float:
         Es et al., "RAGAS" (2023), section 3, faithfulness, arXiv:2309.15217; over sentences
         instead of generated statements.
     """
-    if assessment.evasive:
-        raise NotScorableError(Cause.REFUSAL)
-    claims = assessment.claims
-    if claims is None:
-        raise NotScorableError(Cause.UNREADABLE)
-    if not claims:
-        raise NotScorableError(Cause.NO_CLAIMS)
-    return sum(s.verdict is Verdict.SUPPORTED for s in claims) / len(claims)
+    return share_of(assessment, Verdict.SUPPORTED)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import fnmatch
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from ragmonitor.errors import NotScorableError, SettingsError
+from ragmonitor.errors import JudgeError, NotScorableError, SettingsError
 from ragmonitor.guard import record_error
-from ragmonitor.protocols import Evaluator
+from ragmonitor.protocols import Asker, AskingEvaluator, AskingJudge, Evaluator, Judge
 from ragmonitor.records import (
     Assessment,
     Cause,
     Evaluation,
     Interaction,
     JudgeIdentity,
+    JudgeUsage,
     Scored,
     Unscored,
 )
@@ -29,9 +33,16 @@ class Entry:
     """Lower case, digits and `_`: it is a label's value and part of attribute names."""
     version: int
     """From 1; raised whenever the same assessment would score differently."""
-    evaluator: Evaluator
+    evaluator: Evaluator | AskingEvaluator
+    asks: bool = False
+    """It is an `AskingEvaluator`: it asks the judge something of its own, which costs a call."""
     needs_context: bool = True
     """Without any chunk there is no score."""
+    needs_reference: bool = False
+    """Without a reference answer there is no score."""
+    by_default: bool = True
+    """Whether it scores where nobody names evaluators; one that needs a reference does only where
+    there is one."""
     explain: Callable[[Assessment], str] | None = None
     """Says in words what a score rests on; what spans and events carry as explanation."""
 
@@ -76,19 +87,36 @@ class Table:
             )
         self._entries[entry.name] = entry
 
-    def select(self, names: Iterable[str] = ()) -> Table:
-        """Return the named evaluators in the given order; all of them if none is named.
+    @property
+    def asking(self) -> int:
+        """How many of them ask the judge something of their own."""
+        return sum(entry.asks for entry in self)
+
+    def select(self, names: Iterable[str] = (), *, with_reference: bool = False) -> Table:
+        """Return the named evaluators in the given order; the default ones if none is named.
+
+        Args:
+            names: Of evaluators, or patterns of names: `ragchecker_*`, `*`.
+            with_reference: Whether those that need a reference are among the default ones.
 
         Raises:
-            SettingsError: A name is not in the table.
+            SettingsError: A name or a pattern fits nothing in the table.
         """
         names = tuple(names)
-        unknown = [name for name in names if name not in self._entries]
+        if not names:
+            return Table(
+                entry
+                for entry in self
+                if entry.by_default and (with_reference or not entry.needs_reference)
+            )
+        found = {name: fnmatch.filter(self._entries, name) for name in names}
+        unknown = [name for name, fitting in found.items() if not fitting]
         if unknown:
             raise SettingsError(
                 f"unknown evaluator {', '.join(unknown)}; known: {', '.join(self._entries)}"
             )
-        return Table(self._entries[name] for name in names) if names else Table(self)
+        chosen = dict.fromkeys(name for fitting in found.values() for name in fitting)
+        return Table(self._entries[name] for name in chosen)
 
 
 table = Table()
@@ -100,9 +128,19 @@ def evaluator(
     *,
     version: int = 1,
     needs_context: bool = True,
+    needs_reference: bool = False,
+    by_default: bool = True,
     explain: Callable[[Assessment], str] | None = None,
 ) -> Callable[[Evaluator], Evaluator]:
     """Register the decorated function as an evaluator; it is returned unchanged.
+
+    Args:
+        name: Lower case, digits and `_`; a label's value.
+        version: Raised whenever the same assessment would score differently.
+        needs_context: Without any chunk there is no score.
+        needs_reference: Without a reference answer there is no score.
+        by_default: Whether it scores where nobody names evaluators.
+        explain: Says in words what a score rests on.
 
     Example:
         ```python
@@ -119,7 +157,50 @@ def evaluator(
                 version=version,
                 evaluator=function,
                 needs_context=needs_context,
+                needs_reference=needs_reference,
+                by_default=by_default,
                 explain=explain,
+            )
+        )
+        return function
+
+    return register
+
+
+def asking_evaluator(
+    name: str,
+    *,
+    version: int = 1,
+    needs_context: bool = True,
+    needs_reference: bool = False,
+    by_default: bool = True,
+) -> Callable[[AskingEvaluator], AskingEvaluator]:
+    """Register the decorated coroutine function, which asks the judge something of its own.
+
+    Each asks at least one call more for every answer that a judge reads; a judge that cannot be
+    asked (the embedded one) leaves it unscored, cause `not_asked`. Arguments as of `evaluator`.
+
+    Example:
+        ```python
+        @ragmonitor.asking_evaluator("politeness", needs_context=False)
+        async def politeness(interaction, assessment, asker):
+            reply = await asker.ask("Is the ANSWER polite?", fields={"polite": "true or false"})
+            if not isinstance(reply["polite"], bool):
+                raise ragmonitor.NotScorableError(ragmonitor.Cause.UNREADABLE)
+            return float(reply["polite"])
+        ```
+    """
+
+    def register(function: AskingEvaluator) -> AskingEvaluator:
+        table.register(
+            Entry(
+                name=name,
+                version=version,
+                evaluator=function,
+                asks=True,
+                needs_context=needs_context,
+                needs_reference=needs_reference,
+                by_default=by_default,
             )
         )
         return function
@@ -130,12 +211,44 @@ def evaluator(
 def evaluate(
     entries: Iterable[Entry], interaction: Interaction, assessment: Assessment
 ) -> tuple[Evaluation, ...]:
-    """Return one evaluation per entry, in order.
+    """Return one evaluation per entry, in order; those that would have to ask are `not_asked`.
 
     An evaluator that raises, or returns what is no number from 0 to 1, gives `evaluator_error`
     and spoils no other.
     """
     return tuple(_one(entry, interaction, assessment) for entry in entries)
+
+
+async def evaluate_asking(
+    entries: Iterable[Entry],
+    interaction: Interaction,
+    assessment: Assessment,
+    judge: Judge,
+    *,
+    within_s: float = 60.0,
+) -> tuple[tuple[Evaluation, ...], JudgeUsage]:
+    """Return one evaluation per entry, in order, and what asking for them cost.
+
+    As `evaluate`, with the entries that ask, one after the other, where the judge can be asked.
+    What it raises then is the cause of that evaluation alone.
+
+    Args:
+        entries: The evaluators.
+        interaction: What was answered.
+        assessment: What the judge found.
+        judge: Who is asked.
+        within_s: After which one evaluator's asking counts as `judge_timeout`.
+    """
+    evaluations: list[Evaluation] = []
+    usage = JudgeUsage()
+    for entry in entries:
+        if not entry.asks or not isinstance(judge, AskingJudge):
+            evaluations.append(_one(entry, interaction, assessment))
+            continue
+        asker = judge.asker(interaction, assessment)
+        evaluations.append(await _asked(entry, interaction, assessment, asker, within_s))
+        usage += asker.usage
+    return tuple(evaluations), usage
 
 
 def unscored(
@@ -163,30 +276,59 @@ def unscorable(interaction: Interaction) -> Cause | None:
 
 def _one(entry: Entry, interaction: Interaction, assessment: Assessment) -> Evaluation:
     try:
-        if entry.needs_context and not interaction.chunks:
-            raise NotScorableError(Cause.NO_CONTEXT)
-        score = float(entry.evaluator(interaction, assessment))
-        explanation = entry.explain(assessment) if entry.explain is not None else ""
-        if not 0 <= score <= 1 or math.isnan(score):
-            raise ValueError(f"{entry.identity} returned {score}, which is not from 0 to 1")
-    except NotScorableError as reason:
-        return Unscored(
-            evaluator=entry.identity,
-            judge=assessment.judge,
-            cause=reason.cause,
-            detail=reason.detail,
-        )
+        _check_needs(entry, interaction)
+        if entry.asks:
+            raise NotScorableError(Cause.NOT_ASKED)
+        function: Any = entry.evaluator
+        return _scored(entry, assessment, function(interaction, assessment))
     except Exception as error:  # noqa: BLE001 - an evaluator is anybody's code
-        record_error("evaluate", error)
-        return Unscored(
-            evaluator=entry.identity,
-            judge=assessment.judge,
-            cause=Cause.EVALUATOR_ERROR,
-            detail=f"{type(error).__name__}: {error}",
-        )
+        return _failed(entry, assessment.judge, error)
+
+
+async def _asked(
+    entry: Entry, interaction: Interaction, assessment: Assessment, asker: Asker, within_s: float
+) -> Evaluation:
+    limit = asyncio.timeout(within_s)
+    try:
+        _check_needs(entry, interaction)
+        function: Any = entry.evaluator
+        async with limit:
+            value = await function(interaction, assessment, asker)
+        return _scored(entry, assessment, value)
+    except TimeoutError as error:
+        if not limit.expired():
+            return _failed(entry, assessment.judge, error)
+        late = NotScorableError(Cause.JUDGE_TIMEOUT, f"no score within {within_s:.3g} s")
+        return _failed(entry, assessment.judge, late)
+    except Exception as error:  # noqa: BLE001 - an evaluator is anybody's code
+        return _failed(entry, assessment.judge, error)
+
+
+def _check_needs(entry: Entry, interaction: Interaction) -> None:
+    if entry.needs_reference and not interaction.reference.strip():
+        raise NotScorableError(Cause.NO_REFERENCE)
+    if entry.needs_context and not interaction.chunks:
+        raise NotScorableError(Cause.NO_CONTEXT)
+
+
+def _scored(entry: Entry, assessment: Assessment, value: float) -> Scored:
+    score = float(value)
+    if not 0 <= score <= 1 or math.isnan(score):
+        raise ValueError(f"{entry.identity} returned {score}, which is not from 0 to 1")
     return Scored(
         evaluator=entry.identity,
         judge=assessment.judge,
         score=score,
-        explanation=explanation,
+        explanation=entry.explain(assessment) if entry.explain is not None else "",
     )
+
+
+def _failed(entry: Entry, judge: JudgeIdentity, error: Exception) -> Unscored:
+    if isinstance(error, NotScorableError):
+        cause, detail = error.cause, error.detail
+    elif isinstance(error, JudgeError):
+        cause, detail = error.cause, str(error)
+    else:
+        record_error("evaluate", error)
+        cause, detail = Cause.EVALUATOR_ERROR, f"{type(error).__name__}: {error}"
+    return Unscored(evaluator=entry.identity, judge=judge, cause=cause, detail=detail)

@@ -25,7 +25,8 @@ REFUSAL = "refusal"
 
 _WINDOWED = ("service", "evaluator", "judge", "window")
 _RATED = ("service", "judge", "window")
-_HIDDEN = (names.MOMENTS, names.COVERAGE)
+_COMPARED = ("service", "evaluator", "judge", "second_judge")
+_HIDDEN = (names.MOMENTS, names.COVERAGE, names.PAIRS)
 
 
 def final_families(
@@ -51,6 +52,8 @@ def final_families(
             families += _windowed(family, summarise)
         elif family.name == names.COVERAGE:
             families.append(_uncovered(family))
+        elif family.name == names.PAIRS:
+            families += _agreement(family)
         elif family.name == names.SCORE_HISTOGRAM:
             families.append(_with_exemplars(family, exemplars))
         else:
@@ -64,7 +67,7 @@ def described(counted: Iterable[Metric]) -> list[Metric]:
     families = [family for family in counted if family.name not in _HIDDEN]
     empty = Metric(names.MOMENTS, "", "gauge")
     families += _windowed(empty, lambda _: None)
-    families += [_uncovered(empty), _build("", "")]
+    families += [*_agreement(empty), _uncovered(empty), _build("", "")]
     return families
 
 
@@ -133,6 +136,28 @@ def _uncovered(family: Metric) -> Metric:
         if answers > 0:
             ratio.add_metric(key, count.get("uncovered", 0.0) / answers)
     return ratio
+
+
+def _agreement(family: Metric) -> list[Metric]:
+    """Return what two judges' scores of the same answers have in common."""
+    agreement, difference = (
+        GaugeMetricFamily(name, text, labels=_COMPARED)
+        for name, text in (
+            (names.JUDGE_AGREEMENT, "Share of answers read by two judges that both score alike."),
+            (names.JUDGE_DIFFERENCE, "Mean absolute difference of two judges' scores."),
+        )
+    )
+    sums: dict[tuple[str, str, str, str], dict[str, float]] = {}
+    for sample in family.samples:
+        labels = sample.labels
+        key = (labels["service"], labels["evaluator"], labels["judge"], labels["second_judge"])
+        sums.setdefault(key, {})[labels["sum"]] = sample.value
+    for key, total in sums.items():
+        weight = total.get("weight", 0.0)
+        if weight > 0:
+            agreement.add_metric(key, total.get("equal", 0.0) / weight)
+            difference.add_metric(key, total.get("difference", 0.0) / weight)
+    return [agreement, difference]
 
 
 def _with_exemplars(family: Metric, exemplars: Exemplars) -> Metric:

@@ -39,7 +39,8 @@ class Labels:
 class Instruments:
     """What is counted, on a registry of its own that nobody scrapes.
 
-    Gauges add up over processes, but for the time of the last score, where the latest counts.
+    Gauges add up over processes, but for the time of the last score, where the latest counts, and
+    the state of a breaker, where the worst does.
     """
 
     def __init__(self) -> None:
@@ -53,6 +54,12 @@ class Instruments:
             "evaluator",
             "judge",
             "outcome",
+        )
+        self.diagnoses = self._counter(
+            names.DIAGNOSES,
+            "Answers by what went wrong, not weighted by their chance to be read.",
+            "judge",
+            "diagnosis",
         )
         self.score = Histogram(
             names.SCORE_HISTOGRAM,
@@ -92,6 +99,21 @@ class Instruments:
         )
         self.moments = self._gauge(
             names.MOMENTS, "Additive sums of a window.", "signal", "judge", "window", "sum"
+        )
+        self.breaker_state = Gauge(
+            names.JUDGE_BREAKER_STATE,
+            "Whether a judge's provider is asked: 0 yes, 1 one reading tries, 2 it is left alone.",
+            ("service", "judge"),
+            multiprocess_mode="livemax",
+            registry=self.registry,
+        )
+        self.pairs = self._gauge(
+            names.PAIRS,
+            "Decaying sums over answers that two judges read.",
+            "evaluator",
+            "judge",
+            "second_judge",
+            "sum",
         )
         self.coverage = self._gauge(names.COVERAGE, "Decaying counts of answers.", "judge", "count")
 

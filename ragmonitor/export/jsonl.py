@@ -50,12 +50,17 @@ def report_line(
             "contexts": [shown.text(chunk.text) for chunk in interaction.chunks],
             "answer": shown.text(interaction.answer),
         }
+        if interaction.reference:
+            line["reference"] = shown.text(interaction.reference)
+        if interaction.reference_chunks:
+            line["reference_contexts"] = [shown.text(c.text) for c in interaction.reference_chunks]
         if interaction.not_shown:
             line["not_shown"] = [shown.text(chunk.text) for chunk in interaction.not_shown]
     line["evaluations"] = {
         evaluator_name(evaluation.evaluator): _outcome(evaluation, shown)
         for evaluation in report.evaluations
     }
+    line["diagnosis"] = None if report.diagnosis is None else report.diagnosis.value
     line["risk"] = None if assessment is None else assessment.risk
     sentences = () if assessment is None else assessment.sentences or ()
     line["sentences"] = [shown.sentence(sentence) for sentence in sentences]

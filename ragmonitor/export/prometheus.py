@@ -25,7 +25,7 @@ from ragmonitor.export.families import LabelPairs, described, final_families
 from ragmonitor.export.instruments import SCORE_BUCKETS, Instruments, Labels
 from ragmonitor.export.processes import shared_folder
 from ragmonitor.export.texts import package_version
-from ragmonitor.protocols import Clock, Summarise
+from ragmonitor.protocols import BreakerState, Clock, Summarise
 from ragmonitor.records import (
     EstimateKey,
     Evaluation,
@@ -41,6 +41,10 @@ from ragmonitor.records import (
 
 COVERAGE_DECAY_S = 3600.0
 """The uncovered ratio forgets with this time constant."""
+PAIRS_DECAY_S = 86_400.0
+"""The agreement of two judges likewise: few answers are read twice."""
+_EQUAL_WITHIN = 1e-9
+_BREAKER_LEVELS = {"closed": 0, "half_open": 1, "open": 2}
 
 
 class PrometheusExporter:
@@ -96,6 +100,7 @@ class PrometheusExporter:
         self._labels = Labels()
         self._exemplars: dict[tuple[LabelPairs, float], Exemplar] = {}
         self._coverage: dict[str, _Coverage] = {}
+        self._pairs: dict[tuple[str, str, str], _Pairs] = {}
         self._shown: set[tuple[str, str, str]] = set()
         # Errors before us, or of the process that forked us, are not ours to count.
         self._errors_seen = Counter(guard.errors)
@@ -122,6 +127,26 @@ class PrometheusExporter:
         reason = self._labels.value("reason", reason)
         self._instruments.dropped.labels(self._service, reason).inc(n)
 
+    def breaker(self, judge: str, state: BreakerState) -> None:
+        """Show whether a judge's provider is asked."""
+        level = _BREAKER_LEVELS[state]
+        self._instruments.breaker_state.labels(self._service, self._judge(judge)).set(level)
+
+    def compared(self, first: Report, second: Report) -> None:
+        """Take note of how far two judges agree; evaluations that both scored count."""
+        judges = (self._judge(first.judge.name), self._judge(second.judge.name))
+        scores = {e.evaluator: e.score for e in first.evaluations if isinstance(e, Scored)}
+        for other in second.evaluations:
+            if not isinstance(other, Scored) or other.evaluator not in scores:
+                continue
+            key = (self._evaluator(other.evaluator), *judges)
+            pairs = self._pairs.setdefault(key, _Pairs(self._clock()))
+            pairs.decay(self._clock())
+            pairs.add(
+                abs(other.score - scores[other.evaluator]),
+                weight=1 / max(second.chance.probability, 1e-9),
+            )
+
     def export(self, report: Report) -> None:
         """Count one report: its outcomes, scores, and what its judge used."""
         judge = self._judge(report.judge.name)
@@ -129,6 +154,9 @@ class PrometheusExporter:
             self._count(evaluation)
             if isinstance(evaluation, Scored):
                 self._observe(evaluation, report.target)
+        if report.diagnosis is not None:
+            diagnosis = report.diagnosis.value
+            self._instruments.diagnoses.labels(self._service, judge, diagnosis).inc()
         usage = report.usage
         if usage is None and report.assessment is not None:
             usage = report.assessment.usage
@@ -214,6 +242,10 @@ class PrometheusExporter:
             coverage.decay(self._clock())
             instruments.coverage.labels(service, judge, "answers").set(coverage.answers)
             instruments.coverage.labels(service, judge, "uncovered").set(coverage.uncovered)
+        for key, pairs in self._pairs.items():
+            pairs.decay(self._clock())
+            for name, value in pairs.sums.items():
+                instruments.pairs.labels(service, *key, name).set(value)
 
     def _show_moments(self, moments: Iterable[tuple[EstimateKey, Moments]]) -> None:
         sums: dict[tuple[str, str, str], Moments] = dict.fromkeys(self._shown, Moments())
@@ -238,6 +270,8 @@ class PrometheusExporter:
         if self._folder is not None:
             for coverage in self._coverage.values():
                 coverage.answers = coverage.uncovered = 0.0
+            for pairs in self._pairs.values():
+                pairs.sums = dict.fromkeys(pairs.sums, 0.0)
             self._show_state((), queue_depth=0, open_runs=0)
 
     def after_fork_in_child(self) -> None:
@@ -307,8 +341,29 @@ class _Coverage:
         self._at_s = now_s
 
 
+class _Pairs:
+    """Sums over answers that two judges scored, older ones for less."""
+
+    def __init__(self, now_s: float) -> None:
+        self.sums = {"weight": 0.0, "equal": 0.0, "difference": 0.0}
+        self._at_s = now_s
+
+    def add(self, difference: float, *, weight: float) -> None:
+        """Take one answer."""
+        self.sums["weight"] += weight
+        self.sums["equal"] += weight * (difference < _EQUAL_WITHIN)
+        self.sums["difference"] += weight * difference
+
+    def decay(self, now_s: float) -> None:
+        """Let the sums age to now."""
+        factor = math.exp(-max(0.0, now_s - self._at_s) / PAIRS_DECAY_S)
+        self.sums = {name: value * factor for name, value in self.sums.items()}
+        self._at_s = now_s
+
+
 def _outcome(report: Report) -> str:
     if report.assessment is not None:
-        return "ok"
+        usage = report.usage or report.assessment.usage
+        return "cached" if usage.cache_hits and not usage.calls else "ok"
     causes = [e.cause.value for e in report.evaluations if isinstance(e, Unscored)]
     return causes[0] if causes else "judge_error"

@@ -401,6 +401,8 @@ def _add_verdict(room: Room, reports: Sequence[Report]) -> None:
     report = _telling(reports)
     attributes: Attributes = {names.JUDGE: encodable(str(report.judge)), **_chance(reports)}
     attributes |= _found(report.assessment) if report.assessment is not None else {}
+    if report.diagnosis is not None:
+        attributes[names.DIAGNOSIS] = report.diagnosis.value
     risks = [r.assessment.risk for r in reports if r.assessment and r.assessment.risk is not None]
     if risks:
         attributes[names.RISK] = risks[0]

@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-import string
+import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
-from typing import Final, Literal
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from ragmonitor.errors import JudgeError
 from ragmonitor.judges import sentences as splitter
+from ragmonitor.judges.asking import Ask, InteractionAsker
+from ragmonitor.judges.breaker import Breaker
+from ragmonitor.judges.cache import AssessmentCache, key_of
+from ragmonitor.judges.calls import SHORTEST_S, Calls, Pause
+from ragmonitor.judges.evidence import CHUNK_FRAME_TOKENS, Part, join, spread
 from ragmonitor.judges.prompts import (
+    SCHEMA,
     Prompt,
     correct,
     draw_border,
     prompt_version,
+    strict_messages,
     write_prompt,
 )
-from ragmonitor.judges.provider import Completion, Price, Provider, ProviderError
+from ragmonitor.judges.provider import (
+    Completer,
+    Completion,
+    Form,
+    Price,
+    Provider,
+    ProviderError,
+    Strict,
+)
+from ragmonitor.judges.reference import read_reference, reference_version, room_tokens
 from ragmonitor.judges.reply import RULES, Reading, read_reply
 from ragmonitor.judges.sentences import Sentence
-from ragmonitor.protocols import Clock
+from ragmonitor.judges.tokens import most_tokens
+from ragmonitor.protocols import BreakerState, Clock
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -32,26 +49,32 @@ from ragmonitor.records import (
     SentenceVerdict,
 )
 
-PROMPT_TOKENS_MOST: Final = 24_000
-"""Longer evidence is refused: a judge that skims is worse than none."""
-_PAUSE_S: Final = 1.0
-"""Before the one retry, if the provider names no time."""
-_SHORTEST_S: Final = 0.01
-"""With less time left, another call is not begun."""
+TOKENS_PER_CALL: Final = 8_000
+"""Longer evidence is spread over several calls: a judge that skims is worse than none."""
+CALLS_MOST: Final = 6
+"""Evidence that needs more is refused."""
 _FRAME_TOKENS: Final = 620
 """Of the prompt without its data, at most; a test holds it."""
-_UNLOADED_PRICE: Final = Price(input_usd=1e-6, output_usd=4e-6)
-"""A small model's, until litellm is loaded: the budget is settled with what was really spent."""
+_STRICT_TOKENS: Final = 480
+"""What a strict prompt and its schema take beyond that, at most; likewise."""
+_CORRECTION_TOKENS: Final = 160
+"""What the second call's last line may take."""
+_LEAST_ROOM_TOKENS: Final = 400
+"""For chunks in a call; with less, question and answer alone are too long."""
+_UNLOADED_PRICE: Final = Price(input_usd=5e-6, output_usd=25e-6)
+"""A large model's, until litellm is loaded: what is reserved must not be too little."""
 _SMALLEST_COST: Final = 1e-9
-_LETTERS_AND_SPACE: Final = (string.ascii_letters + string.whitespace).encode()
+_ENDS: Final = {ord(mark): None for mark in ".!?;\n。！？；…|"}
+"""Every sentence but the last ends in one of these."""
 
 
 class LlmJudge:
     """Asks a language model, through litellm, what the chunks say of each sentence of an answer.
 
     One reading is one call. A reply that cannot be read is asked for once more, saying what was
-    wrong, or with twice the room if it was cut; a busy or broken provider is tried once more. All
-    of it within twice `timeout_s`.
+    wrong, or with twice the room if it was cut; a busy or broken provider is tried twice more.
+    Evidence beyond `tokens_per_call` is spread over several calls, made at once. All of it within
+    `reading_timeout_s`. A provider that keeps failing is left alone for a while: see `Breaker`.
     """
 
     def __init__(
@@ -61,11 +84,18 @@ class LlmJudge:
         api_base: str | None = None,
         api_key: str | None = None,
         timeout_s: float = 15.0,
+        reading_timeout_s: float | None = None,
         price_input_usd: float | None = None,
         price_output_usd: float | None = None,
         budget_unit: Literal["usd", "tokens"] = "usd",
+        reply_format: Form = "json_object",
+        tokens_per_call: int = TOKENS_PER_CALL,
+        calls_most: int = CALLS_MOST,
+        cache: AssessmentCache | None = None,
+        completer: Completer | None = None,
         clock: Clock = time.monotonic,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        pause: Pause = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
         draw: Callable[[], str] = draw_border,
     ) -> None:
         """Build the judge; nothing is imported or called before the first reading.
@@ -75,37 +105,67 @@ class LlmJudge:
             api_base: Address of an OpenAI-compatible server.
             api_key: The provider's; by default litellm finds it in the environment.
             timeout_s: Per call.
+            reading_timeout_s: Of a reading, over all its calls; None: twice `timeout_s`.
             price_input_usd: US dollars per million input tokens, if litellm knows no price.
             price_output_usd: The same of output tokens.
             budget_unit: What `expected_cost` counts. In dollars a price must be known.
-            clock: For the time of a reading.
+            reply_format: The strictest form of reply to ask for; what the model rejects is
+                stepped down from.
+            tokens_per_call: Of a prompt, estimated; longer evidence is spread.
+            calls_most: Over how many calls it may be spread.
+            cache: Where exact duplicates are looked up; None: each is read.
+            completer: Who replies instead of litellm; `model` is then but a name.
+            clock: For the time of a reading, and the breaker's.
             pause: How to wait before a retry.
+            jitter: A number in [0, 1) for each such wait.
             draw: Where the borders of the prompt's sections come from.
         """
         given = price_input_usd is not None and price_output_usd is not None
-        self._provider = Provider(
+        self._given_price = (
+            Price(
+                input_usd=(price_input_usd or 0.0) / 1e6, output_usd=(price_output_usd or 0.0) / 1e6
+            )
+            if given
+            else None
+        )
+        self._completer: Completer = completer or Provider(
             model=model,
             timeout_s=timeout_s,
             api_base=api_base,
             api_key=api_key,
-            fallback_price=Price(
-                input_usd=(price_input_usd or 0.0) / 1e6, output_usd=(price_output_usd or 0.0) / 1e6
-            )
-            if given
-            else None,
+            fallback_price=self._given_price,
+            start_form=reply_format,
         )
-        self._identity = JudgeIdentity(
-            name=model, version=f"{prompt_version()}.{RULES}", kind="LLM"
-        )
+        self._is_strict = reply_format == "json_schema"
+        self._short = JudgeIdentity(name=model, version=f"{prompt_version()}.{RULES}", kind="LLM")
+        self._strict = replace(self._short, version=f"{prompt_version(strict=True)}.{RULES}")
         self._unit: Literal["usd", "tokens"] = budget_unit
+        self._reading_timeout_s = reading_timeout_s or 2 * timeout_s
+        self._tokens_per_call = tokens_per_call
+        self._calls_most = calls_most
+        self._cache = cache
         self._clock = clock
         self._pause = pause
+        self._jitter = jitter
         self._draw = draw
+        self.breaker = Breaker(clock=clock)
 
     @property
     def identity(self) -> JudgeIdentity:
-        """Who judges: the model, and the version of the prompt and of the rules for replies."""
-        return self._identity
+        """Who judges: the model, and the version of the prompt and of the rules for replies.
+
+        An assessment of a model that rejected the strict form carries the identity of the other.
+        """
+        return self._strict if self._is_strict else self._short
+
+    @property
+    def breaker_state(self) -> BreakerState:
+        """Whether the provider is asked."""
+        return self.breaker.state
+
+    def admits(self) -> bool:
+        """Return whether the provider would be asked now."""
+        return self.breaker.admits()
 
     async def prepare(self) -> None:
         """Import litellm and check that the budget can be kept, ahead of the first reading.
@@ -114,97 +174,258 @@ class LlmJudge:
             MissingExtraError: litellm is not installed.
             JudgeError: The budget is in dollars and the model's price is unknown.
         """
-        await self._provider.load()
-        if self._unit == "usd" and self._provider.price is None:
+        await self._completer.load()
+        self._check_price()
+
+    async def assess(self, interaction: Interaction) -> Assessment:
+        """Return what the model said of the answer.
+
+        Raises:
+            JudgeError: There is no usable reply, the evidence is too long, or the provider is down.
+            MissingExtraError: litellm is not installed.
+        """
+        if self._cache is None:
+            return await self._assess(interaction)
+        day = str(interaction.started_ns // (86_400 * 10**9))
+        return await self._cache.read(
+            key_of(interaction, self.identity, day), lambda: self._assess(interaction)
+        )
+
+    async def _assess(self, interaction: Interaction) -> Assessment:
+        await self.prepare()
+        spread_chunks = self._spread(interaction)
+        question = _Question(
+            interaction=interaction,
+            language=splitter.language(interaction.answer),
+            sentences=splitter.split(interaction.answer),
+        )
+        began = self._clock()
+        made: list[Calls] = []
+        try:
+            with self.breaker.attempt() as attempt:
+                retries = {"retries": 0} if attempt.is_probe else {}
+                made = [
+                    Calls(
+                        self._completer,
+                        within_s=self._reading_timeout_s,
+                        clock=self._clock,
+                        pause=self._pause,
+                        jitter=self._jitter,
+                        **retries,
+                    )
+                    for _ in spread_chunks
+                ]
+                replies = await _all(
+                    self._read(calls, question, parts)
+                    for calls, parts in zip(made, spread_chunks, strict=True)
+                )
+        except ProviderError as error:
+            raise self._error(
+                str(error),
+                cause=_CAUSES.get(error.kind, Cause.JUDGE_ERROR),
+                retryable=error.kind in ("timeout", "transient", "down"),
+                usage=self._usage(made, began),
+            ) from error
+        usage = self._usage(made, began)
+        reading = join(
+            [reply.reading for reply in replies], spread_chunks, n_chunks=len(interaction.chunks)
+        )
+        if reading.is_empty:
+            raise self._error(
+                f"the reply could not be read: {'; '.join(reading.problems)}",
+                cause=Cause.UNREADABLE,
+                retryable=True,
+                usage=usage,
+            )
+        held = all(reply.form == "json_schema" for reply in replies)
+        found = Assessment(
+            judge=self._strict if held else self._short,
+            language=question.language,
+            sentences=_verdicts(reading, question.sentences),
+            answer_relevancy=reading.relevancy,
+            evasive=reading.evasive,
+            chunk_relevance=reading.chunk_relevance,
+            usage=usage,
+        )
+        if not interaction.reference.strip():
+            return found
+        return await self._with_reference(found, interaction, spread_chunks)
+
+    async def _with_reference(
+        self, found: Assessment, interaction: Interaction, shares: Sequence[Sequence[Part]]
+    ) -> Assessment:
+        calls = self._more_calls()
+        reading = await read_reference(
+            self._asking(calls), interaction, found, shares, draw=self._draw
+        )
+        return replace(
+            found,
+            judge=replace(found.judge, version=f"{found.judge.version}.{reference_version()}"),
+            reference=reading,
+            usage=found.usage + calls.usage,
+        )
+
+    def asker(self, interaction: Interaction, assessment: Assessment) -> InteractionAsker:
+        """Return whom evaluators ask questions of their own, each one call."""
+        calls = self._more_calls()
+        return InteractionAsker(
+            interaction,
+            self._asking(calls),
+            name=self.identity.name,
+            language=assessment.language,
+            tokens_most=self._tokens_per_call,
+            usage=lambda: calls.usage,
+            causes=_CAUSES,
+            draw=self._draw,
+        )
+
+    def _more_calls(self) -> Calls:
+        return Calls(
+            self._completer,
+            within_s=self._reading_timeout_s,
+            clock=self._clock,
+            pause=self._pause,
+            jitter=self._jitter,
+        )
+
+    def _asking(self, calls: Calls) -> Ask:
+        async def ask(prompt: Prompt, room: int) -> Completion:
+            with self.breaker.attempt():
+                return await calls.ask(prompt.messages, max_tokens=room)
+
+        return ask
+
+    async def _read(self, calls: Calls, question: _Question, parts: Sequence[Part]) -> _Reply:
+        """Return what one call gave, or two where the first left something unread.
+
+        Raises:
+            ProviderError: Nothing was read, and the provider failed.
+        """
+        chunks = [part.text for part in parts]
+        prompt = question.prompt(chunks, self._draw)
+
+        async def ask(prompt: Prompt, room: int) -> Completion:
+            return await calls.ask(
+                prompt.messages, max_tokens=room, strict=self._strictly(prompt, question.language)
+            )
+
+        room = self._room(len(question.sentences), len(chunks))
+        first = await ask(prompt, room)
+        reading = question.read(first, chunks)
+        if not reading.problems or calls.left_s <= SHORTEST_S:
+            return _Reply(reading=reading, form=first.form)
+        try:
+            if first.is_cut:
+                second = await ask(prompt, 2 * room)
+            else:
+                why = "; ".join(reading.problems)
+                second = await ask(correct(prompt, why, question.language), room)
+        except ProviderError:
+            if reading.is_empty:
+                raise
+            return _Reply(reading=reading, form=first.form)
+        return _Reply(reading=question.read(second, chunks).completed_by(reading), form=second.form)
+
+    def expected_cost(self, interaction: Interaction) -> float:
+        """Return an upper estimate of one reading's cost, in dollars or tokens, above 0.
+
+        All its calls are in it: one for each share of the evidence, and for each of these a second
+        with twice the room, for a reply that was cut.
+
+        Raises:
+            JudgeError: It could not be read at any cost: the evidence is too long, or the budget
+                is in dollars and the model's price is unknown.
+        """
+        completer = self._completer
+        if completer.is_loaded:
+            self._check_price()
+        else:
+            completer.load_soon()
+        shares = self._shares(interaction)
+        answer = interaction.answer
+        ends = len(answer) - len(answer.translate(_ENDS))
+        sentences = 1 + min(ends, len(answer) // 2)
+        room = self._room(sentences, len(interaction.chunks) + shares)
+        inputs = 2 * (
+            shares * (self._fixed_tokens(interaction) + 4 * sentences + _CORRECTION_TOKENS)
+            + _evidence_tokens(interaction)
+        )
+        outputs = shares * (3 * room + 2 * completer.thinking_tokens)
+        if interaction.reference.strip():
+            # A second reading of the same evidence, with the reference beside it.
+            references = 1 + len(interaction.reference) // 2
+            inputs = 2 * inputs + 2 * shares * most_tokens(interaction.reference)
+            outputs = 2 * outputs + 3 * shares * room_tokens(sentences, min(references, 400), 10)
+        if self._unit == "tokens":
+            return float(inputs + outputs)
+        price = completer.price or self._given_price or _UNLOADED_PRICE
+        return max(_SMALLEST_COST, price.of(inputs, outputs))
+
+    async def close(self) -> None:
+        """Close the connections of the running loop, which must be one that only judges use."""
+        await self._completer.close()
+
+    def _strictly(self, prompt: Prompt, language: Language) -> Strict | None:
+        if not self._is_strict:
+            return None
+        return Strict(messages=strict_messages(prompt, language), schema=SCHEMA)
+
+    def _fixed_tokens(self, interaction: Interaction) -> float:
+        """Return what every call of a reading takes, whichever chunks it is shown."""
+        return (
+            _FRAME_TOKENS
+            + (_STRICT_TOKENS if self._is_strict else 0)
+            + most_tokens(interaction.query)
+            + most_tokens(interaction.answer)
+        )
+
+    def _chunk_room(self, interaction: Interaction) -> float:
+        room = self._tokens_per_call - self._fixed_tokens(interaction)
+        if room < _LEAST_ROOM_TOKENS:
+            raise self._too_long("question and answer alone")
+        return room
+
+    def _shares(self, interaction: Interaction) -> int:
+        """Return over how many calls the evidence is spread, at most."""
+        room = self._chunk_room(interaction)
+        evidence = _evidence_tokens(interaction)
+        if evidence <= room:
+            return 1
+        if evidence > room * self._calls_most:
+            raise self._too_long(f"evidence of about {evidence:.0f} tokens")
+        return len(spread([chunk.text for chunk in interaction.chunks], room_tokens=room))
+
+    def _spread(self, interaction: Interaction) -> list[list[Part]]:
+        if self._shares(interaction) > self._calls_most:
+            raise self._too_long("evidence")
+        return spread(
+            [chunk.text for chunk in interaction.chunks],
+            room_tokens=self._chunk_room(interaction),
+        )
+
+    def _room(self, sentences: int, chunks: int) -> int:
+        """Return the room for a reply: about three times what an honest one takes."""
+        per_sentence = 48 if self._is_strict else 24
+        return 60 + per_sentence * sentences + 4 * chunks
+
+    def _usage(self, made: Sequence[Calls], began_s: float) -> JudgeUsage:
+        spent = sum((calls.usage for calls in made), JudgeUsage())
+        return replace(spent, seconds=max(0.0, self._clock() - began_s))
+
+    def _check_price(self) -> None:
+        if self._unit == "usd" and self._completer.price is None:
             raise self._error(
                 "litellm knows no price of this model; set judge_price_input_usd and "
                 "judge_price_output_usd, or budget_tokens_per_day instead of a budget in dollars",
                 cause=Cause.JUDGE_ERROR,
             )
 
-    async def assess(self, interaction: Interaction) -> Assessment:
-        """Return what the model said of the answer.
-
-        Raises:
-            JudgeError: There is no usable reply, or the evidence is too long for one call.
-            MissingExtraError: litellm is not installed.
-        """
-        await self.prepare()
-        language = splitter.language(interaction.answer)
-        sentences = splitter.split(interaction.answer)
-        prompt = write_prompt(
-            question=interaction.query,
-            chunks=[chunk.text for chunk in interaction.chunks],
-            sentences=[sentence.text for sentence in sentences],
-            language=language,
-            asked_ns=interaction.started_ns,
-            draw=self._draw,
+    def _too_long(self, what: str) -> JudgeError:
+        return self._error(
+            f"{what} exceeds the {self._calls_most} calls of {self._tokens_per_call} tokens that "
+            "a reading may take",
+            cause=Cause.EVIDENCE_TOO_LONG,
         )
-        tokens = sum(_most_tokens(message["content"]) for message in prompt.messages)
-        if tokens > PROMPT_TOKENS_MOST:
-            raise self._error(
-                f"evidence of about {tokens:.0f} tokens exceeds the {PROMPT_TOKENS_MOST} "
-                "of one call",
-                cause=Cause.JUDGE_ERROR,
-            )
-        calls = _Calls(
-            provider=self._provider,
-            clock=self._clock,
-            pause=self._pause,
-            prompt_tokens=tokens,
-        )
-        try:
-            reading = await _read(calls, prompt, interaction, sentences, language)
-        except ProviderError as error:
-            cause = Cause.JUDGE_TIMEOUT if error.kind == "timeout" else Cause.JUDGE_ERROR
-            raise self._error(
-                str(error), cause=cause, retryable=error.kind != "permanent", usage=calls.usage
-            ) from error
-        if reading.is_empty:
-            raise self._error(
-                f"the reply could not be read: {'; '.join(reading.problems)}",
-                cause=Cause.UNREADABLE,
-                retryable=True,
-                usage=calls.usage,
-            )
-        return Assessment(
-            judge=self._identity,
-            language=language,
-            sentences=_verdicts(reading, sentences),
-            answer_relevancy=reading.relevancy,
-            evasive=reading.evasive,
-            chunk_relevance=reading.chunk_relevance,
-            usage=calls.usage,
-        )
-
-    def expected_cost(self, interaction: Interaction) -> float:
-        """Return an upper estimate of one call's cost, in dollars or tokens, above 0.
-
-        A second call, for an unreadable reply, is rare and not in it; the budget learns what was
-        spent from the assessment's usage.
-        """
-        # Sentences are longer than this on the whole; to split every answer here would cost more.
-        sentences = 1 + len(interaction.answer) // 30
-        chunks = len(interaction.chunks)
-        inputs = (
-            _FRAME_TOKENS
-            + _most_tokens(interaction.query)
-            + _most_tokens(interaction.answer)
-            + 4 * sentences
-            + sum(_most_tokens(chunk.text) + 8 for chunk in interaction.chunks)
-        )
-        outputs = _reply_tokens(sentences, chunks)
-        if self._unit == "tokens":
-            return float(inputs + outputs)
-        provider = self._provider
-        if not provider.is_loaded:
-            provider.load_soon()
-        price = provider.price or provider.fallback_price or _UNLOADED_PRICE
-        return max(_SMALLEST_COST, price.of(inputs, outputs))
-
-    async def close(self) -> None:
-        """Close the connections of the running loop, which must be one that only judges use."""
-        await self._provider.close()
 
     def _error(
         self,
@@ -215,120 +436,64 @@ class LlmJudge:
         usage: JudgeUsage | None = None,
     ) -> JudgeError:
         return JudgeError(
-            self._identity.name, problem, cause=cause, retryable=retryable, usage=usage
+            self.identity.name, problem, cause=cause, retryable=retryable, usage=usage
         )
 
 
-class _Calls:
-    """The calls of one reading: what they cost together, and the time they have together."""
+_CAUSES: Final = {"timeout": Cause.JUDGE_TIMEOUT, "down": Cause.JUDGE_DOWN}
 
-    def __init__(
-        self,
-        *,
-        provider: Provider,
-        clock: Clock,
-        pause: Callable[[float], Awaitable[None]],
-        prompt_tokens: float,
-    ) -> None:
-        self._provider = provider
-        self._clock = clock
-        self._pause = pause
-        self._prompt_tokens = prompt_tokens
-        self._began = clock()
-        self._may_retry = True
-        self._spent = JudgeUsage()
 
-    @property
-    def usage(self) -> JudgeUsage:
-        """What was spent so far."""
-        return replace(self._spent, seconds=max(0.0, self._clock() - self._began))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reply:
+    """What was read of one share of the evidence, and in which form it was given."""
 
-    @property
-    def left_s(self) -> float:
-        """How long there is for further calls."""
-        return 2 * self._provider.timeout_s - (self._clock() - self._began)
+    reading: Reading
+    form: Form
 
-    async def ask(self, prompt: Prompt, max_tokens: int) -> Completion:
-        """Return a reply, tried once more where the provider is busy or broken.
 
-        Raises:
-            ProviderError: There is none.
-        """
-        while True:
-            try:
-                completion = await self._provider.complete(
-                    prompt.messages,
-                    max_tokens=max_tokens,
-                    within_s=max(self.left_s, _SHORTEST_S),
-                )
-            except ProviderError as error:
-                self._charge_failed(error)
-                wait_s = _PAUSE_S if error.retry_after_s is None else error.retry_after_s
-                if error.kind != "transient" or not self._may_retry or wait_s >= self.left_s:
-                    raise
-                self._may_retry = False
-                await self._pause(wait_s)
-            else:
-                self._charge(completion.usage)
-                return completion
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """One answer to be checked, as far as all its calls share it."""
 
-    def _charge_failed(self, error: ProviderError) -> None:
-        # Who was too slow for us has read the prompt, and bills it.
-        tokens = round(self._prompt_tokens) if error.kind == "timeout" else 0
-        price = self._provider.price
-        self._charge(
-            JudgeUsage(
-                calls=1,
-                input_tokens=tokens,
-                cost_usd=0.0 if price is None else price.of(tokens, 0),
-            )
+    interaction: Interaction
+    language: Language
+    sentences: Sequence[Sentence]
+
+    def prompt(self, chunks: Sequence[str], draw: Callable[[], str]) -> Prompt:
+        return write_prompt(
+            question=self.interaction.query,
+            chunks=chunks,
+            sentences=[sentence.text for sentence in self.sentences],
+            language=self.language,
+            asked_ns=self.interaction.started_ns,
+            draw=draw,
         )
 
-    def _charge(self, usage: JudgeUsage) -> None:
-        self._spent = JudgeUsage(
-            calls=self._spent.calls + usage.calls,
-            input_tokens=self._spent.input_tokens + usage.input_tokens,
-            output_tokens=self._spent.output_tokens + usage.output_tokens,
-            cost_usd=self._spent.cost_usd + usage.cost_usd,
-        )
-
-
-async def _read(
-    calls: _Calls,
-    prompt: Prompt,
-    interaction: Interaction,
-    sentences: Sequence[Sentence],
-    language: Language,
-) -> Reading:
-    """Return what one call gave, or two where the first left something unread.
-
-    Raises:
-        ProviderError: Nothing was read, and the provider failed.
-    """
-
-    def read(completion: Completion) -> Reading:
+    def read(self, completion: Completion, chunks: Sequence[str]) -> Reading:
         return read_reply(
             completion.text,
-            sentences=[sentence.text for sentence in sentences],
-            chunks=[chunk.text for chunk in interaction.chunks],
-            question=interaction.query,
+            sentences=[sentence.text for sentence in self.sentences],
+            chunks=chunks,
+            question=self.interaction.query,
         )
 
-    room = _reply_tokens(len(sentences), len(interaction.chunks))
-    first = await calls.ask(prompt, room)
-    reading = read(first)
-    if not reading.problems or calls.left_s <= _SHORTEST_S:
-        return reading
-    try:
-        if first.is_cut:
-            second = await calls.ask(prompt, 2 * room)
+
+async def _all(readings: Iterable[Coroutine[Any, Any, _Reply]]) -> list[_Reply]:
+    """Return what all of them give; waits for every one, so that what they cost is known.
+
+    Raises:
+        ProviderError: The first that one of them raised.
+    """
+    replies: list[_Reply] = []
+    failure: BaseException | None = None
+    for found in await asyncio.gather(*readings, return_exceptions=True):
+        if isinstance(found, BaseException):
+            failure = failure or found
         else:
-            second = await calls.ask(correct(prompt, "; ".join(reading.problems), language), room)
-    except ProviderError:
-        if reading.is_empty:
-            raise
-        return reading
-    return read(second).completed_by(reading)
+            replies.append(found)
+    if failure is not None:
+        raise failure
+    return replies
 
 
 def _verdicts(
@@ -350,18 +515,5 @@ def _verdicts(
     )
 
 
-def _reply_tokens(sentences: int, chunks: int) -> int:
-    """Return the room for a reply: about three times what an honest one takes."""
-    return 60 + 24 * sentences + 4 * chunks
-
-
-def _most_tokens(text: str) -> float:
-    """Return an upper estimate of a text's tokens, in microseconds, whatever the tokenizer.
-
-    English takes a token for 4 to 5 letters, and at most one for each digit or sign. A Chinese
-    character is 3 bytes and at most about 1.5 tokens, an emoji 4 bytes and about 2.
-    """
-    ascii_bytes = text.encode("ascii", "ignore")
-    signs = len(ascii_bytes.translate(None, _LETTERS_AND_SPACE))
-    wide = len(text.encode("utf-8", "replace")) - len(ascii_bytes)
-    return (len(ascii_bytes) - signs) / 3.5 + signs + wide / 2
+def _evidence_tokens(interaction: Interaction) -> float:
+    return sum(most_tokens(chunk.text) + CHUNK_FRAME_TOKENS for chunk in interaction.chunks)

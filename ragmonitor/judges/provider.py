@@ -1,5 +1,8 @@
 """The border to litellm: one model at one address, in our own words.
 
+What form of reply a model takes is found out by asking: a strict schema, any JSON, or plain text.
+A form that it rejects is not asked of it again in this process, whoever asks.
+
 litellm takes seconds to import and is the application's as much as ours: it is imported on first
 use, in a thread, and whatever we want of it is said per call. Its settings, callbacks, caches and
 fallbacks are the application's and stay as they are.
@@ -12,19 +15,36 @@ import contextlib
 import re
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Final, Literal, Protocol
 
 from ragmonitor.errors import MissingExtraError, RagMonitorError
 from ragmonitor.judges.prompts import Message
 from ragmonitor.records import JudgeUsage
 
-_REFUSABLE = ("response_format", "temperature", "reasoning_effort")
-"""Parameters that a call can do without; dropped for good once a provider says 400 to one."""
+Form = Literal["json_schema", "json_object", "text"]
+"""What a model is asked to reply in, strictest first."""
+FORMS: Final[tuple[Form, ...]] = ("json_schema", "json_object", "text")
+
+_REFUSABLE: Final[Mapping[str, tuple[str, ...]]] = {
+    "response_format": (
+        "response_format",
+        "response format",
+        "json_schema",
+        "json_object",
+        "json mode",
+        "structured output",
+    ),
+    "temperature": ("temperature",),
+    "reasoning_effort": ("reasoning_effort",),
+}
+"""Parameters that a call can do without, and what a provider's 400 says of each."""
+_OF_THE_REQUEST: Final = frozenset({400, 413, 422})
+"""The provider works, and will not process this one."""
 _TRANSIENT = frozenset({409, 425, 429, 500, 502, 503, 504, 529})
 _ERROR_LONGEST = 2000
 _DETAIL_LONGEST = 240
@@ -58,6 +78,8 @@ class Completion:
     """One reply."""
 
     text: str
+    form: Form
+    """What it was asked for in."""
     is_cut: bool
     """The provider stopped at `max_tokens`."""
     usage: JudgeUsage
@@ -70,19 +92,102 @@ class ProviderError(RagMonitorError):
         self,
         detail: str,
         *,
-        kind: Literal["timeout", "transient", "permanent"],
+        kind: Literal["timeout", "transient", "permanent", "refused", "down"],
         retry_after_s: float | None = None,
     ) -> None:
         """Describe one failed call.
 
         Args:
             detail: What happened, in one line, without keys.
-            kind: `transient`: the same call may succeed soon.
+            kind: `transient`: the same call may succeed soon; `permanent`: no call will;
+                `refused`: this one will not, others may; `down`: it was not made.
             retry_after_s: When the provider wants to be asked again, if it said so.
         """
         super().__init__(detail)
         self.kind = kind
         self.retry_after_s = retry_after_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strict:
+    """The same question for a model that replies by a schema."""
+
+    messages: tuple[Message, ...]
+    schema: Mapping[str, Any]
+
+
+class Completer(Protocol):
+    """Whoever replies to a prompt: a model behind litellm, or a function."""
+
+    @property
+    def timeout_s(self) -> float:
+        """Per call."""
+        ...
+
+    @property
+    def price(self) -> Price | None:
+        """None: unknown, or not loaded yet."""
+        ...
+
+    @property
+    def thinking_tokens(self) -> int:
+        """Of a reply, beyond the room that is asked for."""
+        ...
+
+    @property
+    def form(self) -> Form:
+        """What the next call will ask for."""
+        ...
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it can reply, and the price is known if it ever will be."""
+        ...
+
+    async def load(self) -> None:
+        """Make ready, without blocking the loop. Raises `MissingExtraError`."""
+        ...
+
+    def load_soon(self) -> None:
+        """Begin to make ready in the background; returns at once and raises nothing."""
+        ...
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        within_s: float,
+        strict: Strict | None = None,
+    ) -> Completion:
+        """Return the reply to one call. `load` first. Raises `ProviderError`."""
+        ...
+
+    async def close(self) -> None:
+        """Close what was opened on the running loop."""
+        ...
+
+
+@dataclass(slots=True)
+class Capabilities:
+    """What one model at one address was found to take."""
+
+    rejected: set[str] = field(default_factory=set)
+    """Forms of reply and parameters that it said 400 to."""
+    thinks: bool = False
+
+
+_found: dict[tuple[str, str | None], Capabilities] = {}
+
+
+def capabilities_of(model: str, api_base: str | None) -> Capabilities:
+    """Return what this process has found out of a model so far; one object for all who ask it."""
+    return _found.setdefault((model, api_base), Capabilities())
+
+
+def forget_capabilities() -> None:
+    """Find everything out anew: another server may answer at an address."""
+    _found.clear()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,6 +202,8 @@ class Provider:
     api_key: str | None = field(default=None, repr=False)
     fallback_price: Price | None = None
     """Taken where litellm knows no price of the model."""
+    start_form: Form = "json_object"
+    """The strictest form of reply to ask for; `json_schema` needs `Strict` in the call."""
 
     price: Price | None = field(default=None, init=False)
     """None: unknown, or not loaded yet."""
@@ -105,9 +212,27 @@ class Provider:
     _listed: bool = field(default=False, init=False)
     """litellm itself knows the price."""
     _parameters: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
-    _thinks: bool = field(default=False, init=False)
+    _takes_forms: bool = field(default=False, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
     _loading: threading.Thread | None = field(default=None, init=False, repr=False)
+
+    @property
+    def _capabilities(self) -> Capabilities:
+        return capabilities_of(self.model, self.api_base)
+
+    @property
+    def thinking_tokens(self) -> int:
+        """Of a reply, beyond the room that is asked for."""
+        return _THINKING_TOKENS if self._capabilities.thinks else 0
+
+    @property
+    def form(self) -> Form:
+        """What the next call will ask for."""
+        if not self._takes_forms:
+            return "text"
+        rejected = self._capabilities.rejected
+        wanted = FORMS[FORMS.index(self.start_form) :]
+        return next(form for form in wanted if form not in rejected)
 
     async def load(self) -> None:
         """Import litellm and learn what it knows of the model, without blocking the loop.
@@ -128,7 +253,12 @@ class Provider:
         self._loading.start()
 
     async def complete(
-        self, messages: Sequence[Message], *, max_tokens: int, within_s: float
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        within_s: float,
+        strict: Strict | None = None,
     ) -> Completion:
         """Return the model's reply to one call. `load` first.
 
@@ -136,44 +266,69 @@ class Provider:
             messages: What it is sent.
             max_tokens: Room for the reply, without a model's thoughts.
             within_s: Time for the call, where that is less than `timeout_s`.
+            strict: What it is sent instead while it takes a schema.
 
         Raises:
             ProviderError: There is none.
         """
         within_s = min(within_s, self.timeout_s)
         refusals = 0
-        while True:
-            optional = dict(self._parameters)
-            try:
-                async with asyncio.timeout(within_s):
-                    # Unlogged, litellm leaves its logging worker alone. There is one for the whole
-                    # process, bound to the application's loop: each call from ours would move it
-                    # here and leave the application's pending callbacks without a loop.
-                    _unlogged()
-                    response = await self._litellm.acompletion(
-                        model=self.model,
-                        messages=[dict(message) for message in messages],
-                        max_tokens=max_tokens + (_THINKING_TOKENS if self._thinks else 0),
-                        api_base=self.api_base,
-                        api_key=self.api_key,
-                        # Later than ours, so that ours decides; and always the same, since
-                        # litellm keeps one connection pool for each value.
-                        timeout=self.timeout_s + 1.0,
-                        num_retries=0,
-                        max_retries=0,
-                        drop_params=True,
-                        caching=False,
-                        **{"no-log": True},
-                        **optional,
-                    )
-            except TimeoutError:
-                raise ProviderError(f"no reply within {within_s:.3g} s", kind="timeout") from None
-            except Exception as error:
-                if self._forgoes(error, optional):
-                    refusals += 1
-                    continue
-                raise self._described(error) from error
-            return self._completion(response, calls=1 + refusals)
+        try:
+            async with asyncio.timeout(within_s):
+                while True:
+                    form = self._form_with(strict)
+                    optional = self._optional(form, strict)
+                    sent = messages if form != "json_schema" or strict is None else strict.messages
+                    try:
+                        response = await self._call(sent, max_tokens, optional)
+                    except Exception as error:
+                        if self._forgoes(error, form, optional):
+                            refusals += 1
+                            continue
+                        raise self._described(error) from error
+                    return self._completion(response, form=form, calls=1 + refusals)
+        except TimeoutError:
+            raise ProviderError(f"no reply within {within_s:.3g} s", kind="timeout") from None
+
+    async def _call(
+        self, messages: Sequence[Message], max_tokens: int, optional: Mapping[str, Any]
+    ) -> Any:
+        # Unlogged, litellm leaves its logging worker alone. There is one for the whole process,
+        # bound to the application's loop: each call from ours would move it here and leave the
+        # application's pending callbacks without a loop.
+        _unlogged()
+        return await self._litellm.acompletion(
+            model=self.model,
+            messages=[dict(message) for message in messages],
+            max_tokens=max_tokens + self.thinking_tokens,
+            api_base=self.api_base,
+            api_key=self.api_key,
+            # Later than ours, so that ours decides; and always the same, since litellm keeps one
+            # connection pool for each value.
+            timeout=self.timeout_s + 1.0,
+            num_retries=0,
+            max_retries=0,
+            drop_params=True,
+            caching=False,
+            **{"no-log": True},
+            **optional,
+        )
+
+    def _form_with(self, strict: Strict | None) -> Form:
+        form = self.form
+        if form != "json_schema" or strict is not None:
+            return form
+        return "text" if "json_object" in self._capabilities.rejected else "json_object"
+
+    def _optional(self, form: Form, strict: Strict | None) -> dict[str, Any]:
+        rejected = self._capabilities.rejected
+        optional = {name: value for name, value in self._parameters.items() if name not in rejected}
+        if form == "json_schema" and strict is not None:
+            schema = {"name": "assessment", "strict": True, "schema": dict(strict.schema)}
+            optional["response_format"] = {"type": "json_schema", "json_schema": schema}
+        elif form == "json_object":
+            optional["response_format"] = {"type": "json_object"}
+        return optional
 
     async def close(self) -> None:
         """Close the connections that were opened on the running loop, whoever opened them.
@@ -220,32 +375,31 @@ class Provider:
         self.price = listed or self.fallback_price
         supported = _supported_parameters(litellm, self.model)
         self._parameters = {"temperature": 0}
-        if "response_format" in supported:
-            self._parameters["response_format"] = {"type": "json_object"}
+        self._takes_forms = "response_format" in supported
         if _thinks(litellm, self.model):
-            self._thinks = True
+            self._capabilities.thinks = True
             if "reasoning_effort" in supported:
                 self._parameters["reasoning_effort"] = "low"
         if self.api_base is not None and self.api_key is None and _lacks_key(litellm, self.model):
             # Local servers want no key; the client library wants some.
             self.api_key = "none"
 
-    def _forgoes(self, error: Exception, sent: dict[str, Any]) -> bool:
-        """Return whether the call failed for a parameter it can do without; drops it."""
+    def _forgoes(self, error: Exception, form: Form, sent: Mapping[str, Any]) -> bool:
+        """Return whether the call failed for something it can do without; forgoes it for good."""
         if getattr(error, "status_code", None) not in (400, 422):
             return False
         message = str(error).lower()
         refused = [
             name
-            for name in _REFUSABLE
-            if name in sent
-            and (name in message or (name == "response_format" and "json_object" in message))
+            for name, signs in _REFUSABLE.items()
+            if name in sent and any(sign in message for sign in signs)
         ]
-        for name in refused:
-            self._parameters.pop(name, None)
+        self._capabilities.rejected.update(
+            form if name == "response_format" else name for name in refused
+        )
         return bool(refused)
 
-    def _completion(self, response: Any, *, calls: int) -> Completion:
+    def _completion(self, response: Any, *, form: Form, calls: int) -> Completion:
         choice = response.choices[0] if getattr(response, "choices", None) else None
         message = getattr(choice, "message", None)
         text = getattr(message, "content", None) or ""
@@ -254,9 +408,10 @@ class Provider:
         input_tokens = int(getattr(used, "prompt_tokens", None) or 0)
         output_tokens = int(getattr(used, "completion_tokens", None) or 0)
         if is_cut and ("<think>" in text or getattr(message, "reasoning_content", None)):
-            self._thinks = True
+            self._capabilities.thinks = True
         return Completion(
             text=text,
+            form=form,
             is_cut=is_cut,
             usage=JudgeUsage(
                 calls=calls,
@@ -279,11 +434,14 @@ class Provider:
         status = getattr(error, "status_code", None)
         names = {kind.__name__ for kind in type(error).__mro__}
         detail = f"{type(error).__name__}: {self._one_line(str(error))}"
-        if "APITimeoutError" in names or status == 408:
+        if names & {"APITimeoutError", "TimeoutError"} or status == 408:
             return ProviderError(detail, kind="timeout")
         if status in _TRANSIENT or "APIConnectionError" in names:
             return ProviderError(detail, kind="transient", retry_after_s=_retry_after_s(error))
-        return ProviderError(detail, kind="permanent")
+        kind: Literal["refused", "permanent"] = (
+            "refused" if status in _OF_THE_REQUEST else "permanent"
+        )
+        return ProviderError(detail, kind=kind)
 
     def _one_line(self, text: str) -> str:
         text = text[:_ERROR_LONGEST]
@@ -294,7 +452,7 @@ class Provider:
 
 
 def _unlogged() -> None:
-    """Mark the calls of the running task as litellm's own, where it knows such (since 1.9x)."""
+    """Mark the calls of the running task as litellm's own, in versions that know such."""
     internal: Any = sys.modules.get("litellm._internal_context")
     mark: Any = getattr(internal, "is_internal_call", None)
     if mark is not None:

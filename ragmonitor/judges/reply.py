@@ -11,12 +11,14 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeGuard, TypeVar
 
 from ragmonitor.judges.figures import unknown_figures
+from ragmonitor.judges.prompts import EXAMPLES
 from ragmonitor.records import Verdict
 
-RULES: Final = 1
+RULES: Final = 2
 """Raised whenever the same reply would be read differently."""
 
 _FIELDS: Final = ("s", "bad", "rel", "evasive", "ctx")
@@ -33,9 +35,6 @@ _BRACKET_OR_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{}]', 
 _BARE_LETTER: Final = re.compile(r"(?<=[\[,])\s*([NXC-])\s*(?=[,\]])")
 _SCALAR: Final = re.compile(r"(true|false|[0-9]+(?:\.[0-9]+)?)(?=\s*[,}\n])", re.IGNORECASE)
 _SMALL_NUMBER: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
-_KEYS: Final = {
-    name: re.compile(rf"""(?:["']{name}["']|[{{,]\s*{name})\s*:\s*""") for name in _FIELDS
-}
 
 _T = TypeVar("_T")
 
@@ -108,7 +107,7 @@ def read_reply(
         chunks: The chunks' texts, in order; shape (n_chunks,).
         question: Numbers that stand in it need not stand in the chunks.
     """
-    fields = _find_fields(text)
+    fields = find_fields(text, _FIELDS, examples=EXAMPLES)
     problems: list[str] = []
 
     def read(name: str, reader: Callable[[object], _T]) -> _T | None:
@@ -120,7 +119,7 @@ def read_reply(
             problems.append(f"{name} {reason}")
             return None
 
-    words = _read_bad(fields.get("bad"), sentences)
+    words = _read_bad(fields.get("bad", _strict_words(fields.get("s"))), sentences)
     verdicts = read("s", lambda value: _read_entries(value, len(sentences), len(chunks)))
     relevancy = read("rel", lambda value: _whole(value, most=3) / 3)
     evasive = read("evasive", _read_flag)
@@ -161,37 +160,57 @@ def _with_words(
 # Finding the fields
 
 
-def _find_fields(text: str) -> Mapping[str, object]:
-    """Return the reply's fields by name; empty if there are none, or two replies that differ."""
-    text = text.rpartition("</think>")[2].strip()[:_LONGEST]
-    for candidate in (text, _FENCE.sub("", text).strip()):
+def find_fields(
+    text: str, names: Sequence[str], *, examples: Sequence[Mapping[str, object]] = ()
+) -> Mapping[str, object]:
+    """Return the reply's fields by name; empty if there are none, or two replies that differ.
+
+    Args:
+        text: The reply as it came.
+        names: Of the fields; an object without any of them is no reply.
+        examples: Which the prompt shows; a model that repeats one has not replied.
+    """
+    # First all of it: a sound reply may quote the end of thoughts out of the data.
+    whole_text, text = text.strip()[:_LONGEST], text.rpartition("</think>")[2].strip()[:_LONGEST]
+    for candidate in (whole_text, text, _FENCE.sub("", text).strip()):
         whole = _load(candidate)
-        if _is_reply(whole):
-            return whole
+        if _is_reply(whole, names):
+            return {} if whole in examples else whole
     found: list[Mapping[str, object]] = []
     for candidate in _balanced_objects(text):
         value = _load(candidate)
-        if _is_reply(value) and value not in found:
+        if _is_reply(value, names) and value not in found:
             found.append(value)
+    replies = [value for value in found if value not in examples]
     if found:
-        # An example and a reply, or a draft and a reply: which is which would be a guess.
-        return found[0] if len(found) == 1 else {}
-    return _salvage(text)
+        # A draft and a reply: which is which would be a guess.
+        return replies[0] if len(replies) == 1 else {}
+    return _salvage(text, names)
 
 
-def _is_reply(value: object) -> TypeGuard[dict[str, object]]:
-    return isinstance(value, dict) and any(name in value for name in _FIELDS)
+def _is_reply(value: object, names: Sequence[str]) -> TypeGuard[dict[str, object]]:
+    return isinstance(value, dict) and any(name in value for name in names)
 
 
 def _load(text: str) -> object:
     """Return the JSON value of a text, trailing commas forgiven; None if it is none."""
     for candidate in (text, _TRAILING_COMMA.sub(r"\1", text)):
         try:
-            value: object = json.loads(candidate)
+            value: object = json.loads(candidate, object_pairs_hook=_said_once)
         except (ValueError, RecursionError):
             continue
         return value
     return None
+
+
+def _said_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    """Return an object without the names that it gives two values."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        for name, first in pairs:
+            if name in value and value[name] != first:
+                del value[name]
+    return value
 
 
 def _balanced_objects(text: str) -> Iterator[str]:
@@ -221,18 +240,33 @@ def _closing(text: str, start: int) -> int | None:
     return None
 
 
-def _salvage(text: str) -> dict[str, object]:
+def _salvage(text: str, names: Sequence[str]) -> dict[str, object]:
     """Return the fields that stand whole in broken JSON; not those that stand there twice."""
+    # What is quoted comes out of the data: a name in it is nobody's field.
+    outside = _BRACKET_OR_STRING.sub(
+        lambda found: found[0] if found[0].strip('"') in names else _hidden(found[0]), text
+    )
     fields: dict[str, object] = {}
-    for name, key in _KEYS.items():
+    for name in names:
         values = []
-        for match in list(key.finditer(text))[:_MOST_OBJECTS]:
+        for match in list(_key(name).finditer(outside))[:_MOST_OBJECTS]:
             value = _value_at(text, match.end())
             if value is not None and value not in values:
                 values.append(value)
         if len(values) == 1:
             fields[name] = values[0]
     return fields
+
+
+def _hidden(mark: str) -> str:
+    """Return a string literal of the same length that holds nothing; brackets as they are."""
+    return mark if len(mark) < 3 else f'"{" " * (len(mark) - 2)}"'
+
+
+@lru_cache(maxsize=64)
+def _key(name: str) -> re.Pattern[str]:
+    name = re.escape(name)
+    return re.compile(rf"""(?:["']{name}["']|[{{,]\s*{name})\s*:\s*""")
 
 
 def _value_at(text: str, start: int) -> object:
@@ -260,6 +294,8 @@ def _read_entries(value: object, sentences: int, chunks: int) -> tuple[Entry, ..
 
 
 def _read_entry(value: object, name: str, chunks: int) -> Entry:
+    if isinstance(value, dict):
+        value = _compact(value, name)
     parts = list(value) if isinstance(value, list) else [value]
     if not parts:
         raise _UnreadableError(f"{name} is empty")
@@ -281,6 +317,29 @@ def _read_entry(value: object, name: str, chunks: int) -> Entry:
     # [0]: the chunks as a whole, which rightly are said to lack something.
     cited = tuple(position for position in positions if position >= 0)
     return Entry(verdict=verdict, chunks=() if verdict is Verdict.ABSENT else cited)
+
+
+def _compact(entry: Mapping[object, object], name: str) -> list[object]:
+    """Return a strict entry, `{"v": "S", "c": [1], "w": ""}`, as it would stand in a short reply.
+
+    Supported by no chunk: the chunks as a whole, `[0]`.
+    """
+    verdict, cited = entry.get("v"), entry.get("c", [])
+    if not isinstance(verdict, str) or not isinstance(cited, list):
+        raise _UnreadableError(f"{name} has no v and c")
+    if verdict.strip().upper() == "S":
+        return cited or [0]
+    return [verdict] if verdict.strip() in _NO_CLAIM else [verdict, *cited]
+
+
+def _strict_words(value: object) -> list[object]:
+    """Return the offending words of strict entries, as `bad` would hold them."""
+    entries = value if isinstance(value, list) else []
+    return [
+        [number, entry["w"]]
+        for number, entry in enumerate(entries, 1)
+        if isinstance(entry, dict) and isinstance(entry.get("w"), str)
+    ]
 
 
 def _read_ratings(value: object, chunks: int) -> tuple[float, ...]:

@@ -170,6 +170,8 @@ def _rewritten(interaction: Interaction, text: Rewrite, label: Rewrite) -> Inter
         chunks=chunks(interaction.chunks),
         not_shown=chunks(interaction.not_shown),
         answer=text(interaction.answer, ""),
+        reference=text(interaction.reference, ""),
+        reference_chunks=chunks(interaction.reference_chunks),
         error=text(interaction.error, ""),
         retrievals=tuple(
             replace(r, query=text(r.query, ""), chunks=chunks(r.chunks), error=text(r.error, ""))
@@ -223,6 +225,7 @@ def _without_texts(interaction: Interaction) -> Interaction:
         interaction,
         chunks=bare(interaction.chunks),
         not_shown=bare(interaction.not_shown),
+        reference_chunks=bare(interaction.reference_chunks),
         retrievals=tuple(replace(r, chunks=bare(r.chunks)) for r in interaction.retrievals),
         attributes={},
     )

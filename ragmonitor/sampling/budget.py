@@ -1,53 +1,304 @@
-"""A token bucket over what judging costs."""
+"""What judging may cost: limits per hour and per day, held over threads, processes and restarts."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ragmonitor.guard import logger, record_error
 from ragmonitor.protocols import Clock
 
-DAY_S = 86_400.0
-BURST_SHARE = 1 / 12
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: a file then serves one process
+    fcntl = None  # type: ignore[assignment]
+
+HOUR_S: Final = 3_600.0
+DAY_S: Final = 86_400.0
+DAY_BURST_SHARE: Final = 1 / 12
 """Of a day's budget that may be spent at once: two hours' worth."""
+HOUR_BURST_SHARE: Final = 1 / 4
+"""Of an hour's: fifteen minutes' worth."""
+VERSION: Final = 1
+HELD_FOR_S: Final = 3_600.0
+"""What a process holds and does not speak of for so long counts as spent: it is gone."""
+_STALE_S: Final = 1.0
+"""How old our view of what other processes spent may be when a chance is fixed."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Bucket:
+    """One limit: never more than `limit` in any `window_s`.
+
+    It holds `capacity` at most, what is reserved included, and refills with the rest of the limit
+    over the window, so that a full bucket plus a window's refill is the limit.
+    """
+
+    name: str
+    limit: float
+    window_s: float
+    burst_share: float
+    level: float = field(init=False)
+    """What may be spent now; below 0 while estimates were too low."""
+
+    def __post_init__(self) -> None:
+        if self.limit <= 0:
+            raise ValueError(f"a budget is above 0, not {self.limit}")
+        self.level = self.capacity / 2
+
+    @property
+    def capacity(self) -> float:
+        """The most it holds."""
+        return self.limit * self.burst_share
+
+    @property
+    def refill_per_s(self) -> float:
+        """How fast it fills."""
+        return (self.limit - self.capacity) / self.window_s
+
+    def refill(self, elapsed_s: float, held: float) -> None:
+        """Let time pass. What is reserved has its place kept, in case it comes back."""
+        room = self.capacity - held - self.level
+        if room > 0:
+            self.level += min(room, max(0.0, elapsed_s) * self.refill_per_s)
 
 
 class Budget:
-    """At most `per_day` in any 24 hours, in dollars or tokens.
+    """Reserves before a call, settles after it: never more than the limits, in dollars or tokens.
 
-    The bucket holds two hours' worth and refills with the rest over the day, so that a full
-    bucket plus a day's refill is one day's budget. It starts half full: a service that restarts
-    again and again does not spend a burst each time.
+    In any hour at most `per_hour`, in any 24 hours at most `per_day`, as far as no call costs more
+    than was reserved for it. It starts half full: a service that restarts again and again does not
+    spend a burst each time.
 
-    Of this process: what several worker processes spend adds up. Called from one thread, the
-    worker's.
+    With a `file` the state outlives the process, and the processes that share the file share the
+    budget; what a process had reserved when it died counts as spent. A file that cannot be read is
+    an empty bucket. Without one it is this process's own. Safe to use from any thread.
     """
 
-    def __init__(self, per_day: float, *, clock: Clock) -> None:
-        if per_day <= 0:
-            raise ValueError(f"a budget is above 0, not {per_day}")
-        self.capacity = per_day * BURST_SHARE
-        self.refill_per_s = (per_day - self.capacity) / DAY_S
-        self._clock = clock
-        self._level = self.capacity / 2
-        self._filled_at = clock()
+    def __init__(
+        self,
+        per_day: float | None = None,
+        *,
+        per_hour: float | None = None,
+        file: Path | None = None,
+        clock: Clock = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Begin, or go on where the file says.
+
+        Args:
+            per_day: Limit of any 24 hours; None: there is none.
+            per_hour: Limit of any hour; None: there is none. One of the two is needed.
+            file: Where the state is kept; None: in memory.
+            clock: For the refill of a budget without a file.
+            now: Seconds since the epoch, for that of one with a file.
+        """
+        self._buckets: list[Bucket] = []
+        if per_day is not None:
+            self._buckets.append(
+                Bucket(name="day", limit=per_day, window_s=DAY_S, burst_share=DAY_BURST_SHARE)
+            )
+        if per_hour is not None:
+            self._buckets.append(
+                Bucket(name="hour", limit=per_hour, window_s=HOUR_S, burst_share=HOUR_BURST_SHARE)
+            )
+        if not self._buckets:
+            raise ValueError("a budget has a limit per day or per hour")
+        self._file = file
+        self._clock = clock if file is None else now
+        self._filled_at = self._clock()
+        self._read_at = -1.0
+        self._begin()
+        if file is not None:
+            with self._lock, self._shared():
+                self._write()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._me = secrets.token_hex(8)
+        self._held = 0.0
+        self._held_by_others: dict[str, tuple[float, float]] = {}
+        """By process: how much, and until when it counts; in seconds of `now`."""
+
+    # --- asking and spending --------------------------------------------------------------------
 
     def level(self) -> float:
         """Return what may be spent now; below 0 while estimates were too low."""
-        return self._refilled()
+        with self._mine():
+            self._look()
+            return min(bucket.level for bucket in self._buckets)
+
+    def pace_per_s(self, cost: float) -> float:
+        """Return how much may be spent per second from now on, so that it lasts.
+
+        Each bucket, less `cost`, over half the time that it takes to fill; the slower one counts.
+        """
+        with self._mine():
+            self._look()
+            return min(
+                (bucket.level - cost) / (bucket.capacity / (2 * bucket.refill_per_s))
+                for bucket in self._buckets
+            )
+
+    @property
+    def capacity(self) -> float:
+        """The most that may be spent at once."""
+        return min(bucket.capacity for bucket in self._buckets)
 
     def reserve(self, amount: float) -> bool:
-        """Take `amount` out if it is there."""
-        if self._refilled() < amount:
-            return False
-        self._level -= amount
-        return True
+        """Take `amount` out if every bucket has it, and return whether it has.
+
+        Raises:
+            OSError: The file cannot be written; nothing may be spent then.
+        """
+        with self._mine(), self._shared():
+            if any(bucket.level < amount for bucket in self._buckets):
+                return False
+            self._take(amount)
+            self._held += amount
+            self._write()
+            return True
 
     def settle(self, reserved: float, spent: float) -> None:
-        """Put back what was reserved and not spent, or take what was spent beyond it."""
-        self._level = min(self.capacity, self._refilled() + reserved - spent)
+        """Put back what was reserved and not spent, or take what was spent beyond it.
 
-    def _refilled(self) -> float:
+        A file that cannot be written is logged and counted; the reservation then stays taken.
+        """
+        try:
+            with self._mine(), self._shared():
+                # What was reserved before a fork is the parent's to settle.
+                returned = min(reserved, self._held)
+                self._held -= returned
+                self._take(spent - returned)
+                self._write()
+        except OSError as error:
+            record_error("sampling", error)
+
+    def _take(self, amount: float) -> None:
+        for bucket in self._buckets:
+            bucket.level -= amount
+
+    # --- the state ------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _mine(self) -> Iterator[None]:
+        """Hold the lock; in a forked child begin anew, since the parent may have held it."""
+        if os.getpid() != self._pid:
+            self._begin()
+        with self._lock:
+            yield
+
+    @contextlib.contextmanager
+    def _shared(self) -> Iterator[None]:
+        """See the newest state; with a file, alone among the processes that share it."""
+        if self._file is None:
+            self._pass_time()
+            yield
+            return
+        with _alone(self._file):
+            self._read()
+            yield
+
+    def _look(self) -> None:
+        """Bring our view up to now; other processes' spending at most a second late."""
+        if self._file is not None and abs(self._clock() - self._read_at) > _STALE_S:
+            with self._shared():
+                return
+        self._pass_time()
+
+    def _pass_time(self) -> None:
         now = self._clock()
-        # Clocks that jump back refill nothing and lose nothing.
-        elapsed_s = max(0.0, now - self._filled_at)
+        held = self._held + sum(
+            amount for amount, until in self._held_by_others.values() if until > now
+        )
+        for bucket in self._buckets:
+            # Clocks that jump back refill nothing and lose nothing.
+            bucket.refill(now - self._filled_at, held)
         self._filled_at = now
-        self._level = min(self.capacity, self._level + elapsed_s * self.refill_per_s)
-        return self._level
+
+    def _read(self) -> None:
+        assert self._file is not None  # noqa: S101 - for the type; `_shared` looked
+        self._read_at = self._clock()
+        try:
+            told = json.loads(self._file.read_bytes())
+            self._take_over(told)
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            logger.warning(
+                "ragmonitor: the budget's state in %s cannot be read (%s: %s); taken as spent",
+                self._file,
+                type(error).__name__,
+                error,
+            )
+            for bucket in self._buckets:
+                bucket.level = min(bucket.level, 0.0)
+            self._filled_at = self._clock()
+            self._write()
+        self._pass_time()
+
+    def _take_over(self, told: Any) -> None:
+        if told["version"] != VERSION:
+            raise ValueError(f"version {told['version']} is not {VERSION}")
+        now = self._clock()
+        at = min(float(told["at"]), now)  # of the future: a clock was put back
+        levels = {
+            bucket.name: _number(told["buckets"][bucket.name]["level"])
+            for bucket in self._buckets
+            if bucket.name in told["buckets"]
+        }
+        held = {
+            str(process): (_number(amount), min(_number(until), now + HELD_FOR_S))
+            for process, (amount, until) in told["held"].items()
+            if process != self._me
+        }
+        # Only now that all of it was read: half of a broken file is nothing.
+        for bucket in self._buckets:
+            bucket.level = min(levels.get(bucket.name, bucket.level), bucket.capacity)
+        self._held_by_others = {p: (a, u) for p, (a, u) in held.items() if u > now}
+        self._filled_at = at
+
+    def _write(self) -> None:
+        """Replace the file as a whole, so that who dies meanwhile leaves the old state."""
+        if self._file is None:
+            return
+        held = {process: list(entry) for process, entry in self._held_by_others.items()}
+        if self._held > 0:
+            held[self._me] = [self._held, self._clock() + HELD_FOR_S]
+        state = {
+            "version": VERSION,
+            "at": self._filled_at,
+            "buckets": {bucket.name: {"level": bucket.level} for bucket in self._buckets},
+            "held": held,
+        }
+        draft = self._file.with_name(f"{self._file.name}.{self._me}.tmp")
+        draft.write_text(json.dumps(state), encoding="utf-8")
+        draft.replace(self._file)
+
+
+@contextlib.contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """Keep other processes from the file meanwhile."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if fcntl is None:
+        yield
+        return
+    with file.with_name(f"{file.name}.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield  # closing lets go
+
+
+def _number(value: Any) -> float:
+    found = float(value)
+    if not -1e15 < found < 1e15:
+        raise ValueError(f"{found} is no amount")
+    return found

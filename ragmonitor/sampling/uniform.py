@@ -11,14 +11,17 @@ from ragmonitor.sampling.budget import Budget
 from ragmonitor.sampling.coin import coin
 
 ARRIVALS_HALF_LIFE_S = 120.0
+LEAST_SHARE_SPENT = 0.05
+"""Below it, what was settled was not a reading: failures cost nothing, and duplicates neither."""
 
 
 class UniformSampler:
     """Draws at `rate` while the budget allows it, else at the rate that the budget can bear.
 
     The chance follows the bucket's level: `level / (arrivals per second * horizon)`, with the
-    horizon half the time a full bucket would last, in judgements of typical cost. Nothing is
-    drawn and then dropped for lack of money, which would bias every mean in a burst.
+    horizon half the time a full bucket would last, in judgements of typical cost: what is expected
+    of each, times the share of it that earlier ones came to. Nothing is drawn and then dropped for
+    lack of money, which would bias every mean in a burst.
 
     Source:
         Controlled Poisson sampling; Zrnic & Candes, "Active Statistical Inference" (2024),
@@ -42,6 +45,8 @@ class UniformSampler:
         self._arrivals = 0.0
         self._arrived_at: float | None = None
         self._typical_cost = 0.0
+        self._share_spent = 1.0
+        """Of what was reserved; estimates are upper ones."""
 
     def draw(self, interaction: Interaction) -> Chance:
         """Return the chance this answer had and whether it is read; reserves its cost if so."""
@@ -52,17 +57,22 @@ class UniformSampler:
         level = self._budget.level()
         if level < cost:
             return Chance(probability=0.0, drawn=False, cause=Cause.OVER_BUDGET)
-        horizon_s = self._budget.capacity / (2 * self._budget.refill_per_s)
-        bearable = (level - cost) / max(1e-12, self._arrivals * horizon_s * self._typical_cost)
+        typical_cost = self._typical_cost * self._share_spent
+        bearable = self._budget.pace_per_s(cost) / max(1e-12, self._arrivals * typical_cost)
         chance = self._toss(interaction, min(self._rate, bearable), cost)
-        if chance.drawn:
-            self._budget.reserve(cost)
+        if chance.drawn and not self._budget.reserve(cost):
+            # Another process, or another thread, has spent it since we looked.
+            return Chance(probability=0.0, drawn=False, cause=Cause.OVER_BUDGET)
         return chance
 
     def settle(self, chance: Chance, spent: float) -> None:
         """Say what a drawn answer's judging cost in the end."""
-        if self._budget is not None and chance.drawn:
-            self._budget.settle(chance.reserved, spent)
+        if self._budget is None or not chance.drawn:
+            return
+        self._budget.settle(chance.reserved, spent)
+        if chance.reserved > 0:
+            share = min(1.0, max(LEAST_SHARE_SPENT, spent / chance.reserved))
+            self._share_spent += 0.05 * (share - self._share_spent)
 
     def _toss(self, interaction: Interaction, probability: float, cost: float) -> Chance:
         if probability <= 0:

@@ -82,6 +82,8 @@ class Reply:
     content_type: str = "application/json"
     hangs: bool = False
     """Sent only after `OpenAiServer.release`."""
+    drips: bool = False
+    """Sent a byte every 20 ms, until `OpenAiServer.release`."""
 
 
 Step = Reply | str | Callable[[Request], "Reply | str"]
@@ -91,8 +93,13 @@ Step = Reply | str | Callable[[Request], "Reply | str"]
 
 
 def truthful(request: Request) -> Reply:
-    """Reply as the scripted judge does."""
-    return Reply(content=json.dumps(judged(request), ensure_ascii=False))
+    """Reply as the scripted judge does, by the schema if one is given."""
+    if " REFERENCE\n" in request.user:
+        return Reply(content=json.dumps(compared(request)))
+    verdict = judged(request)
+    if (request.body.get("response_format") or {}).get("type") == "json_schema":
+        verdict = _strict(verdict)
+    return Reply(content=json.dumps(verdict, ensure_ascii=False))
 
 
 def malformed(_request: Request) -> Reply:
@@ -157,6 +164,11 @@ def refused(
 def hanging(_request: Request) -> Reply:
     """Reply with nothing before `OpenAiServer.release`."""
     return Reply(hangs=True)
+
+
+def dripping(request: Request) -> Reply:
+    """Reply with the truth, byte by byte: every read succeeds and the whole never comes."""
+    return replace(truthful(request), drips=True)
 
 
 # The scripted judge
@@ -251,6 +263,44 @@ def judged(request: Request) -> dict[str, Any]:
         "rel": 3 if question & set().union(*map(_terms, asked.sentences)) else 0,
         "evasive": evasive and bool(asked.sentences),
         "ctx": [min(2, len(question & known)) for known in chunk_terms],
+    }
+
+
+def _strict(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    words = dict(verdict["bad"])
+    entries: list[dict[str, Any]] = []
+    for number, said in enumerate(verdict["s"], 1):
+        letter, *cited = said if isinstance(said, list) else [said]
+        if not isinstance(letter, str):
+            letter, cited = "S", said
+        entries.append({"v": letter, "c": cited, "w": words.get(number, "")})
+    return {"s": entries} | {name: verdict[name] for name in ("rel", "evasive", "ctx")}
+
+
+def compared(request: Request) -> dict[str, Any]:
+    """Return a truthful reply to a prompt about a reference answer, by containment of words."""
+    asked = read_prompt(request.user)
+    if asked is None:
+        raise ValueError("this is no judge's prompt")
+
+    def sentences(name: str, mark: str) -> list[str]:
+        section = rf"<<{asked.border} {name}\n(.*?)\n{asked.border}>>"
+        found = re.search(section, request.user, re.DOTALL)
+        lines = "" if found is None else found[1]
+        return re.findall(rf"^{mark}\d+ (.*)$", lines, re.MULTILINE)
+
+    answer, reference = sentences("ANSWER", "A"), sentences("REFERENCE", "R")
+    said, known = _terms(" ".join(answer)), _terms(" ".join(reference))
+    chunks = [_terms(chunk) for chunk in asked.chunks]
+    return {
+        "a": [int(_terms(sentence) <= known) for sentence in answer],
+        "r": [
+            "-"
+            if _COURTESY.search(sentence)
+            else [n for n, chunk in enumerate(chunks, 1) if _terms(sentence) <= chunk]
+            for sentence in reference
+        ],
+        "in": [int(_terms(sentence) <= said) for sentence in reference],
     }
 
 
@@ -407,7 +457,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif request.body.get("stream"):
             self._send_stream(request, reply)
         else:
-            self._send_json(_completion(request, reply), status=reply.status, headers=reply.headers)
+            body = json.dumps(_completion(request, reply)).encode()
+            self._send(body, reply.status, "application/json", reply.headers, drips=reply.drips)
 
     def _send_stream(self, request: Request, reply: Reply) -> None:
         head = _completion(request, reply)
@@ -435,7 +486,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(json.dumps(value).encode(), status, "application/json", headers or {})
 
     def _send(
-        self, body: bytes, status: int, content_type: str, headers: Mapping[str, str]
+        self,
+        body: bytes,
+        status: int,
+        content_type: str,
+        headers: Mapping[str, str],
+        *,
+        drips: bool = False,
     ) -> None:
         self.send_response(status)
         self.send_header("Content-Type", content_type)
@@ -443,7 +500,10 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        for at in range(0, len(body), 1 if drips else max(1, len(body))):
+            if drips and self.server.owner._released.wait(0.02):
+                return
+            self.wfile.write(body[at : at + 1] if drips else body)
 
 
 def _completion(request: Request, reply: Reply) -> dict[str, Any]:

@@ -39,6 +39,12 @@ def test_the_service_is_opentelemetry_s_by_default(monkeypatch):
         ({"judge": "openai/m"}, "set budget_usd_per_day or budget_tokens_per_day"),
         ({"judge": "m", "budget_usd_per_day": 0}, "budget_usd_per_day"),
         ({"budget_usd_per_day": 1, "budget_tokens_per_day": 1}, "one budget"),
+        ({"budget_usd_per_hour": 1, "budget_tokens_per_day": 1}, "one budget"),
+        ({"judge_fallbacks": "openai/m"}, "has no budget"),
+        (
+            {"judge": "m", "second_judge": "m", "budget_usd_per_day": 1},
+            "m is named twice among judge, judge_fallbacks and second_judge",
+        ),
         ({"judge_rate": 1.5}, "judge_rate"),
         ({"juge": "m"}, "did you mean judge"),
         ({"prometheus_port": 70_000}, "prometheus_port"),
@@ -135,3 +141,18 @@ def test_personal_entities_are_those_of_the_redaction():
     from ragmonitor.redaction.personal import DEFAULT_ENTITIES
 
     assert Settings.load().personal_entities == DEFAULT_ENTITIES
+
+
+def test_an_hour_s_budget_is_one():
+    """Of the same unit it may stand beside the day's, or alone."""
+    both = Settings.load(judge="m", budget_usd_per_hour=1, budget_usd_per_day=5)
+    assert (both.budget_unit, both.budget) == ("usd", (5, 1))
+    alone = Settings.load(judge="m", budget_tokens_per_hour=1000)
+    assert (alone.budget_unit, alone.budget) == ("tokens", (None, 1000))
+
+
+def test_fallbacks_in_a_variable_are_separated_by_commas(monkeypatch):
+    """In their order; addresses and all."""
+    monkeypatch.setenv("RAGMONITOR_JUDGE_FALLBACKS", "a/b, c@http://h:1/v1")
+    found = Settings.load(judge="m", budget_usd_per_day=1)
+    assert found.judge_fallbacks == ("a/b", "c@http://h:1/v1")

@@ -9,7 +9,10 @@ rate.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ragmonitor.judges.lexical.assessing import IDENTITY, assess
+from ragmonitor.judges.lexical.referring import read_reference
 from ragmonitor.records import Assessment, Interaction, JudgeIdentity
 
 __all__ = ["LexicalJudge", "assess"]
@@ -26,7 +29,11 @@ class LexicalJudge:
     def read(self, interaction: Interaction) -> Assessment:
         """Return what the chunks bear out of the answer. Raises nothing; takes milliseconds."""
         texts = [chunk.text for chunk in interaction.chunks]
-        return assess(interaction.query, texts, interaction.answer)
+        found = assess(interaction.query, texts, interaction.answer)
+        reference = interaction.reference
+        if not reference.strip():
+            return found
+        return replace(found, reference=read_reference(texts, interaction.answer, reference, found))
 
     async def assess(self, interaction: Interaction) -> Assessment:
         """Return the same, as every judge does."""

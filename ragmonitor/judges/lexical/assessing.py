@@ -167,6 +167,30 @@ def _verdict(sentence: Sentence, read: _Read) -> SentenceVerdict:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Whether texts bear out one sentence."""
+
+    is_claim: bool
+    """It asserts something at all."""
+    is_supported: bool
+    chunks: tuple[int, ...]
+    """The fewest of the texts that explain the support, best first."""
+
+
+def support_of(text: str, found: Index) -> Support:
+    """Return whether the indexed texts bear out a sentence, as `assess` decides it."""
+    read = _read(text, found)
+    if read.act is not Act.CLAIM or not read.evidence.weight:
+        return Support(is_claim=False, is_supported=False, chunks=())
+    verdict = Verdict.SUPPORTED if read.is_copy else _weigh(read)[0]
+    return Support(
+        is_claim=True,
+        is_supported=verdict is Verdict.SUPPORTED,
+        chunks=read.evidence.chunks,
+    )
+
+
 def _weigh(read: _Read) -> tuple[Verdict, tuple[Reason, ...]]:
     """Return the verdict on a claim, and which checks say so."""
     evidence = read.evidence

@@ -1,6 +1,7 @@
 """Windowed means and their intervals."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -151,3 +152,13 @@ def test_scores_that_vary_little_have_a_narrower_interval():
         return found.upper - found.lower
 
     assert width([0.8] * 100) < 0.6 * width([1.0] * 80 + [0.0] * 20)
+
+
+@pytest.mark.parametrize("signal", ["hallucination", "refusal"])
+def test_an_evaluator_of_what_the_assessment_says_counts_once(signal):
+    """The rates come of the assessment; the evaluators of the same name add no second answer."""
+    told = report(found=assessment("absent", evasive=signal == "refusal"))
+    same = Scored(evaluator=f"{signal}@1", judge=JUDGE, score=1.0)
+    windows = Windows(clock=ManualClock())
+    windows.add(replace(told, evaluations=(same,)))
+    assert (estimate(windows, signal).mean, estimate(windows, signal).effective_n) == (1.0, 1.0)

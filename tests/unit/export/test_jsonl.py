@@ -46,6 +46,7 @@ def test_a_line_holds_what_is_known() -> None:
             "faithfulness": {"score": 0.5},
             "answer_relevancy": {"unscored": "unreadable", "detail": "坏的回复"},
         },
+        "diagnosis": None,
         "risk": 0.71,
         "sentences": [
             {

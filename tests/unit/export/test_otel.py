@@ -26,6 +26,7 @@ from ragmonitor.records import (
     Cause,
     Chance,
     Chunk,
+    Diagnosis,
     Generation,
     Message,
     Report,
@@ -192,6 +193,14 @@ def test_embedded_scores_are_attributes_of_the_root(emitted: Emitted) -> None:
         "evaluations.0.evaluation.identifier": "faithfulness@1 lexical@3",
         "evaluations.0.evaluation.explanation": "无依据: 99元",
     }
+
+
+def test_the_diagnosis_is_an_attribute_of_the_root(emitted: Emitted) -> None:
+    """One word to sort traces by; without an assessment there is none."""
+    emitted.exporter.emit(interaction(), [report(diagnosis=Diagnosis.CONTRADICTION)])
+    assert attributes(emitted.spans["invoke_workflow support"])["ragmonitor.diagnosis"] == (
+        "contradiction"
+    )
 
 
 def test_unsupported_sentences_come_with_their_evidence(emitted: Emitted) -> None:

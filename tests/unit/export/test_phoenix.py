@@ -168,7 +168,7 @@ def test_what_is_not_taken_is_in_the_monitors_counters(monkeypatch: pytest.Monke
         monitor.observe(interaction())
         assert not monitor.flush(5)
         told = generate_latest(monitor.registry).decode()
-    assert 'ragmonitor_dropped_total{reason="phoenix_refused",service="t"} 4.0' in told
+    assert 'ragmonitor_dropped_total{reason="phoenix_refused",service="t"} 5.0' in told
 
 
 def test_a_script_that_just_ends_has_its_scores_sent(phoenix: FakePhoenix, tmp_path: Path) -> None:

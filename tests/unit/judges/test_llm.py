@@ -2,19 +2,26 @@
 
 import asyncio
 import inspect
+import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from ragmonitor.errors import JudgeError, MissingExtraError
-from ragmonitor.judges.llm import PROMPT_TOKENS_MOST, LlmJudge
-from ragmonitor.judges.prompts import SYSTEM
+from ragmonitor.judges import llm
+from ragmonitor.judges.cache import AssessmentCache
+from ragmonitor.judges.llm import CALLS_MOST, TOKENS_PER_CALL, LlmJudge
+from ragmonitor.judges.prompts import SCHEMA, SYSTEM, strict_messages, write_prompt
+from ragmonitor.judges.provider import forget_capabilities
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Cause, Chunk, Interaction, Verdict
+from ragmonitor.testing import ManualClock
 from tests.support.openai_server import (
     OpenAiServer,
     Reply,
+    dripping,
     empty,
     fenced,
     hanging,
@@ -57,6 +64,7 @@ def server():
 @pytest.fixture
 async def judges(server):
     """Make judges on the server; their waits before a retry are noted and not slept."""
+    forget_capabilities()  # of an earlier test's server, at the same port
     made, waits = [], []
 
     async def pause(seconds):
@@ -68,6 +76,7 @@ async def judges(server):
             "api_base": server.api_base,
             "api_key": "none",
         } | options
+        options = {"jitter": lambda: 0.0} | options
         made.append(LlmJudge(model, pause=pause, **options))
         return made[-1]
 
@@ -191,12 +200,15 @@ async def test_the_call_asks_for_json_without_chance(server, judges):
     assert request.body["max_tokens"] == 60 + 24 * 3 + 4 * 2
 
 
-async def test_evidence_too_long_for_one_call_is_refused_before_it(server, judges):
-    """Nothing is sent, and the error says how long it was."""
-    long = story("It is red.", "red words " * PROMPT_TOKENS_MOST)
+async def test_evidence_too_long_for_all_calls_is_refused_before_them(server, judges):
+    """Nothing is sent, and the error says how long it was; so does the question of its cost."""
+    long = story("It is red.", "red words " * (TOKENS_PER_CALL * CALLS_MOST // 2))
+    judge = judges()
     with pytest.raises(JudgeError, match=r"evidence of about \d+ tokens exceeds") as caught:
-        await judges().assess(long)
-    assert (caught.value.cause, caught.value.retryable) == (Cause.JUDGE_ERROR, False)
+        await judge.assess(long)
+    assert (caught.value.cause, caught.value.retryable) == (Cause.EVIDENCE_TOO_LONG, False)
+    with pytest.raises(JudgeError, match="evidence of about"):
+        judge.expected_cost(long)
     assert not server.chats
 
 
@@ -238,8 +250,8 @@ async def test_one_fault_costs_at_most_one_more_call(server, judges, fault, call
         (empty, 2, (Cause.UNREADABLE, True)),
         (Reply(content="", finish_reason="length"), 2, (Cause.UNREADABLE, True)),
         (Reply(content="I will not judge this."), 2, (Cause.UNREADABLE, True)),
-        (rate_limited(1), 2, (Cause.JUDGE_ERROR, True)),
-        (refused(500), 2, (Cause.JUDGE_ERROR, True)),
+        (rate_limited(1), 3, (Cause.JUDGE_ERROR, True)),
+        (refused(500), 3, (Cause.JUDGE_ERROR, True)),
         (refused(401, "Incorrect API key", kind="auth"), 1, (Cause.JUDGE_ERROR, False)),
         (refused(404, "no such model"), 1, (Cause.JUDGE_ERROR, False)),
         (refused(400, "bad request"), 1, (Cause.JUDGE_ERROR, False)),
@@ -288,6 +300,259 @@ async def test_a_refused_response_format_is_left_out_for_good(server, judges):
     await judge.assess(WARRANTY)
     await judge.assess(WARRANTY)
     assert ["response_format" in request.body for request in server.chats] == [True, False, False]
+
+
+async def test_what_one_judge_found_out_the_next_one_knows(server, judges):
+    """A rejected form is not asked for again in this process, whichever judge asks."""
+    server.script(refused(400, "response_format 'json_object' is not supported"))
+    await judges().assess(WARRANTY)
+    await judges().assess(WARRANTY)
+    assert ["response_format" in request.body for request in server.chats] == [True, False, False]
+
+
+# The ladder
+
+
+def forms(server):
+    return [(chat.body.get("response_format") or {}).get("type", "text") for chat in server.chats]
+
+
+async def test_json_is_asked_for_by_default_and_a_schema_by_choice(server, judges):
+    """The schema costs tokens in every call and not every provider keeps to it."""
+    await judges().assess(WARRANTY)
+    await judges(reply_format="json_schema").assess(WARRANTY)
+    await judges(reply_format="text").assess(WARRANTY)
+    assert forms(server) == ["json_object", "json_schema", "text"]
+
+
+async def test_a_strict_reply_reads_the_same(server, judges):
+    """Verdicts, evidence and words are those of the short form."""
+    short = await judges().assess(WARRANTY)
+    strict = await judges(reply_format="json_schema").assess(WARRANTY)
+    assert strict.sentences == short.sentences
+    assert (strict.answer_relevancy, strict.evasive) == (short.answer_relevancy, short.evasive)
+    assert strict.chunk_relevance == short.chunk_relevance
+
+
+async def test_the_strict_call_sends_the_schema_and_says_how_to_fill_it(server, judges):
+    """Schema and prompt agree: no reply is asked for that the schema forbids."""
+    await judges(reply_format="json_schema").assess(WARRANTY)
+    (chat,) = server.chats
+    assert chat.body["response_format"]["json_schema"]["schema"] == SCHEMA
+    assert chat.body["response_format"]["json_schema"]["strict"] is True
+    assert '{"v":"S","c":[1,3],"w":""}' in chat.system
+    assert '"s":[[1]' not in chat.system
+
+
+def test_the_schema_has_no_unions():
+    """Providers that hold a model to a schema do not all take them."""
+    text = repr(SCHEMA)
+    assert not any(word in text for word in ("anyOf", "oneOf", "allOf", "maxItems", "$ref"))
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_strict_prompt_takes_no_more_than_is_reckoned(language):
+    """With its schema it exceeds the short one by less than what the cost reckons with."""
+    encoding = pytest.importorskip("litellm").encoding
+
+    def tokens(messages):
+        return len(encoding.encode(messages[0]["content"]))
+
+    prompt = write_prompt(question="q", chunks=["c"], sentences=["s"], language=language)
+    strict = tokens(strict_messages(prompt, language)) + len(encoding.encode(json.dumps(SCHEMA)))
+    assert strict - tokens(prompt.messages) < llm._STRICT_TOKENS
+    frame = sum(len(encoding.encode(m["content"])) for m in prompt.messages)
+    assert frame < llm._FRAME_TOKENS
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "Invalid parameter: 'response_format' of type 'json_schema' is not supported",
+        "this model has no structured outputs",
+        "litellm.UnsupportedParamsError: does not support parameters: ['response_format']",
+    ],
+)
+async def test_the_ladder_is_stepped_down_once(server, judges, refusal):
+    """Schema, then JSON, then plain text; each rejection is met once and remembered."""
+
+    def plain_only(request):
+        return refused(400, refusal) if "response_format" in request.body else truthful(request)
+
+    server.always(plain_only)
+    judge = judges(reply_format="json_schema")
+    found = await judge.assess(WARRANTY)
+    await judge.assess(WARRANTY)
+    assert forms(server) == ["json_schema", "json_object", "text", "text"]
+    assert found.usage.calls == 3
+    assert found.sentences is not None
+
+
+async def test_who_rejects_the_schema_is_another_ruler(server, judges):
+    """The assessment carries the identity of the prompt that was really used."""
+    strict = judges(reply_format="json_schema")
+    assert strict.identity != judges().identity
+    assert (await strict.assess(WARRANTY)).judge == strict.identity
+    server.script(refused(400, "json_schema is not supported"))
+    assert (await strict.assess(WARRANTY)).judge == judges().identity
+
+
+async def test_another_400_steps_down_nothing(server, judges):
+    """What is not about the form is the request's own fault."""
+    server.script(refused(400, "the prompt violates our policy"))
+    judge = judges()
+    with pytest.raises(JudgeError):
+        await judge.assess(WARRANTY)
+    await judge.assess(WARRANTY)
+    assert forms(server) == ["json_object", "json_object"]
+
+
+# Long evidence
+
+
+def long_story(sentences="It is red. It is blue.", n=12):
+    words = "filler words about nothing in particular " * 140
+    chunks = [f"Chunk {number}. {words}" for number in range(n)]
+    chunks[1] += " It is red."
+    chunks[n - 1] += " It is blue."
+    return story(sentences, *chunks, query="Which colour?")
+
+
+async def test_long_evidence_is_spread_and_joined(server, judges):
+    """Each call sees neighbours, the sentence is credited to the chunk that holds it."""
+    told = long_story()
+    found = await judges().assess(told)
+    assert 1 < len(server.chats) <= CALLS_MOST
+    assert found.usage.calls == len(server.chats)
+    assert [s.verdict for s in found.sentences] == [Verdict.SUPPORTED, Verdict.SUPPORTED]
+    assert [s.chunks for s in found.sentences] == [(1,), (11,)]
+    assert len(found.chunk_relevance) == 12
+
+
+async def test_no_call_of_a_spread_reading_is_too_long(server, judges):
+    """By a real tokenizer each prompt stays below the limit."""
+    encoding = pytest.importorskip("litellm").encoding
+    await judges().assess(long_story())
+    for chat in server.chats:
+        asked = len(encoding.encode(chat.system)) + len(encoding.encode(chat.user))
+        assert asked < TOKENS_PER_CALL
+
+
+async def test_one_failing_share_fails_the_reading_and_all_is_charged(server, judges):
+    """Half of the evidence proves nothing; what was spent on it is known."""
+    server.script(refused(401))
+    with pytest.raises(JudgeError) as caught:
+        await judges().assess(long_story())
+    assert caught.value.usage.calls == len(server.chats) > 1
+    assert caught.value.usage.input_tokens > 0
+
+
+async def test_the_expected_cost_covers_every_share(server, judges):
+    """It is above what all calls took, each with its re-ask."""
+    server.always(wrong_counts)
+    judge = judges()
+    told = long_story()
+    found = await judge.assess(told)
+    assert found.usage.calls >= 4
+    assert judge.expected_cost(told) > found.usage.input_tokens + found.usage.output_tokens
+
+
+# Duplicates
+
+
+async def test_a_duplicate_is_not_asked_again(server, judges):
+    """The second reading makes no request and costs nothing."""
+    judge = judges(cache=AssessmentCache(size=10, age_s=60))
+    first = await judge.assess(WARRANTY)
+    second = await judge.assess(replace(WARRANTY, id="2"))
+    assert len(server.chats) == 1
+    assert second.sentences == first.sentences
+    assert (second.usage.calls, second.usage.cache_hits) == (0, 1)
+
+
+async def test_another_day_is_another_question(server, judges):
+    """The prompt says the day: "today" in an answer means another one."""
+    judge = judges(cache=AssessmentCache(size=10, age_s=60))
+    await judge.assess(WARRANTY)
+    await judge.assess(replace(WARRANTY, started_ns=WARRANTY.started_ns + 86_400 * 10**9))
+    assert len(server.chats) == 2
+
+
+# A provider that is down
+
+
+async def test_a_dead_provider_is_left_alone(server, judges):
+    """After five readings that it failed, the sixth costs no call and no time."""
+    server.always(refused(401))
+    judge = judges()
+    for _ in range(5):
+        with pytest.raises(JudgeError):
+            await judge.assess(WARRANTY)
+    with pytest.raises(JudgeError) as caught:
+        await judge.assess(WARRANTY)
+    assert (caught.value.cause, caught.value.usage.calls) == (Cause.JUDGE_DOWN, 0)
+    assert len(server.chats) == 5
+    assert not judge.breaker.admits()
+
+
+async def test_one_call_probes_whether_it_is_back(server, judges):
+    """Without retries; when it succeeds everything passes again."""
+    clock = ManualClock()
+    server.always(refused(500))
+    judge = judges(clock=clock)
+    for _ in range(5):
+        with pytest.raises(JudgeError):
+            await judge.assess(WARRANTY)
+    clock.advance(30)
+    before = len(server.chats)
+    with pytest.raises(JudgeError):
+        await judge.assess(WARRANTY)
+    assert len(server.chats) == before + 1
+    server.always(truthful)
+    clock.advance(60)
+    await judge.assess(WARRANTY)
+    assert judge.breaker.state == "closed"
+
+
+# Trying again
+
+
+async def test_pauses_grow_and_are_spread(server, judges):
+    """Half a second to a second and a half, then twice that; a given time is added to a little."""
+    server.always(refused(500))
+    for jitter in (0.0, 0.999):
+        with pytest.raises(JudgeError):
+            await judges(jitter=lambda jitter=jitter: jitter).assess(WARRANTY)
+    server.script(rate_limited(retry_after_s=10))
+    server.always(truthful)
+    await judges(jitter=lambda: 0.5).assess(WARRANTY)
+    assert judges.waits == pytest.approx([0.5, 1.0, 1.5, 3.0, 10.5], abs=0.01)
+
+
+async def test_a_reading_s_time_is_a_setting(server, judges):
+    """A Retry-After within twice the call's time, but not within the reading's, is not waited."""
+    server.script(rate_limited(retry_after_s=20))
+    with pytest.raises(JudgeError):
+        await judges(timeout_s=15, reading_timeout_s=10).assess(WARRANTY)
+    assert judges.waits == []
+
+
+async def test_a_slow_drip_is_a_timeout(server, judges):
+    """Bytes that keep coming do not keep a call alive."""
+    await judges().assess(WARRANTY)
+    server.always(dripping)
+    with pytest.raises(JudgeError) as caught:
+        await judges(timeout_s=0.3).assess(WARRANTY)
+    assert caught.value.cause is Cause.JUDGE_TIMEOUT
+    assert caught.value.usage.seconds < 5
+
+
+async def test_a_reply_without_counts_is_charged_by_estimate(server, judges):
+    """A server that says nothing of tokens does not judge for nothing."""
+    server.always(lambda request: replace(truthful(request), input_tokens=0, output_tokens=0))
+    usage = (await judges().assess(WARRANTY)).usage
+    assert usage.input_tokens > 400
+    assert usage.output_tokens > 10
 
 
 async def test_retry_after_is_honoured(server, judges):
@@ -523,7 +788,7 @@ async def test_the_applications_retries_are_not_ours(server, judges, monkeypatch
     server.always(refused(500))
     with pytest.raises(JudgeError):
         await judges().assess(WARRANTY)
-    assert len(server.chats) == 2
+    assert len(server.chats) == 3
 
 
 async def test_a_missing_litellm_names_the_extra(monkeypatch):

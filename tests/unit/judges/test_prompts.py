@@ -136,3 +136,23 @@ def test_every_field_of_the_reply_is_explained(language, field):
     """Both system messages name every field and show it in the example."""
     assert re.search(rf"^{field}[:\uff1a]", SYSTEM[language], re.MULTILINE)
     assert f'"{field}":' in SYSTEM[language]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_strict_text_is_in_the_strict_version_alone(monkeypatch, language):
+    """A judge that asks for the short form is the same as before."""
+    short, strict = prompt_version(), prompt_version(strict=True)
+    assert short != strict
+    monkeypatch.setitem(prompts._STRICT_REPLY, language, "something else")
+    assert prompt_version() == short
+    assert prompt_version(strict=True) != strict
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_strict_prompt_differs_in_how_to_reply_only(language):
+    """The rules and the data are those of the short one; `bad` stands in the entries."""
+    prompt = written(language=language)
+    system, data = prompts.strict_messages(prompt, language)
+    assert data == prompt.messages[1]
+    rules = [line for line in SYSTEM[language].splitlines()[:-1] if not line.startswith("bad")]
+    assert system["content"].splitlines()[: len(rules)] == rules

@@ -1,0 +1,103 @@
+"""Citation correctness: whether what the answer cites for a sentence supports that sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from ragmonitor.errors import NotScorableError
+from ragmonitor.evaluators.claims import claims_of
+from ragmonitor.evaluators.table import evaluator
+from ragmonitor.records import Assessment, Cause, Chunk, Interaction, Verdict
+
+_NUMBER = (
+    r"(?:source|doc(?:ument)?|passage|chunk|来源|资料|文档|段落)?"
+    r"\s{0,2}[#^]?\d{1,3}(?:†[^\]】]{0,40})?"
+)
+_NUMBERED = re.compile(
+    rf"[\[【]\s?({_NUMBER}(?:\s?[,，、;；–-]\s?{_NUMBER}){{0,9}})\s?[\]】]", re.IGNORECASE
+)
+_RANGE = re.compile(r"(\d{1,3})\s?[–-]\s?[#^]?(\d{1,3})")
+_PLACE = re.compile(r"†[^,，、;；]*")
+"""Behind a number: where in the source."""
+_NAMED = re.compile(
+    r"[(（\[【]\s?(?:sources?|来源|出处)\s?[:：]\s?([^)）\]】\n]{1,200})[)）\]】]", re.IGNORECASE
+)
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_LOCATORS = ("source", "file_name", "filename", "file_path", "title", "url", "doc_id", "name")
+"""Under which frameworks' loaders keep what a document is called."""
+
+
+@evaluator("citation_correctness", by_default=False)
+def citation_correctness(interaction: Interaction, assessment: Assessment) -> float:
+    """Return citations whose chunk is among those that support their sentence / citations.
+
+    `[1]`, `[1, 3]`, `[2-4]`, `【1】`, `[doc 2]` count chunks from 1, or from 0 where the answer
+    cites 0; `(source: name)`, `（来源：名称）` name a chunk's id, file, title or address. A
+    citation of what does not exist is wrong; one on a sentence that claims nothing is left out.
+
+    Returns:
+        0 (every citation is wrong) to 1 (every one is right). A judge names the chunks that it
+        needs as evidence: of two chunks that say the same, the one it left out counts as wrong.
+
+    Raises:
+        NotScorableError: Nothing is cited, the answer refuses, claims nothing, or its verdicts are
+            unreadable.
+
+    Source:
+        Citation precision of Gao et al., "Enabling Large Language Models to Generate Text with
+        Citations" (2023), section 4, arXiv:2305.14627, over whole sentences.
+    """
+    claims = claims_of(assessment)
+    first = 0 if any(0 in numbers(claim.text) for claim in claims) else 1
+    right = total = 0
+    for claim in claims:
+        support = claim.chunks if claim.verdict is Verdict.SUPPORTED else ()
+        cited: list[Sequence[int]] = [[number - first] for number in numbers(claim.text)]
+        cited += [_called(name, interaction.chunks) for name in names(claim.text)]
+        total += len(cited)
+        right += sum(any(position in support for position in found) for found in cited)
+    if not total:
+        raise NotScorableError(Cause.NO_CITATIONS)
+    return right / total
+
+
+def numbers(text: str) -> list[int]:
+    """Return the numbers that a text cites, in order; code is left out."""
+    found: list[int] = []
+    for citation in _NUMBERED.finditer(_CODE.sub(" ", text)):
+        spelled = _RANGE.sub(_enumerated, _PLACE.sub("", citation[1]))
+        found += [int(number) for number in re.findall(r"\d+", spelled)]
+    return found
+
+
+def _enumerated(match: re.Match[str]) -> str:
+    begin, end = int(match[1]), int(match[2])
+    if not begin < end <= begin + 20:
+        return f"{begin},{end}"
+    return ",".join(map(str, range(begin, end + 1)))
+
+
+def names(text: str) -> Iterator[str]:
+    """Yield the sources that a text cites by name."""
+    for citation in _NAMED.finditer(_CODE.sub(" ", text)):
+        for name in re.split(r"[;；、]|, ", citation[1]):
+            if name.strip():
+                yield name.strip()
+
+
+def _called(name: str, chunks: Sequence[Chunk]) -> list[int]:
+    """Return the positions of the chunks that go by a name."""
+    wanted = name.casefold().strip("\"'“”《》")
+    return [position for position, chunk in enumerate(chunks) if wanted in _titles(chunk)]
+
+
+def _titles(chunk: Chunk) -> set[str]:
+    titles = [chunk.id, *(str(chunk.metadata.get(key, "")) for key in _LOCATORS)]
+    found: set[str] = set()
+    for title in titles:
+        if title:
+            path = PurePosixPath(title.replace("\\", "/"))
+            found |= {title.casefold(), path.name.casefold(), path.stem.casefold()}
+    return found

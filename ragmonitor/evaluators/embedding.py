@@ -1,0 +1,65 @@
+"""From texts to vectors, and how near two of them are."""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Final
+
+Vector = Sequence[float]
+
+Embedding = Callable[[Sequence[str]], Sequence[Vector]]
+"""Returns one vector per text, in order; shape (n_texts, n_dimensions). May wait for a network."""
+
+DIMENSIONS: Final = 2048
+_TOKEN: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+|[^\\W_]+")
+_HAN: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_GRAM: Final = 4
+"""Letters of a piece of a word; of Chinese 1 and 2 characters."""
+_LONGEST: Final = 20_000
+
+
+def character_grams(texts: Sequence[str]) -> list[list[float]]:
+    """Return hashed counts of pieces of words, dampened; needs neither network nor model.
+
+    Words count whole and by their pieces of four letters, Chinese by characters and pairs. It sees
+    what is written alike, not what means the same.
+
+    Returns:
+        One vector of `DIMENSIONS` per text, of length 1 (or 0: the text has no word); the same in
+        every process.
+    """
+    return [_grams(text) for text in texts]
+
+
+def _grams(text: str) -> list[float]:
+    counts: dict[int, int] = {}
+    for match in _TOKEN.finditer(text[:_LONGEST].casefold()):
+        for piece in _pieces(match[0]):
+            at = zlib.crc32(piece.encode("utf-8", "replace")) % DIMENSIONS
+            counts[at] = counts.get(at, 0) + 1
+    vector = [0.0] * DIMENSIONS
+    for at, count in counts.items():
+        vector[at] = 1.0 + math.log(count)
+    length = math.hypot(*vector)
+    return [value / length for value in vector] if length else vector
+
+
+def _pieces(token: str) -> list[str]:
+    if _HAN.match(token):
+        return [*token, *(token[at : at + 2] for at in range(len(token) - 1))]
+    word = f"^{token}$"
+    return [word, *(word[at : at + _GRAM] for at in range(len(word) - _GRAM + 1))]
+
+
+def cosine(left: Vector, right: Vector) -> float:
+    """Return the cosine of the angle between two vectors; 0 if one has no length."""
+    lengths = math.hypot(*left) * math.hypot(*right)
+    return math.fsum(a * b for a, b in zip(left, right, strict=True)) / lengths if lengths else 0.0
+
+
+def nearness(left: Vector, right: Vector) -> float:
+    """Return the cosine from 0 to 1; what points away counts as 0."""
+    return min(1.0, max(0.0, cosine(left, right)))

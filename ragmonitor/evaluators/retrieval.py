@@ -1,0 +1,146 @@
+"""What was retrieved beside what should have been: documents by documents, words by words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Final
+
+from ragmonitor.errors import MissingExtraError, NotScorableError
+from ragmonitor.evaluators.ranking import normalized_gain
+from ragmonitor.evaluators.table import evaluator
+from ragmonitor.records import Assessment, Cause, Chunk, Interaction
+
+ALIKE_FROM: Final = 0.5
+"""Similarity from which two texts without common ids count as one document (RAGAS' threshold)."""
+_WORD: Final = re.compile(
+    "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\\W_\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
+)
+
+
+@evaluator("document_precision", needs_reference=False, by_default=False)
+def document_precision(interaction: Interaction, _assessment: Assessment) -> float:
+    """Return retrieved chunks that are among the reference's / retrieved chunks.
+
+    Two chunks are one by their ids where both have one; else by their texts, if 1 - their edit
+    distance / the longer one's length reaches `ALIKE_FROM`.
+
+    Returns:
+        0 to 1: precision at k, with k chunks retrieved.
+
+    Raises:
+        NotScorableError: There are no reference chunks, or nothing was retrieved.
+        MissingExtraError: rapidfuzz is not installed, and texts must be compared.
+
+    Source:
+        RAGAS 0.4.3, `NonLLMContextPrecisionWithReference` and `IDBasedContextPrecision`, over
+        chunks instead of ranks.
+    """
+    found = _found(interaction)
+    return sum(hit is not None for hit in found) / len(found)
+
+
+@evaluator("document_recall", needs_context=False, by_default=False)
+def document_recall(interaction: Interaction, _assessment: Assessment) -> float:
+    """Return the reference's chunks that were retrieved / the reference's chunks.
+
+    Returns:
+        0 to 1: recall at k, with k chunks retrieved.
+
+    Raises:
+        NotScorableError: There are no reference chunks.
+        MissingExtraError: rapidfuzz is not installed, and texts must be compared.
+
+    Source:
+        RAGAS 0.4.3, `NonLLMContextRecall` and `IDBasedContextRecall`.
+    """
+    wanted = len(_wanted(interaction))
+    return len({hit for hit in _found(interaction) if hit is not None}) / wanted
+
+
+@evaluator("document_ndcg", by_default=False)
+def document_ndcg(interaction: Interaction, _assessment: Assessment) -> float:
+    """Return the normalized discounted cumulative gain at k, with k chunks retrieved.
+
+    Each chunk of the reference counts once, at the first rank where it comes.
+
+    Returns:
+        0 (nothing that is wanted) to 1 (as much of it as fits, first).
+
+    Raises:
+        NotScorableError: There are no reference chunks, or nothing was retrieved.
+        MissingExtraError: rapidfuzz is not installed, and texts must be compared.
+
+    Source:
+        Järvelin and Kekäläinen (2002); see `ranking.normalized_gain`.
+    """
+    seen: set[int] = set()
+    hits = []
+    for hit in _found(interaction):
+        hits.append(hit is not None and hit not in seen)
+        seen |= set() if hit is None else {hit}
+    return normalized_gain(hits, len(_wanted(interaction)))
+
+
+@evaluator("context_rouge_l", needs_reference=True, by_default=False)
+def context_rouge_l(interaction: Interaction, _assessment: Assessment) -> float:
+    """Return ROUGE-L, F of the longest common subsequence, of the context and the reference answer.
+
+    Over the words of all chunks joined; of Chinese over characters.
+
+    Returns:
+        0 (no word in common) to 1 (the same words in the same order). A long context lowers it.
+
+    Raises:
+        NotScorableError: There is no chunk or no reference, or one of them has no word.
+        MissingExtraError: rapidfuzz is not installed.
+
+    Source:
+        Lin, "ROUGE" (2004), section 3.1, with beta = 1, as in the package rouge-score without
+        stemming.
+    """
+    context = _words(" ".join(chunk.text for chunk in interaction.chunks))
+    reference = _words(interaction.reference)
+    if not context:
+        raise NotScorableError(Cause.NO_CONTEXT)
+    if not reference:
+        raise NotScorableError(Cause.NO_REFERENCE, "the reference answer has no word")
+    common = int(_rapidfuzz("distance").LCSseq.similarity(context, reference))
+    return 2 * common / (len(context) + len(reference))
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _wanted(interaction: Interaction) -> tuple[Chunk, ...]:
+    if not interaction.reference_chunks:
+        raise NotScorableError(Cause.NO_REFERENCE, "there are no reference chunks")
+    return interaction.reference_chunks
+
+
+def _found(interaction: Interaction) -> list[int | None]:
+    """Return for each retrieved chunk which reference chunk it is; None: none."""
+    wanted = _wanted(interaction)
+    return [_which(chunk, wanted) for chunk in interaction.chunks]
+
+
+def _which(chunk: Chunk, wanted: Sequence[Chunk]) -> int | None:
+    if chunk.id and all(other.id for other in wanted):
+        return next((at for at, other in enumerate(wanted) if other.id == chunk.id), None)
+    texts = [" ".join(other.text.split()) for other in wanted]
+    text = " ".join(chunk.text.split())
+    if text in texts:
+        return texts.index(text)
+    ratio = _rapidfuzz("distance").Levenshtein.normalized_similarity
+    scores = [float(ratio(text, other)) for other in texts]
+    best = max(range(len(scores)), key=scores.__getitem__)
+    return best if scores[best] >= ALIKE_FROM else None
+
+
+def _rapidfuzz(module: str) -> Any:
+    try:
+        return import_module(f"rapidfuzz.{module}")
+    except ImportError as error:
+        raise MissingExtraError("rapidfuzz", "reference") from error

@@ -1,0 +1,95 @@
+"""An evaluator of one's own in words: a rubric and a scale, put to the judge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from ragmonitor.errors import NotScorableError, SettingsError
+from ragmonitor.evaluators.table import Entry, Table, table
+from ragmonitor.protocols import Asker, AskingEvaluator, Section
+from ragmonitor.records import Assessment, Cause, Interaction
+
+_EVERYTHING: Final = ("chunks", "question", "answer")
+
+
+def rubric(
+    name: str,
+    text: str,
+    *,
+    scale: tuple[float, float] = (1, 5),
+    shown: Sequence[Section] = _EVERYTHING,
+    version: int = 1,
+    by_default: bool = True,
+    into: Table = table,
+) -> AskingEvaluator:
+    """Register an evaluator that puts a rubric to the judge; return it.
+
+    It scores wherever evaluators do: live, `ragmonitor score`, spans, Prometheus, files. Each costs
+    one call more for every answer that the judge reads; the embedded judge leaves it `not_asked`.
+
+    Args:
+        name: Lower case, digits and `_`; a label's value.
+        text: What to rate, and what the ends of the scale mean.
+        scale: From the worst to the best; the first may be the larger number. Scores are where the
+            rating lies between them, from 0 to 1.
+        shown: What the judge sees of the interaction.
+        version: Raised with every change of the text or of the scale.
+        by_default: Whether it scores where nobody names evaluators.
+        into: A table.
+
+    Raises:
+        SettingsError: The scale has no extent, the text is empty, or the name is taken.
+
+    Example:
+        ```python
+        ragmonitor.rubric(
+            "tone",
+            "How polite is the ANSWER? 1: insulting; 3: matter-of-fact; 5: warm and respectful.",
+            scale=(1, 5),
+            shown=("question", "answer"),
+        )
+        ```
+    """
+    worst, best = scale
+    if not (math.isfinite(worst) and math.isfinite(best)) or worst == best:
+        raise SettingsError(f"rubric {name}: a scale has two different ends, not {scale}")
+    if not text.strip():
+        raise SettingsError(f"rubric {name}: say what is to be rated")
+    if not shown:
+        raise SettingsError(f"rubric {name}: show the judge at least a part of the interaction")
+    low, high = min(scale), max(scale)
+    fields = {"rating": f"a number from {low:g} to {high:g}"}
+
+    async def evaluator(_interaction: Interaction, _assessment: Assessment, asker: Asker) -> float:
+        reply = await asker.ask(text, fields=fields, shown=tuple(shown))
+        return (_rating(reply["rating"], low, high) - worst) / (best - worst)
+
+    evaluator.__doc__ = f"Return the judge's rating, 0 to 1: {' '.join(text.split())}"
+    into.register(
+        Entry(
+            name=name,
+            version=version,
+            evaluator=evaluator,
+            asks=True,
+            needs_context="chunks" in shown,
+            needs_reference="reference" in shown,
+            by_default=by_default,
+        )
+    )
+    return evaluator
+
+
+def _rating(value: object, low: float, high: float) -> float:
+    """Return a rating as a number. Raises `NotScorableError` where it is none on the scale."""
+    if isinstance(value, str):
+        try:
+            value = float(value.strip())
+        except ValueError:
+            raise NotScorableError(Cause.UNREADABLE, "the rating is no number") from None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise NotScorableError(Cause.UNREADABLE, "the rating is no number")
+    if not low <= value <= high:
+        raise NotScorableError(Cause.UNREADABLE, f"{value:g} is not from {low:g} to {high:g}")
+    return float(value)

@@ -1,0 +1,116 @@
+"""A breaker: a provider that is down is left alone, and asked now and then whether it is back."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Final, Literal, Self
+
+from ragmonitor.judges.provider import ProviderError
+from ragmonitor.protocols import BreakerState, Clock
+
+OPENS_AFTER: Final = 5
+"""Readings in a row that the provider failed."""
+COOL_S: Final = 30.0
+COOL_MOST_S: Final = 600.0
+
+
+class Breaker:
+    """Closed: readings pass. Open: none does, for `cool_s`. Half open: one passes, as a probe.
+
+    A probe that fails opens it for twice as long as before, up to `cool_most_s`; one that succeeds
+    closes it. What the provider says of one request (400, a text that it will not process) is no
+    failure of the provider. Not locked: the state is a few numbers, and two threads that meet here
+    cost at worst one probe more.
+
+    Source:
+        Nygard, "Release It!" (2007), chapter 5.
+    """
+
+    def __init__(
+        self,
+        *,
+        opens_after: int = OPENS_AFTER,
+        cool_s: float = COOL_S,
+        cool_most_s: float = COOL_MOST_S,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._opens_after = opens_after
+        self._cool_s = cool_s
+        self._cool_most_s = cool_most_s
+        self._clock = clock
+        self._failures = 0
+        self._opened = 0
+        """How many times in a row it has opened."""
+        self._open_until: float | None = None
+        self._probe: Attempt | None = None
+
+    @property
+    def state(self) -> BreakerState:
+        """As of now; open with its time over is open until somebody tries."""
+        if self._open_until is None:
+            return "closed"
+        return "open" if self._probe is None else "half_open"
+
+    def admits(self) -> bool:
+        """Return whether a reading would pass now."""
+        if self._open_until is None:
+            return True
+        return self._probe is None and self._clock() >= self._open_until
+
+    def attempt(self) -> Attempt:
+        """Return a context manager around one reading; it learns how that ended.
+
+        Raises:
+            ProviderError: Kind `down`: the breaker is open, or a probe is under way.
+        """
+        if not self.admits():
+            left_s = max(0.0, (self._open_until or 0.0) - self._clock())
+            raise ProviderError(
+                "the provider has failed repeatedly and is not asked"
+                + (f" for {left_s:.0f} s" if left_s else ": a probe is under way"),
+                kind="down",
+            )
+        attempt = Attempt(self, is_probe=self._open_until is not None)
+        if attempt.is_probe:
+            self._probe = attempt
+        return attempt
+
+    def ended(self, attempt: Attempt, outcome: Literal["answered", "failed", "unknown"]) -> None:
+        """Take note of how an attempt ended."""
+        is_probe = self._probe is attempt
+        if is_probe:
+            self._probe = None
+        if outcome == "answered":
+            self._failures = self._opened = 0
+            self._open_until = None
+        elif outcome == "failed" and (is_probe or self._open_until is None):
+            self._failures += 1
+            if is_probe or self._failures >= self._opens_after:
+                cool_s = min(self._cool_most_s, self._cool_s * 2**self._opened)
+                self._opened = min(self._opened + 1, 30)
+                self._open_until = self._clock() + cool_s
+
+
+class Attempt:
+    """One reading under a breaker."""
+
+    def __init__(self, breaker: Breaker, *, is_probe: bool) -> None:
+        self.is_probe = is_probe
+        self._breaker = breaker
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self._breaker.ended(self, "answered")
+        elif isinstance(error, ProviderError):
+            self._breaker.ended(self, "answered" if error.kind == "refused" else "failed")
+        else:  # cancelled, or a fault of ours: it says nothing of the provider
+            self._breaker.ended(self, "unknown")

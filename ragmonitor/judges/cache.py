@@ -1,0 +1,122 @@
+"""Readings of exact duplicates: the same question, chunks and answer are read once."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from ragmonitor.errors import JudgeError
+from ragmonitor.protocols import Clock
+from ragmonitor.records import Assessment, Interaction, JudgeIdentity, JudgeUsage
+
+
+class AssessmentCache:
+    """Keeps up to `size` whole assessments for `age_s`, in memory; the least lately used leave.
+
+    Keys are hashes. What is asked for while the same is being read waits for it, on the same event
+    loop. An assessment with gaps is not kept: the next reading may have none.
+    """
+
+    def __init__(self, *, size: int, age_s: float, clock: Clock = time.monotonic) -> None:
+        self._size = size
+        self._age_s = age_s
+        self._clock = clock
+        self._kept: OrderedDict[bytes, tuple[float, Assessment]] = OrderedDict()
+        self._coming: dict[bytes, asyncio.Future[Assessment | None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    async def read(self, key: bytes, reading: Callable[[], Awaitable[Assessment]]) -> Assessment:
+        """Return what is known of `key`, at no cost, or what `reading` gives.
+
+        Raises:
+            JudgeError: `reading` raised it, here or where it is waited for.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            found = self._fresh(key)
+            if found is not None:
+                return _free(found)
+            coming = self._coming.get(key)
+            # One of another loop, or of the process that forked this one, may never come.
+            if coming is None or coming.get_loop() is not loop:
+                break
+            try:
+                assessment = await asyncio.shield(coming)
+            except JudgeError as error:
+                raise error.without_usage() from error
+            if assessment is not None:
+                return _free(assessment)
+        coming = self._coming[key] = loop.create_future()
+        try:
+            assessment = await reading()
+        except JudgeError as error:
+            coming.set_exception(error)
+            coming.exception()  # seen, even if nobody waits
+            raise
+        else:
+            coming.set_result(assessment)
+            self._keep(key, assessment)
+            return assessment
+        finally:
+            if not coming.done():  # cancelled: whoever waits reads it himself
+                coming.set_result(None)
+            if self._coming.get(key) is coming:
+                del self._coming[key]
+
+    def _fresh(self, key: bytes) -> Assessment | None:
+        kept = self._kept.get(key)
+        if kept is None:
+            return None
+        since, assessment = kept
+        if self._clock() - since > self._age_s:
+            self._kept.pop(key, None)
+            return None
+        self._kept.move_to_end(key)
+        return assessment
+
+    def _keep(self, key: bytes, assessment: Assessment) -> None:
+        fields = (
+            assessment.sentences,
+            assessment.answer_relevancy,
+            assessment.evasive,
+            assessment.chunk_relevance,
+        )
+        if any(field is None for field in fields):
+            return
+        self._kept[key] = (self._clock(), assessment)
+        while len(self._kept) > self._size:
+            self._kept.popitem(last=False)
+
+
+def key_of(interaction: Interaction, judge: JudgeIdentity, *told: str) -> bytes:
+    """Return 16 bytes that are the same for what a judge would be shown the same of.
+
+    Args:
+        interaction: Its question, chunks' texts, answer and reference count.
+        judge: Who reads; another version reads anew.
+        told: What else stands in the prompt: the day.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    texts = (
+        str(judge),
+        *told,
+        interaction.query,
+        interaction.answer,
+        interaction.reference,
+        *(chunk.text for chunk in interaction.chunks),
+    )
+    for text in texts:
+        encoded = text.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "big"))
+        digest.update(encoded)
+    return digest.digest()
+
+
+def _free(assessment: Assessment) -> Assessment:
+    return replace(assessment, usage=JudgeUsage(cache_hits=1))

@@ -1,0 +1,157 @@
+"""Long evidence: chunks spread over several calls, and what the calls say joined again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ragmonitor.judges.reply import Entry, Reading
+from ragmonitor.judges.tokens import most_tokens
+from ragmonitor.records import Verdict
+
+CHUNK_FRAME_TOKENS: Final = 8
+"""Number and border of one chunk in the prompt."""
+_BREAKS: Final = (re.compile(r"\n\s*\n"), re.compile(r"\n|[.!?。！？]\s?"), re.compile(r"\s"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A chunk, or as much of it as one call takes."""
+
+    position: int
+    """Of the chunk, from 0."""
+    text: str
+
+
+def spread(chunks: Sequence[str], *, room_tokens: float) -> list[list[Part]]:
+    """Return the chunks in their order, for one call or as many as their length needs.
+
+    Neighbours stay together as far as they fit: a sentence that rests on two chunks can only be
+    credited by a call that sees both.
+
+    Args:
+        chunks: Texts; shape (n_chunks,).
+        room_tokens: For the chunks of one call, by `most_tokens`; a longer chunk is cut.
+    """
+    calls: list[list[Part]] = [[]]
+    left = room_tokens
+    for position, chunk in enumerate(chunks):
+        for text in _cut(chunk, room_tokens - CHUNK_FRAME_TOKENS):
+            size = most_tokens(text) + CHUNK_FRAME_TOKENS
+            if size > left and calls[-1]:
+                calls.append([])
+                left = room_tokens
+            calls[-1].append(Part(position=position, text=text))
+            left -= size
+    return calls
+
+
+def join(readings: Sequence[Reading], calls: Sequence[Sequence[Part]], *, n_chunks: int) -> Reading:
+    """Return what the calls say together; a field that one of them left unread is unread.
+
+    A sentence is supported if a call supports it, contradicted if none does and one contradicts
+    it. That the chunks lack something is right only if it is right of all of them. Relevancy is
+    the calls' mean, evasiveness what most of them say, a cut chunk as relevant as its best part.
+
+    Args:
+        readings: One per call; shape (n_calls,).
+        calls: What each call was shown; shape (n_calls, parts).
+        n_chunks: Of the whole.
+    """
+    if len(readings) == 1 and len(calls[0]) == n_chunks:
+        return readings[0]
+    entries = [
+        _moved(reading.entries, parts)
+        for reading, parts in zip(readings, calls, strict=True)
+        if reading.entries is not None
+    ]
+    relevancies = [r.relevancy for r in readings if r.relevancy is not None]
+    evasive = [r.evasive for r in readings if r.evasive is not None]
+    return Reading(
+        entries=tuple(_joined(said) for said in zip(*entries, strict=True))
+        if len(entries) == len(readings)
+        else None,
+        relevancy=sum(relevancies) / len(relevancies)
+        if len(relevancies) == len(readings)
+        else None,
+        evasive=2 * sum(evasive) > len(evasive) if len(evasive) == len(readings) else None,
+        chunk_relevance=_ratings(readings, calls, n_chunks),
+        problems=tuple(
+            f"call {number}: {problem}"
+            for number, reading in enumerate(readings, 1)
+            for problem in reading.problems
+        ),
+    )
+
+
+def _moved(entries: Sequence[Entry], parts: Sequence[Part]) -> list[Entry]:
+    """Return the entries with chunks numbered as in the whole."""
+    return [
+        Entry(
+            verdict=entry.verdict,
+            chunks=tuple(dict.fromkeys(parts[index].position for index in entry.chunks)),
+            words=entry.words,
+            reasons=entry.reasons,
+        )
+        for entry in entries
+    ]
+
+
+def _joined(said: Sequence[Entry]) -> Entry:
+    supporting = [e for e in said if e.verdict is Verdict.SUPPORTED and e.chunks]
+    if supporting:
+        doubted = all(entry.reasons for entry in supporting)
+        return Entry(
+            verdict=Verdict.SUPPORTED,
+            chunks=tuple(dict.fromkeys(c for entry in supporting for c in entry.chunks)),
+            words=supporting[0].words if doubted else (),
+            reasons=supporting[0].reasons if doubted else (),
+        )
+    for verdict in (Verdict.CONTRADICTED, Verdict.ABSENT):
+        against = [entry for entry in said if entry.verdict is verdict]
+        claims = [entry for entry in said if entry.verdict is not Verdict.NO_CLAIM]
+        # Whether a sentence claims anything does not depend on the chunks: the majority knows.
+        is_claim = verdict is Verdict.CONTRADICTED or 2 * len(claims) > len(said)
+        if against and is_claim:
+            return Entry(
+                verdict=verdict,
+                chunks=tuple(dict.fromkeys(c for entry in against for c in entry.chunks)),
+                words=tuple(dict.fromkeys(w for entry in against for w in entry.words)),
+            )
+    lacking = all(entry.verdict is Verdict.SUPPORTED for entry in said)
+    return Entry(verdict=Verdict.SUPPORTED if lacking else Verdict.NO_CLAIM)
+
+
+def _ratings(
+    readings: Sequence[Reading], calls: Sequence[Sequence[Part]], n_chunks: int
+) -> tuple[float, ...] | None:
+    best = [0.0] * n_chunks
+    for reading, parts in zip(readings, calls, strict=True):
+        if reading.chunk_relevance is None:
+            return None
+        for part, rating in zip(parts, reading.chunk_relevance, strict=True):
+            best[part.position] = max(best[part.position], rating)
+    return tuple(best)
+
+
+def _cut(text: str, room_tokens: float) -> list[str]:
+    """Return the text in pieces that fit, cut behind a paragraph, a sentence or a word."""
+    pieces: list[str] = []
+    while (tokens := most_tokens(text)) > room_tokens:
+        length = max(1, int(len(text) * room_tokens / tokens))
+        while length > 1 and most_tokens(text[:length]) > room_tokens:
+            length = max(1, length * 9 // 10)
+        end = _break_before(text, length)
+        pieces.append(text[:end])
+        text = text[end:]
+    return [*pieces, text]
+
+
+def _break_before(text: str, length: int) -> int:
+    for breaks in _BREAKS:
+        ends = [match.end() for match in breaks.finditer(text, length // 2, length)]
+        if ends:
+            return ends[-1]
+    return length

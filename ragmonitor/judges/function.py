@@ -1,0 +1,249 @@
+"""A function as the judge: anybody's way to a model, with our prompt and our reading of replies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal
+
+from ragmonitor.judges.cache import AssessmentCache
+from ragmonitor.judges.calls import Pause
+from ragmonitor.judges.llm import CALLS_MOST, TOKENS_PER_CALL, LlmJudge
+from ragmonitor.judges.prompts import Message
+from ragmonitor.judges.provider import Completion, Form, Price, ProviderError, Strict
+from ragmonitor.protocols import Clock
+from ragmonitor.records import JudgeUsage
+
+Function = Callable[[list[str]], Sequence[str] | Awaitable[Sequence[str]]]
+"""From prompts to replies, as many and in the same order; plain or a coroutine function."""
+
+LINGER_S: Final = 0.02
+"""How long the first prompt of a batch waits for others."""
+
+
+class FunctionJudge(LlmJudge):
+    """Asks a function instead of litellm; everything else is as with `LlmJudge`.
+
+    The function is given a list of prompts and returns a list of replies, as RAGChecker's
+    `custom_llm_api_func` does. A plain function runs on a thread of its own, one call at a time
+    unless `parallel` says more. What it raises counts as the provider's failure and is not tried
+    again: the function knows better when to.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        *,
+        name: str,
+        version: str = "",
+        batch_size: int = 1,
+        parallel: int = 1,
+        timeout_s: float = 60.0,
+        reading_timeout_s: float | None = None,
+        price_input_usd: float | None = None,
+        price_output_usd: float | None = None,
+        budget_unit: Literal["usd", "tokens"] = "tokens",
+        tokens_per_call: int = TOKENS_PER_CALL,
+        calls_most: int = CALLS_MOST,
+        cache: AssessmentCache | None = None,
+        clock: Clock = time.monotonic,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
+        """Build the judge; the function is not called before the first reading.
+
+        Args:
+            function: From prompts to replies.
+            name: What labels carry.
+            version: Of the model behind the function: change it whenever verdicts may change.
+            batch_size: Prompts in one call, at most.
+            parallel: Calls at once, at most.
+            timeout_s: Per call, waiting for its turn included.
+            reading_timeout_s: Of a reading, over all its calls; None: twice `timeout_s`.
+            price_input_usd: US dollars per million input tokens, estimated.
+            price_output_usd: The same of output tokens.
+            budget_unit: What `expected_cost` counts. In dollars a price must be given.
+            tokens_per_call: Of a prompt, estimated; longer evidence is spread.
+            calls_most: Over how many calls it may be spread.
+            cache: Where exact duplicates are looked up; None: each is read.
+            clock: For the time of a reading, and the breaker's.
+            pause: How to wait before a retry.
+        """
+        price = (
+            Price(input_usd=price_input_usd / 1e6, output_usd=price_output_usd / 1e6)
+            if price_input_usd is not None and price_output_usd is not None
+            else None
+        )
+        super().__init__(
+            name,
+            timeout_s=timeout_s,
+            reading_timeout_s=reading_timeout_s,
+            budget_unit=budget_unit,
+            tokens_per_call=tokens_per_call,
+            calls_most=calls_most,
+            cache=cache,
+            completer=FunctionCompleter(
+                function,
+                batch_size=batch_size,
+                parallel=parallel,
+                timeout_s=timeout_s,
+                price=price,
+            ),
+            clock=clock,
+            pause=pause,
+        )
+        if version:
+            self._short = replace(self._short, version=f"{self._short.version}.{version}")
+
+
+class FunctionCompleter:
+    """Keeps the protocol `Completer` with a function. One loop at a time uses it."""
+
+    form: Form = "text"
+    thinking_tokens: int = 0
+    is_loaded: bool = True
+
+    def __init__(
+        self,
+        function: Function,
+        *,
+        batch_size: int,
+        parallel: int,
+        timeout_s: float,
+        price: Price | None,
+    ) -> None:
+        if batch_size < 1 or parallel < 1:
+            raise ValueError("batch_size and parallel are at least 1")
+        self.timeout_s = timeout_s
+        self.price = price
+        self._function = function
+        self._batch_size = batch_size
+        self._parallel = parallel
+        self._begin(None)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        self._loop = loop
+        self._waiting: deque[tuple[str, asyncio.Future[str]]] = deque()
+        self._calling: set[asyncio.Task[None]] = set()
+
+    async def load(self) -> None:
+        """Have nothing to load."""
+
+    def load_soon(self) -> None:
+        """Have nothing to load."""
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,  # noqa: ARG002 - of the protocol; a function has its own idea of it
+        within_s: float,
+        strict: Strict | None = None,  # noqa: ARG002 - likewise
+    ) -> Completion:
+        """Return the function's reply to one prompt, alone or in a batch.
+
+        Raises:
+            ProviderError: It raised, was too slow, or gave what is no reply.
+        """
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._begin(loop)
+        prompt = "\n\n".join(message["content"] for message in messages)
+        coming: asyncio.Future[str] = loop.create_future()
+        self._waiting.append((prompt, coming))
+        if len(self._calling) < self._parallel:
+            self._calling.add(loop.create_task(self._work_off()))
+        within_s = min(within_s, self.timeout_s)
+        try:
+            async with asyncio.timeout(within_s):
+                text = await coming
+        except TimeoutError:
+            raise ProviderError(f"no reply within {within_s:.3g} s", kind="timeout") from None
+        # Nobody counted its tokens: the reading estimates them.
+        return Completion(text=text, form="text", is_cut=False, usage=JudgeUsage(calls=1))
+
+    async def close(self) -> None:
+        """Wait for nothing: a function cannot be interrupted."""
+        for task in tuple(self._calling):
+            task.cancel()
+
+    async def _work_off(self) -> None:
+        try:
+            while self._waiting:
+                if len(self._waiting) < self._batch_size:
+                    await asyncio.sleep(LINGER_S)
+                batch: list[tuple[str, asyncio.Future[str]]] = []
+                while self._waiting and len(batch) < self._batch_size:
+                    prompt, coming = self._waiting.popleft()
+                    if not coming.done():  # somebody still waits
+                        batch.append((prompt, coming))
+                if batch:
+                    await self._call(batch)
+        finally:
+            # At once, and not when the loop hears of the end: a prompt may come in between.
+            task = asyncio.current_task()
+            if task is not None:
+                self._calling.discard(task)
+
+    async def _call(self, batch: Sequence[tuple[str, asyncio.Future[str]]]) -> None:
+        prompts = [prompt for prompt, _ in batch]
+        try:
+            replies = await self._replies(prompts)
+            if isinstance(replies, str) or len(replies) != len(prompts):
+                raise ValueError(f"the function gave no list of {len(prompts)} replies")
+        except Exception as error:  # noqa: BLE001 - a function is anybody's code
+            for _, coming in batch:
+                if not coming.done():
+                    coming.set_exception(
+                        ProviderError(_one_line(error), kind="permanent").with_traceback(None)
+                    )
+            return
+        for (_, coming), reply in zip(batch, replies, strict=True):
+            if not coming.done():
+                coming.set_result(reply if isinstance(reply, str) else "")
+
+    async def _replies(self, prompts: list[str]) -> Any:
+        if inspect.iscoroutinefunction(self._function):
+            return await self._function(prompts)
+        replies = await _on_a_thread(self._function, prompts)
+        return await replies if inspect.isawaitable(replies) else replies
+
+
+async def _on_a_thread(function: Function, prompts: list[str]) -> Any:
+    """Return what the function returns, from a thread that nothing waits for at the end.
+
+    Of an executor's threads the interpreter waits for each, and one call may hang for good.
+    """
+    loop = asyncio.get_running_loop()
+    coming: asyncio.Future[Any] = loop.create_future()
+    # With our context: what the function calls is no traffic to be traced.
+    context = contextvars.copy_context()
+
+    def settle(found: Any, error: BaseException | None) -> None:
+        if coming.done():
+            return
+        if error is None:
+            coming.set_result(found)
+        else:
+            coming.set_exception(error)
+
+    def run() -> None:
+        found, failure = None, None
+        try:
+            found = context.run(function, prompts)
+        except Exception as error:  # noqa: BLE001 - handed over to who waits
+            failure = error
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, found, failure)
+
+    threading.Thread(target=run, name="ragmonitor-judge", daemon=True).start()
+    return await coming
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:240]}"

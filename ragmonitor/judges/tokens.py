@@ -1,0 +1,21 @@
+"""How many tokens a text has at most, without any model's tokenizer."""
+
+from __future__ import annotations
+
+import string
+from typing import Final
+
+_LETTERS_AND_SPACE: Final = (string.ascii_letters + string.whitespace).encode()
+
+
+def most_tokens(text: str) -> float:
+    """Return an upper estimate of a text's tokens, in microseconds, whatever the tokenizer.
+
+    English takes a token for 4 to 5 letters, and at most one for each digit or sign. A Chinese
+    character is 3 bytes and at most about 1.5 tokens, an emoji 4 bytes and about 2. The estimate
+    of two texts is the sum of theirs.
+    """
+    ascii_bytes = text.encode("ascii", "ignore")
+    signs = len(ascii_bytes.translate(None, _LETTERS_AND_SPACE))
+    wide = len(text.encode("utf-8", "replace")) - len(ascii_bytes)
+    return (len(ascii_bytes) - signs) / 3.5 + signs + wide / 2

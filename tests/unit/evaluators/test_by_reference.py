@@ -1,0 +1,281 @@
+"""Evaluators by a reference answer: formulas, identities and what is left unscored."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.evaluators import evaluate, register_embedding, table
+from ragmonitor.evaluators.embedding import character_grams, cosine, nearness
+from ragmonitor.evaluators.ranking import average_precision, normalized_gain
+from ragmonitor.evaluators.table import Table
+from ragmonitor.records import (
+    Cause,
+    Chunk,
+    ReferenceReading,
+    ReferenceSentence,
+    Scored,
+    SentenceVerdict,
+    Verdict,
+)
+from tests.support.stories import assessment, interaction
+
+TOLD = interaction(texts=("zero", "one", "two"), reference="R")
+
+
+def outcome(name, told, found):
+    (evaluation,) = evaluate(table.select([name]), told, found)
+    return evaluation.score if isinstance(evaluation, Scored) else evaluation.cause
+
+
+def claim(*chunks):
+    verdict = Verdict.SUPPORTED if chunks else Verdict.ABSENT
+    return SentenceVerdict(text="x", start=0, end=1, verdict=verdict, chunks=chunks)
+
+
+def sentence(*chunks, in_answer=False):
+    return ReferenceSentence(text="x", chunks=chunks, in_answer=in_answer)
+
+
+def found(claims, right, sentences, **changes):
+    reading = ReferenceReading(answer_claims=tuple(right), sentences=tuple(sentences))
+    return replace(assessment(), sentences=tuple(claims), reference=reading, **changes)
+
+
+# Chunk 0 holds part of the reference, chunks 1 and 2 do not. Of five claims one is right and
+# supported, one right and unsupported, one wrong from chunk 0, one wrong from chunk 1, one made up.
+MIXED = found(
+    [claim(0), claim(), claim(0, 1), claim(1), claim()],
+    [True, True, False, False, False],
+    [sentence(0, in_answer=True), sentence(0), sentence(in_answer=True), sentence()],
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("precision", 2 / 5),
+        ("recall", 2 / 4),
+        ("f1", 2 * (2 / 5) * (2 / 4) / (2 / 5 + 2 / 4)),
+        ("claim_recall", 2 / 4),
+        ("context_precision", 1 / 3),
+        ("context_utilization", 1 / 2),
+        ("noise_sensitivity_in_relevant", 1 / 5),
+        ("noise_sensitivity_in_irrelevant", 1 / 5),
+        ("hallucination", 1 / 5),
+        ("self_knowledge", 1 / 5),
+        ("faithfulness", 3 / 5),
+    ],
+)
+def test_the_eleven_of_ragchecker(name, expected):
+    """By its formulas, on one answer that has every kind of claim."""
+    assert outcome(f"ragchecker_{name}", TOLD, MIXED) == pytest.approx(expected)
+
+
+def test_ragas_scores_of_the_same_answer():
+    """Noise sensitivity is RAGChecker's in relevant chunks; recall divides by TP + FN."""
+    assert outcome("noise_sensitivity", TOLD, MIXED) == pytest.approx(1 / 5)
+    assert outcome("context_recall", TOLD, MIXED) == pytest.approx(2 / 4)
+    assert outcome("context_precision", TOLD, MIXED) == 1.0
+    assert outcome("factual_correctness_precision", TOLD, MIXED) == pytest.approx(2 / 5)
+    assert outcome("factual_correctness_recall", TOLD, MIXED) == pytest.approx(2 / 4)
+    assert outcome("factual_correctness", TOLD, MIXED) == pytest.approx(4 / 9)
+
+
+readings = st.builds(
+    lambda pairs, sentences: found([c for c, _ in pairs], [r for _, r in pairs], sentences),
+    st.lists(
+        st.tuples(
+            st.lists(st.integers(0, 2), max_size=3, unique=True).map(lambda c: claim(*c)),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.lists(
+        st.builds(
+            lambda chunks, said: sentence(*chunks, in_answer=said),
+            st.lists(st.integers(0, 2), max_size=3, unique=True),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+)
+
+
+@given(read=readings)
+def test_every_claim_is_in_one_place(read):
+    """Right, noise of either kind, or hallucination; faithful, known, or hallucination."""
+
+    def total(*names):
+        return sum(outcome(f"ragchecker_{name}", TOLD, read) for name in names)
+
+    wrong = ("noise_sensitivity_in_relevant", "noise_sensitivity_in_irrelevant", "hallucination")
+    assert total("precision", *wrong) == pytest.approx(1)
+    assert total("faithfulness", "self_knowledge", "hallucination") == pytest.approx(1)
+
+
+@given(relevant=st.lists(st.booleans(), min_size=1, max_size=8))
+def test_a_ranking_is_best_with_what_is_relevant_first(relevant):
+    """Sorted it scores 1 if anything is relevant, and no order scores more."""
+    best = sorted(relevant, reverse=True)
+    wanted = max(1, sum(relevant))
+    assert average_precision(best) == float(any(relevant))
+    assert normalized_gain(best, wanted) == pytest.approx(float(any(relevant)))
+    assert 0 <= average_precision(relevant) <= average_precision(best)
+    assert 0 <= normalized_gain(relevant, wanted) <= normalized_gain(best, wanted) + 1e-12
+
+
+BY_READING = [
+    entry.name for entry in table if entry.needs_reference and entry.name != "context_rouge_l"
+]
+
+
+@pytest.mark.parametrize("name", BY_READING)
+def test_without_a_reference_there_is_no_score(name):
+    """In live traffic there never is one."""
+    assert outcome(name, interaction(), MIXED) is Cause.NO_REFERENCE
+    assert outcome(name, interaction(reference=" \n"), MIXED) is Cause.NO_REFERENCE
+
+
+@pytest.mark.parametrize("name", [name for name in BY_READING if name != "answer_similarity"])
+def test_a_reference_that_could_not_be_read_is_unreadable(name):
+    """The judge's reply said nothing of it; that is no zero."""
+    assert outcome(name, TOLD, assessment("supported")) is Cause.UNREADABLE
+
+
+@pytest.mark.parametrize("name", [name for name in BY_READING if name != "answer_similarity"])
+def test_verdicts_of_another_number_of_claims_are_unreadable(name):
+    """Only what says nothing of the answer's claims can be told."""
+    torn = found([claim(0)], [True, False], [sentence(0, in_answer=True)])
+    told = outcome(name, TOLD, torn)
+    about_reference = {
+        "context_recall",
+        "context_precision",
+        "ragchecker_recall",
+        "ragchecker_claim_recall",
+        "ragchecker_context_precision",
+        "ragchecker_context_utilization",
+    }
+    assert (told is Cause.UNREADABLE) == (name not in about_reference)
+
+
+def test_a_refusal_beside_a_reference_is_a_wrong_answer():
+    """It recalls nothing; what divides by its claims is unscored."""
+    refused = found([], [], [sentence(0)], evasive=True)
+    assert outcome("factual_correctness", TOLD, refused) == 0
+    assert outcome("ragchecker_recall", TOLD, refused) == 0
+    assert outcome("ragchecker_precision", TOLD, refused) is Cause.REFUSAL
+    assert outcome("noise_sensitivity", TOLD, refused) is Cause.REFUSAL
+
+
+def test_nothing_recalled_cannot_be_used():
+    """RAGChecker says 0 there, as if the generator were to blame."""
+    read = found([claim()], [False], [sentence()])
+    assert outcome("ragchecker_context_utilization", TOLD, read) is Cause.NO_CONTEXT
+
+
+def test_a_reference_that_claims_nothing_is_none():
+    """`Thank you!` cannot be recalled."""
+    read = found([claim(0)], [False], [])
+    assert outcome("context_recall", TOLD, read) is Cause.NO_REFERENCE
+
+
+def test_nothing_retrieved_recalls_nothing():
+    """Context recall is 0 without chunks; precision has nothing to rank."""
+    read = found([claim()], [False], [sentence()])
+    told = replace(TOLD, chunks=())
+    assert outcome("context_recall", told, read) == 0
+    assert outcome("context_precision", told, read) is Cause.NO_CONTEXT
+
+
+# Similarity
+
+
+def test_the_embedding_without_a_network_sees_what_is_written_alike():
+    """In both languages; the same in every process; nothing in common is 0."""
+    same, near, far = character_grams(["张伟是教研部的", "张伟在教研部", "天气怎么样"])
+    assert cosine(same, same) == pytest.approx(1)
+    assert nearness(same, near) > 0.5 > nearness(same, far)
+    same, near, far = character_grams(["He works in teaching", "he works at Teaching.", "rainy"])
+    assert nearness(same, near) > 0.5 > nearness(same, far)
+    assert cosine(*character_grams(["…", "…"])) == 0
+
+
+def test_an_embedding_of_ones_own_takes_the_place_of_ours():
+    """Under another version: a changed ruler must not look like a changed system."""
+    own = Table(table)
+    register_embedding(lambda texts: [(1.0, 0.0), (0.6, 0.8)][: len(texts)], version=7, into=own)
+    (evaluation,) = evaluate(own.select(["answer_similarity"]), TOLD, MIXED)
+    assert (evaluation.evaluator, evaluation.score) == ("answer_similarity@7", pytest.approx(0.6))
+    assert [entry.name for entry in own] == [entry.name for entry in table]
+
+
+def test_vectors_that_point_away_are_not_below_nothing():
+    """A score is from 0 to 1."""
+    assert nearness((1.0, 0.0), (-1.0, 0.0)) == 0
+
+
+# Documents and words
+
+
+def with_reference_chunks(*wanted, chunks=None):
+    retrieved = chunks or [
+        Chunk(text="a", id="1"),
+        Chunk(text="b", id="2"),
+        Chunk(text="c", id="3"),
+    ]
+    return replace(TOLD, chunks=tuple(retrieved), reference_chunks=wanted)
+
+
+def test_documents_by_their_ids():
+    """Two of three retrieved are wanted, two of four wanted were retrieved, at ranks 1 and 3."""
+    wanted = [Chunk(text="?", id=i) for i in ("3", "1", "8", "9")]
+    told = with_reference_chunks(*wanted)
+    assert outcome("document_precision", told, MIXED) == pytest.approx(2 / 3)
+    assert outcome("document_recall", told, MIXED) == pytest.approx(2 / 4)
+    best = 1 + 1 / 1.5849625007211562 + 1 / 2
+    assert outcome("document_ndcg", told, MIXED) == pytest.approx((1 + 1 / 2) / best)
+
+
+def test_documents_by_their_texts():
+    """Where ids are missing: the same text but for spaces, or one edited by less than half."""
+    chunks = [Chunk(text="The tower  was built in 1887."), Chunk(text="Cats sleep all day.")]
+    told = with_reference_chunks(Chunk(text="The tower was built in 1887"), chunks=chunks)
+    assert outcome("document_precision", told, MIXED) == 0.5
+    assert outcome("document_recall", told, MIXED) == 1
+
+
+def test_a_document_that_comes_twice_gains_once():
+    """Both ranks are precise, and the second brings nothing new."""
+    chunks = [Chunk(text="a", id="1"), Chunk(text="a", id="1")]
+    told = with_reference_chunks(Chunk(text="a", id="1"), Chunk(text="b", id="2"), chunks=chunks)
+    assert outcome("document_precision", told, MIXED) == 1
+    assert outcome("document_recall", told, MIXED) == 0.5
+    assert outcome("document_ndcg", told, MIXED) < 1
+
+
+@pytest.mark.parametrize("name", ["document_precision", "document_recall", "document_ndcg"])
+def test_without_reference_documents_there_is_no_score(name):
+    """A reference answer does not say what should have been retrieved."""
+    assert outcome(name, TOLD, MIXED) is Cause.NO_REFERENCE
+
+
+def test_rouge_l_of_the_context_and_the_reference():
+    """The longest common subsequence, of words and of Chinese characters: F."""
+    told = interaction(texts=["the cat sat", "on the mat"], reference="the cat on a mat")
+    assert outcome("context_rouge_l", told, MIXED) == pytest.approx(2 * 4 / (6 + 5))
+    told = interaction(texts=["塔建成于1887年。"], reference="塔于1887年建成")
+    assert outcome("context_rouge_l", told, MIXED) == pytest.approx(2 * 4 / (6 + 6))
+
+
+def test_what_is_not_installed_is_named_with_the_command(monkeypatch):
+    """The evaluation says what to run."""
+    monkeypatch.delitem(sys.modules, "rapidfuzz.distance", raising=False)
+    monkeypatch.setitem(sys.modules, "rapidfuzz", None)
+    (evaluation,) = evaluate(table.select(["context_rouge_l"]), TOLD, MIXED)
+    assert evaluation.cause is Cause.EVALUATOR_ERROR
+    assert "pip install 'ragmonitor[reference]'" in evaluation.detail

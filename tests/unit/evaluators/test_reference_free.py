@@ -1,0 +1,266 @@
+"""Evaluators of live answers, and the diagnosis: what they count and what they leave unscored."""
+
+from dataclasses import replace
+
+import pytest
+
+from ragmonitor.evaluators import diagnosis, evaluate, table
+from ragmonitor.evaluators.language_match import spoken
+from ragmonitor.records import Cause, Chunk, Diagnosis, Scored, SentenceVerdict, Verdict
+from tests.support.stories import assessment, interaction
+
+
+def outcome(name, told, found):
+    (evaluation,) = evaluate(table.select([name]), told, found)
+    return evaluation.score if isinstance(evaluation, Scored) else evaluation.cause
+
+
+# Hallucination and its kinds
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "hallucination", "absent", "contradicted"),
+    [
+        (("supported", "supported"), 0, 0, 0),
+        (("supported", "absent"), 1, 0.5, 0),
+        (("supported", "contradicted", "no_claim"), 1, 0, 0.5),
+        (("absent", "absent", "contradicted", "supported"), 1, 0.5, 0.25),
+    ],
+)
+def test_hallucination_and_its_kinds(verdicts, hallucination, absent, contradicted):
+    """Any claim that is not supported; and the shares of the two kinds."""
+    found = assessment(*verdicts)
+    names = ("hallucination", "absent_claims", "contradicted_claims")
+    got = [outcome(name, interaction(), found) for name in names]
+    assert got == [hallucination, absent, contradicted]
+
+
+@pytest.mark.parametrize("name", ["hallucination", "absent_claims", "contradicted_claims"])
+@pytest.mark.parametrize(
+    ("found", "cause"),
+    [
+        (assessment("no_claim", evasive=True), Cause.REFUSAL),
+        (assessment("no_claim"), Cause.NO_CLAIMS),
+        (assessment(sentences=None), Cause.UNREADABLE),
+    ],
+)
+def test_what_claims_nothing_hallucinates_nothing_that_could_be_counted(name, found, cause):
+    """There is a cause, and no zero."""
+    assert outcome(name, interaction(), found) is cause
+
+
+def test_the_three_shares_of_claims_make_one():
+    """Supported, absent, contradicted: each claim is one of them."""
+    found = assessment("absent", "contradicted", "supported", "supported", "no_claim")
+    names = ("faithfulness", "absent_claims", "contradicted_claims")
+    assert sum(outcome(name, interaction(), found) for name in names) == 1
+
+
+def test_the_default_ones_are_few():
+    """More series are a choice; none of them needs a reference or asks anything."""
+    default = table.select()
+    assert [entry.name for entry in default] == [
+        "faithfulness",
+        "answer_relevancy",
+        "context_relevance",
+        "context_utilization",
+        "hallucination",
+    ]
+    assert default.asking == 0
+    assert not any(entry.needs_reference for entry in default)
+
+
+def test_patterns_select_families():
+    """`ragchecker_*` is all eleven; a name that comes twice is selected once."""
+    chosen = table.select(["ragchecker_f1", "ragchecker_*"])
+    assert len(chosen) == 11
+    assert next(iter(chosen)).name == "ragchecker_f1"
+
+
+# Refusals
+
+
+def test_a_refusal_is_one_and_an_answer_zero():
+    """Whatever else there is to say of them; unread is unread."""
+    assert outcome("refusal", interaction(), assessment(evasive=True)) == 1
+    assert outcome("refusal", interaction(texts=()), assessment("supported")) == 0
+    assert outcome("refusal", interaction(), assessment(evasive=None)) is Cause.UNREADABLE
+
+
+@pytest.mark.parametrize(
+    ("relevance", "expected"),
+    [((0.0, 1.0), 1), ((0.5, 0.0), 0), ((0.75, 0.0), 1), (None, Cause.UNREADABLE)],
+)
+def test_a_refusal_is_wrong_if_a_chunk_held_what_was_asked(relevance, expected):
+    """From a relevance of 0.75 on."""
+    found = assessment("no_claim", evasive=True, chunk_relevance=relevance)
+    assert outcome("wrong_refusal", interaction(), found) == expected
+
+
+def test_no_wrong_refusal_without_refusal_or_context():
+    """An answer is none; a refusal for want of any chunk is right."""
+    assert outcome("wrong_refusal", interaction(), assessment("absent")) == 0
+    refused = assessment(evasive=True, chunk_relevance=())
+    assert outcome("wrong_refusal", interaction(texts=()), refused) == 0
+
+
+# Citations
+
+
+def cites(text, *chunks, verdict="supported"):
+    return SentenceVerdict(
+        text=text, start=0, end=len(text), verdict=Verdict(verdict), chunks=chunks
+    )
+
+
+def citing(*sentences):
+    return replace(assessment(), sentences=sentences)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        (cites("It was built in 1887 [1].", 0), 1),
+        (cites("It was built in 1887 [2].", 0), 0),
+        (cites("It was built in 1887 [1][2].", 0, 1), 1),
+        (cites("It was built in 1887 [1, 2].", 0), 0.5),
+        (cites("It was built in 1887 [1-2].", 0, 1), 1),
+        (cites("It was built in 1887 [^1].", 0), 1),
+        (cites("It was built in 1887 [doc 2].", 1), 1),
+        (cites("建成于1887年【1】。", 0), 1),
+        (cites("建成于1887年【1†source】。", 0), 1),
+        (cites("建成于1887年【1†L10-L12】。", 0), 1),
+        (cites("建成于1887年[资料2]。", 1), 1),
+        (cites("建成于1887年（来源：塔.pdf）。", 0), 1),
+        (cites("It was built in 1887 (source: tower.pdf).", 1), 1),
+        (cites("It was built in 1887 (Source: tower).", 1), 1),
+        (cites("It was built in 1887 (source: c0).", 0), 1),
+        (cites("It was built in 1887 (source: nowhere.pdf).", 0), 0),
+        (cites("It was built in 1887 [9].", 0), 0),
+        (cites("It was built in 1999 [1].", 0, verdict="contradicted"), 0),
+        (cites("It was built in 1887.", 0), Cause.NO_CITATIONS),
+        (cites("Use `rows[1]` for that.", 0), Cause.NO_CITATIONS),
+        (cites("See (source code) there.", 0), Cause.NO_CITATIONS),
+        (cites("In [2024] it was closed.", 0), Cause.NO_CITATIONS),
+    ],
+)
+def test_a_citation_is_right_if_its_chunk_supports_the_sentence(sentence, expected):
+    """In the forms that models use, counted from 1 or named; wrong if there is no such chunk."""
+    told = interaction()
+    named = (
+        replace(told.chunks[0], metadata={"file_name": "塔.pdf"}),
+        replace(told.chunks[1], metadata={"source": "/data/docs/tower.pdf"}),
+    )
+    told = replace(told, chunks=named)
+    assert outcome("citation_correctness", told, citing(sentence)) == expected
+
+
+def test_who_cites_zero_counts_from_zero():
+    """Then [1] is the second chunk."""
+    found = citing(cites("One [0].", 0), cites("Two [1].", 1))
+    assert outcome("citation_correctness", interaction(), found) == 1
+
+
+def test_citations_of_a_refusal_are_not_rated():
+    """Nor of what claims nothing."""
+    refused = replace(citing(cites("I cannot say [1].", verdict="no_claim")), evasive=True)
+    assert outcome("citation_correctness", interaction(), refused) is Cause.REFUSAL
+
+
+# Language
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("如何在 docker compose file 里 mount volume？", "zh"),
+        ("Kubernetes Horizontal Pod Autoscaler 是什么？", "zh"),
+        ("What does 幻觉 mean in RAG?", "en"),
+        ("使用 `kubectl apply -f the.yaml` 即可，见 https://example.com/the/of", "zh"),
+        ("Quelle est la capitale de la France ?", "en"),
+        ("巴黎。", "zh"),
+        ("Paris.", None),
+        ("GPT-4", None),
+        ("42", None),
+        ("東京は日本の首都です。", None),
+    ],
+)
+def test_the_language_of_prose(text, expected):
+    """Small words decide, not technical ones; a name or a number has none."""
+    assert spoken(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "answer", "expected"),
+    [
+        ("How do I mount a volume?", "Use the -v option of docker run.", 1),
+        ("How do I mount a volume?", "使用 docker run 的 -v 选项。", 0),
+        ("怎么挂载卷？", "Use the -v option of docker run.", 0),
+        ("怎么挂载卷？", "在 docker compose file 里写 volumes 即可。", 1),
+        ("怎么挂载卷？", "docker", Cause.UNREADABLE),
+        (" ", "Use the -v option of docker run.", Cause.NO_QUERY),
+    ],
+)
+def test_question_and_answer_in_one_language(query, answer, expected):
+    """1 or 0; what is too short to tell is not called a mismatch."""
+    told = interaction(query=query, answer=answer)
+    assert outcome("language_match", told, assessment("supported")) == expected
+
+
+# Utilization by rank
+
+
+def test_the_ranking_of_the_chunks_that_the_answer_uses():
+    """RAGAS' average precision: one used chunk at rank 2 of 2 is 0.5; no chunk used is 0."""
+    name = "context_precision_without_reference"
+    assert outcome(name, interaction(), citing(cites("x", 1))) == 0.5
+    assert outcome(name, interaction(), citing(cites("x", 0))) == 1
+    assert outcome(name, interaction(), assessment("absent")) == 0
+    assert outcome(name, interaction(), assessment(evasive=True)) is Cause.REFUSAL
+
+
+# Diagnosis
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        (Diagnosis.OK, assessment("supported", "no_claim")),
+        (Diagnosis.OK, assessment("no_claim")),
+        (Diagnosis.UNSUPPORTED_ADDITION, assessment("supported", "absent")),
+        (Diagnosis.CONTRADICTION, assessment("supported", "absent", "contradicted")),
+        (Diagnosis.RETRIEVAL_MISS, assessment("absent", chunk_relevance=(0.5, 0.0))),
+        (Diagnosis.RETRIEVAL_MISS, assessment("supported", "absent", chunk_relevance=(0.0, 0.0))),
+        (Diagnosis.IGNORED_CONTEXT, assessment("absent", "absent")),
+        (Diagnosis.UNSUPPORTED_ADDITION, assessment("absent", chunk_relevance=None)),
+        (Diagnosis.OFF_TOPIC, assessment("supported", answer_relevancy=1 / 3)),
+        (Diagnosis.OFF_TOPIC, assessment("no_claim", answer_relevancy=0.0)),
+        (Diagnosis.OK, assessment("supported", answer_relevancy=None)),
+        (Diagnosis.WRONG_REFUSAL, assessment("no_claim", evasive=True)),
+        (Diagnosis.REFUSAL, assessment(evasive=True, chunk_relevance=(0.0, 0.5))),
+        (Diagnosis.REFUSAL, assessment(evasive=True, chunk_relevance=None)),
+        (Diagnosis.UNKNOWN, assessment(sentences=None)),
+    ],
+)
+def test_what_went_wrong_in_one_word(expected, found):
+    """The first that applies, from the refusals to the topic."""
+    assert diagnosis(interaction(), found) is expected
+
+
+def test_without_any_chunk_the_retrieval_missed():
+    """Whatever the judge could say of relevance."""
+    found = assessment("absent", chunk_relevance=None)
+    assert diagnosis(interaction(texts=()), found) is Diagnosis.RETRIEVAL_MISS
+
+
+def test_every_diagnosis_can_be_made():
+    """The cases above name them all."""
+    (mark,) = test_what_went_wrong_in_one_word.pytestmark
+    assert {case[0] for case in mark.args[1]} == set(Diagnosis)
+
+
+def test_a_chunk_may_have_any_metadata():
+    """Titles are looked up in them, whatever they are."""
+    told = replace(interaction(), chunks=(Chunk(text="x", metadata={"source": 3, "title": None}),))
+    found = citing(cites("It is so (source: 3).", 0))
+    assert outcome("citation_correctness", told, found) == 1

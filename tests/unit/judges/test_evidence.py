@@ -1,0 +1,146 @@
+"""Evidence spread over calls, and what the calls say joined."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.judges.evidence import CHUNK_FRAME_TOKENS, Part, join, spread
+from ragmonitor.judges.reply import Entry, Reading
+from ragmonitor.judges.tokens import most_tokens
+from ragmonitor.records import Verdict
+
+YES, NO, BAD, NONE = Verdict.SUPPORTED, Verdict.ABSENT, Verdict.CONTRADICTED, Verdict.NO_CLAIM
+
+
+def reading(*entries, relevancy=1.0, evasive=False, relevance=(1.0,)):
+    return Reading(
+        entries=tuple(entries), relevancy=relevancy, evasive=evasive, chunk_relevance=relevance
+    )
+
+
+def calls(*positions):
+    return [[Part(position=p, text="x") for p in each] for each in positions]
+
+
+def joined(*entries):
+    """Return what calls of one chunk each say of one sentence, together."""
+    found = join(
+        [reading(entry) for entry in entries],
+        calls(*([n] for n in range(len(entries)))),
+        n_chunks=len(entries),
+    )
+    assert found.entries is not None
+    return found.entries[0]
+
+
+@given(
+    chunks=st.lists(st.text(max_size=400), max_size=12), room=st.floats(40, 400, allow_nan=False)
+)
+def test_no_call_is_overfull_and_nothing_is_lost(chunks, room):
+    """Every character of every chunk stands in one call, in order, and each call fits."""
+    shares = spread(chunks, room_tokens=room)
+    parts = [part for share in shares for part in share]
+    for position, chunk in enumerate(chunks):
+        assert "".join(p.text for p in parts if p.position == position) == chunk
+    assert [p.position for p in parts] == sorted(p.position for p in parts)
+    for share in shares:
+        used = sum(most_tokens(p.text) + CHUNK_FRAME_TOKENS for p in share)
+        assert used <= room + 1e-6
+
+
+def test_what_fits_is_one_call():
+    """Chunks are not spread without need; none at all is one call too."""
+    assert len(spread(["a b c"] * 5, room_tokens=400)) == 1
+    assert spread([], room_tokens=400) == [[]]
+
+
+def test_a_long_chunk_is_cut_behind_a_sentence():
+    """Not amid one."""
+    text = "The tower is old. " * 60
+    parts = [part.text for share in spread([text], room_tokens=100) for part in share]
+    assert len(parts) > 2
+    assert all(part.rstrip().endswith(".") for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        ((YES, NO), YES),
+        ((NO, YES), YES),
+        ((YES, BAD), YES),
+        ((NO, BAD), BAD),
+        ((BAD, NONE), BAD),
+        ((NO, NO), NO),
+        ((NO, NO, NONE), NO),
+        ((NO, NONE), NONE),
+        ((NONE, NONE), NONE),
+    ],
+)
+def test_a_sentence_is_as_good_as_its_best_call(said, verdict):
+    """Supported if one supports; contradicted only if none does; a claim if most say so."""
+    entries = [Entry(verdict=v, chunks=(0,) if v in (YES, BAD) else ()) for v in said]
+    assert joined(*entries).verdict is verdict
+
+
+def test_chunks_are_numbered_as_in_the_whole():
+    """Each call numbers its own from one; the second call's first chunk is the third."""
+    found = join(
+        [
+            reading(Entry(verdict=YES, chunks=(1,)), relevance=(0.0, 0.5)),
+            reading(Entry(verdict=YES, chunks=(0,)), relevance=(1.0,)),
+        ],
+        calls([0, 1], [2]),
+        n_chunks=3,
+    )
+    assert found.entries[0].chunks == (1, 2)
+    assert found.chunk_relevance == (0.0, 0.5, 1.0)
+
+
+def test_that_the_chunks_lack_something_must_hold_of_all_of_them():
+    """`[0]` of one call and a contradiction of another: it is wrong; of both: it is right."""
+    lacking = Entry(verdict=YES)
+    assert joined(lacking, lacking).verdict is YES
+    assert joined(lacking, Entry(verdict=BAD, chunks=(0,))).verdict is BAD
+    assert joined(lacking, Entry(verdict=NO)).verdict is NO
+
+
+def test_words_come_from_those_who_object():
+    """Those of each, once; of a supported sentence none, but for a number no call found."""
+    found = joined(Entry(verdict=NO, words=("a", "b")), Entry(verdict=NO, words=("b", "c")))
+    assert found.words == ("a", "b", "c")
+    doubted = Entry(verdict=YES, chunks=(0,), words=("5",), reasons=("number",))
+    assert joined(doubted, Entry(verdict=NO)).reasons == ("number",)
+    assert joined(doubted, Entry(verdict=YES, chunks=(0,))).reasons == ()
+
+
+def test_a_cut_chunk_is_as_relevant_as_its_best_part():
+    """Two parts of one chunk: one rating."""
+    found = join(
+        [reading(relevance=(0.0,)), reading(relevance=(1.0, 0.5))],
+        calls([0], [0, 1]),
+        n_chunks=2,
+    )
+    assert found.chunk_relevance == (1.0, 0.5)
+
+
+def test_what_concerns_the_answer_alone_is_averaged():
+    """Relevancy: the mean; evasive: what most say."""
+    found = join(
+        [
+            reading(relevancy=1.0, evasive=True),
+            reading(relevancy=0.5, evasive=False),
+            reading(relevancy=0.0, evasive=True),
+        ],
+        calls([0], [1], [2]),
+        n_chunks=3,
+    )
+    assert (found.relevancy, found.evasive) == (0.5, True)
+
+
+def test_what_one_call_left_unread_is_unread():
+    """Nobody knows what the unread call would have said; the problem names the call."""
+    broken = Reading(relevancy=1.0, problems=("s is missing or broken",))
+    found = join([reading(Entry(verdict=YES, chunks=(0,))), broken], calls([0], [1]), n_chunks=2)
+    assert (found.entries, found.evasive, found.chunk_relevance) == (None, None, None)
+    assert found.relevancy == 1.0
+    assert found.problems == ("call 2: s is missing or broken",)

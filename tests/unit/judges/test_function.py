@@ -1,0 +1,178 @@
+"""A function as the judge: the same prompt, the same reading of replies."""
+
+import asyncio
+import json
+import threading
+import time
+
+import pytest
+from opentelemetry import context
+
+from ragmonitor.errors import JudgeError
+from ragmonitor.judges import FunctionJudge
+from ragmonitor.judges.llm import LlmJudge
+from ragmonitor.protocols import GuardedJudge, PricedJudge
+from ragmonitor.records import Cause, Verdict
+from tests.support.openai_server import Request, judged
+from tests.support.stories import interaction
+
+
+def truth(prompt):
+    """Return the scripted judge's reply to a prompt in one piece."""
+    at = prompt.index("<<")
+    messages = [{"role": "user", "content": prompt[at:]}]
+    request = Request(method="POST", path="/", headers={}, body={"messages": messages})
+    return json.dumps(judged(request))
+
+
+def told(number=1):
+    return interaction(id=str(number), query=f"When was tower {number} built?")
+
+
+class Answering:
+    """Notes how it was called."""
+
+    def __init__(self, reply=truth):
+        self.batches, self.threads, self.at_once, self.most_at_once = [], set(), 0, 0
+        self.reply = reply
+
+    def __call__(self, prompts):
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        self.batches.append(prompts)
+        self.threads.add(threading.get_ident())
+        time.sleep(0.01)
+        self.at_once -= 1
+        return [self.reply(prompt) for prompt in prompts]
+
+
+async def test_a_plain_function_judges():
+    """One prompt in, one reply out; the assessment is that of any LLM judge."""
+    answering = Answering()
+    judge = FunctionJudge(answering, name="own")
+    found = await judge.assess(told())
+    assert [s.verdict for s in found.sentences] == [Verdict.SUPPORTED]
+    assert len(answering.batches) == 1
+    assert answering.threads.isdisjoint({threading.get_ident()})
+    assert isinstance(judge, PricedJudge)
+    assert isinstance(judge, GuardedJudge)
+
+
+async def test_the_prompt_is_that_of_the_llm_judge():
+    """System text first, then the bordered data, in one text; the identity says so."""
+    answering = Answering()
+    judge = FunctionJudge(answering, name="own")
+    await judge.assess(told())
+    ((prompt,),) = answering.batches
+    assert prompt.startswith("You check an answer against the CHUNKS")
+    assert judge.identity.version == LlmJudge("any").identity.version
+    assert FunctionJudge(answering, name="own", version="7").identity != judge.identity
+
+
+async def test_a_coroutine_function_judges():
+    """On the loop, without a thread."""
+
+    async def answer(prompts):
+        await asyncio.sleep(0)
+        assert threading.current_thread() is threading.main_thread()
+        return [truth(prompt) for prompt in prompts]
+
+    assert (await FunctionJudge(answer, name="own").assess(told())).sentences is not None
+
+
+async def test_prompts_go_in_batches():
+    """Twenty readings at once, eight prompts a call: three calls, each reply to its own."""
+    answering = Answering()
+    judge = FunctionJudge(answering, name="own", batch_size=8)
+    found = await asyncio.gather(*(judge.assess(told(n)) for n in range(20)))
+    assert sorted(len(batch) for batch in answering.batches) == [4, 8, 8]
+    assert all(f.sentences[0].verdict is Verdict.SUPPORTED for f in found)
+
+
+@pytest.mark.parametrize("parallel", [1, 3])
+async def test_no_more_calls_at_once_than_allowed(parallel):
+    """A function that is not made for threads is called by one at a time."""
+    answering = Answering()
+    judge = FunctionJudge(answering, name="own", parallel=parallel)
+    await asyncio.gather(*(judge.assess(told(n)) for n in range(12)))
+    assert answering.most_at_once == parallel
+    assert len(answering.batches) == 12
+
+
+async def test_tokens_are_estimated():
+    """Nobody counts them; a budget in tokens is spent all the same, one in dollars by the price."""
+    usage = (await FunctionJudge(Answering(), name="own").assess(told())).usage
+    assert usage.input_tokens > 400
+    assert usage.cost_usd == 0
+    priced = FunctionJudge(
+        Answering(), name="own", budget_unit="usd", price_input_usd=1, price_output_usd=1
+    )
+    assert (await priced.assess(told())).usage.cost_usd > 400e-6
+
+
+async def test_an_unreadable_reply_is_asked_for_again():
+    """Once, as everywhere."""
+    replies = iter(["nonsense", None])
+    answering = Answering(lambda prompt: next(replies) or truth(prompt))
+    found = await FunctionJudge(answering, name="own").assess(told())
+    assert (found.usage.calls, len(answering.batches)) == (2, 2)
+    assert "Invalid" not in answering.batches[0][0]
+    assert "could not be used" in answering.batches[1][0]
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda _: 1 / 0, "ZeroDivisionError"),
+        (lambda _: [], "no list of 1 replies"),
+        (lambda _: "text", "no list of 1 replies"),
+        (lambda _: None, "TypeError"),
+    ],
+)
+async def test_a_function_that_fails_is_a_judge_error(function, said):
+    """Called once, not tried again, and said in one line."""
+    with pytest.raises(JudgeError, match=said) as caught:
+        await FunctionJudge(function, name="own").assess(told())
+    assert caught.value.cause is Cause.JUDGE_ERROR
+    assert caught.value.usage.calls == 1
+
+
+async def test_a_reply_that_is_no_text_is_unreadable():
+    """It is no score."""
+    with pytest.raises(JudgeError) as caught:
+        await FunctionJudge(lambda prompts: [None] * len(prompts), name="own").assess(told())
+    assert caught.value.cause is Cause.UNREADABLE
+
+
+async def test_a_function_that_hangs_is_a_timeout():
+    """It keeps its thread, and nobody else: neither the loop nor the end of the process."""
+    free = threading.Event()
+    judge = FunctionJudge(lambda _: free.wait(30), name="own", timeout_s=0.05)
+    with pytest.raises(JudgeError) as caught:
+        await judge.assess(told())
+    assert caught.value.cause is Cause.JUDGE_TIMEOUT
+    await judge.close()
+    free.set()
+
+
+async def test_what_the_function_calls_is_not_traced():
+    """It runs in the judge's context, in which instrumentation is suppressed."""
+    seen = []
+
+    def look(prompts):
+        seen.append(context.get_value("suppress_instrumentation"))
+        return [truth(prompt) for prompt in prompts]
+
+    token = context.attach(context.set_value("suppress_instrumentation", True))
+    try:
+        await FunctionJudge(look, name="own").assess(told())
+    finally:
+        context.detach(token)
+    assert seen == [True]
+
+
+def test_it_serves_one_loop_after_the_other():
+    """A judge of a forked or restarted worker asks anew."""
+    judge = FunctionJudge(Answering(), name="own")
+    for number in range(2):
+        assert asyncio.run(judge.assess(told(number))).sentences is not None

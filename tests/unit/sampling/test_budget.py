@@ -1,0 +1,296 @@
+"""Limits per hour and per day that hold over threads, processes and restarts."""
+
+import json
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragmonitor.records import Cause
+from ragmonitor.sampling import Budget, UniformSampler, coin
+from ragmonitor.testing import ManualClock
+from tests.support.stories import interaction
+
+DAY_S, HOUR_S = 86_400, 3_600
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(1_000_000.0)
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "state" / "budget.json"
+
+
+def kept(file, clock, per_day=24.0, **limits):
+    return Budget(per_day, file=file, clock=clock, now=clock, **limits)
+
+
+def test_an_hour_has_a_limit_of_its_own(clock):
+    """Both must have the money: a quarter of the hour's at once, half of that at the start."""
+    budget = Budget(24.0, per_hour=0.8, clock=clock)
+    assert budget.level() == pytest.approx(0.1)
+    assert not budget.reserve(0.11)
+    assert budget.reserve(0.1)
+    budget.settle(0.1, 0.1)
+    clock.advance(HOUR_S)
+    assert budget.level() == pytest.approx(0.2)
+
+
+def test_what_is_reserved_keeps_its_place(clock):
+    """A bucket does not refill into it: if it came back there would be more than the limit."""
+    budget = Budget(24.0, clock=clock)
+    assert budget.reserve(1.0)
+    clock.advance(DAY_S)
+    assert budget.level() == pytest.approx(1.0)
+    budget.settle(1.0, 0.0)
+    assert budget.level() == pytest.approx(2.0)
+
+
+def test_an_hour_alone_is_a_budget(clock):
+    """And neither is none."""
+    assert Budget(per_hour=4.0, clock=clock).reserve(0.5)
+    with pytest.raises(ValueError, match="per day or per hour"):
+        Budget(clock=clock)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.floats(0.001, 3),  # reserved
+        st.floats(0, 1),  # share of it that is spent
+        st.floats(0, 7_200),  # until the next
+        st.integers(0, 3),  # how many later it is settled
+    ),
+    min_size=1,
+    max_size=120,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(per_day=st.floats(0.5, 50), per_hour=st.floats(0.1, 5), steps=STEPS)
+def test_no_window_costs_more_than_its_limit(per_day, per_hour, steps):
+    """Reserved, held for a while, settled in part: whatever the order, no hour and no day."""
+    clock = ManualClock(0.0)
+    budget = Budget(per_day, per_hour=per_hour, clock=clock)
+    spent, open_ = [], []
+    for cost, share, pause_s, later in steps:
+        if budget.reserve(cost):
+            open_.append([later, cost, share, clock.now_s])
+        for entry in open_:
+            entry[0] -= 1
+        for entry in [entry for entry in open_ if entry[0] < 0]:
+            _, reserved, part, at = entry
+            open_.remove(entry)
+            budget.settle(reserved, reserved * part)
+            spent.append((at, clock.now_s, reserved * part))
+        clock.advance(pause_s)
+    for window_s, limit in ((DAY_S, per_day), (HOUR_S, per_hour)):
+        for moment in (0, 1):  # counted when it was reserved, or when it was settled
+            for began in {entry[moment] for entry in spent}:
+                within = [e[2] for e in spent if began <= e[moment] <= began + window_s]
+                assert sum(within) <= limit * (1 + 1e-9)
+
+
+def test_fifty_threads_never_spend_more_than_there_is(clock):
+    """Reserve and settle at once from everywhere: the level never goes below 0."""
+    budget = Budget(24.0, clock=clock)
+    levels, granted = [], []
+
+    def judge(_):
+        if budget.reserve(0.05):
+            granted.append(0.05)
+            levels.append(budget.level())
+            budget.settle(0.05, 0.04)
+
+    with ThreadPoolExecutor(50) as pool:
+        list(pool.map(judge, range(500)))
+    assert min(levels) >= 0
+    assert 0.04 * len(granted) <= 1.0
+    assert budget.level() == pytest.approx(1.0 - 0.04 * len(granted))
+
+
+# Over restarts
+
+
+def test_a_restart_goes_on_where_it_was(file, clock):
+    """What was spent stays spent, and the time between refills."""
+    first = kept(file, clock)
+    assert first.reserve(0.9)
+    first.settle(0.9, 0.9)
+    assert kept(file, clock).level() == pytest.approx(0.1)
+    clock.advance(HOUR_S)
+    assert kept(file, clock).level() == pytest.approx(0.1 + 22 / 24)
+
+
+def test_what_was_reserved_at_a_crash_is_spent(file, clock):
+    """Nobody knows whether the call was made: it was."""
+    first = kept(file, clock)
+    assert first.reserve(0.9)
+    second = kept(file, clock)
+    assert second.level() == pytest.approx(0.1)
+    clock.advance(2 * DAY_S)
+    assert kept(file, clock).level() == pytest.approx(2.0)
+
+
+def test_restarting_again_and_again_gains_nothing(file, clock):
+    """A crash loop spends what one process would have."""
+    spent = 0.0
+    for _ in range(50):
+        budget = kept(file, clock)
+        while budget.reserve(0.2):
+            spent += 0.2
+        clock.advance(10)
+    assert spent <= 1.0 + 50 * 10 * 22 / DAY_S + 1e-9
+
+
+def test_a_lower_limit_counts_at_once(file, clock):
+    """The bucket is cut to what the new limit may hold."""
+    clock.advance(DAY_S)
+    kept(file, clock, per_day=240.0)
+    clock.advance(DAY_S)
+    assert kept(file, clock, per_day=24.0).level() == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b'{"version": 1}',
+        b'{"version": 2, "at": 0, "buckets": {}, "held": {}}',
+        b'{"version": 1, "at": "x", "buckets": {}, "held": {}}',
+        b'{"version": 1, "at": 0, "buckets": {"day": {"level": NaN}}, "held": {}}',
+        b'{"version": 1, "at": 0, "buckets": {"day": {"level": 1}}, "held": {"p": 5}}',
+        b"\xff\xfe\x00",
+    ],
+)
+def test_a_file_that_cannot_be_read_is_an_empty_bucket(file, clock, caplog, content):
+    """With a warning that names it; then it fills, and the file is whole again."""
+    file.parent.mkdir()
+    file.write_bytes(content)
+    budget = kept(file, clock)
+    assert budget.level() == 0
+    assert str(file) in caplog.text
+    caplog.clear()
+    clock.advance(HOUR_S)
+    assert kept(file, clock).level() == pytest.approx(22 / 24)
+    assert caplog.records == []
+
+
+def test_a_clock_that_was_put_back_refills_nothing(file, clock):
+    """A state of the future is one of now."""
+    first = kept(file, clock)
+    first.reserve(0.5)
+    clock.now_s -= DAY_S
+    assert kept(file, clock).level() == pytest.approx(0.5)
+
+
+def test_the_file_is_replaced_as_a_whole(file, clock):
+    """No moment leaves half of it: every reader finds a whole state."""
+    budget = kept(file, clock, per_day=1e6)
+    stop, broken = threading.Event(), []
+
+    def read():
+        while not stop.is_set():
+            try:
+                json.loads(file.read_bytes())
+            except ValueError as error:
+                broken.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(200):
+        budget.reserve(1.0)
+        budget.settle(1.0, 0.5)
+    stop.set()
+    reader.join()
+    assert broken == []
+    assert [path.name for path in file.parent.glob("*.tmp")] == []
+
+
+def test_a_state_that_cannot_be_written_stops_spending(file, clock):
+    """What cannot be remembered is not spent; what is settled then is an error of ours, logged."""
+    budget = kept(file, clock)
+    assert budget.reserve(0.1)
+    for path in file.parent.iterdir():
+        path.unlink()
+    file.parent.rmdir()
+    file.parent.write_text("in the way", encoding="utf-8")
+    with pytest.raises(OSError, match="state"):
+        budget.reserve(0.1)
+    budget.settle(0.1, 0.0)
+
+
+# Over processes
+
+SPENDER = """
+import sys
+from pathlib import Path
+from ragmonitor.sampling import Budget
+
+budget = Budget(2_400.0, file=Path(sys.argv[1]))
+spent = 0
+for _ in range(400):
+    if budget.reserve(1.0):
+        budget.settle(1.0, 0.5)
+        spent += 1
+print(spent)
+"""
+
+
+def test_processes_that_share_a_file_share_the_budget(file):
+    """Four spend at once, and together no more than one could have."""
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", SPENDER, str(file)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    spent = [int(process.communicate(timeout=60)[0]) for process in running]
+    # Half full: 100 at most, and a refill of 2,200 a day meanwhile.
+    assert 98 <= 0.5 * sum(spent) <= 103
+    assert all(count > 0 for count in spent)
+
+
+def test_what_another_process_spent_is_seen_within_a_second(file, clock):
+    """Chances follow the common level, not our own memory of it."""
+    ours, theirs = kept(file, clock), kept(file, clock)
+    assert theirs.reserve(0.75)
+    clock.advance(1.1)
+    assert ours.level() == pytest.approx(0.25, abs=0.001)
+
+
+def test_a_coin_that_fell_before_others_spent_it_all_is_over_budget(file, clock):
+    """What cannot be reserved is not read, whatever the coin said."""
+    ours, theirs = kept(file, clock), kept(file, clock)
+    sampler = UniformSampler(1.0, clock=clock, budget=ours, expected_cost=lambda _: 0.4)
+    assert theirs.reserve(0.9)
+    lucky = next(f"{n:x}" for n in range(1_000) if coin(f"{n:x}") < 0.01)
+    chance = sampler.draw(interaction(id=lucky))
+    assert (chance.drawn, chance.cause) == (False, Cause.OVER_BUDGET)
+    assert ours.level() == pytest.approx(0.1)
+
+
+def test_estimates_that_are_too_high_do_not_halve_the_sample():
+    """The chance follows what readings really cost, not what they might have cost at most."""
+    drawn = {}
+    for share in (1.0, 0.25):
+        clock = ManualClock()
+        budget = Budget(2_400.0, clock=clock)
+        sampler = UniformSampler(1.0, clock=clock, budget=budget, expected_cost=lambda _: 1.0)
+        drawn[share] = 0
+        for number in range(8_000):
+            clock.advance(0.5)
+            chance = sampler.draw(interaction(id=f"{number:x}"))
+            if chance.drawn:
+                drawn[share] += 1
+                sampler.settle(chance, share)
+    assert drawn[0.25] > 3 * drawn[1.0]
