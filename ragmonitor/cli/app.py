@@ -18,6 +18,7 @@ from ragmonitor import __version__
 from ragmonitor.cli.terminal import SOMETHING_WRONG, USAGE, say
 
 if TYPE_CHECKING:
+    from ragmonitor.cli.outputs import OutputFormat
     from ragmonitor.cli.readers import Format
 
 EXIT_CODES = (
@@ -54,6 +55,15 @@ app = typer.Typer(
     help="Observability for live RAG applications: every answer traced, scored and summed up "
     f"honestly.\n\n{EXIT_CODES}",
 )
+
+
+class WrittenFormat(StrEnum):
+    """What `score` writes."""
+
+    AUTO = "auto"
+    JSONL = "jsonl"
+    CSV = "csv"
+    RAGCHECKER = "ragchecker"
 
 
 class FileFormat(StrEnum):
@@ -101,9 +111,21 @@ def ragmonitor(
 @app.command(epilog=EXIT_CODES)
 def score(
     file: Annotated[
-        str, typer.Argument(help="JSON lines of recorded interactions; - for standard input.")
-    ],
+        str | None,
+        typer.Argument(
+            help="Recorded interactions: JSON lines, JSON, .csv, .parquet, .arrow, or a folder "
+            "that the library datasets saved; - for standard input (JSON)."
+        ),
+    ] = None,
     *,
+    compare: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="BEFORE AFTER",
+            help="Instead of FILE: two files of the same questions, recorded or scored already; "
+            "says by how much their means differ.",
+        ),
+    ] = None,
     judge: Annotated[
         str,
         typer.Option(
@@ -111,13 +133,34 @@ def score(
         ),
     ] = "lexical",
     evaluators: Annotated[
-        str, typer.Option(help="Comma-separated names; by default all that are registered.")
+        str,
+        typer.Option(
+            help="Comma-separated names or patterns ('ragchecker_*', '*'); by default a monitor's, "
+            "and those by a reference answer for the records that have one."
+        ),
     ] = "",
     form: FormatOption = FileFormat.AUTO,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write here instead of to standard output."),
     ] = None,
+    output_format: Annotated[
+        WrittenFormat,
+        typer.Option(
+            help="auto: by the suffix of --output, .csv, .json (RAGChecker's result file), else "
+            "JSON lines."
+        ),
+    ] = WrittenFormat.AUTO,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with an output that was interrupted, or is over its budget."
+        ),
+    ] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace an output that a model was paid for."),
+    ] = False,
     budget_usd: Annotated[
         float | None,
         typer.Option(min=0.0, help="Most that a model as judge may spend in this run, in dollars."),
@@ -132,6 +175,13 @@ def score(
     api_base: Annotated[
         str | None, typer.Option(help="Address of an OpenAI-compatible server for the judge.")
     ] = None,
+    embedding: Annotated[
+        str,
+        typer.Option(
+            help="A litellm embedding model for the scores that compare texts by vectors; none: "
+            "pieces of words, without a network. Its price is not in the budget."
+        ),
+    ] = "",
     plugin: Annotated[
         list[str] | None,
         typer.Option(help="Module to import first: it may register evaluators. Repeatable."),
@@ -151,21 +201,31 @@ def score(
     One line of JSON comes out for each line that goes in, in the same order: the scores, or why
     there are none, the risk, and a verdict with its evidence for every sentence. A line that
     cannot be read gives a line with its number and an error. The summary goes to standard error.
+    Ctrl-C waits for the replies under way and ends with exit code 130; --resume goes on.
     """
     from ragmonitor.cli.score import Options, run
 
+    if (file is None) == (compare is None):
+        raise typer.BadParameter("give a FILE to score, or --compare BEFORE AFTER")
     raise typer.Exit(
         run(
             Options(
-                file=file,
+                file=file or "",
+                compare=compare,
                 judge=judge,
                 evaluators=tuple(n.strip() for n in evaluators.split(",") if n.strip()),
                 form=_named(form),
                 output=output,
+                output_form=None
+                if output_format is WrittenFormat.AUTO
+                else cast("OutputFormat", output_format.value),
+                resume=resume,
+                overwrite=overwrite,
                 budget_usd=budget_usd,
                 budget_tokens=budget_tokens,
                 concurrency=concurrency,
                 api_base=api_base,
+                embedding=embedding,
                 plugins=tuple(plugin or ()),
                 json_summary=json_output,
                 quiet=quiet,

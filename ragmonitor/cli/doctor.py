@@ -318,9 +318,13 @@ def _llm_judge(settings: Settings) -> Check:
         settings.judge or "",
         api_base=settings.judge_api_base,
         timeout_s=settings.judge_timeout_s,
+        reading_timeout_s=settings.judge_reading_timeout_s,
+        reply_format=settings.judge_reply_format,
+        tokens_per_call=settings.judge_tokens_per_call,
+        calls_most=settings.judge_calls_most,
         price_input_usd=settings.judge_price_input_usd,
         price_output_usd=settings.judge_price_output_usd,
-        budget_unit="usd" if settings.budget_usd_per_day is not None else "tokens",
+        budget_unit=settings.budget_unit,
     )
     return ask_judge(judge)
 

@@ -5,137 +5,110 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import signal
 import sys
-from collections import deque
-from collections.abc import AsyncIterator, Iterator
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO
 
+from ragmonitor.cli.outputs import (
+    SUFFIXES,
+    Kept,
+    Output,
+    OutputFormat,
+    Written,
+    judged_by,
+    output_for,
+    rewrite,
+    sift,
+)
 from ragmonitor.cli.readers import Format, Line, Records
-from ragmonitor.cli.tally import Tally
+from ragmonitor.cli.tally import table_of
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, progress, say
 from ragmonitor.errors import InputError, JudgeError, SettingsError
-from ragmonitor.evaluators import Table, evaluate, table, unscorable, unscored
-from ragmonitor.export.jsonl import encoded, report_line
-from ragmonitor.guard import record_error
-from ragmonitor.judges import LexicalJudge, LlmJudge
-from ragmonitor.protocols import EmbeddedJudge, Judge
-from ragmonitor.records import Assessment, Cause, Interaction, JudgeUsage, Report
-from ragmonitor.settings import Settings
+from ragmonitor.evaluators import register_embedding
+from ragmonitor.judges import sentences
+from ragmonitor.judges.embedding import LitellmEmbedding
+from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
+from ragmonitor.offline.evaluating import scorer_of
+from ragmonitor.offline.judging import LEXICAL, judging_of
+from ragmonitor.offline.scoring import Outcome, Purse, Scorer, texts_key
+from ragmonitor.offline.summary import Summary
+from ragmonitor.records import Cause, Language
 
-LEXICAL = "lexical"
-KEPT = ("id", "judge", "evaluations", "risk", "sentences")
-"""Of a report's line: what is new beside the input, and the same at every run."""
-GRACE_S = 5.0
 BAD_LINES_SHOWN = 20
+INTERRUPTED = 130
+"""As of a process that ended by SIGINT."""
+RAGCHECKERS_OWN = ("ragchecker_*",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What `ragmonitor score` was asked for."""
 
-    file: str
+    file: str = "-"
+    compare: tuple[str, str] | None = None
     judge: str = LEXICAL
     evaluators: tuple[str, ...] = ()
     form: Format | None = None
     output: Path | None = None
+    output_form: OutputFormat | None = None
+    """None: by the output's suffix."""
+    resume: bool = False
+    overwrite: bool = False
     budget_usd: float | None = None
     budget_tokens: int | None = None
     concurrency: int | None = None
     api_base: str | None = None
+    embedding: str = ""
+    """A litellm model; empty: the embedding that needs no network."""
     plugins: tuple[str, ...] = ()
     json_summary: bool = False
     quiet: bool = False
 
-
-@dataclass(slots=True, kw_only=True)
-class Purse:
-    """A budget for one run: dollars or tokens, spent in the order of the lines."""
-
-    total: float
-    unit: Literal["usd", "tokens"]
-    spent: float = 0.0
-    reserved: float = 0.0
-    is_spent: bool = False
-    """For good: to go on with the cheaper answers alone would bias every mean."""
-
-    def reserve(self, cost: float) -> bool:
-        """Set this much aside if it is there."""
-        if self.is_spent or self.spent + self.reserved + cost > self.total:
-            return False
-        self.reserved += cost
-        return True
-
-    def settle(self, cost: float, usage: JudgeUsage) -> None:
-        """Replace what was set aside with what was spent."""
-        self.reserved -= cost
-        in_dollars = self.unit == "usd"
-        self.spent += usage.cost_usd if in_dollars else usage.input_tokens + usage.output_tokens
-
-
-@dataclass(slots=True, kw_only=True)
-class Summary:
-    """What a run came to."""
-
-    lines: int = 0
-    bad_lines: int = 0
-    judge: str = ""
-    calls_failed: int = 0
-    usage: JudgeUsage = field(default_factory=JudgeUsage)
-    tally: Tally = field(default_factory=Tally)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return an object for JSON."""
-        usage = self.usage
-        return {
-            "lines": self.lines,
-            "bad_lines": self.bad_lines,
-            "judge": self.judge,
-            "judge_calls": usage.calls,
-            "judge_tokens": usage.input_tokens + usage.output_tokens,
-            "judge_cost_usd": round(usage.cost_usd, 6),
-            "evaluators": self.tally.as_json(),
-        }
+    @property
+    def file_out(self) -> Path | None:
+        """The file that is written; None: standard output."""
+        return None if self.output is None or str(self.output) == "-" else self.output
 
     @property
-    def exit_code(self) -> int:
-        """1 if a line was bad, an evaluator broke, or the judge answered nothing at all."""
-        broken = self.tally.unscored.get(Cause.EVALUATOR_ERROR.value, 0)
-        deaf = self.calls_failed and not self.tally.scored
-        return SOMETHING_WRONG if self.bad_lines or broken or deaf else FINE
+    def written_form(self) -> OutputFormat:
+        """What is written."""
+        suffix = "" if self.output is None else self.output.suffix.lower()
+        return self.output_form or SUFFIXES.get(suffix, "jsonl")
 
 
 def run(options: Options) -> int:
-    """Score the file and return the exit code.
+    """Score the file, or compare two, and return the exit code.
 
     Raises:
         RagMonitorError: Nothing was scored: a file, a setting or a budget is missing or wrong.
     """
     for plugin in options.plugins:
         load_plugin(plugin)
-    entries = table.select(options.evaluators)
-    judge, purse, concurrency = _judge_of(options)
-    with Records(options.file, options.form) as records, _output(options) as output:
-        # From a pipe, a line may be waited for as soon as it is known.
-        scorer = Scorer(entries, output, quiet=options.quiet, flushed=records.size_bytes is None)
-        scorer.summary.judge = str(judge.identity)
-        # A bar between lines of output on one terminal would be read by nobody.
-        bare = options.quiet or (output is sys.stdout.buffer and sys.stdout.isatty())
-        with progress("scoring", records.size_bytes, quiet=bare) as advance:
+    if options.embedding:
+        use_embedding(options)
+    if options.compare is not None:
+        from ragmonitor.cli.compare import run as compare
 
-            def lines() -> Iterator[Line]:
-                for line in records:
-                    advance(records.read_bytes)
-                    yield line
-
-            if purse is None:
-                scorer.read_here(lines(), judge)
-            else:
-                asyncio.run(scorer.ask(lines(), judge, purse, concurrency=concurrency))
-        output.flush()
-    _tell(scorer.summary, purse, options)
-    return scorer.summary.exit_code
+        return compare(options, options.compare)
+    if options.resume and (options.file_out is None or options.file == "-"):
+        raise SettingsError("--resume reads the input twice and the output once; it needs files")
+    scorer = scorer_for(options)
+    with Records(options.file, options.form) as records:
+        lines = iter(records)
+        # Before an output is touched: a file of no known format, a judge that cannot read.
+        head = [*islice(lines, 1)]
+        asyncio.run(prepare(scorer))
+        scoring = Scoring(scorer, options, is_awaited=records.size_bytes is None)
+        with scoring.opened():
+            scoring.run(chain(head, lines), records.size_bytes)
+    scoring.tell()
+    return scoring.exit_code
 
 
 def load_plugin(name: str) -> None:
@@ -153,249 +126,322 @@ def load_plugin(name: str) -> None:
         raise SettingsError(f"--plugin {name}: {type(error).__name__}: {error}") from error
 
 
-class Scorer:
-    """Turns lines into reports, and writes them in the lines' order."""
+def use_embedding(options: Options) -> None:
+    """Have a model embed for the scores that compare texts by vectors."""
+    embedding = LitellmEmbedding(options.embedding, api_base=options.api_base)
+    # Of the model's name, and the same at every run: another embedding is another ruler.
+    version = 2 + zlib.crc32(options.embedding.encode()) % 1_000_000
+    register_embedding(embedding, version=version)
 
-    def __init__(
-        self, entries: Table, output: BinaryIO, *, quiet: bool = False, flushed: bool = False
-    ) -> None:
-        self.summary = Summary()
-        self._flushed = flushed
-        self._entries = entries
-        self._output = output
-        self._quiet = quiet
 
-    def read_here(self, lines: Iterator[Line], judge: Judge) -> None:
-        """Score with a judge that needs nobody else."""
-        assert isinstance(judge, EmbeddedJudge)  # noqa: S101 - for the type; `run` built it
-        for line in lines:
-            self._write(line, self._read(line.interaction, judge) if line.interaction else None)
+def scorer_for(options: Options) -> Scorer:
+    """Return the engine, with errors that name the command's options.
 
-    async def ask(
-        self, lines: Iterator[Line], judge: Judge, purse: Purse, *, concurrency: int
-    ) -> None:
-        """Score with a judge that is waited for; at most a few lines are held at any time."""
-        prepare = getattr(judge, "prepare", None)
-        if prepare is not None:
+    Raises:
+        SettingsError: There is no budget, or there are two; an evaluator is unknown, or a setting
+            is wrong.
+    """
+    if options.judge != LEXICAL:
+        if options.budget_usd is not None and options.budget_tokens is not None:
+            raise SettingsError("give one budget: --budget-usd or --budget-tokens")
+        if options.budget_usd is None and options.budget_tokens is None:
+            raise SettingsError(
+                f"--judge {options.judge} costs money and has no budget; "
+                "add --budget-usd X or --budget-tokens N, the most this run may spend"
+            )
+    judging = judging_of(
+        options.judge,
+        budget_usd=options.budget_usd,
+        budget_tokens=options.budget_tokens,
+        concurrency=options.concurrency,
+        api_base=options.api_base,
+    )
+    names = options.evaluators
+    if not names and options.compare is None and options.written_form == "ragchecker":
+        names = RAGCHECKERS_OWN
+    return scorer_of(judging, names)
+
+
+async def prepare(scorer: Scorer) -> None:
+    """Have the judge ready.
+
+    Raises:
+        SettingsError: It cannot be; says what to do.
+        MissingExtraError: litellm is not installed.
+    """
+    try:
+        await scorer.prepare()
+    except JudgeError as error:
+        raise SettingsError(
+            f"--judge {scorer.judge.identity.name}: litellm knows no price of this model; give "
+            "--budget-tokens instead of --budget-usd, or set "
+            "RAGMONITOR_JUDGE_PRICE_INPUT_USD and RAGMONITOR_JUDGE_PRICE_OUTPUT_USD"
+            if scorer.purse is not None and scorer.purse.unit == "usd"
+            else str(error)
+        ) from error
+
+
+@dataclass(slots=True)
+class Scoring:
+    """One run: where its lines go, what they sum up to, how it ends."""
+
+    scorer: Scorer
+    options: Options
+    is_awaited: bool
+    """From a pipe, a line may be waited for as soon as it is known."""
+    summary: Summary = field(init=False)
+    skipped: Counter[tuple[str, str]] = field(init=False, default_factory=Counter)
+    """Records that an earlier run finished, by id and hash of the texts."""
+    _file: BinaryIO = field(init=False)
+    _output: Output = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.summary = Summary(judge=str(self.scorer.judge.identity))
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Open the output; at the end, however it comes, the file can be read.
+
+        Raises:
+            InputError: It cannot be written, or holds what must not be lost or mixed.
+        """
+        path = self.options.file_out
+        if path is None:
+            self._begin(sys.stdout.buffer)
+            yield
+            self._output.finish(self.summary.tally)
+            self._file.flush()
+            return
+        try:
+            self._refuse_to_lose(path)
+            if self.options.resume and path.exists():
+                self._go_on(path)
+            else:
+                self._begin(path.open("wb"))
+            with self._file:
+                try:
+                    yield
+                finally:
+                    self._output.finish(self.summary.tally)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise InputError(f"{path}: {error.strerror or error}") from error
+
+    def run(self, lines: Iterator[Line], size_bytes: int | None) -> None:
+        """Score the lines. Ctrl-C ends it after what is in flight; a second one at once."""
+        is_terminal = self.options.file_out is None and sys.stdout.isatty()
+        # A bar between lines of output on one terminal would be read by nobody.
+        bare = self.options.quiet or is_terminal
+        with progress("scoring", size_bytes, quiet=bare, told=self._so_far) as advance:
             try:
-                await prepare()
-            except JudgeError as error:
-                raise SettingsError(
-                    f"--judge {judge.identity.name}: litellm knows no price of this model; give "
-                    "--budget-tokens instead of --budget-usd, or set "
-                    "RAGMONITOR_JUDGE_PRICE_INPUT_USD and RAGMONITOR_JUDGE_PRICE_OUTPUT_USD"
-                    if purse.unit == "usd"
-                    else str(error)
-                ) from error
-        slots = asyncio.Semaphore(concurrency)
-        held: deque[tuple[Line, asyncio.Task[Report] | Report | None]] = deque()
-        async for line in _in_background(lines):
-            held.append((line, await self._begun(line, judge, purse, held, slots)))
-            while held and (len(held) > 4 * concurrency or _is_done(held[0][1])):
-                await self._write_first(held)
-        while held:
-            await self._write_first(held)
+                asyncio.run(self._score(self._unfinished(lines), advance))
+            except (KeyboardInterrupt, asyncio.CancelledError):
+                self.summary.is_interrupted = True
+        self.summary.usage = self.scorer.usage
+        self.summary.is_interrupted |= self.scorer.stopping.is_set()
 
-    async def _begun(
-        self,
-        line: Line,
-        judge: Judge,
-        purse: Purse,
-        held: deque[tuple[Line, asyncio.Task[Report] | Report | None]],
-        slots: asyncio.Semaphore,
-    ) -> asyncio.Task[Report] | Report | None:
-        interaction = line.interaction
-        if interaction is None:
-            return None
-        cause = unscorable(interaction)
-        if cause is not None:
-            return self._unread(interaction, judge, cause)
-        cost = judge.expected_cost(interaction) if hasattr(judge, "expected_cost") else 0.0
-        if not purse.reserve(cost):
-            # What is under way was reserved with an upper estimate; some of it may come back.
-            under_way = [task for _, task in held if isinstance(task, asyncio.Task)]
-            if under_way and not purse.is_spent:
-                await asyncio.wait(under_way)
-            if not purse.reserve(cost):
-                purse.is_spent = True
-                return self._unread(interaction, judge, Cause.OVER_BUDGET)
-        return asyncio.create_task(self._asked(interaction, judge, purse, cost, slots))
+    async def _score(self, lines: Iterator[Line], advance: Callable[[float], None]) -> None:
+        outcomes = self.scorer.outcomes(lines, may_block=self.is_awaited)
+        with self._interruptible():
+            async with contextlib.aclosing(outcomes):
+                try:
+                    async for outcome in outcomes:
+                        self._write(outcome)
+                        advance(outcome.line.read_bytes)
+                finally:
+                    await self.scorer.close()
 
-    async def _asked(
-        self,
-        interaction: Interaction,
-        judge: Judge,
-        purse: Purse,
-        cost: float,
-        slots: asyncio.Semaphore,
-    ) -> Report:
-        usage = JudgeUsage()
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        # A read of standard input cannot be waited for and interrupted at once: there Python's own
+        # way of ending stays.
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+        def interrupt() -> None:
+            if self.scorer.stopping.is_set() and task is not None:
+                task.cancel()
+            elif not self.options.quiet and self.scorer.purse is not None:
+                say("interrupted: replies under way are waited for; Ctrl-C again to give them up")
+            self.scorer.stopping.set()
+
+        is_set = False
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            if not self.is_awaited:  # on Windows, and beside the main thread, there is no such way
+                loop.add_signal_handler(signal.SIGINT, interrupt)
+                is_set = True
         try:
-            async with slots:
-                assessment = await judge.assess(interaction)
-        except JudgeError as error:
-            usage, cause, detail = error.usage, error.cause, str(error)
-        except Exception as error:  # noqa: BLE001 - one failed reading must cost only itself
-            cause, detail = Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}"
-        else:
-            purse.settle(cost, assessment.usage)
-            self._spend(assessment.usage)
-            return self._report(interaction, judge, assessment)
-        purse.settle(cost, usage)
-        self._spend(usage)
-        self.summary.calls_failed += 1
-        return self._unread(interaction, judge, cause, detail)
+            yield
+        finally:
+            if is_set:
+                loop.remove_signal_handler(signal.SIGINT)
 
-    async def _write_first(
-        self, held: deque[tuple[Line, asyncio.Task[Report] | Report | None]]
-    ) -> None:
-        line, coming = held.popleft()
-        self._write(line, await coming if isinstance(coming, asyncio.Task) else coming)
+    def _unfinished(self, lines: Iterator[Line]) -> Iterator[Line]:
+        for line in lines:
+            if line.interaction is not None and self.skipped:
+                name = (line.interaction.id, texts_key(line.interaction))
+                if self.skipped[name] > 0:
+                    self.skipped[name] -= 1
+                    continue
+            yield line
 
-    def _read(self, interaction: Interaction, judge: EmbeddedJudge) -> Report:
-        cause = unscorable(interaction)
-        if cause is not None:
-            return self._unread(interaction, judge, cause)
-        try:
-            return self._report(interaction, judge, judge.read(interaction))
-        except Exception as error:  # noqa: BLE001 - one unreadable answer must cost only itself
-            record_error("judge", error)
-            self.summary.calls_failed += 1
-            return self._unread(
-                interaction, judge, Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}"
+    def _write(self, outcome: Outcome) -> None:
+        self._output.write(outcome)
+        if self.is_awaited or self.scorer.purse is not None:  # paid for: it must not be lost
+            self._file.flush()
+        self.summary.add(outcome)
+        is_shown = not self.options.quiet and self.summary.bad_lines <= BAD_LINES_SHOWN
+        if outcome.report is None and is_shown:
+            say(f"line {outcome.line.number}: {outcome.line.error}")
+
+    def _begin(self, file: BinaryIO) -> Output:
+        self._file = file
+        self._output = output_for(
+            self.options.written_form, file, self.scorer.entries, self.scorer.ruler
+        )
+        return self._output
+
+    def _refuse_to_lose(self, path: Path) -> None:
+        if not path.exists():
+            return
+        if self.options.file != "-" and path.samefile(self.options.file):
+            raise InputError(f"{path} is the input; name another file with -o")
+        if self.options.resume or self.options.overwrite or path.is_dir():
+            return
+        judge = judged_by(path, self.options.written_form)
+        if judge and judge.rpartition("@")[0] != LEXICAL:
+            raise InputError(
+                f"{path} holds scores of {judge}, which were paid for; --resume goes on with "
+                "them, --overwrite begins anew"
             )
 
-    def _report(self, interaction: Interaction, judge: Judge, assessment: Assessment) -> Report:
-        return Report(
-            interaction=interaction,
-            judge=judge.identity,
-            evaluations=evaluate(self._entries, interaction, assessment),
-            assessment=assessment,
-            usage=assessment.usage,
-        )
+    def _go_on(self, path: Path) -> None:
+        """Keep of the output what is finished, and say what became of the rest."""
+        form = self.options.written_form
+        wanted: Counter[tuple[str, str]] = Counter()
+        languages: dict[tuple[str, str], Language] = {}
+        with Records(self.options.file, self.options.form) as records:
+            for line in records:
+                if line.interaction is not None:
+                    name = (line.interaction.id, texts_key(line.interaction))
+                    wanted[name] += 1
+                    languages[name] = sentences.language(line.interaction.answer)
+        kept = sift(path, form, ruler=self.scorer.ruler, wanted=wanted)
 
-    def _unread(
-        self, interaction: Interaction, judge: Judge, cause: Cause, detail: str = ""
-    ) -> Report:
-        return Report(
-            interaction=interaction,
-            judge=judge.identity,
-            evaluations=unscored(self._entries, judge.identity, cause, detail),
-            assessment=None,
-        )
+        def tell(written: Written) -> None:
+            self.summary.resumed += 1
+            name = (written.id, written.texts)
+            self.summary.add_scores(
+                written.evaluations(self.scorer.judge.identity), languages[name]
+            )
 
-    def _spend(self, usage: JudgeUsage) -> None:
-        so_far = self.summary.usage
-        self.summary.usage = JudgeUsage(
-            calls=so_far.calls + usage.calls,
-            input_tokens=so_far.input_tokens + usage.input_tokens,
-            output_tokens=so_far.output_tokens + usage.output_tokens,
-            cost_usd=so_far.cost_usd + usage.cost_usd,
-            seconds=so_far.seconds + usage.seconds,
-        )
+        self._file, self._output = rewrite(path, form, kept, self._begin, tell)
+        self.skipped = Counter(kept.finished)
+        if not self.options.quiet:
+            say(_resumed(path, kept))
 
-    def _write(self, line: Line, report: Report | None) -> None:
+    def _so_far(self) -> str:
+        usage, done = self.scorer.usage, self.summary.lines
+        if self.scorer.purse is None:
+            return f"{done} answers"
+        tokens = usage.input_tokens + usage.output_tokens
+        return f"{done} answers, {tokens} tokens, {usage.cost_usd:.4f} USD"
+
+    @property
+    def exit_code(self) -> int:
+        """1 if a line was bad, an evaluator broke, or the judge answered nothing at all."""
+        if self.summary.is_interrupted:
+            return INTERRUPTED
+        broken = self.summary.tally.unscored.get(Cause.EVALUATOR_ERROR.value, 0)
+        deaf = self.scorer.calls_failed and not self.summary.tally.scored
+        return SOMETHING_WRONG if self.summary.bad_lines or broken or deaf else FINE
+
+    def tell(self) -> None:
+        """Show the summary."""
+        if self.options.json_summary:
+            self._tell_machines()
+        elif not self.options.quiet:
+            self._tell_people()
+        if not self.options.quiet:
+            self._tell_what_is_left()
+
+    def _tell_machines(self) -> None:
+        told = self.summary.as_json()
+        purse = self.scorer.purse
+        if purse is not None:
+            told["budget"] = {"total": purse.total, "unit": purse.unit, "is_spent": purse.is_spent}
+        if self.options.file_out is not None:
+            print_json(told)
+        else:
+            import json
+
+            say(json.dumps(told, ensure_ascii=False))
+
+    def _tell_people(self) -> None:
+        from rich.console import Console
+
         summary = self.summary
-        summary.lines += 1
-        self._put(line, report)
-        if report is None:
-            summary.bad_lines += 1
-            if not self._quiet and summary.bad_lines <= BAD_LINES_SHOWN:
-                say(f"line {line.number}: {line.error}")
-        else:
-            summary.tally.add(report.evaluations)
-
-    def _put(self, line: Line, report: Report | None) -> None:
-        if report is None:
-            told: dict[str, Any] = {"line": line.number, "error": line.error}
-        else:
-            whole = report_line(report)
-            told = {name: whole[name] for name in KEPT}
-        self._output.write(encoded(told))
-        if self._flushed:
-            self._output.flush()
-
-
-async def _in_background(lines: Iterator[Line]) -> AsyncIterator[Line]:
-    """Yield the lines without blocking the loop: standard input may be slow."""
-    while (line := await asyncio.to_thread(next, lines, None)) is not None:
-        yield line
-
-
-def _is_done(coming: asyncio.Task[Report] | Report | None) -> bool:
-    return not isinstance(coming, asyncio.Task) or coming.done()
-
-
-def _judge_of(options: Options) -> tuple[Judge, Purse | None, int]:
-    """Return the judge, its budget (None: it costs nothing) and how many calls may be in flight."""
-    if options.judge == LEXICAL:
-        return LexicalJudge(), None, 1
-    if options.budget_usd is not None and options.budget_tokens is not None:
-        raise SettingsError("give one budget: --budget-usd or --budget-tokens")
-    settings = Settings.load()
-    if options.budget_usd is not None:
-        purse = Purse(total=options.budget_usd, unit="usd")
-    elif options.budget_tokens is not None:
-        purse = Purse(total=options.budget_tokens, unit="tokens")
-    else:
-        raise SettingsError(
-            f"--judge {options.judge} costs money and has no budget; "
-            "add --budget-usd X or --budget-tokens N, the most this run may spend"
-        )
-    judge = LlmJudge(
-        options.judge,
-        api_base=options.api_base or settings.judge_api_base,
-        timeout_s=settings.judge_timeout_s,
-        price_input_usd=settings.judge_price_input_usd,
-        price_output_usd=settings.judge_price_output_usd,
-        budget_unit=purse.unit,
-    )
-    return judge, purse, options.concurrency or settings.judge_concurrency
-
-
-@contextlib.contextmanager
-def _output(options: Options) -> Iterator[BinaryIO]:
-    if options.output is None or str(options.output) == "-":
-        yield sys.stdout.buffer
-        return
-    try:
-        if (
-            options.file != "-"
-            and options.output.exists()
-            and options.output.samefile(options.file)
-        ):
-            raise InputError(f"{options.output} is the input; name another file with -o")
-        with options.output.open("wb") as file:
-            yield file
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise InputError(f"{options.output}: {error.strerror or error}") from error
-
-
-def _tell(summary: Summary, purse: Purse | None, options: Options) -> None:
-    if options.json_summary:
-        import json
-
-        if options.output is not None and str(options.output) != "-":
-            print_json(summary.as_json())
-        else:
-            say(json.dumps(summary.as_json(), ensure_ascii=False))
-        return
-    if options.quiet:
-        return
-    from rich.console import Console
-
-    console = Console(stderr=True, highlight=False)
-    console.print(summary.tally.table())
-    console.print(f"{summary.lines} lines, {summary.bad_lines} bad; judge {summary.judge}")
-    hidden = summary.bad_lines - BAD_LINES_SHOWN
-    if hidden > 0:
-        console.print(f"{hidden} more bad lines are not shown; each stands in the output")
-    if purse is not None:
-        used = summary.usage
+        console = Console(stderr=True, highlight=False)
+        console.print(table_of(summary.tally, summary.by_language))
+        if summary.bottlenecks:
+            console.print(_bottlenecks(summary.bottlenecks))
         console.print(
-            f"{used.calls} judge calls, {used.input_tokens + used.output_tokens} tokens, "
-            f"{used.cost_usd:.4f} USD; budget {purse.total:g} {purse.unit}"
-            + (", spent" if purse.is_spent else "")
+            f"{summary.lines} lines, {summary.bad_lines} bad; judge {summary.judge}"
+            + (f"; {summary.resumed} finished before" if summary.resumed else "")
         )
+        hidden = summary.bad_lines - BAD_LINES_SHOWN
+        if hidden > 0:
+            console.print(f"{hidden} more bad lines are not shown")
+        if self.scorer.purse is not None:
+            console.print(told_cost(self.scorer, self.scorer.purse))
+
+    def _tell_what_is_left(self) -> None:
+        over = self.summary.tally.unscored.get(Cause.OVER_BUDGET.value, 0)
+        if not self.summary.is_interrupted and not over:
+            return
+        what = "interrupted" if self.summary.is_interrupted else "the budget is spent"
+        if self.options.file_out is None or self.options.file == "-":
+            how = "with -o FILE it could have been gone on with"
+        else:
+            how = "the same command with --resume goes on from here"
+        if not self.options.json_summary or self.options.file_out is not None:
+            say(f"{what} after {self._answered()} answers; {how}")
+
+    def _answered(self) -> int:
+        over = max(
+            (row.unscored[Cause.OVER_BUDGET.value] for row in self.summary.tally.rows), default=0
+        )
+        return self.summary.lines - over
+
+
+def told_cost(scorer: Scorer, purse: Purse) -> str:
+    """Return what the judge cost, for people."""
+    used = scorer.usage
+    return (
+        f"{used.calls} judge calls, {used.input_tokens + used.output_tokens} tokens, "
+        f"{used.cost_usd:.4f} USD; budget {purse.total:g} {purse.unit}"
+        + (", spent" if purse.is_spent else "")
+    )
+
+
+def _resumed(path: Path, kept: Kept) -> str:
+    told = f"{path}: {kept.finished.total()} records are finished and are not scored again"
+    if kept.unfinished:
+        told += f"; {kept.unfinished} had no score for a passing cause and are tried again"
+    if kept.changed:
+        told += f"; {kept.changed} have changed since and are scored anew"
+    return told
+
+
+def _bottlenecks(counts: Counter[Bottleneck]) -> object:
+    from rich import box
+    from rich.table import Table as Shown
+
+    shown = Shown(box=box.SIMPLE, pad_edge=False)
+    shown.add_column("work on", no_wrap=True)
+    shown.add_column("answers", justify="right")
+    shown.add_column("share", justify="right")
+    shown.add_column("advice")
+    for name, n in counts.most_common():
+        shown.add_row(name.value, str(n), f"{n / counts.total():.0%}", ADVICE[name])
+    return shown

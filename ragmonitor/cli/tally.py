@@ -1,114 +1,66 @@
-"""Sums over many answers: scored, unscored by cause, mean and interval, per evaluator and judge."""
+"""The sums over many answers as a table for people."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from ragmonitor.estimation import summarise
-from ragmonitor.records import Evaluation, Moments, Scored, evaluator_name
+from ragmonitor.offline.tally import Row
+from ragmonitor.offline.tally import Tally as Sums
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-@dataclass(slots=True, kw_only=True)
-class Row:
-    """One evaluator's outcomes by one judge."""
-
-    evaluator: str
-    judge: str
-    scored: int = 0
-    unscored: Counter[str] = field(default_factory=Counter)
-    """By cause."""
-    moments: Moments = field(default_factory=Moments)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the row as an object for JSON; nulls where nothing was scored."""
-        estimate = summarise(self.moments)
-        return {
-            "evaluator": self.evaluator,
-            "judge": self.judge,
-            "scored": self.scored,
-            "unscored": dict(sorted(self.unscored.items())),
-            "mean": estimate and round(estimate.mean, 4),
-            "lower": estimate and round(estimate.lower, 4),
-            "upper": estimate and round(estimate.upper, 4),
-        }
-
-
-class Tally:
-    """Counts evaluations. Its size does not grow with the answers."""
-
-    def __init__(self) -> None:
-        self._rows: dict[tuple[str, str], Row] = {}
-
-    def add(self, evaluations: Iterable[Evaluation], chance: float = 1.0) -> None:
-        """Take one answer's evaluations in; a score weighs 1 / chance."""
-        for evaluation in evaluations:
-            name, judge = evaluator_name(evaluation.evaluator), evaluation.judge.name
-            row = self._rows.get((name, judge))
-            if row is None:
-                row = self._rows[name, judge] = Row(evaluator=name, judge=judge)
-            if not isinstance(evaluation, Scored):
-                row.unscored[evaluation.cause.value] += 1
-                continue
-            weight = 1 / chance if chance > 0 else 0.0
-            row.scored += 1
-            row.moments += Moments(
-                weight=weight,
-                weight_squared=weight**2,
-                value=weight * evaluation.score,
-                value_squared=weight * evaluation.score**2,
-            )
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """One per evaluator and judge, in the order they were met."""
-        return tuple(self._rows.values())
-
-    @property
-    def scored(self) -> int:
-        """Scores, over all evaluators and judges."""
-        return sum(row.scored for row in self.rows)
-
-    @property
-    def unscored(self) -> dict[str, int]:
-        """Missing scores by cause, over all evaluators and judges."""
-        causes: Counter[str] = Counter()
-        for row in self.rows:
-            causes.update(row.unscored)
-        return dict(sorted(causes.items()))
-
-    def as_json(self) -> list[dict[str, Any]]:
-        """Return the rows as objects for JSON."""
-        return [row.as_json() for row in self.rows]
+class Tally(Sums):
+    """Sums that can be shown."""
 
     def table(self) -> Table:
         """Return the rows as a table for people."""
-        from rich import box
-        from rich.table import Table
+        return table_of(self)
 
-        several = len({row.judge for row in self.rows}) > 1
-        table = Table(box=box.SIMPLE, pad_edge=False)
-        table.add_column("evaluator", no_wrap=True)
-        if several:
-            table.add_column("judge", no_wrap=True)
-        table.add_column("scored", justify="right")
-        table.add_column("unscored")
-        table.add_column("mean", justify="right")
-        table.add_column("95 % interval", justify="right")
-        for row in self.rows:
-            estimate = summarise(row.moments)
-            causes = ", ".join(f"{cause} {n}" for cause, n in sorted(row.unscored.items()))
-            table.add_row(
-                row.evaluator,
-                *([row.judge] if several else []),
-                str(row.scored),
-                causes or "-",
-                f"{estimate.mean:.3f}" if estimate else "-",
-                f"{estimate.lower:.3f} to {estimate.upper:.3f}" if estimate else "-",
-            )
-        return table
+
+def table_of(sums: Sums, parts: Mapping[str, Sums] | None = None) -> Table:
+    """Return the rows as a table for people, each followed by what the parts say of it.
+
+    Args:
+        sums: Over all answers.
+        parts: Sums over some of them by a name, such as a language.
+    """
+    from rich import box
+    from rich.table import Table
+
+    several = len({row.judge for row in sums.rows}) > 1
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column("evaluator", no_wrap=True)
+    if several:
+        table.add_column("judge", no_wrap=True)
+    table.add_column("scored", justify="right", no_wrap=True)
+    table.add_column("unscored")
+    table.add_column("mean", justify="right", no_wrap=True)
+    table.add_column("95 % interval", justify="right", no_wrap=True)
+    rows_of = {
+        name: {(row.evaluator, row.judge): row for row in part.rows}
+        for name, part in (parts or {}).items()
+    }
+    for row in sums.rows:
+        _add(table, row.evaluator, row, several=several)
+        for name, rows in rows_of.items():
+            if (row.evaluator, row.judge) in rows:
+                part = rows[row.evaluator, row.judge]
+                _add(table, f"  {name}", part, several=several, style="dim")
+    return table
+
+
+def _add(table: Table, title: str, row: Row, *, several: bool, style: str | None = None) -> None:
+    estimate = row.estimate
+    causes = ", ".join(f"{cause} {n}" for cause, n in sorted(row.unscored.items()))
+    table.add_row(
+        title,
+        *([row.judge] if several else []),
+        str(row.scored),
+        causes or "-",
+        f"{estimate.mean:.3f}" if estimate else "-",
+        f"{estimate.lower:.3f} to {estimate.upper:.3f}" if estimate else "-",
+        style=style,
+    )

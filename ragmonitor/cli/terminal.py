@@ -28,10 +28,17 @@ def print_json(value: Any) -> None:
 
 
 @contextmanager
-def progress(title: str, total: float | None, *, quiet: bool = False) -> Iterator[Advance]:
+def progress(
+    title: str,
+    total: float | None,
+    *,
+    quiet: bool = False,
+    told: Callable[[], str] = lambda: "",
+) -> Iterator[Advance]:
     """Show a bar while the block runs, if standard error is a terminal.
 
-    The block gets a function that takes how much is done so far, in the unit of `total`.
+    The block gets a function that takes how much is done so far, in the unit of `total`; behind the
+    bar stands what `told` returns whenever that function is called.
     """
     if quiet or not sys.stderr.isatty():
         yield lambda _done: None
@@ -51,12 +58,13 @@ def progress(title: str, total: float | None, *, quiet: bool = False) -> Iterato
         TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[told]}"),
         console=Console(stderr=True),
         transient=True,
     )
     with bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.update(task, completed=done)
+        task = bar.add_task(title, total=total, told="")
+        yield lambda done: bar.update(task, completed=done, told=told())
 
 
 Advance = Callable[[float], None]

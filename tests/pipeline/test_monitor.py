@@ -84,7 +84,7 @@ def test_what_comes_after_close_is_counted_as_unscored(reports):
     monitor = Monitor(service="test", prometheus_port=0, exporters=[reports])
     monitor.close()
     monitor.observe(interaction())
-    assert outcomes(monitor.registry) == {"shutdown": len(table)}
+    assert outcomes(monitor.registry) == {"shutdown": len(table.select())}
     assert reports.reports == []
 
 
@@ -148,7 +148,7 @@ def test_a_failing_judge_is_a_cause_and_not_a_score(failure, cause):
     ) as monitor:
         monitor.observe(interaction())
         monitor.flush()
-        assert outcomes(monitor.registry, judge="scripted") == {cause: len(table)}
+        assert outcomes(monitor.registry, judge="scripted") == {cause: len(table.select())}
 
 
 def test_a_judge_that_cannot_tell_its_cost_is_a_cause_too(reports):
@@ -169,8 +169,8 @@ def test_a_judge_that_cannot_tell_its_cost_is_a_cause_too(reports):
     ) as monitor:
         monitor.observe(interaction())
         monitor.flush()
-        assert outcomes(monitor.registry, judge="scripted") == {"judge_error": len(table)}
-        assert outcomes(monitor.registry, judge="lexical")["scored"] == len(table)
+        assert outcomes(monitor.registry, judge="scripted") == {"judge_error": len(table.select())}
+        assert outcomes(monitor.registry, judge="lexical")["scored"] == len(table.select())
 
 
 def test_a_held_trace_takes_the_judge_s_scores_along(reports):
@@ -221,7 +221,7 @@ def test_captured_is_scored_plus_unscored_under_load(reports):
         captured = total(monitor.registry, "ragmonitor_interactions_total")
         assert captured == 3_000
         for name in ("lexical", "scripted"):
-            for entry in table:
+            for entry in table.select():
                 found = outcomes(monitor.registry, judge=name, evaluator=entry.name)
                 assert sum(found.values()) == captured, (name, entry.name, found)
         lexical = outcomes(monitor.registry, judge="lexical", evaluator="faithfulness")

@@ -12,11 +12,12 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from ragmonitor.cli import score
 from ragmonitor.cli.app import app
 from ragmonitor.errors import JudgeError
+from ragmonitor.offline import judging
 from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage
 from tests.support import stories
+from tests.support.openai_server import OpenAiServer
 
 GOOD = {
     "id": "good",
@@ -25,7 +26,13 @@ GOOD = {
     "answer": stories.ENGLISH[2],
 }
 BAD = {**GOOD, "id": "bad", "answer": "Napoleon paid 12 million dollars for the cathedral in 1804."}
-NAMES = {"faithfulness", "answer_relevancy", "context_relevance", "context_utilization"}
+NAMES = {
+    "faithfulness",
+    "answer_relevancy",
+    "context_relevance",
+    "context_utilization",
+    "hallucination",
+}
 
 runner = CliRunner()
 
@@ -66,6 +73,9 @@ class FakeLlm:
     async def prepare(self):
         pass
 
+    async def close(self):
+        pass
+
     def expected_cost(self, interaction):
         return 10.0
 
@@ -86,7 +96,7 @@ class FakeLlm:
 @pytest.fixture
 def llm(monkeypatch):
     FakeLlm.calls = FakeLlm.most_at_once = 0
-    monkeypatch.setattr(score, "LlmJudge", FakeLlm)
+    monkeypatch.setattr(judging, "LlmJudge", FakeLlm)
     return FakeLlm
 
 
@@ -129,6 +139,60 @@ def test_evaluators_can_be_named(tmp_path):
     result = run(write(tmp_path, GOOD), "--evaluators", "faithfulness, context_relevance")
     (line,) = objects(result.stdout)
     assert list(line["evaluations"]) == ["faithfulness", "context_relevance"]
+
+
+def test_a_reference_answer_brings_the_scores_by_it(tmp_path):
+    """For the records that have one, under any of the names in use; the other lines stay short."""
+    golden = {"reference": GOOD["answer"], "ground_truth": GOOD["answer"]}
+    for column, text in golden.items():
+        result = run(write(tmp_path, {**GOOD, column: text}, GOOD))
+        with_reference, without = objects(result.stdout)
+        assert set(without["evaluations"]) == NAMES
+        assert with_reference["evaluations"].keys() > NAMES
+        for name in ("context_recall", "context_precision", "factual_correctness"):
+            assert with_reference["evaluations"][name] == {"score": 1.0}
+        assert with_reference["diagnosis"] == "ok"
+
+
+def test_families_of_evaluators_are_named_by_a_pattern(tmp_path):
+    """All eleven of RAGChecker; without a reference each says so."""
+    result = run(write(tmp_path, GOOD), "--evaluators", "ragchecker_*")
+    (line,) = objects(result.stdout)
+    assert list(line["evaluations"].values()) == [{"unscored": "no_reference"}] * 11
+
+
+def test_a_reference_that_is_no_text_is_a_bad_line(tmp_path):
+    """It says what was expected."""
+    result = run(write(tmp_path, {**GOOD, "reference": {"text": "x"}}))
+    assert objects(result.stdout)[0]["error"] == "reference: expected a text, not an object"
+
+
+def test_reference_contexts_are_what_should_have_been_retrieved(tmp_path):
+    """Compared with what was."""
+    record = {**GOOD, "reference_contexts": [GOOD["contexts"][0], "Something else altogether."]}
+    result = run(write(tmp_path, record), "--evaluators", "document_recall")
+    assert objects(result.stdout)[0]["evaluations"] == {"document_recall": {"score": 0.5}}
+
+
+def test_an_embedding_model_takes_the_place_of_ours(tmp_path):
+    """By litellm, at the given address; its scores have a version of their own."""
+    from ragmonitor.evaluators import table
+
+    known = table._entries.copy()
+    record = {**GOOD, "reference": GOOD["answer"]}
+    options = ["--evaluators", "answer_similarity", "--embedding", "openai/embedder"]
+    try:
+        with OpenAiServer() as server:
+            result = run(write(tmp_path, record), *options, "--api-base", server.api_base)
+            (request,) = server.requests
+        (entry,) = table.select(["answer_similarity"])
+    finally:
+        table._entries.clear()
+        table._entries.update(known)
+    assert request.body["input"] == [GOOD["answer"], GOOD["answer"]]
+    (line,) = objects(result.stdout)
+    assert line["evaluations"]["answer_similarity"]["score"] == pytest.approx(1)
+    assert entry.version > 1
 
 
 def test_standard_input_is_read():

@@ -1,0 +1,313 @@
+"""Two versions of an application on the same questions: what their scores differ by."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragmonitor.cli.outputs import SUFFIXES, OutputFormat, Written, read_back
+from ragmonitor.cli.readers import Format, Records
+from ragmonitor.cli.score import BAD_LINES_SHOWN, prepare, scorer_for, told_cost
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, progress, say
+from ragmonitor.errors import InputError, SettingsError
+from ragmonitor.estimation.paired import Difference, paired_difference
+from ragmonitor.offline.scoring import Outcome, Scorer
+from ragmonitor.records import Cause, JudgeUsage, Scored, evaluator_name
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ragmonitor.cli.score import Options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer's scores."""
+
+    id: str
+    question: str | None
+    """None: the file does not say; it was scored before."""
+    scores: Mapping[str, float | None]
+    """By evaluator; None: there is none."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Side:
+    """One of the two files."""
+
+    path: str
+    judge: str = ""
+    ruler: str = ""
+    """Of the judge and of every evaluator; empty: the file does not say."""
+    answers: list[Answer] = field(default_factory=list)
+    bad_lines: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairing:
+    """Which answers belong together."""
+
+    by: str
+    """`id` or `question`."""
+    pairs: Sequence[tuple[Answer, Answer]]
+    only_first: int
+    only_second: int
+
+    def differences(self) -> dict[str, Difference | None]:
+        """Return by evaluator what the second is above the first."""
+        names = dict.fromkeys(
+            name for first, second in self.pairs for name in (*first.scores, *second.scores)
+        )
+        return {
+            name: paired_difference(
+                [
+                    (before, after)
+                    for first, second in self.pairs
+                    if (before := first.scores.get(name)) is not None
+                    and (after := second.scores.get(name)) is not None
+                ]
+            )
+            for name in names
+        }
+
+
+def run(options: Options, files: tuple[str, str]) -> int:
+    """Compare two files, scoring what is not scored yet, and return the exit code.
+
+    Raises:
+        RagMonitorError: A file or a setting is wrong; or the two were scored by different rulers,
+            or have no question in common.
+    """
+    if options.output is not None or options.resume:
+        raise SettingsError(
+            "--compare writes no lines; score each file with -o first, then compare the outputs"
+        )
+    scorer = scorer_for(options)
+    first, second = asyncio.run(_sides(scorer, options, files))
+    _check_rulers(first, second)
+    pairing = pair(first.answers, second.answers)
+    if not pairing.pairs:
+        raise InputError(f"{first.path} and {second.path} have no id and no question in common")
+    if options.json_summary:
+        print_json(_as_json(first, second, pairing, scorer.usage))
+    else:
+        _show(first, second, pairing, scorer, options)
+    return SOMETHING_WRONG if first.bad_lines or second.bad_lines else FINE
+
+
+def pair(first: Sequence[Answer], second: Sequence[Answer]) -> Pairing:
+    """Return the answers to the same questions, by id, or by the questions where ids do not fit.
+
+    Records without ids have their numbers for ids; so two ids are one only if the questions, where
+    both are known, are one too. Of records that share an id or a question the first belongs to the
+    first, the second to the second.
+    """
+    by_id = _paired(first, second, by="id")
+    by_question = _paired(first, second, by="question")
+    return by_question if len(by_question.pairs) > len(by_id.pairs) else by_id
+
+
+def _paired(first: Sequence[Answer], second: Sequence[Answer], *, by: str) -> Pairing:
+    left, right = _keyed(first, by), _keyed(second, by)
+    pairs = [
+        (before, after)
+        for name, before in left.items()
+        if (after := right.get(name)) is not None and _may_be_one(before, after)
+    ]
+    return Pairing(
+        by=by,
+        pairs=pairs,
+        only_first=len(first) - len(pairs),
+        only_second=len(second) - len(pairs),
+    )
+
+
+def _keyed(answers: Sequence[Answer], by: str) -> dict[tuple[str, int], Answer]:
+    met: Counter[str] = Counter()
+    keyed: dict[tuple[str, int], Answer] = {}
+    for answer in answers:
+        name = answer.id if by == "id" else _normal(answer.question or "")
+        if name:
+            keyed[name, met[name]] = answer
+            met[name] += 1
+    return keyed
+
+
+def _may_be_one(first: Answer, second: Answer) -> bool:
+    if first.question is None or second.question is None:
+        return True
+    return _normal(first.question) == _normal(second.question)
+
+
+def _normal(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+async def _sides(scorer: Scorer, options: Options, files: tuple[str, str]) -> tuple[Side, Side]:
+    try:
+        sides = [await _side(scorer, options, file) for file in files]
+    finally:
+        await scorer.close()
+    return sides[0], sides[1]
+
+
+async def _side(scorer: Scorer, options: Options, file: str) -> Side:
+    if (scored := _scored(file)) is not None:
+        return scored
+    side = Side(path=file, judge=str(scorer.judge.identity), ruler=scorer.ruler)
+    form: Format | None = options.form
+    with (
+        Records(file, form) as records,
+        progress(f"scoring {Path(file).name}", records.size_bytes, quiet=options.quiet) as advance,
+    ):
+        await prepare(scorer)
+        async with contextlib.aclosing(scorer.outcomes(records)) as outcomes:
+            async for outcome in outcomes:
+                _take(side, outcome, options)
+                advance(outcome.line.read_bytes)
+    return side
+
+
+def _take(side: Side, outcome: Outcome, options: Options) -> None:
+    if outcome.report is None:
+        side.bad_lines += 1
+        if not options.quiet and side.bad_lines <= BAD_LINES_SHOWN:
+            say(f"{side.path}, line {outcome.line.number}: {outcome.line.error}")
+        return
+    side.answers.append(
+        Answer(
+            id=outcome.report.interaction.id,
+            question=outcome.report.interaction.query,
+            scores={
+                evaluator_name(found.evaluator): found.score if isinstance(found, Scored) else None
+                for found in outcome.report.evaluations
+            },
+        )
+    )
+
+
+def _scored(file: str) -> Side | None:
+    """Return the scores that stand in a file; None: it is no output of ours.
+
+    Raises:
+        InputError: It cannot be read, or several judges scored it.
+    """
+    path = Path(file)
+    if file == "-" or path.is_dir() or path.suffix.lower() in (".parquet", ".arrow"):
+        return None
+    form: OutputFormat = SUFFIXES.get(path.suffix.lower(), "jsonl")
+    side: Side | None = None
+    try:
+        for written in read_back(path, form):
+            if side is None:
+                side = Side(path=file, judge=written.judge, ruler=written.ruler)
+            elif (side.judge, side.ruler) != (written.judge, written.ruler):
+                raise InputError(
+                    f"{file} was scored by several rulers: {side.judge} and {written.judge}; "
+                    "score it anew by one of them"
+                )
+            side.answers.append(_answer(written))
+    except InputError:
+        if side is None and form == "csv":  # a table, and none of ours
+            return None
+        raise
+    return side
+
+
+def _answer(written: Written) -> Answer:
+    return Answer(
+        id=written.id,
+        question=None,
+        scores={
+            name: None if isinstance(found, Cause) else found
+            for name, found in written.scores.items()
+        },
+    )
+
+
+def _check_rulers(first: Side, second: Side) -> None:
+    if first.judge != second.judge:
+        raise InputError(
+            f"{first.path} was scored by {first.judge}, {second.path} by {second.judge}: that "
+            "would compare judges; score both by one"
+        )
+    if first.ruler and second.ruler and first.ruler != second.ruler:
+        raise InputError(
+            f"{first.path} and {second.path} were scored by different evaluators, or different "
+            "versions of them; score both with the same --evaluators"
+        )
+
+
+def _as_json(first: Side, second: Side, pairing: Pairing, usage: JudgeUsage) -> dict[str, Any]:
+    return {
+        "first": first.path,
+        "second": second.path,
+        "judge": first.judge,
+        "paired_by": pairing.by,
+        "pairs": len(pairing.pairs),
+        "only_first": pairing.only_first,
+        "only_second": pairing.only_second,
+        "bad_lines": first.bad_lines + second.bad_lines,
+        "judge_calls": usage.calls,
+        "judge_cost_usd": round(usage.cost_usd, 6),
+        "evaluators": [
+            {
+                "evaluator": name,
+                "pairs": 0 if found is None else found.pairs,
+                "first_mean": found and round(found.first_mean, 4),
+                "second_mean": found and round(found.second_mean, 4),
+                "difference": found and round(found.difference, 4),
+                "lower": found and round(found.lower, 4),
+                "upper": found and round(found.upper, 4),
+                "is_told_apart": found is not None and found.is_told_apart,
+            }
+            for name, found in pairing.differences().items()
+        ],
+    }
+
+
+def _show(first: Side, second: Side, pairing: Pairing, scorer: Scorer, options: Options) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(_table(pairing))
+    if options.quiet:
+        return
+    beside = Console(stderr=True, highlight=False)
+    beside.print(
+        f"before: {first.path}; after: {second.path}; judge {first.judge}\n"
+        f"{len(pairing.pairs)} pairs by {pairing.by}; without a partner: {pairing.only_first} "
+        f"before, {pairing.only_second} after"
+    )
+    if scorer.purse is not None:
+        beside.print(told_cost(scorer, scorer.purse))
+
+
+def _table(pairing: Pairing) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column("evaluator", no_wrap=True)
+    for title in ("pairs", "before", "after", "difference", "95 % interval"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for name, found in pairing.differences().items():
+        if found is None:
+            table.add_row(name, "0", "-", "-", "-", "-", "")
+            continue
+        table.add_row(
+            name,
+            str(found.pairs),
+            f"{found.first_mean:.3f}",
+            f"{found.second_mean:.3f}",
+            f"{found.difference:+.3f}",
+            f"{found.lower:+.3f} to {found.upper:+.3f}",
+            "differs" if found.is_told_apart else "",
+        )
+    return table

@@ -1,0 +1,473 @@
+"""What `ragmonitor score` writes, and how an interrupted file is read back and gone on with."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal, Protocol
+
+from ragmonitor.errors import InputError
+from ragmonitor.evaluators import Table
+from ragmonitor.export.jsonl import encoded
+from ragmonitor.offline.scoring import Outcome, is_finished
+from ragmonitor.offline.tally import Tally
+from ragmonitor.records import (
+    Cause,
+    Evaluation,
+    JudgeIdentity,
+    Report,
+    Scored,
+    Unscored,
+    Verdict,
+)
+
+OutputFormat = Literal["jsonl", "csv", "ragchecker"]
+SUFFIXES: Final[dict[str, OutputFormat]] = {".csv": "csv", ".json": "ragchecker"}
+"""Any other is JSON lines."""
+
+RAGCHECKER: Final = "ragchecker_"
+"""Before RAGChecker's own name of a score."""
+GROUPS: Final = {
+    "overall_metrics": ("precision", "recall", "f1"),
+    "retriever_metrics": ("claim_recall", "context_precision"),
+    "generator_metrics": (
+        "context_utilization",
+        "noise_sensitivity_in_relevant",
+        "noise_sensitivity_in_irrelevant",
+        "hallucination",
+        "self_knowledge",
+        "faithfulness",
+    ),
+}
+"""RAGChecker's, in its order."""
+_FORMULA_BEGINS: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Output(Protocol):
+    """Takes outcomes in order; after each, what is written can be gone on with."""
+
+    def write(self, outcome: Outcome) -> None:
+        """Write one line's outcome."""
+        ...
+
+    def copy(self, raw: bytes) -> None:
+        """Write what an earlier run had written of one record."""
+        ...
+
+    def finish(self, tally: Tally) -> None:
+        """Write what stands after all records."""
+        ...
+
+
+def output_for(form: OutputFormat, file: BinaryIO, entries: Table, ruler: str) -> Output:
+    """Return what writes this format to an open file.
+
+    Raises:
+        InputError: RAGChecker's format, and none of its scores is among the evaluators.
+    """
+    if form == "csv":
+        return CsvOutput(file, entries, ruler)
+    if form == "ragchecker":
+        return RagCheckerOutput(file, entries, ruler)
+    return JsonLinesOutput(file, ruler)
+
+
+class JsonLinesOutput:
+    """One object a line."""
+
+    def __init__(self, file: BinaryIO, ruler: str) -> None:
+        self._file = file
+        self._ruler = ruler
+
+    def write(self, outcome: Outcome) -> None:
+        """Write one line."""
+        self._file.write(encoded(outcome.as_dict(self._ruler)))
+
+    def copy(self, raw: bytes) -> None:
+        """Write a line again."""
+        self._file.write(raw + b"\n")
+
+    def finish(self, tally: Tally) -> None:
+        """Have nothing to add."""
+
+
+class CsvOutput:
+    """A row for each line: what scored, and why the rest did not."""
+
+    def __init__(self, file: BinaryIO, entries: Table, ruler: str) -> None:
+        self._file = file
+        self._ruler = ruler
+        names = [entry.name for entry in entries]
+        self._columns = (
+            "id",
+            "line",
+            "error",
+            *names,
+            *(f"{name}_unscored" for name in names),
+            "diagnosis",
+            "risk",
+            "unsupported",
+            "judge",
+            "key",
+        )
+        self._put({name: name for name in self._columns})
+
+    def write(self, outcome: Outcome) -> None:
+        """Write one row."""
+        told = outcome.as_dict(self._ruler)
+        row: dict[str, object] = {
+            name: told.get(name) for name in ("id", "error", "diagnosis", "risk", "judge", "key")
+        }
+        row["line"] = outcome.line.number
+        for name, found in told.get("evaluations", {}).items():
+            row[name] = found.get("score")
+            row[f"{name}_unscored"] = found.get("unscored")
+        row["unsupported"] = _no_formula(
+            "\n".join(
+                sentence["text"]
+                for sentence in told.get("sentences", ())
+                if sentence["verdict"] in (Verdict.ABSENT, Verdict.CONTRADICTED)
+            )
+        )
+        self._put(row)
+
+    def copy(self, raw: bytes) -> None:
+        """Write a row again."""
+        self._file.write(raw)
+
+    def finish(self, tally: Tally) -> None:
+        """Have nothing to add."""
+
+    def _put(self, row: Mapping[str, object]) -> None:
+        text = io.StringIO()
+        csv.DictWriter(text, self._columns, lineterminator="\n").writerow(row)
+        self._file.write(text.getvalue().encode("utf-8", "backslashreplace"))
+
+
+class RagCheckerOutput:
+    """The file that RAGChecker's own command writes, one record a line.
+
+    Shares of records are from 0 to 1, those of the whole in percent, as there. Where there is no
+    score it is left out, of the record and of the mean; RAGChecker counts 0.
+    """
+
+    def __init__(self, file: BinaryIO, entries: Table, ruler: str) -> None:
+        if not any(entry.name.startswith(RAGCHECKER) for entry in entries):
+            raise InputError(
+                f"RAGChecker's format holds its own scores alone; add --evaluators '{RAGCHECKER}*'"
+            )
+        self._file = file
+        self._ruler = ruler
+        self._is_first = True
+        self._file.write(b'{"results": [\n')
+
+    def write(self, outcome: Outcome) -> None:
+        """Write one record; a line that could not be read has no place in this format."""
+        if outcome.report is None:
+            return
+        told = outcome.as_dict(self._ruler)
+        scores = {
+            name.removeprefix(RAGCHECKER): found["score"]
+            for name, found in told["evaluations"].items()
+            if name.startswith(RAGCHECKER) and "score" in found
+        }
+        self.copy(
+            encoded(_ragchecker_record(outcome.report, scores, told)).rstrip(b"\n"),
+        )
+
+    def copy(self, raw: bytes) -> None:
+        """Write a record again."""
+        self._file.write(raw if self._is_first else b",\n" + raw)
+        self._is_first = False
+
+    def finish(self, tally: Tally) -> None:
+        """Write the means over all records and close the document."""
+        metrics = json.dumps(ragchecker_metrics(tally))
+        self._file.write(b'\n], "metrics": ' + metrics.encode() + b"}\n")
+
+
+def ragchecker_metrics(tally: Tally) -> dict[str, dict[str, float]]:
+    """Return the means as RAGChecker groups them, in percent, to one decimal place."""
+    means = {
+        row.evaluator.removeprefix(RAGCHECKER): round(100 * row.estimate.mean, 1)
+        for row in tally.rows
+        if row.evaluator.startswith(RAGCHECKER) and row.estimate is not None
+    }
+    return {
+        group: {name: means[name] for name in names if name in means}
+        for group, names in GROUPS.items()
+    }
+
+
+def _ragchecker_record(
+    report: Report, scores: Mapping[str, float], told: Mapping[str, Any]
+) -> dict[str, Any]:
+    interaction = report.interaction
+    return {
+        "query_id": interaction.id,
+        "query": interaction.query,
+        "gt_answer": interaction.reference,
+        "response": interaction.answer,
+        "retrieved_context": [
+            {"doc_id": chunk.id or None, "text": chunk.text} for chunk in interaction.chunks
+        ],
+        "metrics": dict(scores),
+        # Read by nobody else, and what to go on with after an interruption.
+        "ragmonitor": {name: told[name] for name in ("judge", "key", "evaluations", "diagnosis")},
+    }
+
+
+def _no_formula(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula: models write these texts."""
+    return f"'{text}" if text.startswith(_FORMULA_BEGINS) else text
+
+
+# --- reading back -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """One record that an earlier run wrote."""
+
+    id: str
+    judge: str
+    ruler: str
+    texts: str
+    """Hash of the texts it is of."""
+    scores: Mapping[str, float | Cause]
+    """By evaluator: the score, or why there is none."""
+    raw: bytes
+    """As it stands in the file, without what joins it to the next."""
+
+    def evaluations(self, judge: JudgeIdentity) -> tuple[Evaluation, ...]:
+        """Return the evaluations it tells of."""
+        return tuple(
+            Unscored(evaluator=name, judge=judge, cause=found)
+            if isinstance(found, Cause)
+            else Scored(evaluator=name, judge=judge, score=found)
+            for name, found in self.scores.items()
+        )
+
+
+def read_back(path: Path, form: OutputFormat) -> Generator[Written]:
+    """Yield the records of an output; what is torn, or of a line that was bad, is left out.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    try:
+        if form == "csv":
+            yield from _rows_written(path)
+            return
+        read = _of_line if form == "jsonl" else _of_ragchecker
+        with path.open("rb") as file:
+            for raw in file:
+                written = read(raw.rstrip(b"\n"))
+                if written is not None:
+                    yield written
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from error
+
+
+def _of_line(raw: bytes) -> Written | None:
+    return _written(_object(raw), raw)
+
+
+def _of_ragchecker(raw: bytes) -> Written | None:
+    raw = raw.removesuffix(b",")
+    told = _object(raw)
+    ours = told.get("ragmonitor")
+    return _written({"id": told.get("query_id")} | ours, raw) if isinstance(ours, dict) else None
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    try:
+        told = json.loads(raw)
+    except (ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _written(told: Mapping[str, Any], raw: bytes) -> Written | None:
+    identity, evaluations = told.get("id"), told.get("evaluations")
+    if not isinstance(identity, str) or not isinstance(evaluations, dict):
+        return None
+    scores: dict[str, float | Cause] = {}
+    for name, found in evaluations.items():
+        score = found.get("score") if isinstance(found, dict) else None
+        if isinstance(score, int | float) and not isinstance(score, bool):
+            scores[name] = float(score)
+            continue
+        cause = found.get("unscored") if isinstance(found, dict) else None
+        if cause not in _CAUSES:
+            return None
+        scores[name] = Cause(cause)
+    ruler, _, texts = str(told.get("key", "")).partition("-")
+    return Written(
+        id=identity,
+        judge=str(told.get("judge", "")),
+        ruler=ruler,
+        texts=texts,
+        scores=scores,
+        raw=raw,
+    )
+
+
+def _rows_written(path: Path) -> Iterator[Written]:
+    kept: list[str] = []
+
+    def lines(text: Iterable[str]) -> Iterator[str]:
+        for line in text:
+            kept.append(line)
+            yield line
+
+    with path.open(encoding="utf-8", errors="surrogateescape", newline="") as text:
+        try:
+            for row in csv.DictReader(lines(text)):
+                raw = "".join(kept).encode("utf-8", "surrogateescape")
+                kept.clear()
+                if None in row or None in row.values() or not raw.endswith(b"\n"):
+                    continue  # torn: every row of ours has all its cells
+                written = None if row["error"] else _of_row(row, _without_header(raw))
+                if written is not None:
+                    yield written
+        except (csv.Error, KeyError) as error:
+            raise InputError(f"{path}: no output of `ragmonitor score`: {error}") from error
+
+
+def _of_row(row: Mapping[str, str], raw: bytes) -> Written | None:
+    evaluations = {
+        name: {"score": _number(row[name]), "unscored": row[f"{name}_unscored"]}
+        for name in row
+        if f"{name}_unscored" in row
+        # Neither: an evaluator that passed over this record.
+        and (row[name] or row[f"{name}_unscored"])
+    }
+    told = {name: row[name] for name in ("id", "judge", "key")}
+    return _written(told | {"evaluations": evaluations}, raw)
+
+
+def _without_header(raw: bytes) -> bytes:
+    """Return a row without the header before the first one; a name in it holds no line feed."""
+    return raw.partition(b"\n")[2] if raw.startswith(b"id,line,error,") else raw
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+_CAUSES: Final = frozenset(cause.value for cause in Cause)
+
+
+# --- going on -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class Kept:
+    """What of an earlier output stays, by id and texts."""
+
+    finished: Counter[tuple[str, str]]
+    """How many records of each are done."""
+    unfinished: int = 0
+    """Records without a score that another run may have: they are scored again."""
+    changed: int = 0
+    """Records whose texts are other ones now: likewise."""
+
+
+def sift(path: Path, form: OutputFormat, *, ruler: str, wanted: Counter[tuple[str, str]]) -> Kept:
+    """Return what of an output can stay.
+
+    Args:
+        path: Of an earlier run's output.
+        form: Its format.
+        ruler: Of this run.
+        wanted: The records of the input, by id and hash of the texts.
+
+    Raises:
+        InputError: It was scored by another ruler, or holds records that are not in the input: to
+            go on would mix what must not be compared, or lose what was paid for.
+    """
+    kept = Kept(finished=Counter())
+    ids = {identity for identity, _ in wanted}
+    foreign = 0
+    for written in read_back(path, form):
+        if written.ruler != ruler:
+            raise InputError(
+                f"{path} was scored by judge {written.judge or '(unknown)'} with "
+                f"{', '.join(written.scores)}; now judge, evaluators or a version of them differ. "
+                "Name another output with -o, or score everything anew with --overwrite"
+            )
+        name = (written.id, written.texts)
+        if written.id not in ids:
+            foreign += 1
+        elif kept.finished[name] >= wanted[name]:
+            kept.changed += 1
+        elif is_finished(written.evaluations(_ANY)):
+            kept.finished[name] += 1
+        else:
+            kept.unfinished += 1
+    if foreign:
+        raise InputError(
+            f"{path} holds {foreign} records that are not in the input; name another output "
+            "with -o, or score everything anew with --overwrite"
+        )
+    return kept
+
+
+def rewrite(
+    path: Path,
+    form: OutputFormat,
+    kept: Kept,
+    begin: Callable[[BinaryIO], Output],
+    told: Callable[[Written], None],
+) -> tuple[BinaryIO, Output]:
+    """Replace the output by what stays of it, and return it open at its end.
+
+    Whoever dies meanwhile leaves the old file whole.
+
+    Args:
+        path: Of the output.
+        form: Its format.
+        kept: What stays.
+        begin: Builds the writer on the open file.
+        told: Called with each record that stays.
+    """
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    left = Counter(kept.finished)
+    file = draft.open("wb")
+    try:
+        output = begin(file)
+        for written in read_back(path, form):
+            name = (written.id, written.texts)
+            if left[name] > 0 and is_finished(written.evaluations(_ANY)):
+                left[name] -= 1
+                output.copy(written.raw)
+                told(written)
+        file.flush()
+        os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        file.close()
+        draft.unlink(missing_ok=True)
+        raise
+    return file, output
+
+
+def judged_by(path: Path, form: OutputFormat) -> str:
+    """Return who judged the first record of an output; empty if it holds none of ours."""
+    with contextlib.closing(read_back(path, form)) as records:
+        first = next(records, None)
+    return "" if first is None else first.judge
+
+
+_ANY: Final = JudgeIdentity(name="any", version="0", kind="CODE")

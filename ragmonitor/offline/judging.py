@@ -1,0 +1,93 @@
+"""Which judge an offline run has, and what it may cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragmonitor.errors import SettingsError
+from ragmonitor.judges import LexicalJudge, LlmJudge
+from ragmonitor.offline.scoring import Purse
+from ragmonitor.protocols import Judge, PricedJudge
+from ragmonitor.settings import Settings
+
+LEXICAL = "lexical"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """A judge with its means."""
+
+    judge: Judge
+    purse: Purse | None
+    """None: it costs nothing."""
+    concurrency: int
+    within_s: float = 60.0
+    """For an evaluator's own question to the judge."""
+
+
+def judging_of(
+    judge: Judge | str | None,
+    *,
+    budget_usd: float | None = None,
+    budget_tokens: int | None = None,
+    concurrency: int | None = None,
+    api_base: str | None = None,
+) -> Judging:
+    """Return who judges, within which budget.
+
+    Args:
+        judge: None or `lexical`: the embedded judge. Another text: a model, as litellm names it,
+            with the settings of a monitor's. Else it is taken as it is.
+        budget_usd: The most that a run may spend, in dollars. What costs money needs a budget.
+        budget_tokens: The same, in tokens.
+        concurrency: Readings in flight; None: the setting `judge_concurrency`.
+        api_base: Address of an OpenAI-compatible server; None: the setting `judge_api_base`.
+
+    Raises:
+        SettingsError: There is no budget, or there are two; or a setting is wrong.
+    """
+    if judge is None or judge == LEXICAL:
+        return Judging(judge=LexicalJudge(), purse=None, concurrency=1)
+    purse = _purse(budget_usd, budget_tokens)
+    if not isinstance(judge, str):
+        if purse is None and isinstance(judge, PricedJudge):
+            raise _no_budget(judge.identity.name)
+        return Judging(judge=judge, purse=purse, concurrency=concurrency or 8)
+    settings = Settings.load()
+    if purse is None:
+        raise _no_budget(judge)
+    made = LlmJudge(
+        judge,
+        api_base=api_base or settings.judge_api_base,
+        timeout_s=settings.judge_timeout_s,
+        reading_timeout_s=settings.judge_reading_timeout_s,
+        reply_format=settings.judge_reply_format,
+        tokens_per_call=settings.judge_tokens_per_call,
+        calls_most=settings.judge_calls_most,
+        price_input_usd=settings.judge_price_input_usd,
+        price_output_usd=settings.judge_price_output_usd,
+        budget_unit=purse.unit,
+    )
+    return Judging(
+        judge=made,
+        purse=purse,
+        concurrency=concurrency or settings.judge_concurrency,
+        within_s=settings.judge_reading_timeout_s or 2 * settings.judge_timeout_s,
+    )
+
+
+def _purse(budget_usd: float | None, budget_tokens: int | None) -> Purse | None:
+    if budget_usd is not None and budget_tokens is not None:
+        raise SettingsError("give one budget: budget_usd or budget_tokens")
+    if budget_usd is not None:
+        return Purse(total=budget_usd, unit="usd")
+    if budget_tokens is not None:
+        return Purse(total=budget_tokens, unit="tokens")
+    return None
+
+
+def _no_budget(name: str) -> SettingsError:
+    return SettingsError(
+        f"judge {name} costs money and has no budget; add budget_usd=X or budget_tokens=N, the "
+        "most this run may spend"
+    )

@@ -1,0 +1,277 @@
+"""The shapes in which tools keep recorded interactions, as `Interaction` records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ragmonitor.errors import InputError
+from ragmonitor.records import Chunk, Interaction
+
+Format = Literal["ragmonitor", "ragas", "ragchecker"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The names under which a format keeps what an interaction is made of."""
+
+    question: str
+    contexts: str
+    answer: str
+    id: str = "id"
+    reference: tuple[str, ...] = ("reference",)
+    """Names under which a reference answer may stand; the first that is there is taken."""
+    reference_contexts: str = "reference_contexts"
+
+    def fit(self, record: Mapping[str, Any]) -> bool:
+        """Return whether the record has all of them."""
+        return all(name in record for name in self.required)
+
+    @property
+    def required(self) -> tuple[str, str, str]:
+        """What no record may lack."""
+        return self.question, self.contexts, self.answer
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Everything that is read of a record, whatever its format."""
+        return (*self.required, self.id, *self.reference, self.reference_contexts, *_OF_ALL)
+
+
+_OF_ALL = ("not_shown", "session_id", "content")
+# RAGAS before 0.2 had the same names as we have, and names of its own for the reference.
+_OURS = Columns(
+    question="question",
+    contexts="contexts",
+    answer="answer",
+    reference=("reference", "ground_truth", "ground_truths"),
+)
+COLUMNS: dict[Format, tuple[Columns, ...]] = {
+    "ragmonitor": (_OURS,),
+    "ragas": (
+        Columns(question="user_input", contexts="retrieved_contexts", answer="response"),
+        _OURS,
+    ),
+    "ragchecker": (
+        Columns(
+            question="query",
+            contexts="retrieved_context",
+            answer="response",
+            id="query_id",
+            reference=("gt_answer",),
+        ),
+    ),
+}
+LISTS = frozenset(
+    name
+    for choices in COLUMNS.values()
+    for columns in choices
+    for name in (columns.contexts, columns.reference_contexts, "not_shown", "ground_truths")
+)
+"""Columns that hold lists; in a table they may hold the text of one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of a file, or one of given records: an interaction, or why it is none."""
+
+    number: int
+    """From 1; of a table or of one JSON document, the position of the record."""
+    interaction: Interaction | None = None
+    error: str = ""
+    read_bytes: int = 0
+    """How much of the file was read when it was known."""
+
+
+class UnknownColumnsError(InputError):
+    """The file is of no format that we know."""
+
+
+class Reader:
+    """Turns the records of one source into lines; the first tells it the format."""
+
+    def __init__(self, form: Format | None = None, *, name: str = "records") -> None:
+        """Begin.
+
+        Args:
+            form: None: recognised by the columns of the first record.
+            name: What messages call the source.
+        """
+        self._columns: tuple[Columns, ...] = COLUMNS[form] if form else ()
+        self._name = name
+
+    def line(self, number: int, value: object, read_bytes: int = 0) -> Line:
+        """Return one line.
+
+        Raises:
+            UnknownColumnsError: It is the first record, and of no format that we know.
+        """
+        if not self._columns and isinstance(value, dict):
+            # Not caught here: whoever gave the wrong file hears it once, not per line.
+            self._columns = self._recognised(number, value)
+        try:
+            told = read_record(value, self._columns, number)
+        except InputError as error:
+            return Line(number=number, error=str(error), read_bytes=read_bytes)
+        return Line(number=number, interaction=told, read_bytes=read_bytes)
+
+    def _recognised(self, number: int, record: Mapping[str, Any]) -> tuple[Columns, ...]:
+        for columns in COLUMNS.values():
+            if any(choice.fit(record) for choice in columns):
+                return tuple(choice for choice in columns if choice.fit(record))
+        raise UnknownColumnsError(
+            f"{self._name}, record {number}: no format has the columns "
+            f"{', '.join(map(repr, list(record)[:8])) or '(none)'}; expected {expected_columns()}. "
+            "To go on in spite of this record, name the format with --format"
+        )
+
+
+def read_given(records: Iterable[Interaction | Mapping[str, Any]]) -> Iterator[Line]:
+    """Return a line for each of the records, which may be of several formats.
+
+    Raises:
+        UnknownColumnsError: The first mapping is of no format that we know.
+    """
+    reader = Reader()
+    for number, record in enumerate(records, 1):
+        if isinstance(record, Interaction):
+            yield Line(number=number, interaction=record)
+        else:
+            value = dict(record) if isinstance(record, Mapping) else record
+            yield reader.line(number, value)
+
+
+def records_of(document: object) -> Iterator[object]:
+    """Return the records of one JSON document.
+
+    They stand in a list, in one under `results` (RAGChecker; `input_data` in its older files), or
+    as one list for each column (a data set, or a table of pandas, as JSON).
+    """
+    if isinstance(document, list):
+        yield from document
+        return
+    if isinstance(document, dict):
+        for name in ("results", "input_data"):
+            if isinstance(document.get(name), list):
+                yield from document[name]
+                return
+        if (columns := _columnar(document)) is not None:
+            for row in zip(*columns.values(), strict=True):
+                yield dict(zip(columns, row, strict=True))
+            return
+    yield document
+
+
+def is_columnar(value: object) -> bool:
+    """Return whether a JSON value holds its records as one list for each column."""
+    return isinstance(value, dict) and _columnar(value) is not None
+
+
+def _columnar(document: Mapping[str, Any]) -> dict[str, list[Any]] | None:
+    columns = {
+        name: [*column.values()] if isinstance(column, dict) else column
+        for name, column in document.items()
+    }
+    lists = {name: column for name, column in columns.items() if isinstance(column, list)}
+    for choices in COLUMNS.values():
+        for choice in choices:
+            # A question that is a list is no question: this is what tells it from a record.
+            if choice.fit(lists):
+                length = len(lists[choice.question])
+                return {name: column for name, column in lists.items() if len(column) == length}
+    return None
+
+
+def expected_columns() -> str:
+    """Return the formats with their columns, for people."""
+    return "; ".join(
+        f"{form}: {', '.join(choices[0].required)}" for form, choices in COLUMNS.items()
+    )
+
+
+def read_record(value: object, columns: Sequence[Columns], number: int) -> Interaction:
+    """Return the interaction that a JSON value describes.
+
+    Args:
+        value: Anything that JSON can hold.
+        columns: Tried in order; the first whose names are all there is taken. Empty: unknown yet.
+        number: Stands in for a missing id.
+
+    Raises:
+        InputError: It describes none; the message says what was expected.
+    """
+    if not isinstance(value, dict):
+        raise InputError(f"expected an object, not {_kind(value)}")
+    if not columns:
+        raise InputError(f"expected one of {expected_columns()}")
+    chosen = next((choice for choice in columns if choice.fit(value)), None)
+    if chosen is None:
+        missing = [name for name in columns[0].required if name not in value]
+        raise InputError(f"missing {', '.join(missing)}")
+    if value.get("content") == "hashed":
+        raise InputError("its texts are hashes; record with content='all' to read them again")
+    identity = value.get(chosen.id)
+    if identity is not None and (isinstance(identity, bool) or not isinstance(identity, str | int)):
+        raise InputError(f"{chosen.id}: expected text or a number, not {_kind(identity)}")
+    return Interaction(
+        id=str(number) if identity in (None, "") else str(identity),
+        query=_text(value, chosen.question),
+        chunks=_chunks(value[chosen.contexts], chosen.contexts),
+        not_shown=_chunks(value.get("not_shown") or [], "not_shown"),
+        answer=_text(value, chosen.answer),
+        reference=_reference(value, chosen.reference),
+        reference_chunks=_chunks(
+            value.get(chosen.reference_contexts) or [], chosen.reference_contexts
+        ),
+        framework="python",
+        started_ns=0,
+        ended_ns=0,
+        session_id=session if isinstance(session := value.get("session_id"), str) else "",
+    )
+
+
+def _text(record: Mapping[str, Any], name: str) -> str:
+    text = record[name]
+    if not isinstance(text, str):
+        raise InputError(f"{name}: expected text, not {_kind(text)}")
+    return text
+
+
+def _reference(record: Mapping[str, Any], names: Sequence[str]) -> str:
+    for name in names:
+        value = record.get(name)
+        if isinstance(value, list) and len(value) == 1:  # as old files of RAGAS have it
+            value = value[0]
+        if value is None or value == []:
+            continue
+        if not isinstance(value, str):
+            raise InputError(f"{name}: expected a text, not {_kind(value)}")
+        return value
+    return ""
+
+
+def _chunks(value: object, name: str) -> tuple[Chunk, ...]:
+    if not isinstance(value, list):
+        raise InputError(f"{name}: expected a list of texts, not {_kind(value)}")
+    return tuple(_chunk(item, f"{name}[{position}]") for position, item in enumerate(value))
+
+
+def _chunk(item: object, name: str) -> Chunk:
+    if isinstance(item, str):
+        return Chunk(text=item)
+    if isinstance(item, dict) and isinstance(item.get("text"), str):
+        identity = item.get("doc_id", item.get("id"))
+        return Chunk(text=item["text"], id=identity if isinstance(identity, str) else "")
+    raise InputError(f"{name}: expected a text, or an object with one under 'text'")
+
+
+def _kind(value: object) -> str:
+    kinds = {
+        dict: "an object",
+        list: "a list",
+        str: "a text",
+        bool: "true or false",
+        type(None): "null",
+    }
+    return kinds.get(type(value), "a number")

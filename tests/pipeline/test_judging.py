@@ -1,0 +1,347 @@
+"""The LLM judge in a real monitor: who reads, who stands in, what it may cost."""
+
+import json
+import threading
+import time
+
+import pytest
+
+from ragmonitor import Cause, Monitor, Scored
+from ragmonitor.evaluators import table
+from ragmonitor.judges import LlmJudge
+from ragmonitor.judges.provider import forget_capabilities
+from ragmonitor.records import JudgeIdentity
+from ragmonitor.testing import ListExporter, ScriptedJudge
+from tests.support.openai_server import OpenAiServer, Reply, refused, truthful
+from tests.support.scrape import outcomes, total
+from tests.support.stories import assessment, interaction
+
+pytest.importorskip("litellm")
+
+ENTRIES = len(table.select(()))
+A_REPLY = Reply(
+    content='{"s":[[1]],"bad":[],"rel":3,"evasive":false,"ctx":[2,0]}',
+    input_tokens=500,
+    output_tokens=30,
+)
+
+
+@pytest.fixture
+def servers():
+    forget_capabilities()
+    with OpenAiServer() as first, OpenAiServer() as second:
+        yield first, second
+
+
+@pytest.fixture
+def reports():
+    return ListExporter()
+
+
+@pytest.fixture
+def monitors(servers, reports, monkeypatch):
+    """Make monitors whose judge is the first server's model."""
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    made = []
+
+    def make(**options):
+        options = {
+            "judge": "openai/first",
+            "judge_api_base": servers[0].api_base,
+            "judge_rate": 1.0,
+            "budget_tokens_per_day": 10**9,
+        } | options
+        made.append(
+            Monitor(service="test", exporters=[reports], prometheus_port=0, traces=False, **options)
+        )
+        return made[-1]
+
+    yield make
+    for monitor in made:
+        monitor.close()
+
+
+def told(number, **changes):
+    """Return an interaction of its own: no other is its duplicate."""
+    return interaction(id=f"{number:032x}", query=f"When was tower {number} built?", **changes)
+
+
+def observe(monitor, *numbers):
+    for number in numbers:
+        monitor.observe(told(number))
+    assert monitor.flush(60)
+
+
+def reported(reports, name):
+    return [report for report in reports.reports if report.judge.name == name]
+
+
+# Who stands in
+
+
+def test_a_fallback_reads_what_the_judge_s_provider_fails_to(servers, reports, monitors):
+    """Under its own name; the judge's own report says what it failed by."""
+    first, second = servers
+    first.always(refused(401))
+    monitor = monitors(judge_fallbacks=(f"openai/other@{second.api_base}",))
+    observe(monitor, 1)
+    (failed,), (read,) = reported(reports, "openai/first"), reported(reports, "openai/other")
+    assert {e.cause for e in failed.evaluations} == {Cause.JUDGE_ERROR}
+    assert failed.usage.calls == 1
+    assert read.assessment.judge.name == "openai/other"
+    assert all(e.judge.name == "openai/other" for e in read.evaluations)
+    assert total(monitor.registry, "ragmonitor_judge_calls_total", judge="openai/other") == 1
+    rate = total(
+        monitor.registry, "ragmonitor_score_mean", judge="openai/first", evaluator="faithfulness"
+    )
+    assert rate == 0  # no such series: a changed ruler does not look like a changed system
+
+
+def test_an_unreadable_reply_is_not_passed_on(servers, reports, monitors):
+    """The provider works; another model would be a second opinion."""
+    first, second = servers
+    first.always("no judgement")
+    observe(monitors(judge_fallbacks=(f"openai/other@{second.api_base}",)), 1)
+    assert reported(reports, "openai/other") == []
+    assert not second.chats
+
+
+def test_the_fallback_is_asked_at_once_while_the_judge_is_down(servers, monitors):
+    """Five failures open the breaker; from then on only the fallback costs anything."""
+    first, second = servers
+    first.always(refused(401))
+    monitor = monitors(judge_fallbacks=(f"openai/other@{second.api_base}",), judge_concurrency=1)
+    observe(monitor, *range(8))
+    assert (len(first.chats), len(second.chats)) == (5, 8)
+    found = outcomes(monitor.registry, judge="openai/first", evaluator="faithfulness")
+    assert found == {"judge_error": 5, "judge_down": 3}
+    assert outcomes(monitor.registry, judge="openai/other", evaluator="faithfulness") == {
+        "scored": 8
+    }
+
+
+def test_a_dead_judge_is_down_before_the_coin(servers, reports, monitors):
+    """What comes then had no chance, is counted as `judge_down`, and the gauge says why."""
+    servers[0].always(refused(401))
+    monitor = monitors(judge_concurrency=1)
+    for number in range(7):
+        observe(monitor, number)
+    assert len(servers[0].chats) == 5
+    chances = [report.chance for report in reported(reports, "openai/first")]
+    assert [chance.probability for chance in chances] == [1.0] * 5 + [0.0] * 2
+    assert [chance.cause for chance in chances[5:]] == [Cause.JUDGE_DOWN] * 2
+    state = total(monitor.registry, "ragmonitor_judge_breaker_state", judge="openai/first")
+    assert state == 2
+    found = outcomes(monitor.registry, judge="openai/first", evaluator="faithfulness")
+    assert sum(found.values()) == 7
+
+
+# A second opinion
+
+
+def test_a_second_judge_reads_a_share_and_agreement_is_shown(servers, reports, monitors):
+    """Its reports go out under its own name with its own chance; the two are compared."""
+    first, second = servers
+    first.always(A_REPLY)
+    second.always('{"s":["N"],"bad":[],"rel":3,"evasive":false,"ctx":[2,0]}')
+    monitor = monitors(second_judge=f"openai/other@{second.api_base}", second_judge_rate=0.5)
+    observe(monitor, *range(40))
+    seconds = reported(reports, "openai/other")
+    read = [report for report in seconds if report.assessment is not None]
+    assert len(seconds) == len(reported(reports, "openai/first")) == 40
+    assert 8 < len(read) < 32
+    assert {report.chance.probability for report in seconds} == {0.5}
+    assert len(second.chats) == len(read)
+    pair = {"judge": "openai/first", "second_judge": "openai/other"}
+
+    def gauge(name, evaluator):
+        return total(monitor.registry, f"ragmonitor_judge_{name}", evaluator=evaluator, **pair)
+
+    assert gauge("agreement", "faithfulness") == pytest.approx(0)
+    assert gauge("difference", "faithfulness") == pytest.approx(1)
+    assert gauge("agreement", "context_relevance") == pytest.approx(1)
+    assert gauge("difference", "context_relevance") == pytest.approx(0)
+    found = outcomes(monitor.registry, judge="openai/other", evaluator="faithfulness")
+    assert found == {"scored": len(read), "not_sampled": 40 - len(read)}
+
+
+def test_a_second_judge_beside_a_custom_one(servers, reports, monitors):
+    """The first may be anybody's; what only one of them read is not compared."""
+
+    def read(_):
+        return assessment("supported", judge=JudgeIdentity(name="own", version="1", kind="CODE"))
+
+    monitor = monitors(
+        judge=ScriptedJudge(read, name="own"),
+        second_judge=f"openai/other@{servers[1].api_base}",
+        second_judge_rate=1.0,
+        judge_api_base=None,
+    )
+    servers[1].always(refused(401))
+    observe(monitor, 1)
+    names = [report.judge.name for report in reports.reports]
+    assert names == ["lexical", "own", "openai/other"]
+    assert total(monitor.registry, "ragmonitor_judge_difference") == 0
+
+
+# Duplicates
+
+
+def test_duplicates_cost_no_call(servers, reports, monitors):
+    """Ten equal answers at once: one call, ten scores, nine counted as cached."""
+    monitor = monitors()
+    for number in range(10):
+        monitor.observe(interaction(id=f"{number:032x}"))
+    assert monitor.flush(60)
+    assert len(servers[0].chats) == 1
+    registry = monitor.registry
+    judge = "openai/first"
+    assert outcomes(registry, judge=judge, evaluator="faithfulness") == {"scored": 10}
+    assert total(registry, "ragmonitor_judge_calls_total", judge=judge) == 1
+    assert total(registry, "ragmonitor_judge_seconds_count", judge=judge, outcome="cached") == 9
+
+
+# What it may cost
+
+
+def test_fifty_at_once_never_exceed_the_budget(servers, reports, monitors):
+    """Each reply costs half a dollar by the price given, and more was offered than is there."""
+    servers[0].always(A_REPLY)  # 500 tokens in, 30 out
+    monitor = monitors(
+        budget_tokens_per_day=None,
+        budget_usd_per_hour=240.0,
+        judge_price_input_usd=1_000.0,
+        judge_price_output_usd=1_000.0,
+        judge_concurrency=50,
+    )
+    for number in range(200):
+        monitor.observe(told(number))
+    assert monitor.flush(60)
+    cost = total(monitor.registry, "ragmonitor_judge_cost_usd_total")
+    assert 2 < cost <= 30.0  # half of the quarter that may be spent at once
+    found = outcomes(monitor.registry, judge="openai/first", evaluator="faithfulness")
+    assert sum(found.values()) == 200
+    assert found["over_budget"] + found["not_sampled"] + found["scored"] == 200
+
+
+def test_a_restart_does_not_refill_the_budget(servers, reports, monitors, tmp_path):
+    """Ten processes' lives in a row cost together what one might."""
+    servers[0].always(A_REPLY)
+    cost = 0.0
+    for life in range(10):
+        monitor = monitors(
+            budget_tokens_per_day=None,
+            budget_usd_per_day=360.0,
+            judge_price_input_usd=1_000.0,
+            judge_price_output_usd=1_000.0,
+            state_dir=tmp_path,
+        )
+        observe(monitor, *range(life * 20, life * 20 + 20))
+        cost += total(monitor.registry, "ragmonitor_judge_cost_usd_total")
+        monitor.close()
+    assert 2 < cost <= 15 + 1  # half of two hours' worth, and minutes' refill
+    (state,) = tmp_path.glob("budget-test-*-usd.json")
+    assert json.loads(state.read_text(encoding="utf-8"))["held"] == {}
+
+
+def test_what_is_under_way_at_the_end_is_taken_as_spent(servers, monitors, tmp_path):
+    """A call whose bill nobody saw: the budget that outlives us counts it."""
+    servers[0].always(Reply(hangs=True))
+    monitor = monitors(budget_tokens_per_day=2_400_000, state_dir=tmp_path)
+    monitor.observe(told(1))
+    assert servers[0].wait_until_hanging()
+    monitor.close(0.1)
+    (file,) = tmp_path.glob("*.json")
+    state = json.loads(file.read_text(encoding="utf-8"))
+    assert state["buckets"]["day"]["level"] < 100_000 - 500
+    assert state["held"] == {}
+
+
+# What is not read at any cost
+
+
+def test_evidence_too_long_has_no_chance_and_a_cause(servers, reports, monitors):
+    """It is known before the coin, costs no call, and counts as uncovered."""
+    monitor = monitors(judge_calls_most=1, judge_tokens_per_call=2_000)
+    monitor.observe(told(1, texts=("word " * 4_000,)))
+    observe(monitor, 2)
+    long, short = reported(reports, "openai/first")
+    assert {e.cause for e in long.evaluations} == {Cause.EVIDENCE_TOO_LONG}
+    assert long.chance.probability == 0
+    assert any(isinstance(e, Scored) for e in short.evaluations)
+
+
+# Many at once
+
+
+class Slow:
+    """Replies after a while; notes how many were in flight."""
+
+    def __init__(self, latency_s):
+        self.latency_s = latency_s
+        self.now, self.most = 0, 0
+        self.lock = threading.Lock()
+
+    def __call__(self, request):
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(self.latency_s)
+        with self.lock:
+            self.now -= 1
+        return truthful(request)
+
+
+def test_many_in_flight_and_more_behind_them(servers, reports, monitors):
+    """Never more at once than allowed, all of those at once, and every answer is scored."""
+    slow = Slow(0.5)
+    servers[0].always(slow)
+    monitor = monitors(judge_concurrency=40)
+    for number in range(160):
+        monitor.observe(told(number))
+    assert monitor.flush(60)
+    assert 30 <= slow.most <= 40
+    found = outcomes(monitor.registry, judge="openai/first", evaluator="faithfulness")
+    assert found == {"scored": 160}
+
+
+def test_no_more_are_drawn_than_may_wait(servers, reports, monitors):
+    """What comes beyond has no chance and a cause; memory does not grow with a slow provider."""
+    servers[0].always(Slow(1.0))
+    monitor = monitors(judge_concurrency=5, judge_waiting_most=10)
+    for number in range(100):
+        monitor.observe(told(number))
+    assert monitor.flush(60)
+    found = outcomes(monitor.registry, judge="openai/first", evaluator="faithfulness")
+    assert sum(found.values()) == 100
+    assert found["judge_busy"] >= 70
+    busy = [r for r in reported(reports, "openai/first") if r.chance.cause is Cause.JUDGE_BUSY]
+    assert {report.chance.probability for report in busy} == {0.0}
+
+
+def test_the_judge_s_own_calls_are_not_traffic(servers, reports, monitors):
+    """With litellm instrumented, what the judge asks is no interaction and no span of ours."""
+    instrument = pytest.importorskip("ragmonitor_litellm")
+    servers[0].always(truthful)
+    monitor = monitors()
+    instrument.instrument(monitor)
+    try:
+        observe(monitor, *range(3))
+    finally:
+        instrument.uninstrument()
+    assert total(monitor.registry, "ragmonitor_interactions_total") == 3
+    assert len(servers[0].chats) == 3
+
+
+def test_a_judge_s_settings_reach_it(monkeypatch):
+    """One address for the first judge alone, its own for each other."""
+    from ragmonitor.monitor import _llm_judge
+    from ragmonitor.settings import Settings
+
+    settings = Settings.load(
+        judge="openai/a", judge_api_base="http://h/v1", budget_tokens_per_hour=100_000
+    )
+    made = [_llm_judge(settings, name) for name in ("openai/a", "openai/b", "m@http://i/v1")]
+    assert all(isinstance(judge, LlmJudge) for judge in made)
+    assert [judge._completer.api_base for judge in made] == ["http://h/v1", None, "http://i/v1"]
+    assert made[2].identity.name == "m"

@@ -1,0 +1,269 @@
+"""`ragmonitor score --resume`: nothing is paid for twice, nothing is mixed, nothing is lost."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from ragmonitor.cli.app import app
+from ragmonitor.errors import JudgeError
+from ragmonitor.offline import judging
+from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage
+from tests.support import stories
+from tests.support.openai_server import OpenAiServer, truthful
+from tests.support.waiting import until
+
+GOOD = {
+    "question": stories.ENGLISH[0],
+    "contexts": list(stories.ENGLISH[1]),
+    "answer": stories.ENGLISH[2],
+    "reference": stories.ENGLISH[2],
+}
+MODEL = ("--judge", "m", "--budget-tokens", "1000")
+FORMATS = ("out.jsonl", "out.csv", "out.json")
+
+runner = CliRunner()
+
+
+class FakeLlm:
+    """Costs 10 tokens a reading; fails where it is told to."""
+
+    asked: tuple[str, ...] = ()
+    failing: frozenset[str] = frozenset()
+    version = "1"
+
+    def __init__(self, model, **_):
+        self.identity = JudgeIdentity(name=model, version=self.version, kind="LLM")
+
+    async def prepare(self):
+        pass
+
+    async def close(self):
+        pass
+
+    def expected_cost(self, interaction):
+        return 10.0
+
+    async def assess(self, interaction):
+        type(self).asked += (interaction.id,)
+        usage = JudgeUsage(calls=1, input_tokens=8, output_tokens=2)
+        if interaction.id in self.failing:
+            raise JudgeError("m", "no", cause=Cause.JUDGE_TIMEOUT, retryable=True, usage=usage)
+        return replace(stories.assessment("supported", "absent"), judge=self.identity, usage=usage)
+
+
+@pytest.fixture
+def llm(monkeypatch):
+    FakeLlm.asked, FakeLlm.failing, FakeLlm.version = (), frozenset(), "1"
+    monkeypatch.setattr(judging, "LlmJudge", FakeLlm)
+    return FakeLlm
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def write(path, *records):
+    path.write_text("\n".join(json.dumps(record) for record in records) + "\n")
+    return str(path)
+
+
+def records(n, **changes):
+    return [{**GOOD, "id": f"r{number}", **changes} for number in range(n)]
+
+
+def run(*arguments):
+    result = runner.invoke(app, ["score", *map(str, arguments)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def ids_in(path):
+    text = path.read_text()
+    if path.suffix == ".csv":
+        return [row["id"] for row in csv.DictReader(text.splitlines())]
+    if path.suffix == ".json":
+        return [record["query_id"] for record in json.loads(text)["results"]]
+    return [json.loads(line)["id"] for line in text.splitlines()]
+
+
+def tear(path):
+    """Cut the file in the middle of its last record, as a machine that goes down does."""
+    data = path.read_bytes()
+    path.write_bytes(data[: data.rindex(b"r3") + 40])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_finished_is_not_asked_for_again(tmp_path, llm, name):
+    """After a machine went down in the middle of a line: that line is scored, no other is."""
+    file, output = write(tmp_path / "in.jsonl", *records(4)), tmp_path / name
+    whole = run(file, *MODEL, "-o", output)
+    assert whole.exit_code == 0
+    before = output.read_bytes()
+    tear(output)
+    llm.asked = ()
+    result = run(file, *MODEL, "-o", output, "--resume")
+    assert result.exit_code == 0
+    assert llm.asked == ("r3",)
+    assert "3 records are finished" in result.stderr
+    assert output.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_summary_is_of_the_whole_file(tmp_path, llm, name):
+    """Whoever resumes sees all records, and how many were there before."""
+    file, output = write(tmp_path / "in.jsonl", *records(4)), tmp_path / name
+    whole = json.loads(run(file, *MODEL, "-o", output, "--json").stdout)
+    tear(output)
+    resumed = json.loads(run(file, *MODEL, "-o", output, "--resume", "--json", "-q").stdout)
+    assert resumed["evaluators"] == whole["evaluators"]
+    assert resumed["bottlenecks"] == whole["bottlenecks"]
+    assert (resumed["lines"], resumed["resumed"], resumed["judge_calls"]) == (4, 3, 1)
+
+
+def test_what_went_over_the_budget_is_scored_by_the_next(tmp_path, llm):
+    """And the run says how."""
+    file, output = write(tmp_path / "in.jsonl", *records(5)), tmp_path / "out.jsonl"
+    first = run(file, "--judge", "m", "--budget-tokens", "25", "-o", output)
+    assert "the budget is spent after 2 answers; the same command with --resume" in first.stderr
+    second = run(file, "--judge", "m", "--budget-tokens", "100", "-o", output, "--resume")
+    assert "3 had no score for a passing cause" in second.stderr
+    assert llm.asked == ("r0", "r1", "r2", "r3", "r4")
+    assert ids_in(output) == ["r0", "r1", "r2", "r3", "r4"]
+
+
+def test_a_failed_reading_is_tried_again(tmp_path, llm):
+    """A refusal to answer would not be: that lies in the record."""
+    file, output = write(tmp_path / "in.jsonl", *records(3)), tmp_path / "out.jsonl"
+    llm.failing = frozenset({"r1"})
+    run(file, *MODEL, "-o", output)
+    llm.failing, llm.asked = frozenset(), ()
+    assert run(file, *MODEL, "-o", output, "--resume").exit_code == 0
+    assert llm.asked == ("r1",)
+
+
+def test_records_that_changed_are_scored_anew(tmp_path, llm):
+    """An old score beside a new answer would be a lie."""
+    output = tmp_path / "out.jsonl"
+    run(write(tmp_path / "in.jsonl", *records(3)), *MODEL, "-o", output)
+    changed = [*records(2), {**GOOD, "id": "r2", "answer": "Another answer."}]
+    llm.asked = ()
+    result = run(write(tmp_path / "in.jsonl", *changed), *MODEL, "-o", output, "--resume")
+    assert llm.asked == ("r2",)
+    assert "1 have changed since" in result.stderr
+    assert ids_in(output) == ["r0", "r1", "r2"]
+
+
+def test_records_without_ids_and_equal_ones_are_all_scored(tmp_path, llm):
+    """Two equal records are two."""
+    file, output = write(tmp_path / "in.jsonl", *[{**GOOD, "id": "r"}] * 3), tmp_path / "out.jsonl"
+    run(file, "--judge", "m", "--budget-tokens", "20", "-o", output)
+    run(file, *MODEL, "-o", output, "--resume")
+    assert len(llm.asked) == 3
+    assert len(ids_in(output)) == 3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [("--evaluators", "faithfulness"), ("--judge", "another"), ()],
+    ids=["evaluators", "judge", "version of the judge"],
+)
+def test_another_ruler_is_not_mixed_in(tmp_path, llm, changes):
+    """The file stays as it is, and the message says what to do."""
+    file, output = write(tmp_path / "in.jsonl", *records(2)), tmp_path / "out.jsonl"
+    run(file, *MODEL, "-o", output)
+    before = output.read_bytes()
+    llm.version = "1" if changes else "2"
+    result = run(file, *MODEL, *changes, "-o", output, "--resume")
+    assert result.exit_code == 2
+    assert "was scored by judge m@1" in result.stderr
+    assert "--overwrite" in result.stderr
+    assert output.read_bytes() == before
+
+
+def test_an_output_of_other_records_is_not_gone_on_with(tmp_path, llm):
+    """What was paid for must not be thrown away by a slip of the hand."""
+    output = tmp_path / "out.jsonl"
+    run(write(tmp_path / "in.jsonl", *records(3)), *MODEL, "-o", output)
+    other = write(tmp_path / "other.jsonl", {**GOOD, "id": "x"})
+    result = run(other, *MODEL, "-o", output, "--resume")
+    assert result.exit_code == 2
+    assert "3 records that are not in the input" in result.stderr
+
+
+def test_what_was_paid_for_is_not_overwritten_by_accident(tmp_path, llm):
+    """With --overwrite it is; what the embedded judge wrote costs nothing to write again."""
+    file, output = write(tmp_path / "in.jsonl", *records(2)), tmp_path / "out.jsonl"
+    assert run(file, "-o", output).exit_code == 0
+    assert run(file, *MODEL, "-o", output).exit_code == 0
+    refused = run(file, *MODEL, "-o", output)
+    assert refused.exit_code == 2
+    assert "which were paid for; --resume goes on" in refused.stderr
+    assert run(file, *MODEL, "-o", output, "--overwrite").exit_code == 0
+    assert len(llm.asked) == 4
+
+
+def test_without_an_earlier_output_it_begins(tmp_path, llm):
+    """So one command does for the first run and for every further one."""
+    file, output = write(tmp_path / "in.jsonl", *records(2)), tmp_path / "out.jsonl"
+    assert run(file, *MODEL, "-o", output, "--resume").exit_code == 0
+    assert ids_in(output) == ["r0", "r1"]
+
+
+@pytest.mark.parametrize("arguments", [["--resume"], ["-o", "-", "--resume"]])
+def test_to_go_on_there_must_be_a_file(tmp_path, arguments):
+    """Standard output cannot be read back."""
+    result = run(write(tmp_path / "in.jsonl", *records(1)), *arguments)
+    assert result.exit_code == 2
+    assert "it needs files" in result.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no SIGINT to a process there")
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_interrupted_run_is_gone_on_with(tmp_path, name):
+    """Ctrl-C in the middle: a whole file, exit code 130; then each question was asked once."""
+    plain = [{**record, "reference": ""} for record in records(8)]  # one call for each
+    file, output = write(tmp_path / "in.jsonl", *plain), tmp_path / name
+    gate = threading.Event()
+
+    def slow(request):
+        gate.wait(0 if len(server.chats) <= 4 else 20)
+        return truthful(request)
+
+    with OpenAiServer() as server:
+        server.always(slow)
+        command = [
+            *(sys.executable, "-m", "ragmonitor.cli.app", "score", file, "-o", str(output)),
+            *("--judge", "openai/judge", "--api-base", server.api_base, "--concurrency", "2"),
+            *("--budget-tokens", "1000000"),
+        ]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        with subprocess.Popen(
+            command, env=environment, stderr=subprocess.PIPE, text=True
+        ) as running:
+            until("a fifth question", lambda: len(server.chats) >= 5, within_s=60)
+            running.send_signal(signal.SIGINT)
+            assert "replies under way are waited for" in running.stderr.readline()
+            gate.set()
+            told = running.stderr.read()
+            assert running.wait(60) == 130
+        assert "goes on from here" in told
+        finished = len(ids_in(output))
+        assert 4 <= finished < 8
+        done = subprocess.run(
+            [*command, "--resume"], env=environment, capture_output=True, check=False, timeout=120
+        )
+        assert done.returncode == 0
+        assert len(ids_in(output)) == 8
+        assert len(server.chats) == 8

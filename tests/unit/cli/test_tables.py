@@ -1,0 +1,245 @@
+"""Tables: CSV, Parquet, Arrow, folders that `datasets` saved; lists as every tool writes them."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.cli.readers import Records
+from ragmonitor.cli.tables import read_list
+from ragmonitor.errors import InputError, MissingExtraError
+
+arrow = pytest.importorskip("pyarrow", reason="needs ragmonitor[datasets]")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+# The examples of RAGAS' documentation, in the names before version 0.2 and since.
+OLDER = {
+    "question": ["When was the first super bowl?", "Who has won the most of them?"],
+    "answer": ["It was played on Jan 15, 1967.", "The New England Patriots, with six."],
+    "contexts": [
+        ["The first game of its kind was played on January 15, 1967, in Los Angeles."],
+        ["The Packers are of Green Bay, Wisconsin.", "They play in the National Conference."],
+    ],
+    "ground_truth": ["It was held on January 15, 1967.", "New England, six times."],
+}
+NEWER = {
+    "user_input": OLDER["question"],
+    "response": OLDER["answer"],
+    "retrieved_contexts": OLDER["contexts"],
+    "reference": OLDER["ground_truth"],
+}
+
+
+def interactions(path):
+    with Records(str(path)) as records:
+        lines = [*records]
+    assert [line.error for line in lines] == [""] * len(lines)
+    return [line.interaction for line in lines]
+
+
+def is_the_example(found):
+    """Whether the two records came over whole."""
+    assert [told.query for told in found] == OLDER["question"]
+    assert [told.answer for told in found] == OLDER["answer"]
+    assert [[chunk.text for chunk in told.chunks] for told in found] == OLDER["contexts"]
+    assert [told.reference for told in found] == OLDER["ground_truth"]
+    return True
+
+
+def records_of(columns):
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def write_csv(path, columns, shown):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        for record in records_of(columns):
+            writer.writerow(
+                {
+                    name: shown(value) if isinstance(value, list) else value
+                    for name, value in record.items()
+                }
+            )
+    return path
+
+
+def as_numpy(texts):
+    """As an array is printed: no commas, and a line for each text that does not fit."""
+    return "[" + "\n ".join(map(repr, texts)) + "]"
+
+
+@pytest.mark.parametrize("columns", [OLDER, NEWER])
+@pytest.mark.parametrize("shown", [json.dumps, repr, as_numpy, lambda texts: repr(tuple(texts))])
+def test_a_csv_file_of_ragas_is_read(tmp_path, columns, shown):
+    """Its lists as JSON, as Python writes them, and as pandas writes arrays."""
+    assert is_the_example(interactions(write_csv(tmp_path / "r.csv", columns, shown)))
+
+
+@pytest.mark.parametrize("columns", [OLDER, NEWER])
+def test_json_lines_of_ragas_are_read(tmp_path, columns):
+    """One record a line."""
+    path = tmp_path / "r.jsonl"
+    path.write_text("\n".join(map(json.dumps, records_of(columns))))
+    assert is_the_example(interactions(path))
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_data_set_as_one_object_of_columns_is_read(tmp_path, indent):
+    """What `Dataset.from_dict` takes, and `json.dump` of it gives."""
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(OLDER, indent=indent))
+    assert is_the_example(interactions(path))
+
+
+def test_a_table_of_pandas_as_json_is_read(tmp_path):
+    """Its default: for each column an object by the rows' labels."""
+    path = tmp_path / "r.json"
+    labelled = {
+        name: {str(n): value for n, value in enumerate(column)} for name, column in OLDER.items()
+    }
+    path.write_text(json.dumps(labelled))
+    assert is_the_example(interactions(path))
+
+
+@pytest.mark.parametrize("columns", [OLDER, NEWER])
+def test_a_parquet_file_is_read(tmp_path, columns):
+    """Lists are lists there; columns that we do not know are not touched."""
+    path = tmp_path / "r.parquet"
+    parquet.write_table(arrow.table(columns | {"embedding": [[0.5] * 8] * 2}), path)
+    assert is_the_example(interactions(path))
+
+
+def write_stream(path, table):
+    with arrow.OSFile(str(path), "wb") as file, arrow.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def test_an_arrow_file_of_either_kind_is_read(tmp_path):
+    """The stream that `datasets` writes, and the file that others do."""
+    table = arrow.table(NEWER)
+    write_stream(tmp_path / "stream.arrow", table)
+    with (
+        arrow.OSFile(str(tmp_path / "file.arrow"), "wb") as file,
+        arrow.ipc.new_file(file, table.schema) as writer,
+    ):
+        writer.write_table(table)
+    assert is_the_example(interactions(tmp_path / "stream.arrow"))
+    assert is_the_example(interactions(tmp_path / "file.arrow"))
+
+
+def save(folder, columns):
+    """Write what `Dataset.save_to_disk` of version 5 writes, in two shards."""
+    folder.mkdir(parents=True)
+    names = [f"data-0000{n}-of-00002.arrow" for n in range(2)]
+    for n, name in enumerate(names):
+        write_stream(folder / name, arrow.table(columns).slice(n, 1))
+    state = {"_data_files": [{"filename": name} for name in names], "_split": None}
+    (folder / "state.json").write_text(json.dumps(state))
+    (folder / "dataset_info.json").write_text("{}")
+
+
+def test_a_saved_data_set_is_read(tmp_path):
+    """Its shards in the order of its state."""
+    save(tmp_path / "set", OLDER)
+    assert is_the_example(interactions(tmp_path / "set"))
+
+
+def test_the_one_split_of_a_saved_dict_is_read(tmp_path):
+    """Of several, one has to be named."""
+    save(tmp_path / "sets/eval", OLDER)
+    (tmp_path / "sets/dataset_dict.json").write_text('{"splits": ["eval"]}')
+    assert is_the_example(interactions(tmp_path / "sets"))
+    (tmp_path / "sets/dataset_dict.json").write_text('{"splits": ["eval", "test"]}')
+    with pytest.raises(InputError, match="splits eval, test; name one"):
+        interactions(tmp_path / "sets")
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
+    """The message holds the command that installs it."""
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    (tmp_path / "r.parquet").write_bytes(b"PAR1")
+    with pytest.raises(MissingExtraError, match=r"pip install 'ragmonitor\[datasets\]'"):
+        interactions(tmp_path / "r.parquet")
+
+
+@pytest.mark.parametrize("name", ["r.parquet", "r.arrow"])
+def test_a_broken_table_is_an_error_that_names_it(tmp_path, name):
+    """And no traceback of a library."""
+    (tmp_path / name).write_bytes(b"PAR1 this is none PAR1")
+    with pytest.raises(InputError, match=name):
+        interactions(tmp_path / name)
+
+
+def test_a_wrong_cell_costs_its_own_row_alone(tmp_path):
+    """The row and the column are named; the others are read."""
+    rows = [
+        ["question", "answer", "contexts"],
+        ["q", "a", "['c']"],
+        ["q", "a", "just a text"],
+        ["q", "a", "[1, 2]"],
+        ["q", "a"],
+        ["q", "a", ""],
+        ["q", "a", "['c'"],
+        ["q", "a", "[__import__('os').getcwd()]"],
+    ]
+    path = tmp_path / "r.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    with path.open("ab") as file:
+        file.write(b"q,\xff,['c']\n")
+    with Records(str(path)) as records:
+        lines = [*records]
+    assert [line.number for line in lines] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [bool(line.interaction) for line in lines] == [
+        True, False, False, False, True, False, False, False,
+    ]  # fmt: skip
+    assert lines[1].error == "contexts: expected a list as JSON or as Python writes it"
+    assert lines[2].error.startswith("contexts[0]: expected a text")
+    assert lines[3].error == "2 cells; the header has 3"
+    assert lines[7].error == "answer: no UTF-8"
+
+
+def test_a_byte_order_mark_and_long_cells_are_no_mistake(tmp_path):
+    """Spreadsheets write the one, and retrievers find the other."""
+    path = tmp_path / "r.csv"
+    cell = json.dumps(["long " * 60_000])
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        csv.writer(file).writerows([["question", "answer", "contexts"], ["q", "a", cell]])
+    (told,) = interactions(path)
+    assert len(told.chunks[0].text) == 300_000
+
+
+def test_a_part_of_an_array_is_refused():
+    """Where numpy printed an ellipsis, chunks are missing: no score of half an answer's chunks."""
+    with pytest.raises(InputError, match="ellipsis"):
+        read_list("['a' 'b' ... 'z']")
+
+
+@pytest.mark.parametrize("text", ["[" * 10_000, "(" * 50 + ")" * 50, "{'a': 1}", "7", "'text'"])
+def test_what_is_no_list_of_texts_is_refused(text):
+    """Nesting without an end among them."""
+    with pytest.raises(InputError):
+        read_list(text)
+
+
+texts = st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5)
+
+
+@given(texts)
+def test_a_list_is_read_as_it_was_written(listed):
+    """As JSON, and as Python writes it, whatever stands in its texts."""
+    assert read_list(json.dumps(listed)) == listed
+    assert read_list(repr(listed)) == listed
+
+
+@given(st.text(max_size=60))
+def test_no_cell_raises_anything_but_an_input_error(text):
+    """A cell may hold anything."""
+    with contextlib.suppress(InputError):
+        assert isinstance(read_list(text), list)
