@@ -5,22 +5,23 @@ ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PHOENIX := .phoenix
-PACKAGES := . integrations/langchain integrations/llama_index
-SOURCES := ragmonitor integrations/langchain/ragmonitor_langchain integrations/llama_index/ragmonitor_llama_index
+PROXY := .litellm-proxy
+PACKAGES := . integrations/langchain integrations/llama_index integrations/litellm
+SOURCES := ragmonitor integrations/langchain/ragmonitor_langchain integrations/llama_index/ragmonitor_llama_index integrations/litellm/ragmonitor_litellm
 
-.PHONY: help setup phoenix demo test check bench build clean
+.PHONY: help setup phoenix proxy demo test check bench bench-judge build clean
 
 help:  ## Show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
 
 setup: $(STAMP)  ## Create $(VENV) with everything that development needs
 
-$(STAMP): pyproject.toml constraints.txt integrations/langchain/pyproject.toml integrations/llama_index/pyproject.toml
+$(STAMP): pyproject.toml constraints.txt integrations/langchain/pyproject.toml integrations/llama_index/pyproject.toml integrations/litellm/pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "ragmonitor needs Python 3.11 or newer; set PYTHON=..."'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev \
-	  --editable '.[litellm,demo]' --editable integrations/langchain --editable integrations/llama_index
+	  --editable '.[litellm,demo]' --editable integrations/langchain --editable integrations/llama_index --editable integrations/litellm
 	@touch $@
 
 phoenix: $(PHOENIX)/.installed  ## Create $(PHOENIX) with the real Phoenix that tests start (850 MB)
@@ -29,6 +30,15 @@ $(PHOENIX)/.installed: tests/support/phoenix-constraints.txt
 	$(PYTHON) -m venv $(PHOENIX)
 	$(PHOENIX)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(PHOENIX)/bin/python -m pip install --quiet --constraint $< arize-phoenix
+	@touch $@
+
+proxy: $(PROXY)/.installed  ## Create $(PROXY) with the real litellm proxy that tests start (750 MB)
+
+$(PROXY)/.installed: tests/support/litellm-proxy-constraints.txt
+	$(PYTHON) -m venv $(PROXY)
+	$(PROXY)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(PROXY)/bin/python -m pip install --quiet --constraint $< 'litellm[proxy]' \
+	  --editable . --editable integrations/litellm
 	@touch $@
 
 demo: $(STAMP)  ## Watch a live RAG application being monitored (ARGS="--seconds 60 --json")
@@ -43,15 +53,20 @@ check: $(STAMP)  ## Format, lint, strict types, import contracts
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports
 
-bench: $(STAMP)  ## Measure: request path, embedded judge, agreement with labels (ARGS=data folder)
+bench: $(STAMP)  ## Measure: request path, memory, event loop, embedded judge (ARGS=data folder)
 	$(BIN)/python tests/bench/request_path.py
+	$(BIN)/python tests/bench/allocations.py
+	$(BIN)/python tests/bench/event_loop.py
+	$(BIN)/python tests/bench/million.py
 	$(BIN)/python tests/bench/embedded_judge.py
-	$(BIN)/python tests/bench/memory.py
 	$(BIN)/python tests/bench/auroc.py $(ARGS)
 
-build: $(STAMP)  ## Build the three wheels into dist/
+bench-judge: $(STAMP)  ## Calls and tokens of the LLM judge beside those of RAGAS (which it installs: 800 MB)
+	$(BIN)/python tests/bench/judge_cost.py $(ARGS)
+
+build: $(STAMP)  ## Build the wheels into dist/
 	rm -rf dist
 	for package in $(PACKAGES); do $(BIN)/python -m build --quiet --outdir dist $$package || exit 1; done
 
 clean:  ## Remove what the targets made
-	rm -rf $(VENV) $(PHOENIX) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PHOENIX) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .ragas

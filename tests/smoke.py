@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import metadata
 from urllib.request import urlopen
@@ -18,6 +19,24 @@ def check(*, holds: bool, message: str) -> None:
     """Stop with the message unless it holds; `assert` would vanish under -O."""
     if not holds:
         sys.exit(f"smoke: {message}")
+
+
+def complete_with_litellm(monitor: ragmonitor.Monitor) -> None:
+    """Let litellm complete a chat without a network, and tell what was retrieved for it."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+
+    import ragmonitor_litellm
+
+    ragmonitor_litellm.instrument(monitor)
+    litellm.completion(
+        model="openai/mocked",
+        messages=[{"role": "user", "content": QUESTION}],
+        mock_response=ANSWER,
+        metadata={"ragmonitor": {"chunks": CONTEXTS}},
+    )
+    check(holds=monitor.flush(30), message="litellm's completion was not worked off")
+    ragmonitor_litellm.uninstrument()
 
 
 def main() -> None:
@@ -37,6 +56,8 @@ def main() -> None:
             driver.uninstrument()
             check(holds=shown == ANSWER, message=f"{entry.name} shows {shown!r}")
             frameworks.append(entry.name)
+        complete_with_litellm(monitor)
+        frameworks.append("litellm")
         check(
             holds={"langchain", "llama_index"} <= set(frameworks),
             message=f"drivers installed: {frameworks[1:]}",

@@ -13,6 +13,7 @@ from tests.support.scripts import ROOT
 PACKAGES = {
     "ragmonitor": ROOT / "ragmonitor",
     "ragmonitor_langchain": ROOT / "integrations/langchain/ragmonitor_langchain",
+    "ragmonitor_litellm": ROOT / "integrations/litellm/ragmonitor_litellm",
     "ragmonitor_llama_index": ROOT / "integrations/llama_index/ragmonitor_llama_index",
 }
 VIOLATIONS = {

@@ -1,0 +1,340 @@
+"""What was retrieved, read out of a call.
+
+litellm sees a prompt, and only the application knows which part of it is context. An extractor
+gets the messages of one call and what litellm tells its callbacks about it, and returns an
+`Extracted`, or None if the call answers no question over retrieved text. Extractors run behind the
+request path and may take their time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from string import Formatter
+from typing import Any
+
+from ragmonitor import Chunk
+
+Messages = Sequence[Mapping[str, Any]]
+"""As litellm was given them, in order: `role`, `content`, ..."""
+
+METADATA_KEY = "ragmonitor"
+"""Under which an application says in `metadata` what it retrieved."""
+
+_LABEL = re.compile(r"\A\s*(?:user )?(?:question|query|问题|提问)\s*[:：]\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extracted:
+    """What one call is about."""
+
+    query: str
+    """The question, as the user asked it."""
+    chunks: Sequence[Chunk | str] = ()
+    """In the order the model saw them. Empty: nothing was found."""
+
+
+Extractor = Callable[[Messages, Mapping[str, Any]], Extracted | None]
+"""Takes the messages, and what litellm tells of the call: `model`, `metadata`, `optional_params`,
+`litellm_params`, `litellm_call_id`, ... May raise: the interaction is then counted, not scored."""
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """Return the text of a message, of several parts too; images and the like are left out."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Iterable):
+        return ""
+    parts = (part.get("text") for part in content if isinstance(part, Mapping))
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
+def last_question(messages: Messages) -> str:
+    """Return the text of the last message of the user; empty if there is none."""
+    return next((text_of(m) for m in reversed(messages) if m.get("role") == "user"), "")
+
+
+def tagged(
+    open: str = "<context>",  # noqa: A002 - reads as what it is: tagged(open="<docs>", ...)
+    close: str = "</context>",
+    *,
+    chunk: tuple[str, str] | None = None,
+    separator: str | None = "\n\n",
+    question: tuple[str, str] | None = None,
+) -> Extractor:
+    """Return an extractor for prompts that put the context between two marks.
+
+    Every such passage of the system's and the user's messages counts, earlier turns included: the
+    model sees them all. The question is the last message of the user without the passages.
+
+    Args:
+        open: Before the context.
+        close: After it.
+        chunk: Marks around one chunk of the context: `("<doc>", "</doc>")`.
+        separator: Between two chunks, where they have no marks; None: the context is one chunk.
+        question: Marks around the question; else it is what stands around the context.
+
+    Raises:
+        ValueError: A mark is empty.
+    """
+    passages = _between(open, close)
+    pieces = _pieces(chunk, separator)
+    asked = None if question is None else _between(*question)
+
+    def extract(messages: Messages, _call: Mapping[str, Any]) -> Extracted | None:
+        texts = [text_of(m) for m in messages if m.get("role") in ("system", "developer", "user")]
+        contexts = [found for text in texts for found in passages.findall(text)]
+        if not contexts:
+            return None
+        last = last_question(messages)
+        found = asked.findall(last) if asked is not None else ()
+        return Extracted(
+            query=found[-1].strip() if found else _without(passages, last),
+            chunks=list(dict.fromkeys(piece for text in contexts for piece in pieces(text))),
+        )
+
+    return extract
+
+
+def from_template(
+    *templates: str,
+    context: str = "context",
+    question: str = "question",
+    chunk: tuple[str, str] | None = None,
+    separator: str | None = "\n\n",
+) -> Extractor:
+    r"""Return an extractor that reads the application's own prompt template backwards.
+
+    `from_template("Context:\n{context}\n\nQuestion: {question}")`. Several templates, for a system
+    and a user message, are each matched with every message, and the last message that matches
+    counts. Where no template holds the question, it is the last message of the user.
+
+    Where the template's own words stand in a text as well, the context is taken as long as it can
+    be: documents quote such words more often than questions do.
+
+    Args:
+        templates: As for `str.format`, with named fields.
+        context: The field with the chunks.
+        question: The field with the question.
+        chunk: Marks around one chunk of the context: `("<doc>", "</doc>")`.
+        separator: Between two chunks, where they have no marks; None: the context is one chunk.
+
+    Raises:
+        ValueError: No template holds the context, or two fields touch.
+    """
+    known = [_Template(template, context) for template in templates]
+    if not any(context in template.fields for template in known):
+        raise ValueError(f"no template holds {{{context}}}")
+    pieces = _pieces(chunk, separator)
+
+    def extract(messages: Messages, _call: Mapping[str, Any]) -> Extracted | None:
+        found: dict[str, str] = {}
+        for message in messages:
+            if message.get("role") in ("assistant", "tool", "function"):
+                continue
+            for template in known:
+                found |= template.read(text_of(message)) or {}
+        if context not in found:
+            return None
+        return Extracted(
+            query=(found[question] if question in found else last_question(messages)).strip(),
+            chunks=list(pieces(found[context])),
+        )
+
+    return extract
+
+
+def tool_messages(
+    *names: str, chunk: tuple[str, str] | None = None, separator: str | None = None
+) -> Extractor:
+    """Return an extractor for agents: what search tools replied is the context.
+
+    Args:
+        names: Patterns (`fnmatch`) of the tools' names; none: `*search*`, `*retriev*`, `*lookup*`,
+            `*knowledge*`, as in the setting `retrieval_tools`.
+        chunk: Marks around one chunk of a reply.
+        separator: Between two chunks of a reply; None: a reply is one chunk, or, if it is a JSON
+            list of texts or of objects with a `text`, `content` or `page_content`, one for each.
+    """
+    patterns = names or ("*search*", "*retriev*", "*lookup*", "*knowledge*")
+    pieces = _pieces(chunk, separator)
+
+    def retrieves(name: Any) -> bool:
+        return isinstance(name, str) and any(fnmatch(name.lower(), p.lower()) for p in patterns)
+
+    def extract(messages: Messages, _call: Mapping[str, Any]) -> Extracted | None:
+        called = dict(_tool_calls(messages))
+        replies = [
+            text_of(m)
+            for m in messages
+            if m.get("role") == "tool"
+            and retrieves(m.get("name") or called.get(m.get("tool_call_id")))
+        ]
+        if not replies:
+            return None
+        chunks: list[Chunk | str] = []
+        for reply in replies:
+            listed = _listed(reply) if chunk is None and separator is None else None
+            chunks.extend(pieces(reply) if listed is None else listed)
+        return Extracted(query=last_question(messages), chunks=chunks)
+
+    return extract
+
+
+def first_of(*extractors: Extractor) -> Extractor:
+    """Return an extractor that asks several, in order, and takes what the first one finds."""
+
+    def extract(messages: Messages, call: Mapping[str, Any]) -> Extracted | None:
+        for each in extractors:
+            found = each(messages, call)
+            if found is not None:
+                return found
+        return None
+
+    return extract
+
+
+def from_metadata(said: Any, messages: Messages) -> Extracted:
+    """Return what an application said under `metadata["ragmonitor"]`.
+
+    Args:
+        said: `{"query": text, "chunks": [text or {"text", "id", "score", "metadata"}]}`, or the
+            same as JSON: clients of OpenAI's API send texts only. Without a query, it is the last
+            message of the user.
+        messages: Of the call.
+
+    Raises:
+        TypeError: It has another shape.
+        ValueError: It is no JSON.
+    """
+    if isinstance(said, str):
+        said = json.loads(said)
+    if not isinstance(said, Mapping) or not isinstance(said.get("chunks"), list | tuple):
+        raise TypeError(
+            f"metadata[{METADATA_KEY!r}] has to be a mapping with 'query' and 'chunks' (a list)"
+        )
+    query = said.get("query")
+    return Extracted(
+        query=query if isinstance(query, str) else last_question(messages),
+        chunks=[chunk_of(each) for each in said["chunks"]],
+    )
+
+
+def chunk_of(said: Any) -> Chunk:
+    """Return a chunk from a chunk, a text, or a mapping with `text`, `content` or `page_content`.
+
+    Raises:
+        TypeError: It is none of these.
+    """
+    if isinstance(said, Chunk):
+        return said
+    if isinstance(said, str):
+        return Chunk(text=said)
+    if isinstance(said, Mapping):
+        text = next(
+            (t for k in ("text", "content", "page_content") if isinstance(t := said.get(k), str)),
+            None,
+        )
+        if text is not None:
+            score, metadata = said.get("score"), said.get("metadata")
+            return Chunk(
+                text=text,
+                id=str(said.get("id") or ""),
+                score=float(score) if isinstance(score, int | float) else None,
+                metadata=metadata if isinstance(metadata, Mapping) else {},
+            )
+    raise TypeError(f"a chunk has to be a text or a mapping with 'text', not {type(said).__name__}")
+
+
+class _Template:
+    """One prompt template, read backwards without a regular expression: linear in the text."""
+
+    def __init__(self, template: str, context: str) -> None:
+        self.fields: list[str] = []
+        self._literals = [""]
+        for literal, field, _, _ in Formatter().parse(template):
+            self._literals[-1] += literal
+            if field is not None:
+                if self.fields and not self._literals[-1]:
+                    raise ValueError(f"two fields touch in the template {template!r}")
+                self.fields.append(field)
+                self._literals.append("")
+        if len(set(self.fields)) < len(self.fields):
+            raise ValueError(f"a field stands twice in the template {template!r}")
+        # Applications strip what they have formatted.
+        self._literals[0] = self._literals[0].lstrip()
+        self._literals[-1] = self._literals[-1].rstrip()
+        self._middle = self.fields.index(context) if context in self.fields else len(self.fields)
+
+    def read(self, text: str) -> dict[str, str] | None:
+        """Return the fields' texts; None: this is not the template's."""
+        first, last = self._literals[0], self._literals[-1]
+        text = text.strip()
+        start, end = len(first), len(text) - len(last)
+        if not self.fields or start > end or not (text.startswith(first) and text.endswith(last)):
+            return None
+        found: dict[str, str] = {}
+        # Towards the context from both sides, so that it gets what can be read in two ways.
+        for position, field in enumerate(self.fields[: self._middle]):
+            if position + 1 == len(self.fields):
+                break
+            place = text.find(self._literals[position + 1], start, end)
+            if place < 0:
+                return None
+            found[field] = text[start:place]
+            start = place + len(self._literals[position + 1])
+        for position in range(len(self.fields) - 1, self._middle, -1):
+            place = text.rfind(self._literals[position], start, end)
+            if place < 0:
+                return None
+            found[self.fields[position]] = text[place + len(self._literals[position]) : end]
+            end = place
+        found[self.fields[min(self._middle, len(self.fields) - 1)]] = text[start:end]
+        return found
+
+
+def _between(open: str, close: str) -> re.Pattern[str]:  # noqa: A002 - as in `tagged`
+    if not open or not close:
+        raise ValueError("a mark is empty")
+    return re.compile(f"{re.escape(open)}(.*?){re.escape(close)}", re.DOTALL)
+
+
+def _pieces(chunk: tuple[str, str] | None, separator: str | None) -> Callable[[str], Iterator[str]]:
+    marks = None if chunk is None else _between(*chunk)
+
+    def pieces(context: str) -> Iterator[str]:
+        if marks is not None:
+            found = marks.findall(context)
+        else:
+            found = context.split(separator) if separator else [context]
+        return (text for piece in found if (text := piece.strip()))
+
+    return pieces
+
+
+def _without(passages: re.Pattern[str], text: str) -> str:
+    """Return the question that stands around the context; behind it, if both sides hold words."""
+    around = [part.strip() for part in passages.sub("\0", text).split("\0")]
+    last = around[-1] or next((part for part in reversed(around) if part), "")
+    return _LABEL.sub("", last).strip()
+
+
+def _tool_calls(messages: Messages) -> Iterator[tuple[Any, Any]]:
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            function = call.get("function") if isinstance(call, Mapping) else None
+            if isinstance(function, Mapping):
+                yield call.get("id"), function.get("name")
+
+
+def _listed(reply: str) -> list[Chunk] | None:
+    if not reply.lstrip().startswith("["):
+        return None
+    try:
+        return [chunk_of(each) for each in json.loads(reply)]
+    except (ValueError, TypeError):
+        return None  # prose that begins with a bracket, or a list of something else

@@ -1,0 +1,136 @@
+"""Calls within `with monitor.interaction(...)` become parts of that interaction."""
+
+import asyncio
+
+import litellm
+import pytest
+
+from ragmonitor import Usage
+from ragmonitor_litellm import instrument
+from tests.support.openai_server import Reply, refused
+from tests.support.plain_framework import Plain
+from tests.support.waiting import until
+
+PLAIN = [{"role": "user", "content": "Hello."}]
+
+
+@pytest.fixture
+def plain(quiet):
+    """Give a monitor that is told of litellm's calls, without an extractor."""
+    instrument(quiet.monitor)
+    quiet.call["messages"] = PLAIN
+    return quiet
+
+
+async def test_a_call_in_a_block_is_its_answer(plain, way, story):
+    """With model, tokens and prompt; nothing else need be said."""
+    with plain.monitor.interaction(query="How often?") as i:
+        i.retrieved(story.CHUNKS)
+        await way(plain.call)
+    (interaction,) = await plain.later()
+    assert (interaction.query, interaction.answer) == ("How often?", story.ANSWER)
+    assert [c.text for c in interaction.chunks] == story.CHUNKS
+    (generation,) = interaction.generations
+    assert (generation.model, generation.input[0].text) == ("answering-1", "Hello.")
+
+
+async def test_every_call_counts_its_tokens_once(plain, server, story):
+    """Also if the application says the answer itself."""
+    server.script(Reply(content="rewritten", input_tokens=10, output_tokens=1))
+    server.script(Reply(content="Six months.", input_tokens=100, output_tokens=2))
+    with plain.monitor.interaction(query="How often?") as i:
+        await litellm.acompletion(**plain.call)
+        i.retrieved(story.CHUNKS)
+        reply = await litellm.acompletion(**plain.call)
+        i.answered(reply.choices[0].message.content + " [1]")
+    (interaction,) = await plain.later()
+    assert interaction.answer == "Six months. [1]"
+    assert interaction.usage == Usage(input_tokens=110, output_tokens=3)
+    assert [g.output for g in interaction.generations] == ["rewritten", "Six months."]
+
+
+async def test_a_recognised_call_in_a_block_is_no_second_interaction(watched, way, story):
+    """It gives the block its chunks."""
+    with watched.monitor.interaction(query="How often?"):
+        await way(watched.call)
+    (interaction,) = await watched.later()
+    assert interaction.query == "How often?"
+    assert [c.text for c in interaction.chunks] == story.CHUNKS
+
+
+async def test_a_stream_may_be_read_after_the_block(plain, story):
+    """The interaction ends with it."""
+    with plain.monitor.interaction(query="How often?") as i:
+        i.retrieved(story.CHUNKS)
+        pieces = await litellm.acompletion(**plain.call, stream=True)
+    assert "".join([p.choices[0].delta.content or "" async for p in pieces]) == story.ANSWER
+    (interaction,) = await plain.later()
+    assert (interaction.status, interaction.answer) == ("ok", story.ANSWER)
+
+
+@pytest.mark.usefixtures("lets_go")
+async def test_a_stream_that_is_dropped_makes_the_block_partial(plain, story):
+    """What the user saw is not known."""
+    with plain.monitor.interaction(query="How often?") as i:
+        i.retrieved(story.CHUNKS)
+        pieces = litellm.completion(**plain.call, stream=True)
+        next(pieces)
+    del pieces
+    (interaction,) = until("the stream is gone", lambda: plain.interactions)
+    assert interaction.status == "partial"
+
+
+async def test_a_failure_that_leaves_the_block_is_its_error(plain, server, way):
+    """With the model call that failed."""
+    server.script(refused(500))
+    with pytest.raises(litellm.InternalServerError), plain.monitor.interaction(query="How often?"):
+        await way(plain.call)
+    (interaction,) = await plain.later()
+    assert interaction.status == "error"
+
+
+async def test_a_failure_that_the_application_handles_is_not(plain, server, story):
+    """It asked another model."""
+    server.script(refused(500))
+    with plain.monitor.interaction(query="How often?") as i:
+        i.retrieved(story.CHUNKS)
+        try:
+            await litellm.acompletion(**plain.call)
+        except litellm.InternalServerError:
+            await litellm.acompletion(**plain.call)
+    (interaction,) = await plain.later()
+    assert (interaction.status, interaction.answer) == ("ok", story.ANSWER)
+    failed, answered = interaction.generations
+    assert failed.error.startswith("InternalServerError")
+    assert not answered.error
+
+
+async def test_blocks_side_by_side_keep_their_calls(plain, server):
+    """Tasks have their own block each."""
+    server.always(lambda request: request.user)
+
+    async def ask(number):
+        with plain.monitor.interaction(query=str(number)) as i:
+            i.retrieved(["a"])
+            messages = [{"role": "user", "content": f"answer {number}"}]
+            await litellm.acompletion(**plain.call | {"messages": messages})
+
+    await asyncio.gather(*(ask(number) for number in range(20)))
+    interactions = await plain.later()
+    assert {i.query: i.answer for i in interactions} == {
+        str(number): f"answer {number}" for number in range(20)
+    }
+
+
+async def test_a_call_beneath_a_frameworks_run_is_counted_by_that_framework(plain, story):
+    """LangChain on top of litellm: both see the call, and its tokens count once."""
+    recorder = plain.monitor.recorder(Plain())
+    with plain.monitor.interaction(query="How often?"):
+        recorder.started("r", None, "chain", "chain", "How often?")
+        recorder.started("m", "r", "model", "model", ["How often?"])
+        await litellm.acompletion(**plain.call)
+        recorder.ended("m", story.ANSWER)
+        recorder.ended("r", story.ANSWER)
+    (interaction,) = await plain.later()
+    assert interaction.usage == Usage(input_tokens=1, output_tokens=2)
+    assert len(interaction.generations) == 1

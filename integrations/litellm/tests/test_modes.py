@@ -1,0 +1,200 @@
+"""Every way to call litellm, with every way to end."""
+
+import asyncio
+
+import litellm
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+
+from ragmonitor import Usage
+from tests.support.openai_server import Reply, hanging, refused
+from tests.support.waiting import until
+
+TRACER = TracerProvider().get_tracer("app")
+
+
+async def test_a_completion_is_one_interaction(watched, way, story):
+    """With question, chunks in order, and the whole answer, joined if it was streamed."""
+    assert await way(watched.call) == story.ANSWER
+    (interaction,) = await watched.later()
+    assert interaction.query == story.QUESTION
+    assert [chunk.text for chunk in interaction.chunks] == story.CHUNKS
+    assert interaction.answer == story.ANSWER
+    assert (interaction.status, interaction.framework) == ("ok", "litellm")
+    assert not interaction.capture_incomplete
+
+
+async def test_it_is_scored(watched, way):
+    """The embedded judge reads it."""
+    await way(watched.call)
+    await watched.later()
+    (report,) = watched.exporter.reports
+    scores = {e.evaluator: getattr(e, "score", None) for e in report.evaluations}
+    assert scores["faithfulness@1"] == 1.0
+
+
+async def test_the_prompt_and_the_model_stand_in_its_generation(watched, way):
+    """As the model was asked, role by role."""
+    await way(watched.call)
+    ((generation,),) = [i.generations for i in await watched.later()]
+    assert [m.role for m in generation.input] == ["system", "user"]
+    assert generation.input[0].text == "Be brief."
+    assert (generation.provider, generation.model) == ("openai", "answering-1")
+
+
+async def test_tokens_are_the_providers(watched, server, way):
+    """Each call counted once; streams tell them on demand."""
+    server.script(Reply(content="Yes.", input_tokens=100, output_tokens=7))
+    options = {"stream_options": {"include_usage": True}} if "stream" in way.__name__ else {}
+    await way(watched.call | options)
+    (interaction,) = await watched.later()
+    assert interaction.usage == Usage(input_tokens=100, output_tokens=7)
+
+
+async def test_the_times_are_those_of_the_call(watched, way):
+    """From before the request until after the reply, in order."""
+    import time
+
+    before_ns = time.time_ns()
+    await way(watched.call)
+    after_ns = time.time_ns()
+    (interaction,) = await watched.later()
+    assert before_ns - 2_000_000 <= interaction.started_ns < interaction.ended_ns
+    assert interaction.started_ns <= after_ns
+
+
+async def test_the_callers_span_is_its_parent(watched, way):
+    """Whichever thread or task litellm tells of the call on."""
+    with TRACER.start_as_current_span("request") as span:
+        await way(watched.call)
+    (interaction,) = await watched.later()
+    assert interaction.caller is not None
+    assert int(interaction.caller.span_id, 16) == span.get_span_context().span_id
+
+
+async def test_a_failure_is_an_interaction_with_its_error(watched, server, way, story):
+    """The application's exception passes, and the user's question is known."""
+    server.script(refused(500, "out of order"))
+    with pytest.raises(litellm.InternalServerError):
+        await way(watched.call)
+    (interaction,) = await watched.later()
+    assert interaction.status == "error"
+    assert interaction.error.startswith("InternalServerError: ")
+    assert "out of order" in interaction.error
+    assert (interaction.query, interaction.answer) == (story.QUESTION, "")
+    assert interaction.generations[-1].error == interaction.error
+
+
+async def test_chinese_arrives_unchanged(watched, server, way, story):
+    """Question, chunks and answer."""
+    server.script("水泵每六个月保养一次。")
+    messages = story.asked("水泵多久保养一次？", ["水泵每六个月保养一次。", "水泵是蓝色的。"])
+    await way(watched.call | {"messages": messages})
+    (interaction,) = await watched.later()
+    assert interaction.query == "水泵多久保养一次？"
+    assert [c.text for c in interaction.chunks] == ["水泵每六个月保养一次。", "水泵是蓝色的。"]
+    assert interaction.answer == "水泵每六个月保养一次。"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_fifty_at_once_are_fifty(watched, server, story, streamed):
+    """Each with its own question and its own answer."""
+    server.always(lambda request: request.user.rpartition("Question: ")[2] + " yes")
+
+    async def ask(number):
+        call = watched.call | {"messages": story.asked(f"Question {number}?")}
+        reply = await litellm.acompletion(**call, stream=streamed)
+        if streamed:
+            async for _ in reply:
+                pass
+
+    await asyncio.gather(*(ask(number) for number in range(50)))
+    interactions = await watched.later()
+    assert sorted(i.query for i in interactions) == sorted(f"Question {n}?" for n in range(50))
+    assert all(i.answer == f"{i.query} yes" for i in interactions)
+
+
+@pytest.mark.usefixtures("lets_go")
+def test_a_stream_that_is_dropped_is_partial(watched):
+    """It is let go of, and that is all that is heard of it; what the user saw is not."""
+    pieces = litellm.completion(**watched.call, stream=True)
+    next(pieces)
+    next(pieces)
+    del pieces
+    (interaction,) = until("the stream is seen to be gone", lambda: watched.interactions)
+    assert (interaction.status, interaction.answer) == ("partial", "")
+
+
+@pytest.mark.usefixtures("lets_go")
+async def test_an_asynchronous_stream_that_is_closed_is_partial(watched):
+    """The same."""
+    pieces = await litellm.acompletion(**watched.call, stream=True)
+    await anext(pieces)
+    await pieces.aclose()
+    del pieces
+    (interaction,) = await watched.later()
+    assert (interaction.status, interaction.answer) == ("partial", "")
+
+
+@pytest.mark.usefixtures("lets_go")
+async def test_a_cancelled_call_is_cancelled(watched, server):
+    """As when the user has gone away."""
+    server.script(hanging)
+    task = asyncio.create_task(litellm.acompletion(**watched.call))
+    await asyncio.to_thread(server.wait_until_hanging)
+    task.cancel()
+    await asyncio.wait({task})
+    del task
+    (interaction,) = await watched.later()
+    assert interaction.status == "cancelled"
+
+
+def test_a_stream_that_is_held_unread_is_given_up(server, story):
+    """A sweep ends what is older than the setting says."""
+    from ragmonitor_litellm import from_template, instrument, uninstrument
+
+    watched = story.Watched(server, open_run_age_s=0.001)
+    logger = instrument(watched.monitor, extract=from_template(story.TEMPLATE))
+    try:
+        pieces = litellm.completion(**watched.call, stream=True)
+        next(pieces)
+        logger.sweep()
+        assert watched.only.status == "partial"
+        assert list(pieces)  # and the application reads on
+    finally:
+        uninstrument()
+        watched.monitor.close()
+
+
+def test_open_calls_are_bounded(server, story):
+    """The oldest is given up for the newest."""
+    from ragmonitor_litellm import from_template, instrument, uninstrument
+
+    watched = story.Watched(server, open_runs_most=100)
+    logger = instrument(watched.monitor, extract=from_template(story.TEMPLATE))
+    try:
+        call = watched.call | {"mock_response": story.ANSWER, "stream": True}
+        held = [litellm.completion(**call) for _ in range(103)]
+        assert len(logger) == 100
+        del held
+    finally:
+        uninstrument()
+        watched.monitor.close()
+
+
+async def test_what_the_application_changes_afterwards_is_not_seen(watched, way, story):
+    """Messages are appended to, and rewritten for the next question."""
+    messages = story.asked()
+    await way(watched.call | {"messages": messages})
+    messages[1]["content"] = "Context:\nnothing\n\nQuestion: none?"
+    messages.append({"role": "assistant", "content": "no"})
+    (interaction,) = await watched.later()
+    assert interaction.query == story.QUESTION
+
+
+async def test_nothing_is_open_in_the_end(watched, way):
+    """Nothing is kept of a call that is over."""
+    logger = litellm.callbacks[0]
+    await way(watched.call)
+    await watched.later()
+    assert len(logger) == 0
