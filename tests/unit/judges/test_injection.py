@@ -119,7 +119,7 @@ async def assess(server):
 
 @pytest.fixture(scope="module")
 def sent():
-    """Return the requests by attack, so that each prompt is sent once for all that is asked of it."""
+    """Return the requests by attack: each prompt is sent once for all that is asked of it."""
     return {}
 
 
