@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from ragmonitor.evaluators import asking_evaluator, evaluator, rubric
     from ragmonitor.guard import record_error, shielded
+    from ragmonitor.judges import EncoderJudge, FunctionJudge
     from ragmonitor.monitor import Monitor
     from ragmonitor.offline import EvaluationResult, aevaluate, evaluate
     from ragmonitor.protocols import Exporter, Judge
@@ -77,6 +78,7 @@ _HOMES = {
     ),
     "evaluators": ("asking_evaluator", "evaluator", "rubric"),
     "guard": ("record_error", "shielded"),
+    "judges": ("EncoderJudge", "FunctionJudge"),
     "monitor": ("Monitor",),
     "offline": ("EvaluationResult", "aevaluate", "evaluate"),
     "protocols": ("Exporter", "Judge"),
@@ -110,9 +112,11 @@ __all__ = [
     "Cause",
     "Chunk",
     "Diagnosis",
+    "EncoderJudge",
     "Evaluation",
     "EvaluationResult",
     "Exporter",
+    "FunctionJudge",
     "Generation",
     "InputError",
     "Interaction",

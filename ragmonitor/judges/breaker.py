@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -50,13 +51,18 @@ class Breaker:
         """As of now; open with its time over is open until somebody tries."""
         if self._open_until is None:
             return "closed"
-        return "open" if self._probe is None else "half_open"
+        return "half_open" if self._is_probed else "open"
 
     def admits(self) -> bool:
         """Return whether a reading would pass now."""
         if self._open_until is None:
             return True
-        return self._probe is None and self._clock() >= self._open_until
+        return not self._is_probed and self._clock() >= self._open_until
+
+    @property
+    def _is_probed(self) -> bool:
+        # In a forked child the probe is the parent's and never ends.
+        return self._probe is not None and self._probe.process == os.getpid()
 
     def attempt(self) -> Attempt:
         """Return a context manager around one reading; it learns how that ended.
@@ -97,6 +103,7 @@ class Attempt:
 
     def __init__(self, breaker: Breaker, *, is_probe: bool) -> None:
         self.is_probe = is_probe
+        self.process = os.getpid()
         self._breaker = breaker
 
     def __enter__(self) -> Self:

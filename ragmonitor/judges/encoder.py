@@ -12,6 +12,7 @@ What such a model does not say (is this a claim, a refusal, to the point?) the e
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -105,6 +106,10 @@ class EncoderJudge:
         self._identity = JudgeIdentity(
             name=model, version=f"{revision}.{threshold:g}.{RULES}", kind="LLM"
         )
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._loaded: _Pairs | _Tokens | None = None
 
@@ -129,6 +134,9 @@ class EncoderJudge:
             JudgeError: The model could not be loaded.
             MissingExtraError: transformers or torch is not installed.
         """
+        if os.getpid() != self._process:
+            # A forked child: the parent's thread may have held the lock, and torch its own.
+            self._begin()
         return await asyncio.to_thread(self._assess, interaction)
 
     async def close(self) -> None:

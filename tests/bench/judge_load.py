@@ -6,7 +6,7 @@ The scripted provider answers after a fixed latency, in a process of its own. Re
 the judgements took and how long the latency alone would have made them take; how much the
 process grew while all of them waited; CPU per judgement; delays of an event loop in the same
 process that wakes every 5 ms, with and without judging, and the longest garbage collection, which
-stops every thread: litellm's modules alone are half a million objects. `--freeze` takes what exists
+stops every thread: litellm's modules alone are 300,000 objects. `--freeze` takes what exists
 after the first judgement out of its reach, as an application may.
 """
 

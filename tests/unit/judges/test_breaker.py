@@ -119,3 +119,14 @@ def test_a_late_answer_closes_it(breaker):
     with slow:
         pass
     assert breaker.state == "closed"
+
+
+def test_a_forked_child_does_not_wait_for_its_parent_s_probe(breaker, clock, monkeypatch):
+    """There it never ends."""
+    opened(breaker)
+    clock.advance(10)
+    with breaker.attempt():
+        assert not breaker.admits()
+        monkeypatch.setattr("os.getpid", lambda: -1)
+        assert breaker.admits()
+        monkeypatch.undo()
