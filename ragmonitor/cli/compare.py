@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragmonitor.cli.outputs import SUFFIXES, OutputFormat, Written, read_back
+from ragmonitor.cli.outputs import Written, read_back, written_form
 from ragmonitor.cli.readers import Format, Records
 from ragmonitor.cli.score import BAD_LINES_SHOWN, prepare, scorer_for, told_cost
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, progress, say
@@ -198,24 +198,19 @@ def _scored(file: str) -> Side | None:
         InputError: It cannot be read, or several judges scored it.
     """
     path = Path(file)
-    if file == "-" or path.is_dir() or path.suffix.lower() in (".parquet", ".arrow"):
+    form = None if file == "-" or path.is_dir() else written_form(path)
+    if form is None:
         return None
-    form: OutputFormat = SUFFIXES.get(path.suffix.lower(), "jsonl")
     side: Side | None = None
-    try:
-        for written in read_back(path, form):
-            if side is None:
-                side = Side(path=file, judge=written.judge, ruler=written.ruler)
-            elif (side.judge, side.ruler) != (written.judge, written.ruler):
-                raise InputError(
-                    f"{file} was scored by several rulers: {side.judge} and {written.judge}; "
-                    "score it anew by one of them"
-                )
-            side.answers.append(_answer(written))
-    except InputError:
-        if side is None and form == "csv":  # a table, and none of ours
-            return None
-        raise
+    for written in read_back(path, form):
+        if side is None:
+            side = Side(path=file, judge=written.judge, ruler=written.ruler)
+        elif (side.judge, side.ruler) != (written.judge, written.ruler):
+            raise InputError(
+                f"{file} was scored by several rulers: {side.judge} and {written.judge}; "
+                "score it anew by one of them"
+            )
+        side.answers.append(_answer(written))
     return side
 
 
@@ -282,7 +277,7 @@ def _show(first: Side, second: Side, pairing: Pairing, scorer: Scorer, options: 
     beside.print(
         f"before: {first.path}; after: {second.path}; judge {first.judge}\n"
         f"{len(pairing.pairs)} pairs by {pairing.by}; without a partner: {pairing.only_first} "
-        f"before, {pairing.only_second} after"
+        f"before, {pairing.only_second} after\n* more than chance: the interval leaves out 0"
     )
     if scorer.purse is not None:
         beside.print(told_cost(scorer, scorer.purse))
@@ -293,13 +288,12 @@ def _table(pairing: Pairing) -> Table:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("evaluator", no_wrap=True)
+    table.add_column("evaluator", overflow="fold")
     for title in ("pairs", "before", "after", "difference", "95 % interval"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
     for name, found in pairing.differences().items():
         if found is None:
-            table.add_row(name, "0", "-", "-", "-", "-", "")
+            table.add_row(name, "0", "-", "-", "-", "-")
             continue
         table.add_row(
             name,
@@ -307,7 +301,6 @@ def _table(pairing: Pairing) -> Table:
             f"{found.first_mean:.3f}",
             f"{found.second_mean:.3f}",
             f"{found.difference:+.3f}",
-            f"{found.lower:+.3f} to {found.upper:+.3f}",
-            "differs" if found.is_told_apart else "",
+            f"{found.lower:+.3f} to {found.upper:+.3f} {'*' if found.is_told_apart else ' '}",
         )
     return table

@@ -10,10 +10,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Protocol
 
-from ragmonitor.errors import InputError
+from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.evaluators import Table
 from ragmonitor.export.jsonl import encoded
 from ragmonitor.offline.scoring import Outcome, is_finished
@@ -47,6 +48,10 @@ GROUPS: Final = {
     ),
 }
 """RAGChecker's, in its order."""
+CSV_BEGINS: Final = b"id,line,error,"
+LOOKED_AT_LINES: Final = 50
+_BEGINS: Final = (CSV_BEGINS, b'{"id":', b'{"line":', b'{"results":')
+"""How what we write begins, even if it was torn off in its first record."""
 _FORMULA_BEGINS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -66,16 +71,24 @@ class Output(Protocol):
         ...
 
 
-def output_for(form: OutputFormat, file: BinaryIO, entries: Table, ruler: str) -> Output:
-    """Return what writes this format to an open file.
+def check_fits(form: OutputFormat, entries: Table) -> None:
+    """See that a format can hold something of what will be scored.
 
     Raises:
-        InputError: RAGChecker's format, and none of its scores is among the evaluators.
+        SettingsError: It is RAGChecker's, and none of its scores is among the evaluators.
     """
+    if form == "ragchecker" and not any(e.name.startswith(RAGCHECKER) for e in entries):
+        raise SettingsError(
+            f"RAGChecker's format holds its own scores alone; add --evaluators '{RAGCHECKER}*'"
+        )
+
+
+def output_for(form: OutputFormat, file: BinaryIO, entries: Table, ruler: str) -> Output:
+    """Return what writes this format to an open file."""
     if form == "csv":
         return CsvOutput(file, entries, ruler)
     if form == "ragchecker":
-        return RagCheckerOutput(file, entries, ruler)
+        return RagCheckerOutput(file, ruler)
     return JsonLinesOutput(file, ruler)
 
 
@@ -158,11 +171,7 @@ class RagCheckerOutput:
     score it is left out, of the record and of the mean; RAGChecker counts 0.
     """
 
-    def __init__(self, file: BinaryIO, entries: Table, ruler: str) -> None:
-        if not any(entry.name.startswith(RAGCHECKER) for entry in entries):
-            raise InputError(
-                f"RAGChecker's format holds its own scores alone; add --evaluators '{RAGCHECKER}*'"
-            )
+    def __init__(self, file: BinaryIO, ruler: str) -> None:
         self._file = file
         self._ruler = ruler
         self._is_first = True
@@ -254,6 +263,24 @@ class Written:
             else Scored(evaluator=name, judge=judge, score=found)
             for name, found in self.scores.items()
         )
+
+
+def written_form(path: Path) -> OutputFormat | None:
+    """Return in which format a file holds scores of ours, by its first lines; None: it holds none.
+
+    Raises:
+        InputError: It cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            head = [line.rstrip(b"\n") for line in islice(file, LOOKED_AT_LINES)]
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from error
+    if head and head[0].startswith(CSV_BEGINS):
+        return "csv"
+    if any(_of_line(line) is not None for line in head):
+        return "jsonl"
+    return "ragchecker" if any(_of_ragchecker(line) is not None for line in head) else None
 
 
 def read_back(path: Path, form: OutputFormat) -> Generator[Written]:
@@ -356,7 +383,7 @@ def _of_row(row: Mapping[str, str], raw: bytes) -> Written | None:
 
 def _without_header(raw: bytes) -> bytes:
     """Return a row without the header before the first one; a name in it holds no line feed."""
-    return raw.partition(b"\n")[2] if raw.startswith(b"id,line,error,") else raw
+    return raw.partition(b"\n")[2] if raw.startswith(CSV_BEGINS) else raw
 
 
 def _number(text: str) -> float | None:
@@ -397,6 +424,7 @@ def sift(path: Path, form: OutputFormat, *, ruler: str, wanted: Counter[tuple[st
         InputError: It was scored by another ruler, or holds records that are not in the input: to
             go on would mix what must not be compared, or lose what was paid for.
     """
+    _check_ours(path, form)
     kept = Kept(finished=Counter())
     ids = {identity for identity, _ in wanted}
     foreign = 0
@@ -422,6 +450,20 @@ def sift(path: Path, form: OutputFormat, *, ruler: str, wanted: Counter[tuple[st
             "with -o, or score everything anew with --overwrite"
         )
     return kept
+
+
+def _check_ours(path: Path, form: OutputFormat) -> None:
+    """See that nobody's file is rewritten. Raises `InputError`."""
+    found = written_form(path)
+    if found is not None and found != form:
+        raise InputError(f"{path} holds the format {found}; name it with --output-format {found}")
+    with path.open("rb") as file:
+        begins = file.read(len(CSV_BEGINS))
+    if begins and not any(mark.startswith(begins) or begins.startswith(mark) for mark in _BEGINS):
+        raise InputError(
+            f"{path} is no output of `ragmonitor score`; name another with -o, or replace it with "
+            "--overwrite"
+        )
 
 
 def rewrite(
@@ -463,8 +505,11 @@ def rewrite(
     return file, output
 
 
-def judged_by(path: Path, form: OutputFormat) -> str:
+def judged_by(path: Path) -> str:
     """Return who judged the first record of an output; empty if it holds none of ours."""
+    form = written_form(path)
+    if form is None:
+        return ""
     with contextlib.closing(read_back(path, form)) as records:
         first = next(records, None)
     return "" if first is None else first.judge

@@ -21,6 +21,7 @@ from ragmonitor.cli.outputs import (
     Output,
     OutputFormat,
     Written,
+    check_fits,
     judged_by,
     output_for,
     rewrite,
@@ -99,6 +100,7 @@ def run(options: Options) -> int:
     if options.resume and (options.file_out is None or options.file == "-"):
         raise SettingsError("--resume reads the input twice and the output once; it needs files")
     scorer = scorer_for(options)
+    check_fits(options.written_form, scorer.entries)
     with Records(options.file, options.form) as records:
         lines = iter(records)
         # Before an output is touched: a file of no known format, a judge that cannot read.
@@ -308,7 +310,7 @@ class Scoring:
             raise InputError(f"{path} is the input; name another file with -o")
         if self.options.resume or self.options.overwrite or path.is_dir():
             return
-        judge = judged_by(path, self.options.written_form)
+        judge = judged_by(path)
         if judge and judge.rpartition("@")[0] != LEXICAL:
             raise InputError(
                 f"{path} holds scores of {judge}, which were paid for; --resume goes on with "

@@ -32,7 +32,7 @@ def table_of(sums: Sums, parts: Mapping[str, Sums] | None = None) -> Table:
 
     several = len({row.judge for row in sums.rows}) > 1
     table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("evaluator", no_wrap=True)
+    table.add_column("evaluator", overflow="fold")
     if several:
         table.add_column("judge", no_wrap=True)
     table.add_column("scored", justify="right", no_wrap=True)

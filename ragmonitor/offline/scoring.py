@@ -247,7 +247,9 @@ class Scorer:
         cost = 0.0
         if self.purse is not None and isinstance(self.judge, PricedJudge):
             try:
-                cost = self.judge.expected_cost(interaction)
+                # A question more is not dearer than a reading: it shows the judge no more.
+                questions = sum(entry.asks for entry in self._entries_for(interaction))
+                cost = self.judge.expected_cost(interaction) * (1 + questions)
             except JudgeError as error:  # at no price: evidence too long, no price known
                 self.calls_failed += 1
                 return self._unread(interaction, error.cause, str(error))

@@ -76,6 +76,32 @@ def test_ragcheckers_own_file_form_is_read(tmp_path, indent):
     assert all(line.interaction for line in lines_of(path))
 
 
+def test_ragcheckers_older_file_form_is_read(tmp_path):
+    """Its first versions had the records under another name."""
+    path = tmp_path / "f.json"
+    path.write_text(json.dumps({"input_data": [RAGCHECKER]}))
+    (line,) = lines_of(path)
+    assert line.interaction.reference == "y"
+
+
+@pytest.mark.parametrize("name", ["reference", "ground_truth", "ground_truths"])
+def test_a_reference_is_found_by_any_of_its_names(tmp_path, name):
+    """RAGAS has changed it twice; a list of one is one."""
+    value = ["y"] if name == "ground_truths" else "y"
+    (line,) = lines_of(write(tmp_path / "f.jsonl", {**OURS, name: value}))
+    assert line.interaction.reference == "y"
+
+
+def test_lines_say_how_much_is_read(tmp_path):
+    """For a bar: of lines and of a document alike it ends with the file's size."""
+    lines = write(tmp_path / "f.jsonl", OURS, OURS)
+    document = tmp_path / "f.json"
+    document.write_text(json.dumps([OURS, OURS]))
+    for path in (lines, document):
+        first, second = (line.read_bytes for line in lines_of(path))
+        assert 0 < first < second == path.stat().st_size
+
+
 def test_a_list_of_records_is_read(tmp_path):
     """A JSON array is as good as JSON lines."""
     path = tmp_path / "f.json"

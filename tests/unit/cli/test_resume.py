@@ -214,6 +214,34 @@ def test_what_was_paid_for_is_not_overwritten_by_accident(tmp_path, llm):
     assert len(llm.asked) == 4
 
 
+def test_a_file_of_somebody_elses_is_not_rewritten(tmp_path, llm):
+    """A slip of the hand must not empty it."""
+    file, output = write(tmp_path / "in.jsonl", *records(1)), tmp_path / "notes.txt"
+    output.write_text("Do not lose this.")
+    result = run(file, *MODEL, "-o", output, "--resume")
+    assert result.exit_code == 2
+    assert "is no output of `ragmonitor score`" in result.stderr
+    assert output.read_text() == "Do not lose this."
+
+
+def test_another_format_is_named(tmp_path, llm):
+    """A CSV file does not become one of JSON lines by going on with it."""
+    file, output = write(tmp_path / "in.jsonl", *records(1)), tmp_path / "out.txt"
+    run(file, *MODEL, "-o", output, "--output-format", "csv")
+    result = run(file, *MODEL, "-o", output, "--resume")
+    assert result.exit_code == 2
+    assert "name it with --output-format csv" in result.stderr
+
+
+def test_an_output_torn_in_its_first_record_is_begun_anew(tmp_path, llm):
+    """There is nothing in it to be lost."""
+    file = write(tmp_path / "in.jsonl", *records(2))
+    for name, torn in zip(FORMATS, ('{"id":"r', "id,line,err", '{"results": [\n'), strict=True):
+        (tmp_path / name).write_text(torn)
+        assert run(file, *MODEL, "-o", tmp_path / name, "--resume").exit_code == 0
+        assert ids_in(tmp_path / name) == ["r0", "r1"]
+
+
 def test_without_an_earlier_output_it_begins(tmp_path, llm):
     """So one command does for the first run and for every further one."""
     file, output = write(tmp_path / "in.jsonl", *records(2)), tmp_path / "out.jsonl"

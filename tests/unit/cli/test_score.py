@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -361,6 +362,31 @@ def test_a_true_run(tmp_path):
     assert done.returncode == 1
     assert len(objects(done.stdout.decode())) == 2
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no terminal to be had there")
+def test_on_a_terminal_a_bar_says_how_far_and_how_dear(tmp_path):
+    """Share, time left, answers, tokens and dollars so far."""
+    import pty
+
+    file = write(tmp_path, *[{**GOOD, "id": str(n)} for n in range(5)])
+    options = ["--judge", "openai/judge", "--budget-tokens", "100000", "-o", "out.jsonl"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    leader, follower = pty.openpty()
+    shown = b""
+    with OpenAiServer() as server:
+        command = [sys.executable, "-m", "ragmonitor.cli.app", "score", file, *options]
+        command += ["--api-base", server.api_base]
+        with subprocess.Popen(command, env=environment, stderr=follower, cwd=tmp_path) as running:
+            os.close(follower)
+            with contextlib.suppress(OSError):  # the other end is closed: all was read
+                while part := os.read(leader, 65536):
+                    shown += part
+            assert running.wait(60) == 0
+    os.close(leader)
+    assert b"100%" in shown
+    assert b"5 answers, " in shown
+    assert b" USD" in shown
 
 
 def test_a_broken_pipe_is_quiet(tmp_path):

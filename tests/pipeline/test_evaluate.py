@@ -1,0 +1,228 @@
+"""Recorded interactions scored offline: from Python, and by the command, on public data."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import pytest
+
+import ragmonitor
+from ragmonitor.errors import InputError, SettingsError
+from ragmonitor.records import Cause
+from ragmonitor.testing import ScriptedJudge
+from tests.support import stories
+from tests.support.openai_server import OpenAiServer
+from tests.support.scripts import ROOT, run_python
+
+DATA = Path(os.environ.get("TESTS_DATA", "../shared/data")).absolute()
+OURS = {
+    "id": "one",
+    "question": stories.ENGLISH[0],
+    "contexts": list(stories.ENGLISH[1]),
+    "answer": stories.ENGLISH[2],
+}
+RAGAS = {
+    "user_input": stories.ENGLISH[0],
+    "retrieved_contexts": list(stories.ENGLISH[1]),
+    "response": stories.ENGLISH[2],
+    "reference": stories.ENGLISH[2],
+}
+RAGCHECKER = {
+    "query_id": "7",
+    "query": stories.ENGLISH[0],
+    "gt_answer": stories.ENGLISH[2],
+    "response": stories.ENGLISH[2],
+    "retrieved_context": [{"doc_id": "d", "text": text} for text in stories.ENGLISH[1]],
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch, tmp_path):
+    """Take away what would be read from the environment and the current folder."""
+    for name in tuple(os.environ):
+        if name.startswith(("RAGMONITOR_", "OTEL_")):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("record", [OURS, RAGAS, RAGCHECKER, stories.interaction()])
+def test_records_of_every_shape_are_scored(record):
+    """Mappings in anybody's columns, and interactions; without a network."""
+    result = ragmonitor.evaluate([record])
+    assert result.summary["faithfulness"].estimate.mean == 1.0
+    (report,) = result.reports
+    assert report.interaction.query == stories.ENGLISH[0]
+
+
+def test_the_result_is_one_object_for_each_record():
+    """As the command writes them, in order; ready for JSON."""
+    result = ragmonitor.evaluate([OURS, {**OURS, "id": "two", "answer": "I don't know."}])
+    first, second = result.to_dicts()
+    assert first["evaluations"]["faithfulness"] == {"score": 1.0}
+    assert second["evaluations"]["faithfulness"] == {"unscored": "refusal"}
+    assert result.summary["faithfulness"].scored == 1
+    assert result.summary["faithfulness"].unscored == {"refusal": 1}
+    json.dumps(result.to_dicts())
+    with pytest.raises(FrozenInstanceError):
+        result.outcomes = ()
+
+
+def test_a_record_that_cannot_be_read_stands_in_its_place():
+    """It says why; the others are scored."""
+    result = ragmonitor.evaluate([OURS, {**OURS, "answer": None}, 7, OURS])
+    assert [outcome.report is not None for outcome in result.outcomes] == [True, False, False, True]
+    assert [error.number for error in result.errors] == [2, 3]
+    assert result.to_dicts()[1] == {"line": 2, "error": "answer: expected text, not null"}
+
+
+def test_records_of_no_known_shape_are_an_error():
+    """It says what was expected."""
+    with pytest.raises(InputError, match="no format has the columns 'prompt'"):
+        ragmonitor.evaluate([{"prompt": "?"}])
+
+
+def test_nothing_gives_nothing():
+    """No record, no score, no error."""
+    result = ragmonitor.evaluate([])
+    assert (result.outcomes, result.summary, result.to_dicts()) == ((), {}, [])
+
+
+def test_evaluators_by_reference_score_where_there_is_one():
+    """By default; where they are named, the others say `no_reference`."""
+    by_default = ragmonitor.evaluate([RAGAS, {**RAGAS, "reference": None}])
+    assert by_default.summary["context_recall"].scored == 1
+    assert by_default.summary["context_recall"].unscored == {}
+    named = ragmonitor.evaluate(
+        [RAGAS, {**RAGAS, "reference": None}], evaluators=["context_recall"]
+    )
+    assert named.summary["context_recall"].unscored == {"no_reference": 1}
+
+
+def scripted(interaction):
+    if interaction.id == "broken":
+        raise ragmonitor.JudgeError("s", "no", cause=Cause.JUDGE_TIMEOUT, retryable=True)
+    return stories.assessment("supported", "absent")
+
+
+def test_a_judge_of_ones_own_reads():
+    """Whatever keeps the protocol; its failure is a cause."""
+    judge = ScriptedJudge(scripted)
+    result = ragmonitor.evaluate([OURS, {**OURS, "id": "broken"}], judge=judge)
+    assert result.summary["faithfulness"].estimate.mean == 0.5
+    assert result.summary["faithfulness"].unscored == {"judge_timeout": 1}
+
+
+def test_what_costs_money_needs_a_budget():
+    """A model by its name has none by default."""
+    with pytest.raises(SettingsError, match="add budget_usd=X or budget_tokens=N"):
+        ragmonitor.evaluate([OURS], judge="openai/judge")
+
+
+def test_a_model_reads_within_its_budget():
+    """One call for a record; the rest is over the budget, and nothing more is spent."""
+    records = [{**OURS, "id": str(n)} for n in range(20)]
+    with OpenAiServer() as server:
+        result = ragmonitor.evaluate(
+            records, judge="openai/judge", api_base=server.api_base, budget_tokens=6_000
+        )
+        calls = len(server.chats)
+    row = result.summary["faithfulness"]
+    assert 0 < row.scored < 20
+    assert row.unscored == {"over_budget": 20 - row.scored}
+    assert calls == row.scored == result.totals["judge_calls"]
+    assert result.totals["judge_tokens"] <= 6_000
+
+
+def test_on_a_running_loop_there_is_a_coroutine():
+    """And the blocking function works there too, as in a notebook."""
+
+    async def main():
+        return await ragmonitor.aevaluate([OURS]), ragmonitor.evaluate([OURS])
+
+    awaited, blocking = asyncio.run(main())
+    assert awaited.to_dicts() == blocking.to_dicts()
+
+
+def test_the_page_shows_what_runs(tmp_path):
+    """The block of docs/offline.md, pasted."""
+    page = (ROOT / "docs/offline.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"<!-- evaluates -->\n```python\n(.*?)```", page, re.DOTALL)
+    first, second = run_python(block, tmp_path).splitlines()
+    assert first.startswith("0.50, 0.")
+    assert second == "{'faithfulness': {'score': 0.5}, 'context_utilization': {'score': 0.5}}"
+
+
+def command(*arguments, **options):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.run(
+        [sys.executable, "-m", "ragmonitor.cli.app", "score", *map(str, arguments)],
+        check=False,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        **options,
+    )
+
+
+def public(name):
+    file = DATA / f"{name}.jsonl"
+    if not file.exists():
+        pytest.skip(f"{file} is not there; set TESTS_DATA to a folder that has it")
+    with file.open(encoding="utf-8") as lines:
+        return file, [json.loads(line) for line in lines]
+
+
+def test_the_command_and_python_say_the_same(tmp_path):
+    """One engine: line for line, and in sum."""
+    (tmp_path / "in.jsonl").write_text(json.dumps(OURS) + "\n" + json.dumps(RAGCHECKER | OURS))
+    done = command("in.jsonl", "-o", "out.jsonl", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = ragmonitor.evaluate([OURS, RAGCHECKER | OURS])
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    for line in lines:
+        del line["key"]
+    assert lines == result.to_dicts()
+    assert json.loads(done.stdout) == result.totals
+
+
+@pytest.mark.parametrize(
+    "name", ["begin", "expertqa", "faithdial_audit", "halueval", "summedits", "uhgeval"]
+)
+def test_public_data_are_scored_whole(tmp_path, name):
+    """As a user types it: each line comes out, scored or with a cause, and the sums say so."""
+    file, records = public(name)
+    done = command(file, "-o", tmp_path / "out.jsonl", "--json", "-q")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["lines"], summary["bad_lines"]) == (len(records), 0)
+    for row in summary["evaluators"]:
+        assert row["scored"] + sum(row["unscored"].values()) == len(records)
+    with (tmp_path / "out.jsonl").open(encoding="utf-8") as lines:
+        assert [json.loads(line)["id"] for line in lines] == [record["id"] for record in records]
+
+
+def test_right_and_invented_answers_are_told_apart(tmp_path):
+    """Of 300 questions of a public corpus, one file with the right answers, one with invented."""
+    _, records = public("halueval")
+    answers = {False: [], True: []}
+    for record in records[:600]:
+        answers[record["hallucinated"]].append({**record, "id": record["source_id"]})
+    for label, told in answers.items():
+        text = "\n".join(map(json.dumps, told))
+        (tmp_path / f"{label}.jsonl").write_text(text, encoding="utf-8")
+    done = command("--compare", "False.jsonl", "True.jsonl", "--json", "-q", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    rows = {row["evaluator"]: row for row in told["evaluators"]}
+    assert told["pairs"] > 250
+    assert rows["faithfulness"]["upper"] < 0
+    assert rows["hallucination"]["lower"] > 0
+    assert not rows["context_relevance"]["is_told_apart"]

@@ -1,0 +1,186 @@
+"""The engine of offline scoring."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from ragmonitor.errors import InputError, JudgeError
+from ragmonitor.evaluators import Entry, Table, table
+from ragmonitor.offline.scoring import Purse, Scorer, is_finished, texts_key
+from ragmonitor.offline.shapes import Line
+from ragmonitor.records import Cause, Chunk, JudgeIdentity, JudgeUsage, Scored, Unscored
+from ragmonitor.testing import ScriptedJudge
+from tests.support import stories
+
+FAITHFULNESS = table.select(["faithfulness"])
+
+
+def line(number, **changes):
+    told = stories.interaction(id=str(number), **changes)
+    return Line(number=number, interaction=told)
+
+
+def scripted():
+    return ScriptedJudge(lambda _: stories.assessment("supported"))
+
+
+class PricedJudge:
+    """Says 10 tokens, and takes what it is told to."""
+
+    identity = JudgeIdentity(name="priced", version="1", kind="LLM")
+
+    def __init__(self, tokens=10):
+        self.tokens = tokens
+        self.asked = []
+
+    def expected_cost(self, interaction):
+        if interaction.id == "long":
+            raise JudgeError("priced", "too long", cause=Cause.EVIDENCE_TOO_LONG, retryable=False)
+        return 10.0
+
+    async def assess(self, interaction):
+        self.asked.append(interaction.id)
+        return replace(
+            stories.assessment("supported"),
+            judge=self.identity,
+            usage=JudgeUsage(calls=1, input_tokens=self.tokens),
+        )
+
+
+async def all_of(scorer, lines, **options):
+    return [outcome async for outcome in scorer.outcomes(lines, **options)]
+
+
+def causes(outcomes):
+    return [
+        found.cause.value if isinstance(found, Unscored) else "scored"
+        for outcome in outcomes
+        for found in outcome.report.evaluations
+    ]
+
+
+async def test_an_outcome_does_not_wait_for_the_next_line():
+    """From a slow pipe, what is known is told before more comes."""
+    told: list[int] = []
+    came = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def lines():
+        yield line(1)
+        # On a thread: the second comes only when the first has been told.
+        asyncio.run_coroutine_threadsafe(asyncio.wait_for(came.wait(), 10), loop).result(15)
+        yield line(2)
+
+    async for outcome in Scorer(scripted(), FAITHFULNESS).outcomes(lines(), may_block=True):
+        told.append(outcome.line.number)
+        came.set()
+    assert told == [1, 2]
+
+
+async def test_what_is_under_way_when_the_lines_break_is_delivered():
+    """It is paid for. Then the error comes."""
+
+    def lines():
+        yield from (line(1), line(2))
+        raise InputError("torn")
+
+    told = []
+
+    async def read():
+        async for outcome in Scorer(scripted(), FAITHFULNESS).outcomes(lines()):
+            told.append(outcome.line.number)
+
+    with pytest.raises(InputError, match="torn"):
+        await read()
+    assert told == [1, 2]
+
+
+async def test_after_a_stop_no_further_line_is_read():
+    """What was asked for is delivered."""
+    scorer = Scorer(scripted(), FAITHFULNESS, concurrency=1)
+    told = []
+    async for outcome in scorer.outcomes(line(n) for n in range(1, 100)):
+        told.append(outcome.line.number)
+        scorer.stopping.set()
+    assert told == [*range(1, len(told) + 1)]
+    assert len(told) < 10
+    assert len(scorer.judge.asked) == len(told)
+
+
+async def test_a_record_that_cannot_be_read_at_any_price_costs_only_itself():
+    """Evidence beyond all calls, say."""
+    judge = PricedJudge()
+    scorer = Scorer(judge, FAITHFULNESS, purse=Purse(total=100, unit="tokens"))
+    outcomes = await all_of(scorer, [line(1), line("long"), line(3)])
+    assert causes(outcomes) == ["scored", "evidence_too_long", "scored"]
+
+
+async def test_a_budget_is_settled_with_what_was_spent():
+    """Readings that were cheaper than feared leave room for more; then it is over for good."""
+    judge = PricedJudge(tokens=4)
+    scorer = Scorer(judge, FAITHFULNESS, purse=Purse(total=20, unit="tokens"), concurrency=1)
+    outcomes = await all_of(scorer, [line(n) for n in range(6)])
+    assert causes(outcomes) == ["scored"] * 3 + ["over_budget"] * 3
+    assert scorer.purse.spent == 12
+
+
+async def test_an_evaluator_that_asks_has_its_share_of_the_budget():
+    """Reserved like a reading, so that the limit holds whatever is asked."""
+
+    async def kind(_interaction, _assessment, _asker):
+        return 1.0
+
+    entries = Table([*FAITHFULNESS, Entry(name="kind", version=1, evaluator=kind, asks=True)])
+    scorer = Scorer(PricedJudge(), entries, purse=Purse(total=19, unit="tokens"))
+    assert causes(await all_of(scorer, [line(1)])) == ["over_budget"] * 2
+
+
+def test_the_ruler_changes_with_judge_and_evaluators():
+    """And with nothing else."""
+    ruler = Scorer(scripted(), FAITHFULNESS).ruler
+    assert Scorer(scripted(), FAITHFULNESS, concurrency=3).ruler == ruler
+    assert Scorer(PricedJudge(), FAITHFULNESS).ruler != ruler
+    (entry,) = FAITHFULNESS
+    newer: Entry = replace(entry, version=entry.version + 1)
+    assert Scorer(scripted(), Table([newer])).ruler != ruler
+
+
+def test_the_texts_key_changes_with_every_text():
+    """Question, answer, chunks, reference, and the chunks that should have been found."""
+    told = stories.interaction()
+    others = [
+        replace(told, query="?"),
+        replace(told, answer="!"),
+        replace(told, reference="."),
+        replace(told, chunks=told.chunks[:1]),
+        replace(told, reference_chunks=(Chunk(text="c"),)),
+    ]
+    assert len({texts_key(each) for each in (told, *others)}) == 6
+    assert texts_key(replace(told, id="another", started_ns=1)) == texts_key(told)
+
+
+def scored():
+    return Scored(evaluator="a@1", judge=stories.JUDGE, score=0.5)
+
+
+def unscored(cause):
+    return Unscored(evaluator="b@1", judge=stories.JUDGE, cause=cause)
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "expected"),
+    [
+        ([scored()], True),
+        ([scored(), unscored(Cause.JUDGE_TIMEOUT)], True),
+        ([unscored(Cause.REFUSAL)], True),
+        ([unscored(Cause.UNREADABLE)], True),
+        ([unscored(Cause.OVER_BUDGET)], False),
+        ([unscored(Cause.JUDGE_DOWN), unscored(Cause.NO_REFERENCE)], False),
+    ],
+)
+def test_only_a_passing_cause_leaves_a_record_unfinished(evaluations, expected):
+    """Another run would find the same for all others, and be paid for it."""
+    assert is_finished(evaluations) is expected
