@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from ragmonitor.evaluators.claims import share_of
 from ragmonitor.evaluators.table import evaluator
-from ragmonitor.records import Assessment, Interaction, Verdict
+from ragmonitor.records import Assessment, Interaction, Language, Verdict
+
+_SAID: dict[Language, dict[Verdict, str]] = {
+    "en": {Verdict.ABSENT: "absent", Verdict.CONTRADICTED: "contradicted"},
+    "zh": {Verdict.ABSENT: "资料中没有", Verdict.CONTRADICTED: "与资料矛盾"},
+}
 
 
 def unsupported(assessment: Assessment) -> str:
-    """Return the sentences that the chunks do not bear out, one a line, with the words at fault."""
+    """Return the sentences that the chunks do not bear out, one a line, with the words at fault.
+
+    In the answer's language.
+    """
+    said = _SAID[assessment.language]
+    colon, comma = ("：", "、") if assessment.language == "zh" else (": ", ", ")
     return "\n".join(
-        f"{sentence.verdict}: {sentence.text}"
-        + (f" [{', '.join(sentence.words)}]" if sentence.words else "")
+        f"{said[sentence.verdict]}{colon}{sentence.text}"
+        + (f" [{comma.join(sentence.words)}]" if sentence.words else "")
         for sentence in assessment.claims or ()
-        if sentence.verdict is not Verdict.SUPPORTED
+        if sentence.verdict in said
     )
 
 

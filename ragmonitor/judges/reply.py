@@ -170,9 +170,11 @@ def find_fields(
         names: Of the fields; an object without any of them is no reply.
         examples: Which the prompt shows; a model that repeats one has not replied.
     """
-    # First all of it: a sound reply may quote the end of thoughts out of the data.
-    whole_text, text = text.strip()[:_LONGEST], text.rpartition("</think>")[2].strip()[:_LONGEST]
-    for candidate in (whole_text, text, _FENCE.sub("", text).strip()):
+    text = text.strip()
+    if not text.startswith(("{", "`")):  # else "</think>" is quoted out of the data
+        text = text.rpartition("</think>")[2].strip()
+    text = text[:_LONGEST]
+    for candidate in (text, _FENCE.sub("", text).strip()):
         whole = _load(candidate)
         if _is_reply(whole, names):
             return {} if whole in examples else whole

@@ -40,6 +40,16 @@ def test_faithfulness_explains_itself():
     assert evaluation.explanation == "absent: Napoleon built it. [Napoleon]"
 
 
+def test_an_explanation_is_in_the_answer_s_language():
+    """Whoever reads a Chinese answer reads Chinese."""
+    found = assessment("contradicted", language="zh")
+    named = replace(found.sentences[0], text="塔建于1920年。", words=("1920年",))
+    (evaluation,) = evaluate(
+        table.select(["faithfulness"]), interaction(), replace(found, sentences=(named,))
+    )
+    assert evaluation.explanation == "与资料矛盾：塔建于1920年。 [1920年]"
+
+
 def test_a_refusal_is_unscored_and_not_zero():
     """Faithfulness, relevancy and utilization of a refusal say `refusal`."""
     refusal = assessment("no_claim", evasive=True)
