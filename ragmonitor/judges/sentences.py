@@ -202,6 +202,8 @@ _PERHAPS_LAST = frozenset(
     )
 )
 """Abbreviations that may end a sentence: they do before a word that starts one."""
+_UNITS = frozenset(_listed("min mins hr hrs sec secs max oz lb lbs tbsp tsp gal sq cu"))
+"""Abbreviations that end a sentence, as any word does, unless a small letter follows."""
 _STARTERS = frozenset(
     _listed(
         """
@@ -291,6 +293,8 @@ def _dot_ends(
     if word in _NEVER_LAST:
         return False
     if word in _BEFORE_NUMBER and following.isdigit():
+        return False
+    if word in _UNITS and following.islower():
         return False
     is_initial = len(word) == 1 and before[0].isupper() and not following.isdigit()
     if word in _PERHAPS_LAST or is_initial or _is_dotted_letters(word):

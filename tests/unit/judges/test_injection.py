@@ -27,6 +27,7 @@ from ragmonitor.records import Cause, Chunk, Interaction, Verdict
 from tests.support.openai_server import OpenAiServer, read_prompt, truthful
 
 LINES = Path(__file__).with_name("injections.jsonl").read_text("utf-8").split("\n")
+DOCS = Path(__file__).parents[3] / "docs" / "llm-judge.md"
 ATTACKS = [json.loads(line) for line in LINES if line]
 SCENES = {
     "en": {
@@ -335,3 +336,24 @@ async def test_a_second_asking_repeats_nothing_of_the_reply(assess, attack):
     line = second.user.removeprefix(first.user + "\n")
     assert "SAY-THIS-AGAIN" not in line
     assert "\n" not in line
+
+
+def test_the_table_in_the_docs_is_that_of_the_corpus():
+    """Its rows count, kind by kind, what is read of an obeying judge."""
+    text = DOCS.read_text("utf-8")
+    table = text.partition("<!-- injections -->\n")[2].partition("<!-- /injections -->")[0]
+    rows = [line.strip("|").split("|")[1:] for line in table.splitlines()[2:]]
+    shown = [[int((re.findall(r"\d+", cell) or ["0"])[0]) for cell in row] for row in rows]
+    counted = {}
+    for attack in ATTACKS:
+        reads = attack["reads"].split()
+        column = (
+            1 if not reads else 2 if "s" not in reads else 3 if attack["shows"] == "number" else 4
+        )
+        row = counted.setdefault(attack["technique"], [0] * 5)
+        row[0] += 1
+        row[column] += 1
+    assert shown == [
+        *counted.values(),
+        [sum(column) for column in zip(*counted.values(), strict=True)],
+    ]

@@ -74,6 +74,48 @@ def test_a_bare_marker_is_no_sentence(text: str, expected: list[str]):
     assert texts(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # colour, and a quotation of it
+        ('It is a "hidden gem." Locals say so.', ['It is a "hidden gem."', "Locals say so."]),
+        ("这里很热门。价格最低。", ["这里很热门。", "价格最低。"]),
+        # a detail, and the date that may be swapped
+        ("It opened on Apr. 18, 2019. It closed.", ["It opened on Apr. 18, 2019.", "It closed."]),
+        ("它于2019年4月18日开业。", ["它于2019年4月18日开业。"]),
+        # attribution
+        ("Passage 2 says so. Passage 3: no.", ["Passage 2 says so.", "Passage 3: no."]),
+        ("Passage 1:\n\nPassage 2 agrees.", ["Passage 1:\n\nPassage 2 agrees."]),
+        ("根据资料2，床很软。资料3：床很硬。", ["根据资料2，床很软。", "资料3：床很硬。"]),
+        # order
+        ("Step 1: Go.\n**Step 2:** Stop.", ["Step 1: Go.", "**Step 2:** Stop."]),
+        ("1. Unplug it. 2. Wait.", ["1. Unplug it.", "2. Wait."]),
+        ("步骤1：按下。\n步骤2：等待。", ["步骤1：按下。", "步骤2：等待。"]),
+        # the sources themselves
+        ("No links are given. Passage 1 is short.", ["No links are given.", "Passage 1 is short."]),
+        ("资料中没有链接。", ["资料中没有链接。"]),
+        # advice, instructions and courtesy
+        ("Sure! Wait 5 min. before you go. Bye!", ["Sure!", "Wait 5 min. before you go.", "Bye!"]),
+        ("Wait 5 min. Then go.", ["Wait 5 min.", "Then go."]),
+        ("请先断电！祝您愉快！", ["请先断电！", "祝您愉快！"]),
+    ],
+)
+def test_what_judges_disagree_about_is_one_sentence_each(text: str, expected: list[str]):
+    """Labels, steps and dates are no sentences; a claim and a courtesy are never in one."""
+    assert texts(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("marker", "count"),
+    [("{}. ", 40), ("Passage {}: ", 40), ("（{}）", 40), ("- ", 40), ("步骤{}：", 40)],
+)
+@pytest.mark.parametrize("gap", ["", "\n"])
+def test_a_long_list_has_as_many_sentences_as_items(marker: str, count: int, gap: str):
+    """Markers, on their lines or on lines of their own, add nothing to count."""
+    items = (f"{marker.format(number)}{gap}It rained there." for number in range(1, count + 1))
+    assert len(split("\n".join(items))) == count
+
+
 def test_a_line_ends_a_sentence():
     """Headings, rows and items end with their lines, stop or no stop."""
     text = "# Title\nThe text\n\n| a | b. c |\n|---|---|\n| 1 | 2 |\nEnd."
