@@ -11,6 +11,8 @@ from ragmonitor.sampling.budget import Budget
 from ragmonitor.sampling.coin import coin
 
 ARRIVALS_HALF_LIFE_S = 120.0
+SHARE_SPENT_AT_FIRST = 0.5
+"""Until anything was settled: what is reserved has room for a second call, which few need."""
 LEAST_SHARE_SPENT = 0.05
 """Below it, what was settled was not a reading: failures cost nothing, and duplicates neither."""
 
@@ -45,7 +47,7 @@ class UniformSampler:
         self._arrivals = 0.0
         self._arrived_at: float | None = None
         self._typical_cost = 0.0
-        self._share_spent = 1.0
+        self._share_spent = SHARE_SPENT_AT_FIRST
         """Of what was reserved; estimates are upper ones."""
 
     def draw(self, interaction: Interaction) -> Chance:

@@ -36,7 +36,7 @@ def told(tmp_path, monkeypatch):
             judge="openai/judge",
             judge_api_base=server.api_base,
             judge_rate=1.0,
-            budget_tokens_per_day=1_000_000,
+            budget_tokens_per_day=100_000_000,
             prometheus_port=0,
             jsonl=file,
         ) as monitor:

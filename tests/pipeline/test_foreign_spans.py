@@ -50,6 +50,8 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import BaseRetriever as LlamaRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import QueryEngineTool
+from openai.resources.chat.completions import AsyncCompletions, Completions
+from opentelemetry import context
 from opentelemetry.sdk.trace import TracerProvider
 
 import ragmonitor_langchain
@@ -396,6 +398,7 @@ def instrumented(provider: TracerProvider, dialect: str, what: str) -> Iterator[
         return wrapt.wrap_function_wrapper(target, path, wrapper)
 
     instrumentor = getattr(module, name)()
+    clients = [(client, dict(vars(client))) for client in (Completions, AsyncCompletions)]
     with pytest.MonkeyPatch.context() as patch:
         if dialect == "openllmetry" and what == "langchain":
             patch.setattr(module, "wrap_function_wrapper", wrap)
@@ -404,9 +407,13 @@ def instrumented(provider: TracerProvider, dialect: str, what: str) -> Iterator[
             yield
         finally:
             instrumentor.uninstrument()
-            # OpenLLMetry's way back from LangChain is incomplete, that from LlamaIndex empty.
+            # OpenLLMetry's way back from LangChain is incomplete, that from LlamaIndex empty, and
+            # that from the OpenAI client misses it.
             for parent, attribute, original in reversed(wrapped):
                 setattr(parent, attribute, original)
+            for client, methods in clients:
+                for attribute in ("create", "parse"):
+                    setattr(client, attribute, methods[attribute])
             dispatcher.span_handlers, dispatcher.event_handlers = handlers
 
 
@@ -416,7 +423,10 @@ def quiet_instrumentations(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
     monkeypatch.setenv("TRACELOOP_TELEMETRY", "false")
     before = errors.copy()
+    # OpenLLMetry attaches contexts that it does not always detach.
+    outside = context.attach(context.Context())
     yield
+    context.detach(outside)
     assert errors == before
 
 

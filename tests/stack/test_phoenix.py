@@ -55,7 +55,7 @@ monitor = Monitor(
     service="tower",
     judge="openai/judge",
     judge_rate=1.0,
-    budget_tokens_per_day=1_000_000,
+    budget_tokens_per_day=100_000_000,
     prometheus=False,
 )
 instrument(monitor)

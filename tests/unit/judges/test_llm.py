@@ -750,13 +750,9 @@ async def test_the_applications_callbacks_do_not_see_the_judge(server, judges):
         )
         await asyncio.wait_for(own.wait(), 10)
     finally:
-        litellm.logging_callback_manager.remove_callback_from_list_by_object(
-            litellm.callbacks, logger
-        )
-        for name in ("success", "failure"):
-            for listed in (f"{name}_callback", f"_async_{name}_callback"):
-                if logger in (callbacks := getattr(litellm, listed)):
-                    callbacks.remove(logger)
+        for name, listed in vars(litellm).items():
+            if name.endswith(("callback", "callbacks")) and isinstance(listed, list):
+                listed[:] = [each for each in listed if each is not logger]
     assert heard == ["own"]
 
 
