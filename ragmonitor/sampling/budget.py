@@ -30,6 +30,8 @@ HOUR_BURST_SHARE: Final = 1 / 4
 VERSION: Final = 1
 HELD_FOR_S: Final = 3_600.0
 """What a process holds and does not speak of for so long counts as spent: it is gone."""
+_RESIDUE: Final = 1e-9
+"""Share of a reservation below which what is left of it is what adding and taking away left."""
 _STALE_S: Final = 1.0
 """How old our view of what other processes spent may be when a chance is fixed."""
 
@@ -178,6 +180,8 @@ class Budget:
                 # What was reserved before a fork is the parent's to settle.
                 returned = min(reserved, self._held)
                 self._held -= returned
+                if self._held < _RESIDUE * reserved:
+                    self._held = 0.0
                 self._take(spent - returned)
                 self._write()
         except OSError as error:

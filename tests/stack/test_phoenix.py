@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -98,7 +99,9 @@ def spans(
 
     def scored() -> dict[str, dict[str, Any]] | None:
         found = phoenix.spans("tower")
-        return found if len(found["invoke_workflow tower"]["annotations"]) == 8 else None
+        annotations = found["invoke_workflow tower"]["annotations"]
+        by_judge = Counter(name.partition(" (")[2] for name, _ in annotations)
+        return found if len(by_judge) == 2 and len(set(by_judge.values())) == 1 else None
 
     return until("both judges' scores are shown", scored, within_s=PATIENCE_S)
 
