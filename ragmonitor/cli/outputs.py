@@ -498,7 +498,7 @@ def rewrite(
         file.flush()
         os.fsync(file.fileno())
         draft.replace(path)
-    except BaseException:
+    except BaseException:  # an interruption too: no half-written copy may stay behind
         file.close()
         draft.unlink(missing_ok=True)
         raise

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ragmonitor.export.posting import Limits, Lost, Poster, Recipient, Record, Refusal
+from ragmonitor.export.posting import Limits, Lost, PostingExporter, Recipient, Record, Refusal
 from ragmonitor.export.scores import (
     annotated,
     explanation,
@@ -85,7 +85,7 @@ def refusals(reply: bytes) -> Mapping[str, Refusal]:
         return {}  # taken, and said in some other way
 
 
-class LangfuseExporter:
+class LangfuseExporter(PostingExporter):
     """Scores root observations in Langfuse, a batch at a time, from a thread of its own.
 
     Where there is no score nothing is sent: Langfuse has no numeric score without a value.
@@ -116,7 +116,7 @@ class LangfuseExporter:
         self._content: Content = content
         self._clock_ns = clock_ns
         keys = b64encode(f"{public_key}:{secret_key}".encode()).decode()
-        self._poster = Poster(
+        super().__init__(
             Recipient(
                 name="Langfuse",
                 url=url.rstrip("/") + PATH,
@@ -142,19 +142,3 @@ class LangfuseExporter:
                     evaluation, report, target, time_ns=now_ns, content=self._content
                 )
                 self._poster.put(Record(event["id"], compact_json(event).encode()))
-
-    def flush(self, timeout_s: float) -> bool:
-        """Send what waits; return whether Langfuse has taken all of it in time."""
-        return self._poster.flush(timeout_s)
-
-    def check(self, timeout_s: float) -> None:
-        """Ask Langfuse whether it would take scores, and send none.
-
-        Raises:
-            DeliveryError: It is not reached, or does not accept the keys.
-        """
-        self._poster.check(timeout_s)
-
-    def close(self) -> None:
-        """Stop; what still waits is counted as lost."""
-        self._poster.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragmonitor.export.posting import Limits, Lost, Poster, Recipient, Record
+from ragmonitor.export.posting import Limits, Lost, PostingExporter, Recipient, Record
 from ragmonitor.export.scores import (
     annotated,
     explanation,
@@ -56,7 +56,7 @@ def annotation(
     }
 
 
-class PhoenixExporter:
+class PhoenixExporter(PostingExporter):
     """Annotates root spans in Phoenix, a batch at a time, from a thread of its own.
 
     Relevances of single chunks are not among the annotations: Phoenix keeps them on the retrieval
@@ -82,7 +82,7 @@ class PhoenixExporter:
             limits: Of memory and patience.
         """
         self._content: Content = content
-        self._poster = Poster(
+        super().__init__(
             Recipient(
                 name="Phoenix",
                 url=url.rstrip("/") + PATH,
@@ -104,19 +104,3 @@ class PhoenixExporter:
             told = annotation(evaluation, report, target, content=self._content)
             if told is not None:
                 self._poster.put(Record(told["identifier"], compact_json(told).encode()))
-
-    def flush(self, timeout_s: float) -> bool:
-        """Send what waits; return whether Phoenix has taken all of it in time."""
-        return self._poster.flush(timeout_s)
-
-    def check(self, timeout_s: float) -> None:
-        """Ask Phoenix whether it would take annotations, and send none.
-
-        Raises:
-            DeliveryError: It is not reached, or does not accept the key.
-        """
-        self._poster.check(timeout_s)
-
-    def close(self) -> None:
-        """Stop; what still waits is counted as lost."""
-        self._poster.close()

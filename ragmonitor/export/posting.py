@@ -425,6 +425,32 @@ def _may_be_taken_later(status: int) -> bool:
     return status in _TRY_AGAIN or status >= 500
 
 
+class PostingExporter:
+    """What every exporter to a scoring API does alike; `export` is each one's own."""
+
+    def __init__(
+        self, recipient: Recipient, *, lost: Lost | None = None, limits: Limits | None = None
+    ) -> None:
+        """Connect to nothing yet; the arguments are those of `Poster`."""
+        self._poster = Poster(recipient, lost=lost, limits=limits)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Send what waits; return whether the server has taken all of it in time."""
+        return self._poster.flush(timeout_s)
+
+    def check(self, timeout_s: float) -> None:
+        """Ask the server whether it would take scores, and send none.
+
+        Raises:
+            DeliveryError: It is not reached, or does not accept the key.
+        """
+        self._poster.check(timeout_s)
+
+    def close(self) -> None:
+        """Stop; what still waits is counted as lost."""
+        self._poster.close()
+
+
 def _authorization(recipient: Recipient) -> Callable[[PreparedRequest], PreparedRequest] | None:
     # By `auth` rather than as a header: a `.netrc` would go before the header.
     def authorise(request: PreparedRequest) -> PreparedRequest:

@@ -848,7 +848,7 @@ async def _asked(asking: Asking, run: Callable[[Call], Awaitable[list[Any]]]) ->
             return end.value
         try:
             pieces = await run(call)
-        except BaseException:
+        except BaseException:  # a cancellation too: the application's generator must not stay open
             asking.close()
             raise
 
