@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import hashlib
 import os
-import re
 import threading
 import time
 import weakref
@@ -28,7 +26,18 @@ from ragmonitor.capture import (
 )
 from ragmonitor.capture.foreign import Choice, InteractionSpanProcessor
 from ragmonitor.errors import JudgeError, SettingsError
-from ragmonitor.estimation import Windows, summarise
+from ragmonitor.estimation import (
+    Alarms,
+    Anchors,
+    EarlyWarning,
+    HumanLabels,
+    Statistics,
+    Watchers,
+    streams,
+    summarise,
+)
+from ragmonitor.estimation.alarms import STATE_VERSION as ALARMS_VERSION
+from ragmonitor.estimation.anchors import VERSION as ANCHORS_VERSION
 from ragmonitor.evaluators import table
 from ragmonitor.export import (
     JsonLinesExporter,
@@ -41,11 +50,12 @@ from ragmonitor.guard import logger, shielded
 from ragmonitor.judges import AssessmentCache, LexicalJudge, LlmJudge
 from ragmonitor.protocols import EmbeddedJudge, Exporter, Finished, Judge, PricedJudge, Source
 from ragmonitor.queues import MemoryQueue
-from ragmonitor.records import Cause, Chunk, Interaction, JudgeUsage
+from ragmonitor.records import AlarmState, Cause, Chunk, Interaction, JudgeUsage
 from ragmonitor.redaction import PersonalData, Redact, Redactor
-from ragmonitor.sampling import Budget, UniformSampler
+from ragmonitor.sampling import Budget, ChanceSampler, Floors, budget_file
 from ragmonitor.settings import Options, Settings
-from ragmonitor.worker import Judging, SecondReading, Worker
+from ragmonitor.state import StateFile
+from ragmonitor.worker import Judging, Repeating, SecondReading, Worker
 
 EXIT_TIMEOUT_S = 5.0
 
@@ -95,6 +105,7 @@ class Monitor:
         self._meters = PrometheusExporter(
             service=settings.service,
             summarise=summarise,
+            version=settings.service_version,
             serve=settings.prometheus,
             host=settings.prometheus_host,
             port=settings.prometheus_port,
@@ -118,12 +129,16 @@ class Monitor:
         self._sources: list[Source] = []
         self._spans: InteractionSpanProcessor | None = None
         self._closed = False
+        embedded = _embedded(settings)
+        judging = _judging(settings, judge if not isinstance(judge, str) else None)
+        self._is_judged = judging is not None
+        self._estimates = _estimates(settings, embedded, judging)
         self._worker = Worker(
             self._queue,
-            embedded=_embedded(settings),
-            judging=_judging(settings, judge if not isinstance(judge, str) else None),
+            embedded=embedded,
+            judging=judging,
             entries=table.select(settings.evaluators),
-            estimates=Windows(clock=time.monotonic),
+            estimates=self._estimates,
             traces=self._traces,
             meters=self._meters,
             exporters=[*_exporters(settings, self._meters), *exporters],
@@ -296,6 +311,16 @@ class Monitor:
         return self._meters.registry
 
     @property
+    def is_judged(self) -> bool:
+        """Whether a judge reads a share of the answers, beside the embedded one."""
+        return self._is_judged
+
+    @property
+    def alarms(self) -> tuple[AlarmState, ...]:
+        """Where the evidence of each signal stands, as of a few seconds ago."""
+        return self._estimates.snapshot().alarms
+
+    @property
     def metrics_url(self) -> str | None:
         """Where /metrics is served by this process; None if it is not."""
         return self._meters.url
@@ -462,35 +487,54 @@ def _judging(settings: Settings, custom: Judge | None) -> Judging | None:
     fallbacks = tuple(_llm_judge(settings, each) for each in settings.judge_fallbacks)
     second = (
         SecondReading(
-            judge=_llm_judge(settings, settings.second_judge), rate=settings.second_judge_rate
+            judge=_llm_judge(settings, settings.second_judge),
+            rate=settings.second_judge_rate,
+            on_alarm=settings.second_judge_on_alarm,
         )
         if settings.second_judge
         else None
+    )
+    repeating = Repeating(
+        # What it has kept of earlier readings would agree with them.
+        judge=_llm_judge(settings, judge.identity.name, cached=False)
+        if isinstance(judge, LlmJudge)
+        else judge,
+        rate=settings.judge_repeat_rate,
     )
     return Judging(
         judge=judge,
         fallbacks=fallbacks,
         second=second,
-        sampler=UniformSampler(
+        repeating=repeating,
+        sampler=ChanceSampler(
             settings.judge_rate,
             clock=time.monotonic,
             budget=_budget(settings),
             expected_cost=_expected_cost(
-                (judge, *fallbacks), second, asking=table.select(settings.evaluators).asking
+                (judge, *fallbacks),
+                second,
+                repeating,
+                asking=table.select(settings.evaluators).asking,
+                unpriced=1.0 if settings.budget_unit == "calls" else 0.0,
             ),
+            by_session=settings.judge_sample_by == "session",
+            always=settings.judge_always,
+            floors=Floors(settings.judge_floor_by, settings.judge_floor_per_hour)
+            if settings.judge_floor_by
+            else None,
         ),
         concurrency=settings.judge_concurrency,
         waiting_most=settings.judge_waiting_most,
         reading_timeout_s=settings.judge_reading_timeout_s or 2 * settings.judge_timeout_s,
         wait_s=settings.judge_wait_s,
-        spent=_dollars if settings.budget_unit == "usd" else _tokens,
+        spent=_SPENT[settings.budget_unit],
     )
 
 
-def _llm_judge(settings: Settings, named: str) -> LlmJudge:
+def _llm_judge(settings: Settings, named: str, *, cached: bool = True) -> LlmJudge:
     """Return the judge of that name: `model`, or `model@http://address` on another server."""
     model, at, address = named.partition("@http")
-    size = settings.judge_cache_size
+    size = settings.judge_cache_size if cached else 0
     return LlmJudge(
         model,
         # The first judge's server knows the first judge's model.
@@ -516,32 +560,83 @@ def _budget(settings: Settings) -> Budget | None:
     if not settings.has_budget:
         return None
     per_day, per_hour = settings.budget
-    file = None
-    if settings.state_dir is not None:
-        service = re.sub(r"[^A-Za-z0-9.-]+", "_", settings.service)
-        # Two names may look alike once their signs are gone.
-        digest = hashlib.blake2b(settings.service.encode(), digest_size=4).hexdigest()
-        file = settings.state_dir / f"budget-{service}-{digest}-{settings.budget_unit}.json"
+    unit = settings.budget_unit
+    folder = settings.state_dir
+    file = None if folder is None else budget_file(folder, service=settings.service, unit=unit)
     try:
-        return Budget(per_day, per_hour=per_hour, file=file, clock=time.monotonic)
+        return Budget(per_day, per_hour=per_hour, unit=unit, file=file, clock=time.monotonic)
     except OSError as error:
-        raise SettingsError(f"state_dir: {file} cannot be written: {error}") from error
+        raise SettingsError(f"state_dir: {folder} cannot be written: {error}") from error
+
+
+def _estimates(settings: Settings, embedded: Judge, judging: Judging | None) -> Statistics:
+    """Return what is estimated of the answers, and the alarms that rest on it."""
+
+    def file(what: str, version: int) -> StateFile | None:
+        folder = settings.state_dir
+        if folder is None:
+            return None
+        return StateFile.of_service(folder, what, settings.service, version=version)
+
+    entries = table.select(settings.evaluators)
+    judge = None if judging is None else judging.judge.identity
+    watchers = Watchers(
+        alarms=Alarms(
+            streams(
+                evaluators=[entry.name for entry in entries],
+                lower_is_better=[entry.name for entry in entries if entry.lower_is_better],
+                embedded=embedded.identity.name,
+                judge=None if judge is None else judge.name,
+                patterns=settings.alarms,
+            ),
+            false_alarm_every_days=settings.false_alarm_every_days,
+            tolerate=settings.tolerate,
+            file=file("alarms", ALARMS_VERSION),
+        ),
+        warning=EarlyWarning(factor=settings.warning_boost),
+        anchors=Anchors(
+            per_day=settings.anchors_per_day,
+            file=file("anchors", ANCHORS_VERSION),
+            keep_texts=settings.content == "all",
+        ),
+        labels=None if settings.human_labels is None else HumanLabels(settings.human_labels),
+    )
+    return Statistics(
+        embedded=embedded.identity.name,
+        judge=judge,
+        watchers=watchers,
+        group_by=settings.group_by,
+        false_alarm_every_days=settings.false_alarm_every_days,
+        calibration_file=file("calibration", 1),
+    )
 
 
 def _expected_cost(
-    judges: Sequence[Judge], second: SecondReading | None, *, asking: int
+    judges: Sequence[Judge],
+    second: SecondReading | None,
+    repeating: Repeating,
+    *,
+    asking: int,
+    unpriced: float,
 ) -> Callable[[Interaction], float]:
-    """Return what one reading costs at most: of each judge that may be asked, in turn."""
+    """Return what one reading costs at most: of each judge that may be asked, in turn.
+
+    `unpriced`: of a judge that does not say.
+    """
 
     def cost(interaction: Interaction) -> float:
         first, *others = judges
-        total = first.expected_cost(interaction) if isinstance(first, PricedJudge) else 0.0
+        total = first.expected_cost(interaction) if isinstance(first, PricedJudge) else unpriced
         if second is not None and second.reads(interaction):
             others.append(second.judge)
+        if repeating.reads(interaction):
+            others.append(repeating.judge)
         for judge in others:
             # One that could not read it at any cost will not spend any.
             with contextlib.suppress(JudgeError):
-                total += judge.expected_cost(interaction) if isinstance(judge, PricedJudge) else 0.0
+                total += (
+                    judge.expected_cost(interaction) if isinstance(judge, PricedJudge) else unpriced
+                )
         # What an evaluator asks is shown no more than a reading is.
         return total * (1 + asking)
 
@@ -554,6 +649,14 @@ def _dollars(usage: JudgeUsage) -> float:
 
 def _tokens(usage: JudgeUsage) -> float:
     return usage.input_tokens + usage.output_tokens
+
+
+def _calls(usage: JudgeUsage) -> float:
+    # A judge of the user's own that counts nothing made one; only a cache makes none.
+    return usage.calls or float(not usage.cache_hits)
+
+
+_SPENT = {"usd": _dollars, "tokens": _tokens, "calls": _calls}
 
 
 def _close_at_exit(monitor: Monitor) -> Callable[[], None]:

@@ -6,16 +6,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 from ragmonitor.records import (
+    AlarmEvent,
     Assessment,
     Chance,
     Estimate,
-    EstimateKey,
     Evaluation,
     Interaction,
     JudgeIdentity,
     JudgeUsage,
     Moments,
+    Prediction,
+    Reading,
     Report,
+    Settled,
+    Snapshot,
     SpanReference,
     Status,
 )
@@ -142,12 +146,23 @@ class Evaluator(Protocol):
         ...
 
 
-Section = Literal["chunks", "question", "answer", "reference"]
-"""A part of an interaction that a judge may be shown."""
+Section = Literal["chunks", "sentences", "question", "answer", "reference"]
+"""A part of an interaction that a judge may be shown. `sentences` are the chunks', one a line,
+numbered from 1 within each chunk."""
 
 
 class Asker(Protocol):
     """The judge that has read an answer, to be asked something more of it."""
+
+    @property
+    def identity(self) -> JudgeIdentity:
+        """Who is asked; the version changes with all that stands around a question, too."""
+        ...
+
+    @property
+    def sentence_counts(self) -> Sequence[int]:
+        """How many sentences each chunk has in the section `sentences`; shape (n_chunks,)."""
+        ...
 
     @property
     def usage(self) -> JudgeUsage:
@@ -194,15 +209,42 @@ class AskingJudge(Judge, Protocol):
         ...
 
 
+@runtime_checkable
+class VersionedJudge(Judge, Protocol):
+    """A judge with prompts beside its main one, each a ruler of its own."""
+
+    @property
+    def prompt_versions(self) -> Mapping[Literal["question", "reference"], str]:
+        """The version of what surrounds an evaluator's question, and of the reference's reading."""
+        ...
+
+
 class Sampler(Protocol):
     """Decides which answers a judge reads. The chance is fixed before the coin falls."""
 
-    def draw(self, interaction: Interaction) -> Chance:
-        """Return the chance this answer had and whether it is read."""
+    def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> Chance:
+        """Return the chance this answer had and whether it is read.
+
+        Args:
+            interaction: What was answered.
+            uncertainty: As `Prediction.uncertainty`: 1 is an answer as uncertain as most.
+        """
+        ...
+
+    def reserve(self, interaction: Interaction) -> Chance | None:
+        """Pay for a reading outside the sample; None: the budget has nothing for it now."""
         ...
 
     def settle(self, chance: Chance, spent: float) -> None:
         """Say what a drawn answer's judging cost in the end, in the budget's unit."""
+        ...
+
+    def boost(self, factor: float) -> None:
+        """Raise the common chance by a factor from now on; 1 ends it. The budget stays."""
+        ...
+
+    def readings(self, judge: str) -> Sequence[Reading]:
+        """Return the chance, the traffic and the budget of now, for people."""
         ...
 
 
@@ -272,10 +314,26 @@ class Meters(Exporter, Protocol):
         """Take note of how far two judges agree on one interaction."""
         ...
 
+    def charged(self, report: Report) -> None:
+        """Count what a reading cost whose scores are counted nowhere."""
+        ...
+
+    def answered(self, interaction: Interaction, target: SpanReference | None) -> None:
+        """Take note of an interaction's time, chunks and scores of retrieval."""
+        ...
+
+    def worked(self, stage: str, seconds: float) -> None:
+        """Take note of what one interaction cost behind the request, by stage."""
+        ...
+
+    def readings(self, readings: Iterable[Reading]) -> None:
+        """Show plain gauges, until they are shown anew."""
+        ...
+
     def refresh(
         self,
         *,
-        moments: Iterable[tuple[EstimateKey, Moments]],
+        snapshot: Snapshot,
         queue_depth: int,
         open_runs: int,
         errors: Mapping[str, int],
@@ -288,15 +346,54 @@ class Meters(Exporter, Protocol):
         ...
 
 
-class Estimates(Protocol):
-    """Unbiased windowed means of what was reported."""
+@runtime_checkable
+class AlarmListener(Protocol):
+    """An exporter that is told of alarms too."""
 
-    def add(self, report: Report) -> None:
-        """Take one report into every window."""
+    def alarm(self, event: AlarmEvent) -> None:
+        """Pass one alarm on, raised or cleared, without waiting for the network."""
         ...
 
-    def moments(self) -> Iterable[tuple[EstimateKey, Moments]]:
-        """Return the sums of each window as of now; summable over processes."""
+
+class Estimates(Protocol):
+    """Unbiased windowed means of what was judged, and the alarms that rest on them."""
+
+    def predict(self, embedded: Report) -> Prediction:
+        """Return what past verdicts say of an answer; called once each, before the coin falls."""
+        ...
+
+    def add(self, settled: Settled) -> None:
+        """Take in one answer of which nothing more is expected."""
+        ...
+
+    def tick(self) -> Sequence[AlarmEvent]:
+        """Let time pass: windows age, alarms are raised and cleared, state is kept."""
+        ...
+
+    def repeated(self, first: Report, again: Report) -> None:
+        """Take in an answer that the judge read twice."""
+        ...
+
+    def due(self) -> Sequence[Interaction]:
+        """Return answers judged before that the judge is to read again now."""
+        ...
+
+    def checked(self, interaction: Interaction, report: Report | None) -> None:
+        """Take in what came of one that was due; None: it was not read."""
+        ...
+
+    @property
+    def boost(self) -> float:
+        """What the sampling should be raised by for now; 1: nothing suspicious."""
+        ...
+
+    @property
+    def alarmed(self) -> bool:
+        """Whether any alarm is active."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """Return every number as of the last tick."""
         ...
 
     def clear(self) -> None:

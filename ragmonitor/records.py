@@ -362,6 +362,11 @@ class Diagnosis(StrEnum):
     """The judge's reply could not be read where it matters."""
 
 
+Stratum = Literal["sampled", "floor", "forced"]
+"""Why an answer had the chance it had: drawn by the common rule, raised to its route's floor, or
+forced by what the application said of it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
     """Whether a judge reads an answer, and how likely that was before the coin fell."""
@@ -370,12 +375,59 @@ class Chance:
     """From 0 (this answer could not be judged) to 1; means divide by it."""
     drawn: bool
     cause: Cause | None = None
-    """Why not, where `drawn` is false: `not_sampled`, `over_budget` or `judge_busy`."""
+    """Why it is not read: `not_sampled`, `over_budget`, `judge_busy` or `judge_down`. With `drawn`
+    it is a verdict that is missing: the coin fell for it, and nothing was left to pay it with."""
     reserved: float = 0.0
     """Taken out of the budget for it, in the budget's unit."""
+    rate: float = 1.0
+    """What was common to all answers of the moment; `probability` varies around it. 0 to 1."""
+    stratum: Stratum = "sampled"
+
+    @property
+    def stake(self) -> float:
+        """What an alarm may bet on this answer's verdict: `rate / probability`; 0 without a chance.
+
+        At most 2 for sampled answers: half of the rate is the same for all.
+        """
+        return self.rate / self.probability if self.probability > 0 else 0.0
 
 
 CERTAIN = Chance(probability=1.0, drawn=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What past verdicts say of an answer before anybody judges it."""
+
+    hallucination: float | None = None
+    """Chance that it is hallucinated, given that it claims something; None: too few verdicts."""
+    uncertainty: float = 1.0
+    """Standard deviation of the verdict as predicted, relative to its mean over answers; >= 0."""
+    expected: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """By signal: chance that the verdict has a value at all, and that value's mean; 0 to 1 each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """One answer of which nothing more is expected: what estimates and alarms read, once each."""
+
+    embedded: Report
+    """By the embedded judge."""
+    prediction: Prediction = field(default_factory=Prediction)
+    """As it stood before the coin fell."""
+    chance: Chance | None = None
+    """None: no judge but the embedded one is configured."""
+    judged: Report | None = None
+    """By the judge; without an assessment where it failed. None: not drawn."""
+    stand_in: Report | None = None
+    """By who read it where the judge failed to: another ruler, with means of its own."""
+    target: SpanReference | None = None
+    """The interaction's own root span; None: no trace was emitted."""
+
+    @property
+    def interaction(self) -> Interaction:
+        """What was asked and answered."""
+        return self.embedded.interaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,35 +451,115 @@ class Report:
     """The root span had left before this was known."""
 
 
+Window = Literal["1h", "24h"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EstimateKey:
-    """Which number: `signal` is `hallucination`, `refusal`, or an evaluator's name."""
+class SeriesKey:
+    """Which number."""
 
     signal: str
+    """`hallucination`, `refusal`, an evaluator's name, `empty_retrieval`, `weak_retrieval`,
+    `novel_question`."""
     judge: str
-    window: Literal["1h", "24h"]
+    """Whose verdicts; `none` for what needs no judge."""
+    dimension: str = ""
+    """Of a part of the answers: `route`, `language`, `topic`, ...; empty: all of them."""
+    group: str = ""
+    """Which part: the value of the dimension."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Moments:
+    """Sums over answers, from which an unbiased mean and its interval follow.
+
+    They add up over processes, and over times. Each answer has a pseudo-outcome for the value and
+    one for being scored at all, `m + 1[judged] / chance * (outcome - m)` with its prediction m:
+    see `estimation.sums`.
+    """
+
+    answers: float = 0.0
+    """Answers that had a chance, read or not."""
+    value: float = 0.0
+    """Pseudo-outcomes of scored times score."""
+    scored: float = 0.0
+    """Pseudo-outcomes of scored."""
+    value_value: float = 0.0
+    """Products of pseudo-outcomes, of one answer or of one session's answers."""
+    value_scored: float = 0.0
+    scored_scored: float = 0.0
+    expected: float = 0.0
+    """Predictions of scored times score."""
+    expected_scored: float = 0.0
+    """Predictions of scored."""
+    expected_variance: float = 0.0
+    """Variance of the pseudo-outcomes of the value, as predicted."""
+    judged: float = 0.0
+    """Answers that were read and scored, each for one."""
+    judged_squared: float = 0.0
+    """The same, an older one for its age's weight squared: Kish's effective number follows."""
+    judged_value: float = 0.0
+    """Sum of their scores, unweighted."""
+    missing: float = 0.0
+    """Answers that were drawn and gave no verdict, each for 1 / chance."""
+    drawn: float = 0.0
+    """Answers that were drawn, each for 1 / chance."""
+    missing_low: float = 0.0
+    """What `value` would change by if every missing verdict were 0."""
+    missing_high: float = 0.0
+    """... were 1."""
+    missing_scored: float = 0.0
+    """What `scored` would change by if every missing verdict had a value."""
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(**{name: getattr(self, name) + getattr(other, name) for name in SUMS})
+
+    @classmethod
+    def of(cls, score: float, weight: float = 1.0) -> Moments:
+        """Return the sums of one answer that was judged, of which nothing was predicted.
+
+        Args:
+            score: 0 to 1.
+            weight: 1 / its chance to be judged.
+        """
+        return cls(
+            answers=1.0,
+            value=weight * score,
+            scored=weight,
+            value_value=(weight * score) ** 2,
+            value_scored=weight**2 * score,
+            scored_scored=weight**2,
+            judged=1.0,
+            judged_squared=1.0,
+            judged_value=score,
+            drawn=weight,
+        )
+
+
+SUMS: tuple[str, ...] = tuple(Moments.__dataclass_fields__)
+"""The names of the sums."""
+
+SQUARES = frozenset(
+    ("value_value", "value_scored", "scored_scored", "expected_variance", "judged_squared")
+)
+"""Those that age with the square of an answer's weight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moments:
-    """Sums over a window, each answer weighted by age and by 1 / chance. Two processes' add up."""
+class Totals:
+    """The same sums since the process began, never falling, for counters."""
 
-    weight: float = 0.0
-    """sum(w), w = age weight / chance."""
-    weight_squared: float = 0.0
-    """sum(w^2)."""
-    value: float = 0.0
-    """sum(w * score)."""
-    value_squared: float = 0.0
-    """sum(w * score^2)."""
-
-    def __add__(self, other: Moments) -> Moments:
-        return Moments(
-            weight=self.weight + other.weight,
-            weight_squared=self.weight_squared + other.weight_squared,
-            value=self.value + other.value,
-            value_squared=self.value_squared + other.value_squared,
-        )
+    answers: float = 0.0
+    value_positive: float = 0.0
+    value_negative: float = 0.0
+    scored_positive: float = 0.0
+    scored_negative: float = 0.0
+    value_squares: float = 0.0
+    scored_squares: float = 0.0
+    difference_squares: float = 0.0
+    """Squares of the pseudo-outcome of scored less that of the value."""
+    judged: float = 0.0
+    missing: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -439,4 +571,121 @@ class Estimate:
     """Lower end of the 95 % interval."""
     upper: float
     effective_n: float
-    """How many equally weighted answers would tell as much (Kish)."""
+    """How many answers, drawn at random and judged, would tell as much."""
+    missing_lower: float = 0.0
+    """The mean if every verdict that failed were 0."""
+    missing_upper: float = 1.0
+    """... were 1."""
+    efficiency: float = 1.0
+    """Judged answers needed, relative to a plain random sample: below 1 the embedded judge saves
+    some."""
+
+
+AlarmKind = Literal["quality", "input", "ruler"]
+"""What an alarm is about: the answers, what comes in, or the judge itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A bad answer behind an alarm."""
+
+    interaction: Interaction
+    assessment: Assessment | None
+    badness: float
+    """0 to 1; 1 is as bad as the signal can say."""
+    at_s: float
+    """Seconds since the epoch."""
+    target: SpanReference | None = None
+    """Its trace; None: none was emitted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmState:
+    """Where the evidence of one signal stands."""
+
+    signal: str
+    judge: str
+    kind: AlarmKind
+    evidence_days: float
+    """While the signal keeps to `tolerate`, all alarms together reach this level at most once in
+    so many days. Held at its height while the alarm is active."""
+    active: bool
+    since_s: float | None = None
+    """When it was raised, in seconds since the epoch; None: it is not active."""
+    rising_since_s: float | None = None
+    """Since when the evidence has been rising; None: it is not."""
+    tolerate: float | None
+    """The mean that is still accepted, in the signal's own scale; None: still learned."""
+    learned: float = 1.0
+    """Share of the verdicts that learning `tolerate` needs; 1: it is fixed."""
+    falls: bool = False
+    """The signal is better the higher it is: `tolerate` is the lowest mean accepted."""
+    raised: int = 0
+    """How often so far."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmEvent:
+    """An alarm that was raised, or cleared."""
+
+    signal: str
+    judge: str
+    kind: AlarmKind
+    raised: bool
+    """False: cleared."""
+    at_s: float
+    """Seconds since the epoch."""
+    since_s: float
+    """Since when the evidence had been rising; of a cleared one, when it was raised."""
+    evidence_days: float
+    tolerate: float
+    falls: bool = False
+    estimate: Estimate | None = None
+    """Of the last hour, as of now."""
+    examples: tuple[Example, ...] = ()
+    """The worst answers since the evidence began to rise, worst first."""
+    detail: str = ""
+    """For people: what else is known."""
+
+    def __str__(self) -> str:
+        """Say it in one line, for a log."""
+        what = {
+            "quality": "the answers got worse",
+            "input": "what comes in has changed",
+            "ruler": "the judge has changed, not the answers",
+        }[self.kind]
+        told = f"alarm {'raised' if self.raised else 'cleared'}: {self.signal}"
+        if self.raised:
+            told += f" ({what})"
+        if self.estimate is not None:
+            found = self.estimate
+            told += (
+                f", {found.mean:.3g} [{found.lower:.3g}, {found.upper:.3g}] over the last hour"
+                f" of some {found.effective_n:.0f} judged answers"
+            )
+        bound = "at least" if self.falls else "at most"
+        told += f"; tolerated is {bound} {self.tolerate:.3g}, by {self.judge}"
+        if self.detail:
+            told += f". {self.detail}"
+        return told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One plain gauge: its name in `conventions`, its labels but for the service, its value."""
+
+    name: str
+    value: float
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Every number of now, for people to scrape."""
+
+    moments: tuple[tuple[SeriesKey, Window, Moments], ...] = ()
+    totals: tuple[tuple[SeriesKey, Totals], ...] = ()
+    alarms: tuple[AlarmState, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    checks: Mapping[str, int] = field(default_factory=dict)
+    """Anchors read again since the process began, by outcome: same, flipped, missing."""

@@ -66,6 +66,12 @@ class Settings(BaseSettings):
     budget_tokens_per_hour: int | None = Field(
         default=None, gt=0, description="Most tokens the judge may use in an hour."
     )
+    budget_calls_per_day: int | None = Field(
+        default=None, gt=0, description="Most calls the judge may make in 24 hours."
+    )
+    budget_calls_per_hour: int | None = Field(
+        default=None, gt=0, description="Most calls the judge may make in an hour."
+    )
     state_dir: Path | None = Field(
         default=None,
         description="A folder in which the budget outlives restarts; processes that name the same "
@@ -126,6 +132,88 @@ class Settings(BaseSettings):
     )
     second_judge_rate: float = Field(
         default=0.1, gt=0, le=1, description="Share of the judged answers it reads."
+    )
+    second_judge_on_alarm: bool = Field(
+        default=True, description="While an alarm is active, the second judge reads all of them."
+    )
+    judge_repeat_rate: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="Share of the judged answers that the judge reads twice, to know how often it "
+        "disagrees with itself.",
+    )
+    judge_sample_by: Literal["interaction", "session"] = Field(
+        default="interaction",
+        description="What the coin falls for: each answer, or all answers of a session alike.",
+    )
+    judge_always: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=("ragmonitor:judge",),
+        description="Tags of answers that are judged for certain, budget permitting; in a variable "
+        "separated by commas.",
+    )
+    judge_floor_by: str | None = Field(
+        default=None,
+        description="An attribute of interactions (route, tenant, ...) of which every value gets "
+        "a least number of judged answers.",
+    )
+    judge_floor_per_hour: float = Field(
+        default=9.0,
+        gt=0,
+        description="Answers judged per hour, at least, for each value of judge_floor_by; all "
+        "together at most half of what the budget bears.",
+    )
+    anchors_per_day: int = Field(
+        default=20,
+        ge=0,
+        le=1_000,
+        description="Frozen answers that the judge reads again each day, to tell a moved judge "
+        "from a moved application; 0: none.",
+    )
+
+    tolerate: Annotated[dict[str, float], NoDecode] = Field(
+        default_factory=dict,
+        description="What is still accepted, by signal: a hallucination rate of at most 0.05, a "
+        "mean faithfulness of at least 0.9: 'hallucination=0.05,faithfulness=0.9'; a bare number "
+        "is the hallucination rate. What is not given is learned from the first 1,000 verdicts.",
+    )
+    false_alarm_every_days: float = Field(
+        default=30.0,
+        gt=0,
+        le=3_650,
+        description="While everything keeps to what is tolerated, all alarms together are raised "
+        "at most once in so many days, on average.",
+    )
+    alarms: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=("*",),
+        description="Signals that may raise an alarm, or patterns of their names; in a variable "
+        "separated by commas, 'none' for nothing.",
+    )
+    warning_boost: float = Field(
+        default=4.0,
+        ge=1,
+        le=100,
+        description="What sampling is raised by, for 45 minutes, when the embedded score alone "
+        "gets suspicious; 1: nothing.",
+    )
+    group_by: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=("language",),
+        description="Parts of the traffic that get a hallucination rate of their own: 'language', "
+        "'topic', or attributes of interactions (route, version, ...); in a variable separated by "
+        "commas, 'none' for nothing.",
+    )
+    drift_reference_size: int = Field(
+        default=2_000,
+        ge=100,
+        le=100_000,
+        description="Questions and retrievals that later ones are compared with.",
+    )
+    human_labels: Path | None = Field(
+        default=None,
+        description="A CSV of people's verdicts (docs/numbers.md): corrects the judged rate.",
+    )
+    service_version: str = Field(
+        default="", description="Of the monitored application; a change is marked on dashboards."
     )
     judge_wait_s: float = Field(
         default=0.0,
@@ -275,6 +363,9 @@ class Settings(BaseSettings):
         "personal_entities",
         "personal_models",
         "judge_fallbacks",
+        "judge_always",
+        "alarms",
+        "group_by",
         mode="before",
     )
     @classmethod
@@ -283,16 +374,32 @@ class Settings(BaseSettings):
             return tuple(name.strip() for name in value.split(",") if name.strip())
         return value
 
-    @field_validator("redaction")
+    @field_validator("redaction", "alarms", "group_by")
     @classmethod
     def _none_is_nothing(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return () if value == ("none",) else value  # a variable cannot be set to nothing
 
+    @field_validator("tolerate", mode="before")
+    @classmethod
+    def _by_signal(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            pairs = (part.rpartition("=") for part in value.split(",") if part.strip())
+            return {name.strip() or "hallucination": level for name, _, level in pairs}
+        return {"hallucination": value} if isinstance(value, (int, float)) else value
+
+    @field_validator("tolerate")
+    @classmethod
+    def _within_reach(cls, value: dict[str, float]) -> dict[str, float]:
+        for signal, level in value.items():
+            if not 0 < level < 1:
+                raise ValueError(f"{signal}={level}: what is tolerated lies between 0 and 1")
+        return value
+
     @property
-    def budget_unit(self) -> Literal["usd", "tokens"]:
-        """In what the budget is given."""
-        in_dollars = self.budget_usd_per_day is not None or self.budget_usd_per_hour is not None
-        return "usd" if in_dollars else "tokens"
+    def budget_unit(self) -> Literal["usd", "tokens", "calls"]:
+        """In what the budget is given; `tokens` where there is none."""
+        given = (unit for unit, limits in self._budgets.items() if limits != (None, None))
+        return next(given, "tokens")
 
     @property
     def has_budget(self) -> bool:
@@ -303,17 +410,25 @@ class Settings(BaseSettings):
     @property
     def budget(self) -> tuple[float | None, float | None]:
         """The limits per day and per hour, in the budget's unit."""
-        if self.budget_unit == "usd":
-            return self.budget_usd_per_day, self.budget_usd_per_hour
-        return self.budget_tokens_per_day, self.budget_tokens_per_hour
+        return self._budgets[self.budget_unit]
+
+    @property
+    def _budgets(
+        self,
+    ) -> dict[Literal["usd", "tokens", "calls"], tuple[float | None, float | None]]:
+        return {
+            "usd": (self.budget_usd_per_day, self.budget_usd_per_hour),
+            "tokens": (self.budget_tokens_per_day, self.budget_tokens_per_hour),
+            "calls": (self.budget_calls_per_day, self.budget_calls_per_hour),
+        }
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:
-        in_tokens = (self.budget_tokens_per_day, self.budget_tokens_per_hour)
-        if self.budget_unit == "usd" and in_tokens != (None, None):
+        if sum(limits != (None, None) for limits in self._budgets.values()) > 1:
             raise ValueError(
                 "give one budget: budget_usd_per_day, budget_usd_per_hour or both; or "
-                "budget_tokens_per_day, budget_tokens_per_hour or both"
+                "budget_tokens_per_day, budget_tokens_per_hour or both; or budget_calls_per_day, "
+                "budget_calls_per_hour or both"
             )
         return self
 
@@ -323,7 +438,7 @@ class Settings(BaseSettings):
             if name and not self.has_budget:
                 raise ValueError(
                     f"judge={name!r} costs money and has no budget; "
-                    "set budget_usd_per_day or budget_tokens_per_day"
+                    "set budget_usd_per_day, budget_tokens_per_day or budget_calls_per_day"
                 )
         return self
 
@@ -390,6 +505,8 @@ class Options(TypedDict, total=False):
     budget_usd_per_hour: float
     budget_tokens_per_day: int
     budget_tokens_per_hour: int
+    budget_calls_per_day: int
+    budget_calls_per_hour: int
     state_dir: Path | str
     judge_api_base: str
     judge_price_input_usd: float
@@ -406,6 +523,21 @@ class Options(TypedDict, total=False):
     judge_fallbacks: tuple[str, ...]
     second_judge: str
     second_judge_rate: float
+    second_judge_on_alarm: bool
+    judge_repeat_rate: float
+    judge_sample_by: Literal["interaction", "session"]
+    judge_always: tuple[str, ...]
+    judge_floor_by: str
+    judge_floor_per_hour: float
+    anchors_per_day: int
+    tolerate: dict[str, float] | float | str
+    false_alarm_every_days: float
+    alarms: tuple[str, ...]
+    warning_boost: float
+    group_by: tuple[str, ...]
+    drift_reference_size: int
+    human_labels: Path | str
+    service_version: str
     judge_wait_s: float
     interaction: Literal["outermost", "innermost"]
     root_names: tuple[str, ...]

@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,6 +32,7 @@ from ragmonitor.evaluators import (
 )
 from ragmonitor.guard import errors, logger, record_error, shielded
 from ragmonitor.protocols import (
+    AlarmListener,
     ConnectedJudge,
     EmbeddedJudge,
     Estimates,
@@ -47,13 +48,16 @@ from ragmonitor.protocols import (
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import (
     CERTAIN,
+    AlarmEvent,
     Assessment,
     Cause,
     Chance,
     Diagnosis,
     Interaction,
     JudgeUsage,
+    Prediction,
     Report,
+    Settled,
     SpanReference,
     Status,
 )
@@ -62,7 +66,7 @@ from ragmonitor.sampling import coin
 BATCH = 64
 LINGER_S = 0.01
 """Pause between waking and working: the request that woke us finishes undisturbed."""
-TICK_S = 5.0
+TICK_S = 2.0
 """Gauges are refreshed, abandoned runs given up and the endpoint's port retried this often."""
 JUDGE_GRACE_S = 5.0
 NOTES_MOST = 10_000
@@ -73,16 +77,38 @@ _PASSED_ON = (Cause.JUDGE_ERROR, Cause.JUDGE_TIMEOUT, Cause.JUDGE_DOWN)
 """What one judge failed to read for these causes, the next one is asked to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class SecondReading:
     """A judge that reads a share of what the first one reads, to be compared with it."""
 
     judge: Judge
     rate: float
+    on_alarm: bool = False
+    """Whether it reads all of them while an alarm is active."""
+    alarmed: bool = False
+
+    @property
+    def share(self) -> float:
+        """What it reads of the judged answers now."""
+        return 1.0 if self.on_alarm and self.alarmed else self.rate
 
     def reads(self, interaction: Interaction) -> bool:
         """Return whether it reads this one too; independent of the first judge's coin."""
-        return coin(f"{interaction.id} second") < self.rate
+        return coin(f"{interaction.id} second") < self.share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeating:
+    """The same judge, asked again: how often it disagrees with itself, and with its past."""
+
+    judge: Judge
+    """Of the first judge's identity; it keeps no readings to give out again."""
+    rate: float
+    """Share of the judged answers that are read twice."""
+
+    def reads(self, interaction: Interaction) -> bool:
+        """Return whether this one is read twice; independent of the other coins."""
+        return coin(f"{interaction.id} repeat") < self.rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +119,7 @@ class Judging:
     fallbacks: tuple[Judge, ...] = ()
     """Asked in turn where the judge's provider fails; each reports under its own identity."""
     second: SecondReading | None = None
+    repeating: Repeating | None = None
     sampler: Sampler
     concurrency: int
     waiting_most: int
@@ -110,9 +137,15 @@ class Judging:
         return self.judge, *self.fallbacks
 
     @property
+    def reporting(self) -> tuple[Judge, ...]:
+        """Whose readings are reported."""
+        return self.chain if self.second is None else (*self.chain, self.second.judge)
+
+    @property
     def judges(self) -> tuple[Judge, ...]:
         """All of them."""
-        return self.chain if self.second is None else (*self.chain, self.second.judge)
+        again = () if self.repeating is None else (self.repeating.judge,)
+        return *self.reporting, *again
 
     @property
     def is_down(self) -> bool:
@@ -178,6 +211,8 @@ class Worker:
         self._judgements: set[asyncio.Task[None]] = set()
         self._refused: deque[tuple[str, Status, Cause]] = deque()
         self._given_up: deque[str] = deque()
+        self._checks: set[asyncio.Task[None]] = set()
+        """Readings outside the sample, of answers that were judged before."""
         _survive_forks(self)
 
     # --- the application's side -----------------------------------------------------------------
@@ -295,7 +330,7 @@ class Worker:
                 self._idle = False
                 await asyncio.sleep(LINGER_S)
         finally:
-            unfinished = (ticking, self._prepared, *self._judgements)
+            unfinished = (ticking, self._prepared, *self._judgements, *self._checks)
             for task in unfinished:
                 task.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
@@ -326,7 +361,7 @@ class Worker:
     async def _drain(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         await self._work_off()
-        while unfinished := [task for task in self._judgements if not task.done()]:
+        while unfinished := [t for t in (*self._judgements, *self._checks) if not t.done()]:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 break
@@ -347,15 +382,38 @@ class Worker:
     def _refresh(self) -> None:
         with shielded("worker"), self._step:
             self._count_refused()
+            self._estimate()
             self._meters.refresh(
-                moments=self._estimates.moments(),
+                snapshot=self._estimates.snapshot(),
                 queue_depth=len(self._queue),
                 open_runs=self._tend(),
                 errors=errors,
             )
-            for judge in self._judging.judges if self._judging is not None else ():
+            for judge in self._judging.reporting if self._judging is not None else ():
                 if isinstance(judge, GuardedJudge):
                     self._meters.breaker(judge.identity.name, judge.breaker_state)
+
+    def _estimate(self) -> None:
+        with shielded("estimate"):
+            for event in self._estimates.tick():
+                self._announce(event)
+        judging = self._judging
+        if judging is None:
+            return
+        with shielded("sample"):
+            judging.sampler.boost(self._estimates.boost)
+            self._meters.readings(judging.sampler.readings(judging.judge.identity.name))
+        if judging.second is not None:
+            judging.second.alarmed = self._estimates.alarmed
+        with shielded("estimate"):
+            self._check_anchors(judging)
+
+    def _announce(self, event: AlarmEvent) -> None:
+        logger.warning("ragmonitor: %s", event)
+        for exporter in (self._traces, self._meters, *self._exporters):
+            if isinstance(exporter, AlarmListener):
+                with shielded("export"):
+                    exporter.alarm(event)
 
     # --- one interaction ------------------------------------------------------------------------
 
@@ -380,31 +438,68 @@ class Worker:
         second = () if judging.second is None else (judging.second.judge,)
         return self._embedded, judging.judge, *second
 
+    @contextlib.contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        """Measure what one interaction costs here."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._meters.worked(stage, time.perf_counter() - began)
+
     def _handle(self, finished: Finished) -> None:
+        with self._timed("assemble"):
+            interaction = self._assembled(finished)
+        if interaction is None:
+            return
+        self._meters.interaction(interaction.framework, interaction.status)
+        with self._timed("read"):
+            embedded = self._read(interaction)
+        if self._judging is None:
+            target = self._deliver(interaction, [embedded])
+            self._settle(Settled(embedded=embedded, target=target))
+            return
+        with self._timed("sample"):
+            prediction = self._predict(embedded)
+            chance, cause = self._draw(interaction, prediction, self._judging)
+        if cause is not None:
+            unread = self._unread(interaction, self._judging, chance, cause)
+            target = self._deliver(interaction, [embedded, *unread])
+            self._settle(
+                Settled(
+                    embedded=embedded,
+                    prediction=prediction,
+                    chance=chance,
+                    judged=unread[0] if chance.drawn else None,
+                    target=target,
+                )
+            )
+            return
+        judgement = asyncio.get_running_loop().create_task(
+            self._judge(interaction, embedded, prediction, self._judging, chance)
+        )
+        self._judgements.add(judgement)
+        judgement.add_done_callback(self._judgements.discard)
+
+    def _assembled(self, finished: Finished) -> Interaction | None:
         try:
             interaction = finished.interaction()
         except Exception:
             # Counted as dropped, then logged and counted as our error by the caller.
             self._meters.dropped("unreadable")
             raise
-        if interaction is None:
-            return
-        interaction = self._prepare(interaction)
-        self._meters.interaction(interaction.framework, interaction.status)
-        embedded = self._read(interaction)
-        if self._judging is None:
-            self._deliver(interaction, [embedded])
-            return
-        chance, cause = self._draw(interaction, self._judging)
-        if cause is not None:
-            unread = self._unread(interaction, self._judging, chance, cause)
-            self._deliver(interaction, [embedded, *unread])
-            return
-        judgement = asyncio.get_running_loop().create_task(
-            self._judge(interaction, embedded, self._judging, chance)
-        )
-        self._judgements.add(judgement)
-        judgement.add_done_callback(self._judgements.discard)
+        return None if interaction is None else self._prepare(interaction)
+
+    def _predict(self, embedded: Report) -> Prediction:
+        with shielded("estimate"):
+            return self._estimates.predict(embedded)
+        return Prediction()
+
+    def _settle(self, settled: Settled) -> None:
+        """Have an answer estimated, if it is one: what failed or was cut short is counted only."""
+        if unscorable(settled.interaction) is None:
+            with shielded("estimate"), self._timed("estimate"):
+                self._estimates.add(settled)
 
     def _read(self, interaction: Interaction) -> Report:
         identity = self._embedded.identity
@@ -429,7 +524,9 @@ class Worker:
             diagnosis=_diagnosed(interaction, assessment),
         )
 
-    def _draw(self, interaction: Interaction, judging: Judging) -> tuple[Chance, Cause | None]:
+    def _draw(
+        self, interaction: Interaction, prediction: Prediction, judging: Judging
+    ) -> tuple[Chance, Cause | None]:
         cause = unscorable(interaction)
         if cause is not None:
             return CERTAIN, cause
@@ -440,21 +537,21 @@ class Worker:
             chance = Chance(probability=0.0, drawn=False, cause=Cause.JUDGE_DOWN)
         else:
             try:
-                chance = judging.sampler.draw(interaction)
+                chance = judging.sampler.draw(interaction, uncertainty=prediction.uncertainty)
             except JudgeError as error:  # it could not be read at any cost
                 chance = Chance(probability=0.0, drawn=False, cause=error.cause)
             except Exception as error:  # noqa: BLE001 - a judge that cannot tell what it costs
                 record_error("sample", error)
                 chance = Chance(probability=0.0, drawn=False, cause=Cause.JUDGE_ERROR)
-        return chance, None if chance.drawn else chance.cause or Cause.NOT_SAMPLED
+        return chance, chance.cause or (None if chance.drawn else Cause.NOT_SAMPLED)
 
     def _unread(
         self, interaction: Interaction, judging: Judging, chance: Chance, cause: Cause
     ) -> list[Report]:
         reports = [self._unread_by(judging.judge, interaction, chance, cause)]
-        if judging.second is not None:
-            chance = _second_chance(chance, judging.second)
-            reports.append(self._unread_by(judging.second.judge, interaction, chance, cause))
+        its_chance = _second_chance(interaction, chance, judging)
+        if judging.second is not None and its_chance is not None:
+            reports.append(self._unread_by(judging.second.judge, interaction, its_chance, cause))
         return reports
 
     def _unread_by(
@@ -469,7 +566,12 @@ class Worker:
         )
 
     async def _judge(
-        self, interaction: Interaction, embedded: Report, judging: Judging, chance: Chance
+        self,
+        interaction: Interaction,
+        embedded: Report,
+        prediction: Prediction,
+        judging: Judging,
+        chance: Chance,
     ) -> None:
         asking = asyncio.ensure_future(self._ask(interaction, judging, chance))
         delivered, target = False, None
@@ -489,7 +591,18 @@ class Worker:
                 for report in reports:
                     self._export(replace(report, target=target, late=True))
             else:
-                self._deliver(interaction, [embedded, *reports])
+                target = self._deliver(interaction, [embedded, *reports])
+            judged, stand_in = _verdicts(reports, judging)
+            self._settle(
+                Settled(
+                    embedded=embedded,
+                    prediction=prediction,
+                    chance=chance,
+                    judged=judged,
+                    stand_in=stand_in,
+                    target=target,
+                )
+            )
             with shielded("export"):
                 self._compare(reports, judging)
 
@@ -505,6 +618,8 @@ class Worker:
         """Return what the judge found, or who stood in for it, and what the second one did."""
         reports: list[Report] = []
         spent = 0.0
+        # Decided while the coin falls, since the money is set aside then.
+        second = _second_chance(interaction, chance, judging)
         try:
             # These first: waiting for them must not use up the judge's own time.
             await asyncio.wait({self._prepared})
@@ -517,8 +632,9 @@ class Worker:
                     costs.append(chance.reserved if cost is None else cost)
                     if cause not in _PASSED_ON:
                         break
-                if judging.second is not None:
-                    report, cost = await self._ask_again(interaction, judging, chance)
+                costs.append(await self._repeat(interaction, judging, chance, reports[-1]))
+                if second is not None:
+                    report, cost = await self._ask_again(interaction, judging, second)
                     reports.append(report)
                     costs.append(chance.reserved if cost is None else cost)
                 spent = sum(costs)
@@ -527,15 +643,68 @@ class Worker:
         return reports
 
     async def _ask_again(
-        self, interaction: Interaction, judging: Judging, chance: Chance
+        self, interaction: Interaction, judging: Judging, its_chance: Chance
     ) -> tuple[Report, float | None]:
         second = judging.second
         assert second is not None  # noqa: S101 - for the type; the caller looked
-        its_chance = _second_chance(chance, second)
-        if not second.reads(interaction):
+        if not its_chance.drawn:
             return self._unread_by(second.judge, interaction, its_chance, Cause.NOT_SAMPLED), 0.0
         report, _, cost = await self._ask_one(second.judge, interaction, judging, its_chance)
         return report, cost
+
+    async def _repeat(
+        self, interaction: Interaction, judging: Judging, chance: Chance, first: Report
+    ) -> float:
+        """Have the judge read some answers twice, and return what that cost."""
+        repeating = judging.repeating
+        if (
+            repeating is None
+            or first.assessment is None
+            or first.judge != repeating.judge.identity
+            or not repeating.reads(interaction)
+        ):
+            return 0.0
+        again, _, cost = await self._ask_one(repeating.judge, interaction, judging, chance)
+        with self._step:
+            self._meters.charged(again)
+            with shielded("estimate"):
+                self._estimates.repeated(first, again)
+        return chance.reserved if cost is None else cost
+
+    # --- answers that were judged before --------------------------------------------------------
+
+    def _check_anchors(self, judging: Judging) -> None:
+        repeating = judging.repeating
+        if repeating is None or judging.is_down or self._checks:
+            return
+        for interaction in self._estimates.due():
+            chance = judging.sampler.reserve(interaction)
+            check = asyncio.get_running_loop().create_task(
+                self._check(interaction, judging, repeating.judge, chance)
+            )
+            self._checks.add(check)
+            check.add_done_callback(self._checks.discard)
+
+    async def _check(
+        self, interaction: Interaction, judging: Judging, judge: Judge, chance: Chance | None
+    ) -> None:
+        if chance is None:  # nothing left to pay it with: it will be due again
+            with shielded("estimate"):
+                self._estimates.checked(interaction, None)
+            return
+        spent = chance.reserved
+        report: Report | None = None
+        try:
+            await asyncio.wait({self._prepared})
+            async with self._slots(judging):
+                report, _, cost = await self._ask_one(judge, interaction, judging, chance)
+            spent = chance.reserved if cost is None else cost
+        finally:
+            judging.sampler.settle(chance, spent)
+            with self._step, shielded("estimate"):
+                self._estimates.checked(interaction, report)
+        with self._step:
+            self._meters.charged(report)
 
     async def _ask_one(
         self, judge: Judge, interaction: Interaction, judging: Judging, chance: Chance
@@ -588,15 +757,16 @@ class Worker:
 
     def _deliver(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
         target: SpanReference | None = None
-        with shielded("export"):
-            target = self._traces.emit(interaction, reports)
-        for report in reports:
-            self._export(replace(report, target=target))
+        with self._timed("export"):
+            with shielded("export"):
+                target = self._traces.emit(interaction, reports)
+            with shielded("export"):
+                self._meters.answered(interaction, target)
+            for report in reports:
+                self._export(replace(report, target=target))
         return target
 
     def _export(self, report: Report) -> None:
-        with shielded("estimate"):
-            self._estimates.add(report)
         for exporter in (self._meters, *self._exporters):
             with shielded("export"):
                 exporter.export(report)
@@ -623,6 +793,7 @@ class Worker:
         self._slots_held = None
         self._idle = False
         self._judgements = set()
+        self._checks = set()
         self._queue.clear()
         self._refused.clear()
         self._given_up.clear()
@@ -641,8 +812,32 @@ def _admits(judge: Judge) -> bool:
     return not isinstance(judge, GuardedJudge) or judge.admits()
 
 
-def _second_chance(chance: Chance, second: SecondReading) -> Chance:
-    return replace(chance, probability=chance.probability * second.rate, reserved=0.0)
+def _second_chance(interaction: Interaction, chance: Chance, judging: Judging) -> Chance | None:
+    second = judging.second
+    if second is None:
+        return None
+    return replace(
+        chance,
+        probability=chance.probability * second.share,
+        drawn=chance.drawn and second.reads(interaction),
+        reserved=0.0,
+    )
+
+
+def _verdicts(reports: Sequence[Report], judging: Judging) -> tuple[Report | None, Report | None]:
+    """Return what the judge found, and what was found by who stood in for it."""
+    judge = judging.judge.identity.name
+    stand_ins = {each.identity.name for each in judging.fallbacks}
+    judged = next((report for report in reports if report.judge.name == judge), None)
+    stand_in = next(
+        (
+            report
+            for report in reports
+            if report.assessment is not None and report.judge.name in stand_ins
+        ),
+        None,
+    )
+    return judged, stand_in
 
 
 def _diagnosed(interaction: Interaction, assessment: Assessment | None) -> Diagnosis | None:

@@ -1,6 +1,20 @@
-"""Windowed means that no sampling rule can bias, each with an interval."""
+"""Means that no sampling rule can bias, each with an interval, and the alarms that rest on them."""
 
+from ragmonitor.estimation.alarms import Alarms
+from ragmonitor.estimation.anchors import Anchors
 from ragmonitor.estimation.interval import summarise
-from ragmonitor.estimation.windows import Windows
+from ragmonitor.estimation.labels import HumanLabels
+from ragmonitor.estimation.statistics import Statistics, Watchers
+from ragmonitor.estimation.streams import streams
+from ragmonitor.estimation.warning import EarlyWarning
 
-__all__ = ["Windows", "summarise"]
+__all__ = [
+    "Alarms",
+    "Anchors",
+    "EarlyWarning",
+    "HumanLabels",
+    "Statistics",
+    "Watchers",
+    "streams",
+    "summarise",
+]

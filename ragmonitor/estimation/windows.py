@@ -3,84 +3,90 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from operator import add, mul, sub
+from typing import Final
 
+from ragmonitor.estimation.sums import Sums
 from ragmonitor.protocols import Clock
-from ragmonitor.records import EstimateKey, Moments, Report, Scored, evaluator_name
+from ragmonitor.records import SQUARES, SUMS, Moments, SeriesKey, Totals, Window
 
-WINDOWS_S: dict[Literal["1h", "24h"], float] = {"1h": 3_600.0, "24h": 86_400.0}
+WINDOWS_S: Final[dict[Window, float]] = {"1h": 3_600.0, "24h": 86_400.0}
 """Each window's time constant: an answer of that age counts 1/e of a new one."""
+SERIES_MOST: Final = 1_000
+_NOTHING: Final = (0.0,) * len(SUMS)
 
-HALLUCINATION = "hallucination"
-REFUSAL = "refusal"
+
+class _Kept:
+    """The sums of one series: since the beginning, as of the last tick, and by window."""
+
+    __slots__ = ("seen", "sums", "windows")
+
+    def __init__(self) -> None:
+        self.sums = Sums()
+        self.seen: Sequence[float] = _NOTHING
+        """In the order of `SUMS`, as those of the windows."""
+        self.windows: dict[Window, Sequence[float]] = dict.fromkeys(WINDOWS_S, _NOTHING)
 
 
 class Windows:
-    """One set of sums for each signal, judge and window.
-
-    Signals: the evaluators' names (mean score), `hallucination` (share of answers with a claim
-    that the chunks do not support) and `refusal` (share of answers that decline). Each answer
-    weighs 1 / chance (Hajek, "Sampling from a finite population", 1981), so a mean says the same
-    whatever was sampled. Unscored answers are in no mean; they are counted elsewhere.
-    """
+    """The sums of every series. Answers between two ticks have the same age."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        self._sums: dict[EstimateKey, tuple[float, Moments]] = {}
+        self._ticked_at = clock()
+        self._kept: dict[SeriesKey, _Kept] = {}
 
-    def add(self, report: Report) -> None:
-        """Take one report into every window."""
-        if report.chance.probability <= 0:
-            return
-        weight = 1 / report.chance.probability
-        for signal, value in _signals(report):
-            for window in WINDOWS_S:
-                key = EstimateKey(signal=signal, judge=report.judge.name, window=window)
-                self._sums[key] = (
-                    self._clock(),
-                    self._aged(key)
-                    + Moments(
-                        weight=weight,
-                        weight_squared=weight**2,
-                        value=weight * value,
-                        value_squared=weight * value**2,
-                    ),
-                )
+    def sums(self, key: SeriesKey) -> Sums | None:
+        """Return the sums to add an answer to; None: there are too many series already."""
+        kept = self._kept.get(key)
+        if kept is None:
+            if len(self._kept) >= SERIES_MOST:
+                return None
+            kept = self._kept[key] = _Kept()
+        return kept.sums
 
-    def moments(self) -> Iterator[tuple[EstimateKey, Moments]]:
-        """Return the sums of each window as of now; summable over processes."""
-        for key in tuple(self._sums):
-            yield key, self._aged(key)
+    def tick(self) -> None:
+        """Let what is in the windows age to now, and take in what is new."""
+        now = self._clock()
+        # A clock that jumps back must not make old answers count more than new ones.
+        age_s = max(0.0, now - self._ticked_at)
+        self._ticked_at = now
+        factors = {
+            window: _factors(math.exp(-age_s / time_s)) for window, time_s in WINDOWS_S.items()
+        }
+        # Lists and not records: this is done for every series, every few seconds.
+        for kept in self._kept.values():
+            now_are = kept.sums.row()
+            new = list(map(sub, now_are, kept.seen))
+            kept.seen = now_are
+            for window, factor in factors.items():
+                kept.windows[window] = list(map(add, map(mul, kept.windows[window], factor), new))
+
+    def moments(self) -> Iterator[tuple[SeriesKey, Window, Moments]]:
+        """Return the sums of each window as of the last tick."""
+        for key, kept in self._kept.items():
+            for window, row in kept.windows.items():
+                yield key, window, _moments(row)
+
+    def of(self, key: SeriesKey, window: Window) -> Moments | None:
+        """Return one window's sums as of the last tick; None: nothing was ever added."""
+        kept = self._kept.get(key)
+        return None if kept is None else _moments(kept.windows[window])
+
+    def totals(self) -> Iterator[tuple[SeriesKey, Totals]]:
+        """Return what each series came to since the process began."""
+        for key, kept in self._kept.items():
+            yield key, kept.sums.totals()
 
     def clear(self) -> None:
-        """Forget everything; for a forked child, whose parent keeps what was reported."""
-        self._sums.clear()
-
-    def _aged(self, key: EstimateKey) -> Moments:
-        updated_at, sums = self._sums.get(key, (0.0, Moments()))
-        # A clock that jumps back must not make old answers count more than new ones.
-        age_s = max(0.0, self._clock() - updated_at)
-        share = math.exp(-age_s / WINDOWS_S[key.window])
-        return Moments(
-            weight=sums.weight * share,
-            weight_squared=sums.weight_squared * share**2,
-            value=sums.value * share,
-            value_squared=sums.value_squared * share,
-        )
+        """Forget everything."""
+        self._kept.clear()
 
 
-def _signals(report: Report) -> Iterator[tuple[str, float]]:
-    for evaluation in report.evaluations:
-        # Two evaluators say what the assessment says; added twice it would count for two answers.
-        if isinstance(evaluation, Scored) and (
-            (name := evaluator_name(evaluation.evaluator)) not in (HALLUCINATION, REFUSAL)
-        ):
-            yield name, evaluation.score
-    if report.assessment is None:
-        return
-    if report.assessment.evasive is not None:
-        yield REFUSAL, float(report.assessment.evasive)
-    hallucinated = report.assessment.hallucinated
-    if hallucinated is not None and report.interaction.chunks:
-        yield HALLUCINATION, float(hallucinated)
+def _factors(share: float) -> Sequence[float]:
+    return [share * share if name in SQUARES else share for name in SUMS]
+
+
+def _moments(row: Sequence[float]) -> Moments:
+    return Moments(**dict(zip(SUMS, row, strict=True)))

@@ -8,7 +8,7 @@ from ragmonitor.evaluators.table import evaluator
 from ragmonitor.records import Assessment, Interaction, Verdict
 
 
-@evaluator("hallucination", explain=unsupported)
+@evaluator("hallucination", lower_is_better=True, explain=unsupported)
 def hallucination(_interaction: Interaction, assessment: Assessment) -> float:
     """Return 1 if any claim is absent from the chunks or contradicted by them, else 0.
 
@@ -24,7 +24,7 @@ def hallucination(_interaction: Interaction, assessment: Assessment) -> float:
     return float(any(claim.verdict is not Verdict.SUPPORTED for claim in claims_of(assessment)))
 
 
-@evaluator("absent_claims", by_default=False, explain=unsupported)
+@evaluator("absent_claims", by_default=False, lower_is_better=True, explain=unsupported)
 def absent_claims(_interaction: Interaction, assessment: Assessment) -> float:
     """Return claims that stand in no chunk / claims: what the answer adds of its own.
 
@@ -41,7 +41,7 @@ def absent_claims(_interaction: Interaction, assessment: Assessment) -> float:
     return share_of(assessment, Verdict.ABSENT)
 
 
-@evaluator("contradicted_claims", by_default=False, explain=unsupported)
+@evaluator("contradicted_claims", by_default=False, lower_is_better=True, explain=unsupported)
 def contradicted_claims(_interaction: Interaction, assessment: Assessment) -> float:
     """Return claims that say otherwise than a chunk / claims.
 

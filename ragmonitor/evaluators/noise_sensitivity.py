@@ -7,7 +7,7 @@ from ragmonitor.evaluators.table import evaluator
 from ragmonitor.records import Assessment, Interaction
 
 
-@evaluator("noise_sensitivity", needs_reference=True)
+@evaluator("noise_sensitivity", needs_reference=True, lower_is_better=True)
 def noise_sensitivity(interaction: Interaction, assessment: Assessment) -> float:
     """Return claims that are wrong by the reference and from a relevant chunk / claims.
 

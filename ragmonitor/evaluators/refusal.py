@@ -8,7 +8,7 @@ from ragmonitor.evaluators.table import evaluator
 from ragmonitor.records import Assessment, Cause, Interaction
 
 
-@evaluator("refusal", needs_context=False, by_default=False)
+@evaluator("refusal", needs_context=False, by_default=False, lower_is_better=True)
 def refusal(_interaction: Interaction, assessment: Assessment) -> float:
     """Return 1 if the answer declines to answer, else 0.
 
@@ -22,7 +22,7 @@ def refusal(_interaction: Interaction, assessment: Assessment) -> float:
     return float(assessment.evasive)
 
 
-@evaluator("wrong_refusal", needs_context=False, by_default=False)
+@evaluator("wrong_refusal", needs_context=False, by_default=False, lower_is_better=True)
 def wrong_refusal(interaction: Interaction, assessment: Assessment) -> float:
     """Return 1 if the answer declines although a chunk holds what was asked for, else 0.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragmonitor.errors import JudgeError, NotScorableError, SettingsError
+from ragmonitor.evaluators.embedding import tab
 from ragmonitor.guard import record_error
 from ragmonitor.protocols import Asker, AskingEvaluator, AskingJudge, Evaluator, Judge
 from ragmonitor.records import (
@@ -43,8 +44,12 @@ class Entry:
     by_default: bool = True
     """Whether it scores where nobody names evaluators; one that needs a reference does only where
     there is one."""
+    lower_is_better: bool = False
+    """Whether an alarm is due when the mean rises; else when it falls."""
     explain: Callable[[Assessment], str] | None = None
     """Says in words what a score rests on; what spans and events carry as explanation."""
+    waits: bool = False
+    """It waits for a network: where an event loop runs, it is called on a thread."""
 
     @property
     def identity(self) -> str:
@@ -130,6 +135,7 @@ def evaluator(
     needs_context: bool = True,
     needs_reference: bool = False,
     by_default: bool = True,
+    lower_is_better: bool = False,
     explain: Callable[[Assessment], str] | None = None,
 ) -> Callable[[Evaluator], Evaluator]:
     """Register the decorated function as an evaluator; it is returned unchanged.
@@ -140,6 +146,7 @@ def evaluator(
         needs_context: Without any chunk there is no score.
         needs_reference: Without a reference answer there is no score.
         by_default: Whether it scores where nobody names evaluators.
+        lower_is_better: Whether an alarm is due when the mean rises; else when it falls.
         explain: Says in words what a score rests on.
 
     Example:
@@ -159,6 +166,7 @@ def evaluator(
                 needs_context=needs_context,
                 needs_reference=needs_reference,
                 by_default=by_default,
+                lower_is_better=lower_is_better,
                 explain=explain,
             )
         )
@@ -227,7 +235,7 @@ async def evaluate_asking(
     *,
     within_s: float = 60.0,
 ) -> tuple[tuple[Evaluation, ...], JudgeUsage]:
-    """Return one evaluation per entry, in order, and what asking for them cost.
+    """Return one evaluation per entry, in order, and what asking and embedding for them cost.
 
     As `evaluate`, with the entries that ask, one after the other, where the judge can be asked.
     What it raises then is the cause of that evaluation alone.
@@ -241,14 +249,18 @@ async def evaluate_asking(
     """
     evaluations: list[Evaluation] = []
     usage = JudgeUsage()
-    for entry in entries:
-        if not entry.asks or not isinstance(judge, AskingJudge):
-            evaluations.append(_one(entry, interaction, assessment))
-            continue
-        asker = judge.asker(interaction, assessment)
-        evaluations.append(await _asked(entry, interaction, assessment, asker, within_s))
-        usage += asker.usage
-    return tuple(evaluations), usage
+    with tab() as embedded:
+        for entry in entries:
+            if entry.asks and isinstance(judge, AskingJudge):
+                asker = judge.asker(interaction, assessment)
+                evaluations.append(await _asked(entry, interaction, assessment, asker, within_s))
+                usage += asker.usage
+            elif entry.waits:
+                found = await asyncio.to_thread(_one, entry, interaction, assessment)
+                evaluations.append(found)
+            else:
+                evaluations.append(_one(entry, interaction, assessment))
+    return tuple(evaluations), usage + embedded.usage
 
 
 def unscored(
@@ -280,7 +292,7 @@ def _one(entry: Entry, interaction: Interaction, assessment: Assessment) -> Eval
         if entry.asks:
             raise NotScorableError(Cause.NOT_ASKED)
         function: Any = entry.evaluator
-        return _scored(entry, assessment, function(interaction, assessment))
+        return _scored(entry, assessment, assessment.judge, function(interaction, assessment))
     except Exception as error:  # noqa: BLE001 - an evaluator is anybody's code
         return _failed(entry, assessment.judge, error)
 
@@ -294,14 +306,14 @@ async def _asked(
         function: Any = entry.evaluator
         async with limit:
             value = await function(interaction, assessment, asker)
-        return _scored(entry, assessment, value)
+        return _scored(entry, assessment, asker.identity, value)
     except TimeoutError as error:
         if not limit.expired():
-            return _failed(entry, assessment.judge, error)
+            return _failed(entry, asker.identity, error)
         late = NotScorableError(Cause.JUDGE_TIMEOUT, f"no score within {within_s:.3g} s")
-        return _failed(entry, assessment.judge, late)
+        return _failed(entry, asker.identity, late)
     except Exception as error:  # noqa: BLE001 - an evaluator is anybody's code
-        return _failed(entry, assessment.judge, error)
+        return _failed(entry, asker.identity, error)
 
 
 def _check_needs(entry: Entry, interaction: Interaction) -> None:
@@ -311,13 +323,13 @@ def _check_needs(entry: Entry, interaction: Interaction) -> None:
         raise NotScorableError(Cause.NO_CONTEXT)
 
 
-def _scored(entry: Entry, assessment: Assessment, value: float) -> Scored:
+def _scored(entry: Entry, assessment: Assessment, judge: JudgeIdentity, value: float) -> Scored:
     score = float(value)
     if not 0 <= score <= 1 or math.isnan(score):
         raise ValueError(f"{entry.identity} returned {score}, which is not from 0 to 1")
     return Scored(
         evaluator=entry.identity,
-        judge=assessment.judge,
+        judge=judge,
         score=score,
         explanation=entry.explain(assessment) if entry.explain is not None else "",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -25,6 +24,7 @@ REFUSAL = "refusal"
 
 _WINDOWED = ("service", "evaluator", "judge", "window")
 _RATED = ("service", "judge", "window")
+_COUNTED = ("service", "window")
 _COMPARED = ("service", "evaluator", "judge", "second_judge")
 _HIDDEN = (names.MOMENTS, names.COVERAGE, names.PAIRS)
 
@@ -49,7 +49,7 @@ def final_families(
     families: list[Metric] = []
     for family in counted:
         if family.name == names.MOMENTS:
-            families += _windowed(family, summarise)
+            families += [*_windowed(family, summarise), _missing(family)]
         elif family.name == names.COVERAGE:
             families.append(_uncovered(family))
         elif family.name == names.PAIRS:
@@ -66,59 +66,140 @@ def described(counted: Iterable[Metric]) -> list[Metric]:
     """Return every family that may ever be scraped, without samples."""
     families = [family for family in counted if family.name not in _HIDDEN]
     empty = Metric(names.MOMENTS, "", "gauge")
-    families += _windowed(empty, lambda _: None)
+    families += [*_windowed(empty, lambda _: None), _missing(empty)]
     families += [*_agreement(empty), _uncovered(empty), _build("", "")]
     return families
 
 
+_FIELDS = {
+    "": ("mean", ""),
+    "_lower": ("lower", "Lower end of its 95 % interval."),
+    "_upper": ("upper", "Upper end of its 95 % interval."),
+    "_effective_n": ("effective_n", "Answers, drawn at random and judged, that tell as much."),
+    "_missing_lower": ("missing_lower", "What it is if every verdict that failed were 0."),
+    "_missing_upper": ("missing_upper", "What it is if every verdict that failed were 1."),
+}
+"""By suffix: the field of an `Estimate`, and what it means."""
+
+
+class _Windowed:
+    """A mean and what goes with it, as gauges."""
+
+    def __init__(
+        self, name: str, text: str, labels: tuple[str, ...], *suffixes: str, root: str = ""
+    ) -> None:
+        self.families = {
+            suffix: GaugeMetricFamily(
+                f"{root or name}{suffix}" if suffix else name,
+                _FIELDS[suffix][1] or text,
+                labels=labels,
+            )
+            for suffix in ("", *suffixes)
+        }
+
+    def add(self, labels: tuple[str, ...], estimate: Estimate) -> None:
+        """Show one series' mean."""
+        for suffix, family in self.families.items():
+            family.add_metric(labels, getattr(estimate, _FIELDS[suffix][0]))
+
+
 def _windowed(family: Metric, summarise: Summarise) -> list[Metric]:
-    mean, lower, upper, effective_n = (
-        GaugeMetricFamily(name, text, labels=_WINDOWED)
-        for name, text in (
-            (names.SCORE_MEAN, "Mean score over the window, weighted by 1 / chance to be read."),
-            (names.SCORE_LOWER, "Lower end of the mean's 95 % interval."),
-            (names.SCORE_UPPER, "Upper end of the mean's 95 % interval."),
-            (names.SCORE_EFFECTIVE_N, "Equally weighted answers that would tell as much."),
-        )
+    interval = ("_lower", "_upper", "_effective_n")
+    bounds = ("_missing_lower", "_missing_upper")
+    mean = _Windowed(
+        names.SCORE_MEAN,
+        "Mean score over the window, unbiased whatever was sampled.",
+        _WINDOWED,
+        *interval,
+        *bounds,
+        root=names.SCORE_HISTOGRAM,
     )
-    rate, rate_lower, rate_upper, refusals = (
-        GaugeMetricFamily(name, text, labels=_RATED)
-        for name, text in (
-            (names.HALLUCINATION_RATE, "Share of answers with an unsupported sentence."),
-            (names.HALLUCINATION_RATE_LOWER, "Lower end of the share's 95 % interval."),
-            (names.HALLUCINATION_RATE_UPPER, "Upper end of the share's 95 % interval."),
-            (names.REFUSAL_RATE, "Share of answers that decline to answer."),
-        )
+    group = _Windowed(
+        names.GROUP_HALLUCINATION_RATE,
+        "Share of answers with an unsupported sentence, of a part of the traffic.",
+        (*_RATED, "dimension", "group"),
+        *interval,
     )
-    for (service, signal, judge, window), moments in _moments(family).items():
+    rates = {
+        HALLUCINATION: _Windowed(
+            names.HALLUCINATION_RATE,
+            "Share of answers with an unsupported sentence, of those that claim something.",
+            _RATED,
+            *interval,
+            *bounds,
+        ),
+        REFUSAL: _Windowed(
+            names.REFUSAL_RATE, "Share of answers that decline to answer.", _RATED, *interval
+        ),
+    }
+    inputs = {
+        "empty_retrieval": _Windowed(
+            names.EMPTY_RETRIEVAL_RATIO, "Share of answers without any chunk.", _COUNTED
+        ),
+        "weak_retrieval": _Windowed(
+            names.WEAK_RETRIEVAL_RATIO,
+            "Share of answers whose best chunk is weaker than nearly all of the reference's.",
+            _COUNTED,
+        ),
+        "novel_question": _Windowed(
+            names.NOVEL_QUESTION_RATIO,
+            "Share of questions that are unlike nearly all of the reference's.",
+            _COUNTED,
+        ),
+    }
+    efficiency = GaugeMetricFamily(
+        names.SAMPLING_EFFICIENCY,
+        "Judged answers needed for the interval, relative to a plain random sample.",
+        labels=("service", "signal", "judge", "window"),
+    )
+    for (service, signal, judge, window, dimension, part), moments in _moments(family).items():
         estimate: Estimate | None = None
         with shielded("estimate"):
             estimate = summarise(moments)
         if estimate is None:
             continue
-        if signal == HALLUCINATION:
-            labels = (service, judge, window)
-            rate.add_metric(labels, estimate.mean)
-            rate_lower.add_metric(labels, estimate.lower)
-            rate_upper.add_metric(labels, estimate.upper)
-        elif signal == REFUSAL:
-            refusals.add_metric((service, judge, window), estimate.mean)
+        if dimension:
+            group.add((service, judge, window, dimension, part), estimate)
+            continue
+        if signal in inputs:
+            inputs[signal].add((service, window), estimate)
+            continue
+        if signal in rates:
+            rates[signal].add((service, judge, window), estimate)
         else:
-            keys = (service, signal, judge, window)
-            mean.add_metric(keys, estimate.mean)
-            lower.add_metric(keys, estimate.lower)
-            upper.add_metric(keys, estimate.upper)
-            effective_n.add_metric(keys, estimate.effective_n)
-    return [mean, lower, upper, effective_n, rate, rate_lower, rate_upper, refusals]
+            mean.add((service, signal, judge, window), estimate)
+        efficiency.add_metric((service, signal, judge, window), estimate.efficiency)
+    shown = (mean, *rates.values(), group, *inputs.values())
+    return [*(each for kind in shown for each in kind.families.values()), efficiency]
 
 
-def _moments(family: Metric) -> dict[tuple[str, str, str, str], Moments]:
-    found: dict[tuple[str, str, str, str], Moments] = {}
+def _moments(family: Metric) -> dict[tuple[str, str, str, str, str, str], Moments]:
+    found: dict[tuple[str, str, str, str, str, str], Moments] = {}
     for sample in family.samples:
-        labels = sample.labels
-        key = (labels["service"], labels["signal"], labels["judge"], labels["window"])
-        found[key] = replace(found.get(key, Moments()), **{labels["sum"]: sample.value})
+        own = sample.labels
+        key = (
+            own["service"],
+            own["signal"],
+            own["judge"],
+            own["window"],
+            own["dimension"],
+            own["group"],
+        )
+        setattr(found.setdefault(key, Moments()), own["sum"], sample.value)
     return found
+
+
+def _missing(family: Metric) -> Metric:
+    """Return the share of drawn answers that gave no verdict."""
+    ratio = GaugeMetricFamily(
+        names.MISSING_RATIO,
+        "Share of answers drawn within the last day that gave no verdict.",
+        labels=("service", "judge"),
+    )
+    for (service, signal, judge, window, dimension, _), moments in _moments(family).items():
+        if signal == REFUSAL and window == "24h" and not dimension and moments.drawn > 0:
+            ratio.add_metric((service, judge), moments.missing / moments.drawn)
+    return ratio
 
 
 def _uncovered(family: Metric) -> Metric:

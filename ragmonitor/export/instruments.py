@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
 
 from ragmonitor import conventions as names
 from ragmonitor.export.texts import encodable
@@ -14,7 +14,120 @@ OTHER = "other"
 LABEL_VALUES_MOST = 50
 LABEL_LENGTH_MOST = 120
 
-MOMENT_SUMS = ("weight", "weight_squared", "value", "value_squared")
+CHUNK_BUCKETS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50)
+WORK_BUCKETS = (0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
+
+TOTALS = {
+    "answers": (names.ANSWERS, "Answers that had a chance to be judged."),
+    "value_positive": (
+        names.ESTIMATE_SUM_POSITIVE,
+        "Pseudo-outcomes of the value, where they add: see docs/numbers.md.",
+    ),
+    "value_negative": (names.ESTIMATE_SUM_NEGATIVE, "... where they take away."),
+    "scored_positive": (
+        names.ESTIMATE_COUNT_POSITIVE,
+        "Pseudo-outcomes of having a value, where they add: see docs/numbers.md.",
+    ),
+    "scored_negative": (names.ESTIMATE_COUNT_NEGATIVE, "... where they take away."),
+    "value_squares": (names.ESTIMATE_SUM_SQUARES, "Squares of the value's pseudo-outcomes."),
+    "scored_squares": (
+        names.ESTIMATE_COUNT_SQUARES,
+        "Squares of the pseudo-outcomes of having a value.",
+    ),
+    "difference_squares": (
+        names.ESTIMATE_DIFFERENCE_SQUARES,
+        "Squares of the difference of the two pseudo-outcomes.",
+    ),
+    "judged": (names.JUDGED_ANSWERS, "Answers that were judged and have a value."),
+    "missing": (
+        names.MISSING_ANSWERS,
+        "Answers that were drawn and gave no verdict, each for 1 / chance.",
+    ),
+}
+"""Counters of `Totals`: field, name, meaning."""
+
+READINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    names.ARRIVALS: ("livesum", "Answers per second, lately.", ()),
+    names.SAMPLING_RATE: (
+        "livemostrecent",
+        "Chance to be judged of an answer as uncertain as most.",
+        ("judge",),
+    ),
+    names.SAMPLING_BOOST: ("livemax", "What the chance is raised by on suspicion.", ("judge",)),
+    names.EXPECTED_COST: (
+        "livemostrecent",
+        "What one reading costs, in the budget's unit.",
+        ("judge", "unit"),
+    ),
+    names.BUDGET_LEVEL: ("livemostrecent", "What may be spent at once now.", ("unit", "per")),
+    names.BUDGET_LIMIT: ("livemostrecent", "What may be spent in this time.", ("unit", "per")),
+    names.WARNING_EVIDENCE_DAYS: (
+        "livemax",
+        "Evidence of the embedded score alone; it raises the sampling and never an alarm.",
+        (),
+    ),
+    names.ALARM_LINE_DAYS: (
+        "livemostrecent",
+        "Evidence at which an alarm is raised: the least days between false ones, on average.",
+        (),
+    ),
+    names.EMBEDDED_AUROC: (
+        "livemostrecent",
+        "Chance that the embedded risk is higher for a bad answer than for a good one.",
+        ("judge",),
+    ),
+    names.CALIBRATION_RESIDUAL: (
+        "livemostrecent",
+        "Verdicts less what was predicted of them, on the riskiest fifth of answers.",
+        ("judge",),
+    ),
+    names.JUDGE_FLIP_RATE: (
+        "livemostrecent",
+        "Share of answers read twice on which the judge disagrees with itself.",
+        ("judge",),
+    ),
+    names.ANCHORS: ("livemostrecent", "Frozen answers that the judge reads again.", ("judge",)),
+    names.ANCHOR_FLIP_RATE: (
+        "livemostrecent",
+        "Share of frozen answers on which the judge's verdict has changed.",
+        ("judge",),
+    ),
+    names.CORRECTED_RATE: (
+        "livemostrecent",
+        "Hallucination rate of the last day as people's labels correct it.",
+        ("judge",),
+    ),
+    names.CORRECTED_RATE + "_lower": (
+        "livemostrecent",
+        "Lower end of its 95 % interval.",
+        ("judge",),
+    ),
+    names.CORRECTED_RATE + "_upper": (
+        "livemostrecent",
+        "Upper end of its 95 % interval.",
+        ("judge",),
+    ),
+    names.HUMAN_LABELS: ("livemostrecent", "People's labels of the last 30 days.", ()),
+    names.REFERENCE_RATIO: (
+        "livemostrecent",
+        "Share collected of what later questions are compared with; 1: it is frozen.",
+        (),
+    ),
+    names.REFERENCE_INFO + "_info": (
+        "livemostrecent",
+        "The frozen reference that questions are compared with.",
+        ("version",),
+    ),
+    names.QUESTION_PSI: (
+        "livemostrecent",
+        "Population stability index of topics against the reference, less what chance gives.",
+        (),
+    ),
+}
+"""Plain gauges: how processes' values come together, meaning, labels but for the service."""
+
+
+_ALARM = ("signal", "judge", "kind")
 
 
 class Labels:
@@ -39,8 +152,7 @@ class Labels:
 class Instruments:
     """What is counted, on a registry of its own that nobody scrapes.
 
-    Gauges add up over processes, but for the time of the last score, where the latest counts, and
-    the state of a breaker, where the worst does.
+    Gauges add up over processes, but for those that say otherwise.
     """
 
     def __init__(self) -> None:
@@ -98,7 +210,14 @@ class Instruments:
             registry=self.registry,
         )
         self.moments = self._gauge(
-            names.MOMENTS, "Additive sums of a window.", "signal", "judge", "window", "sum"
+            names.MOMENTS,
+            "Additive sums of a window.",
+            "signal",
+            "judge",
+            "window",
+            "dimension",
+            "group",
+            "sum",
         )
         self.breaker_state = Gauge(
             names.JUDGE_BREAKER_STATE,
@@ -116,6 +235,90 @@ class Instruments:
             "sum",
         )
         self.coverage = self._gauge(names.COVERAGE, "Decaying counts of answers.", "judge", "count")
+        self.totals = {
+            field: self._counter(name, text, "signal", "judge")
+            for field, (name, text) in TOTALS.items()
+        }
+        self.evidence = self._shared(
+            names.ALARM_EVIDENCE_DAYS,
+            "While all keeps to what is tolerated, alarms of all signals together reach this level "
+            "at most once in so many days; held while the alarm is active.",
+            *_ALARM,
+        )
+        self.alarm_active = self._shared(
+            names.ALARM_ACTIVE, "Whether the alarm is raised and not cleared.", *_ALARM
+        )
+        self.alarm_since = self._shared(
+            names.ALARM_SINCE, "When the active alarm was raised.", *_ALARM
+        )
+        self.alarm_tolerate = self._shared(
+            names.ALARM_TOLERATE, "The mean that is still accepted.", *_ALARM
+        )
+        self.alarm_learned = self._shared(
+            names.ALARM_LEARNED_RATIO,
+            "Share of the verdicts there that learning what is tolerated needs.",
+            *_ALARM,
+        )
+        self.alarms_raised = self._counter(names.ALARMS_RAISED, "Alarms raised.", *_ALARM)
+        self.anchor_checks = self._counter(
+            names.ANCHOR_CHECKS,
+            "Frozen answers read again, by outcome.",
+            "judge",
+            "outcome",
+        )
+        self.readings = {
+            name: Gauge(
+                name,
+                text,
+                ("service", *labels),
+                multiprocess_mode=mode,  # type: ignore[arg-type]
+                registry=self.registry,
+            )
+            for name, (mode, text, labels) in READINGS.items()
+        }
+        self.judge_info = self._shared(
+            names.JUDGE_INFO + "_info", "Who judges.", "judge", "version", "kind"
+        )
+        self.service_info = self._shared(
+            names.SERVICE_INFO + "_info", "The monitored application.", "version"
+        )
+        self.interaction_seconds = Histogram(
+            names.INTERACTION_SECONDS,
+            "From the question to the last token.",
+            ("service", "framework"),
+            buckets=SECONDS_BUCKETS,
+            registry=self.registry,
+        )
+        self.chunks = Histogram(
+            names.RETRIEVED_CHUNKS,
+            "Chunks that the model was shown.",
+            ("service",),
+            buckets=CHUNK_BUCKETS,
+            registry=self.registry,
+        )
+        self.top_score = Summary(
+            names.RETRIEVAL_TOP_SCORE,
+            "Score of the first chunk, on the retriever's own scale.",
+            ("service",),
+            registry=self.registry,
+        )
+        self.worker_seconds = Histogram(
+            names.WORKER_SECONDS,
+            "What one interaction costs behind the request, by stage.",
+            ("service", "stage"),
+            buckets=WORK_BUCKETS,
+            registry=self.registry,
+        )
+
+    def _shared(self, name: str, documentation: str, *labels: str) -> Gauge:
+        """Return a gauge of what processes know in common."""
+        return Gauge(
+            name,
+            documentation,
+            ("service", *labels),
+            multiprocess_mode="livemax",
+            registry=self.registry,
+        )
 
     def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
         return Counter(name, documentation, ("service", *labels), registry=self.registry)

@@ -30,7 +30,7 @@ from ragmonitor.export.room import (
     Allowance,
 )
 from ragmonitor.export.texts import PROCESS_KEY, Content, Disclosure
-from ragmonitor.records import Cause, Interaction, Report, SpanReference, Unscored
+from ragmonitor.records import AlarmEvent, Cause, Interaction, Report, SpanReference, Unscored
 
 _JUDGE_FAILED = (Cause.JUDGE_ERROR, Cause.JUDGE_TIMEOUT, Cause.UNREADABLE)
 
@@ -109,6 +109,22 @@ class OtelExporter:
         if tracer is not None and report.target is not None:
             self._emit_carrier(tracer, (report,), report.target)
         self._emit_events(report, report.target or report.interaction.caller)
+
+    def alarm(self, event: AlarmEvent) -> None:
+        """Emit an alarm as a log event of its own; it belongs to no trace."""
+        logger = self._providers.logger() if self._enabled else None
+        if logger is None:
+            return
+        raised = _logs.SeverityNumber.WARN if event.raised else _logs.SeverityNumber.INFO
+        logger.emit(
+            timestamp=int(event.at_s * 1e9),
+            observed_timestamp=self._clock_ns(),
+            context=_context_of(None),
+            severity_number=raised,
+            event_name=names.ALARM_EVENT,
+            body=str(event),
+            attributes=spans.alarm_attributes(event, shown=self._shown, allowance=self._allowance),
+        )
 
     def flush(self, timeout_s: float) -> bool:
         """Send what is buffered; return whether all of it left in time."""

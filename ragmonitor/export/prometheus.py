@@ -7,12 +7,12 @@ instruments themselves but what `final_families` makes of them, on `registry` as
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
@@ -27,15 +27,23 @@ from ragmonitor.export.processes import shared_folder
 from ragmonitor.export.texts import package_version
 from ragmonitor.protocols import BreakerState, Clock, Summarise
 from ragmonitor.records import (
-    EstimateKey,
+    SUMS,
+    AlarmEvent,
+    AlarmState,
     Evaluation,
+    Interaction,
     JudgeUsage,
     Moments,
+    Reading,
     Report,
     Scored,
+    SeriesKey,
+    Snapshot,
     SpanReference,
     Status,
+    Totals,
     Unscored,
+    Window,
     evaluator_name,
 )
 
@@ -59,6 +67,7 @@ class PrometheusExporter:
         service: str,
         *,
         summarise: Summarise,
+        version: str = "",
         serve: bool = True,
         host: str = "127.0.0.1",
         port: int = 9464,
@@ -71,6 +80,7 @@ class PrometheusExporter:
         Args:
             service: The `service` label of every series.
             summarise: From a window's sums to its mean and interval.
+            version: Of the service, as its people count.
             serve: Whether to serve /metrics.
             host: Address to listen on.
             port: 0: any free one.
@@ -80,6 +90,7 @@ class PrometheusExporter:
         """
         self._service = service
         self._summarise = summarise
+        self._version = version
         self._clock = clock
         self._now = now
         self._folder = shared_folder(os.environ)
@@ -96,12 +107,15 @@ class PrometheusExporter:
         self._serve = serve
 
     def _begin(self) -> None:
+        self._counted: dict[SeriesKey, Totals] = {}
+        self._checked: Counter[str] = Counter()
+        self._identities: dict[str, tuple[str, str]] = {}
         self._instruments = Instruments()
         self._labels = Labels()
         self._exemplars: dict[tuple[LabelPairs, float], Exemplar] = {}
         self._coverage: dict[str, _Coverage] = {}
         self._pairs: dict[tuple[str, str, str], _Pairs] = {}
-        self._shown: set[tuple[str, str, str]] = set()
+        self._shown: set[tuple[str, ...]] = set()
         # Errors before us, or of the process that forked us, are not ours to count.
         self._errors_seen = Counter(guard.errors)
 
@@ -157,13 +171,56 @@ class PrometheusExporter:
         if report.diagnosis is not None:
             diagnosis = report.diagnosis.value
             self._instruments.diagnoses.labels(self._service, judge, diagnosis).inc()
+        self.charged(report)
+        self._identify(judge, report)
+        if report.judge.kind != "CODE":
+            self._cover(judge, uncovered=report.chance.probability <= 0)
+
+    def charged(self, report: Report) -> None:
+        """Count what a reading cost."""
         usage = report.usage
         if usage is None and report.assessment is not None:
             usage = report.assessment.usage
         if usage is not None and usage != JudgeUsage():
-            self._charge(judge, usage, _outcome(report))
-        if report.judge.kind != "CODE":
-            self._cover(judge, uncovered=report.chance.probability <= 0)
+            self._charge(self._judge(report.judge.name), usage, _outcome(report))
+
+    def answered(self, interaction: Interaction, target: SpanReference | None) -> None:
+        """Take note of an interaction's time, chunks and scores of retrieval."""
+        framework = self._labels.value("framework", interaction.framework)
+        self._instruments.interaction_seconds.labels(self._service, framework).observe(
+            interaction.latency_s, _exemplar(target)
+        )
+        chunks = interaction.chunks
+        self._instruments.chunks.labels(self._service).observe(len(chunks))
+        if chunks and chunks[0].score is not None and math.isfinite(chunks[0].score):
+            self._instruments.top_score.labels(self._service).observe(chunks[0].score)
+
+    def worked(self, stage: str, seconds: float) -> None:
+        """Take note of what one interaction cost behind the request."""
+        self._instruments.worker_seconds.labels(self._service, stage).observe(seconds)
+
+    def readings(self, readings: Iterable[Reading]) -> None:
+        """Show plain gauges, until they are shown anew."""
+        for reading in readings:
+            labels = tuple(self._labels.value(name, value) for name, value in reading.labels)
+            gauge = self._instruments.readings[reading.name]
+            gauge.labels(self._service, *labels).set(reading.value)
+
+    def alarm(self, event: AlarmEvent) -> None:
+        """Count an alarm that was raised."""
+        if event.raised:
+            self._instruments.alarms_raised.labels(self._service, *self._alarm(event)).inc()
+
+    def _identify(self, judge: str, report: Report) -> None:
+        identity = (report.judge.version, report.judge.kind)
+        known = self._identities.get(judge)
+        if known == identity:
+            return
+        info = self._instruments.judge_info
+        if known is not None and self._folder is None:
+            info.remove(self._service, judge, *known)
+        self._identities[judge] = identity
+        info.labels(self._service, judge, *identity).set(1)
 
     def _count(self, evaluation: Evaluation) -> None:
         outcome = evaluation.cause.value if isinstance(evaluation, Unscored) else "scored"
@@ -177,12 +234,7 @@ class PrometheusExporter:
     def _observe(self, scored: Scored, target: SpanReference | None) -> None:
         evaluator = self._evaluator(scored.evaluator)
         judge = self._judge(scored.judge.name)
-        # A trace that was not sampled is nowhere to be found: no link is better than a dead one.
-        exemplar = (
-            {"trace_id": target.trace_id, "span_id": target.span_id}
-            if target is not None and target.sampled
-            else None
-        )
+        exemplar = _exemplar(target)
         score = self._instruments.score.labels(self._service, evaluator, judge)
         score.observe(scored.score, exemplar)
         self._instruments.last_score.labels(self._service, judge).set(self._now())
@@ -211,13 +263,13 @@ class PrometheusExporter:
     def refresh(
         self,
         *,
-        moments: Iterable[tuple[EstimateKey, Moments]],
+        snapshot: Snapshot,
         queue_depth: int,
         open_runs: int,
         errors: Mapping[str, int],
     ) -> None:
         """Take the state of now, and see to the endpoint and to other processes' remains."""
-        self._show_state(moments, queue_depth=queue_depth, open_runs=open_runs)
+        self._show_state(snapshot, queue_depth=queue_depth, open_runs=open_runs)
         for stage, count in dict(errors).items():
             new = count - self._errors_seen[stage]
             if new > 0:
@@ -231,13 +283,16 @@ class PrometheusExporter:
         if self._serve:
             self._endpoint.open()
 
-    def _show_state(
-        self, moments: Iterable[tuple[EstimateKey, Moments]], *, queue_depth: int, open_runs: int
-    ) -> None:
+    def _show_state(self, snapshot: Snapshot, *, queue_depth: int, open_runs: int) -> None:
         instruments, service = self._instruments, self._service
         instruments.queue_depth.labels(service).set(queue_depth)
         instruments.open_runs.labels(service).set(open_runs)
-        self._show_moments(moments)
+        instruments.service_info.labels(service, self._version).set(1)
+        self._show_moments(snapshot.moments)
+        self._show_totals(snapshot.totals)
+        self._show_alarms(snapshot.alarms)
+        self.readings(snapshot.readings)
+        self._show_checks(snapshot.checks)
         for judge, coverage in self._coverage.items():
             coverage.decay(self._clock())
             instruments.coverage.labels(service, judge, "answers").set(coverage.answers)
@@ -247,18 +302,71 @@ class PrometheusExporter:
             for name, value in pairs.sums.items():
                 instruments.pairs.labels(service, *key, name).set(value)
 
-    def _show_moments(self, moments: Iterable[tuple[EstimateKey, Moments]]) -> None:
-        sums: dict[tuple[str, str, str], Moments] = dict.fromkeys(self._shown, Moments())
-        for key, found in moments:
-            signal = self._labels.value("signal", evaluator_name(key.signal))
-            labels = (signal, self._judge(key.judge), key.window)
+    def _show_moments(self, moments: Iterable[tuple[SeriesKey, Window, Moments]]) -> None:
+        sums: dict[tuple[str, ...], Moments] = {key: Moments() for key in self._shown}
+        for key, window, found in moments:
+            labels: tuple[str, ...] = (*self._series(key), window, *self._part(key))
             sums[labels] = sums.get(labels, Moments()) + found
         self._shown = set(sums)
-        for (signal, judge, window), total in sums.items():
-            for name, value in asdict(total).items():
-                self._instruments.moments.labels(self._service, signal, judge, window, name).set(
-                    value
+        for shown, total in sums.items():
+            for name in SUMS:
+                self._instruments.moments.labels(self._service, *shown, name).set(
+                    getattr(total, name)
                 )
+
+    def _show_totals(self, totals: Iterable[tuple[SeriesKey, Totals]]) -> None:
+        for key, total in totals:
+            if key.dimension:
+                continue
+            counted = self._counted.get(key, _NOTHING)
+            if counted is total:
+                continue
+            self._counted[key] = total
+            labels = self._series(key)
+            for field, counter in self._instruments.totals.items():
+                more = getattr(total, field) - getattr(counted, field)
+                # Differences of large sums may fall short of 0 by a rounding error.
+                counter.labels(self._service, *labels).inc(max(0.0, more))
+
+    def _show_alarms(self, states: Iterable[AlarmState]) -> None:
+        instruments, service = self._instruments, self._service
+        for state in states:
+            labels = self._alarm(state)
+            instruments.evidence.labels(service, *labels).set(state.evidence_days)
+            instruments.alarm_active.labels(service, *labels).set(state.active)
+            instruments.alarm_learned.labels(service, *labels).set(state.learned)
+            instruments.alarms_raised.labels(service, *labels)  # 0 is a number too
+            if state.tolerate is not None:
+                instruments.alarm_tolerate.labels(service, *labels).set(state.tolerate)
+            if state.since_s is not None:
+                instruments.alarm_since.labels(service, *labels).set(state.since_s)
+            elif self._folder is None:
+                with contextlib.suppress(KeyError):
+                    instruments.alarm_since.remove(service, *labels)
+            else:
+                instruments.alarm_since.labels(service, *labels).set(0)
+
+    def _show_checks(self, checks: Mapping[str, int]) -> None:
+        for outcome, n in checks.items():
+            new = n - self._checked[outcome]
+            self._checked[outcome] = n
+            for judge in self._identities:
+                if self._identities[judge][1] == "LLM":
+                    self._instruments.anchor_checks.labels(self._service, judge, outcome).inc(new)
+                    break
+
+    def _series(self, key: SeriesKey) -> tuple[str, str]:
+        return self._labels.value("signal", key.signal), self._judge(key.judge)
+
+    def _part(self, key: SeriesKey) -> tuple[str, str]:
+        if not key.dimension:
+            return "", ""
+        dimension = self._labels.value("dimension", key.dimension)
+        return dimension, self._labels.value(f"group of {dimension}", key.group)
+
+    def _alarm(self, alarm: AlarmState | AlarmEvent) -> tuple[str, str, str]:
+        signal = self._labels.value("signal", alarm.signal)
+        return signal, self._judge(alarm.judge), alarm.kind
 
     def flush(self, timeout_s: float) -> bool:  # noqa: ARG002 - of the protocol
         """Have nothing to send: it is fetched."""
@@ -272,7 +380,7 @@ class PrometheusExporter:
                 coverage.answers = coverage.uncovered = 0.0
             for pairs in self._pairs.values():
                 pairs.sums = dict.fromkeys(pairs.sums, 0.0)
-            self._show_state((), queue_depth=0, open_runs=0)
+            self._show_state(Snapshot(), queue_depth=0, open_runs=0)
 
     def after_fork_in_child(self) -> None:
         """Let go of the parent's socket, and begin to count from zero."""
@@ -307,6 +415,16 @@ class PrometheusExporter:
 
     def _judge(self, name: str) -> str:
         return self._labels.value("judge", name)
+
+
+_NOTHING = Totals()
+
+
+def _exemplar(target: SpanReference | None) -> dict[str, str] | None:
+    # A trace that was not sampled is nowhere to be found: no link is better than a dead one.
+    if target is None or not target.sampled:
+        return None
+    return {"trace_id": target.trace_id, "span_id": target.span_id}
 
 
 class _Scrape(Collector):

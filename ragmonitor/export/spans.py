@@ -19,9 +19,11 @@ from ragmonitor.export.texts import (
     size_bytes,
 )
 from ragmonitor.records import (
+    AlarmEvent,
     Assessment,
     Chunk,
     Evaluation,
+    Example,
     Generation,
     Interaction,
     Message,
@@ -216,6 +218,46 @@ def event_attributes(
             shown.text(explanation), EXPLANATION_BYTES_MOST
         )
     return attributes
+
+
+def alarm_attributes(
+    event: AlarmEvent, *, shown: Disclosure = ALL, allowance: Allowance = USUAL
+) -> Attributes:
+    """Return the attributes of one alarm's log event."""
+    attributes: Attributes = {
+        names.ALARM_SIGNAL: encodable(event.signal),
+        names.ALARM_KIND: event.kind,
+        names.ALARM_STATE: "raised" if event.raised else "cleared",
+        names.ALARM_EVIDENCE: event.evidence_days,
+        names.ALARM_TOLERATED: event.tolerate,
+        names.ALARM_RISING_SINCE: event.since_s,
+        names.JUDGE: encodable(event.judge),
+    }
+    if event.estimate is not None:
+        attributes |= {
+            names.ALARM_MEAN: event.estimate.mean,
+            names.ALARM_LOWER: event.estimate.lower,
+            names.ALARM_UPPER: event.estimate.upper,
+            names.ALARM_EFFECTIVE_N: event.estimate.effective_n,
+        }
+    if event.examples:
+        room = Room(allowance)
+        examples = [_alarm_example(example, shown) for example in event.examples]
+        room.add_json(names.ALARM_EXAMPLES, examples, lambda some, most: cut(list(some), most))
+        attributes |= room.attributes()
+    return attributes
+
+
+def _alarm_example(example: Example, shown: Disclosure) -> dict[str, Any]:
+    told: dict[str, Any] = {"id": example.interaction.id, "badness": example.badness}
+    if example.target is not None:
+        told |= {"trace_id": example.target.trace_id, "span_id": example.target.span_id}
+    if shown.shows:
+        told["question"] = shown.text(example.interaction.query)
+        told["answer"] = shown.text(example.interaction.answer)
+    sentences = () if example.assessment is None else example.assessment.sentences or ()
+    told["unsupported"] = [shown.sentence(s) for s in sentences if is_unsupported(s)]
+    return told
 
 
 def status_description(error: str, shown: Disclosure, allowance: Allowance = USUAL) -> str:

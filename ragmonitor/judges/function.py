@@ -48,7 +48,7 @@ class FunctionJudge(LlmJudge):
         reading_timeout_s: float | None = None,
         price_input_usd: float | None = None,
         price_output_usd: float | None = None,
-        budget_unit: Literal["usd", "tokens"] = "tokens",
+        budget_unit: Literal["usd", "tokens", "calls"] = "tokens",
         tokens_per_call: int = TOKENS_PER_CALL,
         calls_most: int = CALLS_MOST,
         cache: AssessmentCache | None = None,

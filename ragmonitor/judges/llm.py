@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from ragmonitor.errors import JudgeError
 from ragmonitor.judges import sentences as splitter
-from ragmonitor.judges.asking import Ask, InteractionAsker
+from ragmonitor.judges.asking import ROOM_TOKENS, Ask, InteractionAsker, asking_version
 from ragmonitor.judges.breaker import Breaker
 from ragmonitor.judges.cache import AssessmentCache, key_of
-from ragmonitor.judges.calls import SHORTEST_S, Calls, Pause
+from ragmonitor.judges.calls import RETRIES, SHORTEST_S, Calls, Pause
 from ragmonitor.judges.evidence import CHUNK_FRAME_TOKENS, Part, join, spread
 from ragmonitor.judges.prompts import (
     SCHEMA,
@@ -87,7 +87,7 @@ class LlmJudge:
         reading_timeout_s: float | None = None,
         price_input_usd: float | None = None,
         price_output_usd: float | None = None,
-        budget_unit: Literal["usd", "tokens"] = "usd",
+        budget_unit: Literal["usd", "tokens", "calls"] = "usd",
         reply_format: Form = "json_object",
         tokens_per_call: int = TOKENS_PER_CALL,
         calls_most: int = CALLS_MOST,
@@ -139,7 +139,7 @@ class LlmJudge:
         self._is_strict = reply_format == "json_schema"
         self._short = JudgeIdentity(name=model, version=f"{prompt_version()}.{RULES}", kind="LLM")
         self._strict = replace(self._short, version=f"{prompt_version(strict=True)}.{RULES}")
-        self._unit: Literal["usd", "tokens"] = budget_unit
+        self._unit: Literal["usd", "tokens", "calls"] = budget_unit
         self._reading_timeout_s = reading_timeout_s or 2 * timeout_s
         self._tokens_per_call = tokens_per_call
         self._calls_most = calls_most
@@ -157,6 +157,11 @@ class LlmJudge:
         An assessment of a model that rejected the strict form carries the identity of the other.
         """
         return self._strict if self._is_strict else self._short
+
+    @property
+    def prompt_versions(self) -> Mapping[Literal["question", "reference"], str]:
+        """Of what surrounds evaluators' questions, and of the reading of a reference answer."""
+        return {"question": asking_version(), "reference": reference_version()}
 
     @property
     def breaker_state(self) -> BreakerState:
@@ -188,7 +193,9 @@ class LlmJudge:
             return await self._assess(interaction)
         day = str(interaction.started_ns // (86_400 * 10**9))
         return await self._cache.read(
-            key_of(interaction, self.identity, day), lambda: self._assess(interaction)
+            key_of(interaction, self.identity, day),
+            lambda: self._assess(interaction),
+            with_reference=bool(interaction.reference.strip()),
         )
 
     async def _assess(self, interaction: Interaction) -> Assessment:
@@ -271,9 +278,10 @@ class LlmJudge:
         return InteractionAsker(
             interaction,
             self._asking(calls),
-            name=self.identity.name,
+            identity=assessment.judge,
             language=assessment.language,
             tokens_most=self._tokens_per_call,
+            room_tokens=self._room(len(assessment.sentences or ()), len(interaction.chunks)),
             usage=lambda: calls.usage,
             causes=_CAUSES,
             draw=self._draw,
@@ -327,7 +335,7 @@ class LlmJudge:
         return _Reply(reading=question.read(second, chunks).completed_by(reading), form=second.form)
 
     def expected_cost(self, interaction: Interaction) -> float:
-        """Return an upper estimate of one reading's cost, in dollars or tokens, above 0.
+        """Return an upper estimate of one reading's cost, in the budget's unit, above 0.
 
         All its calls are in it: one for each share of the evidence, and for each of these a second
         with twice the room, for a reply that was cut.
@@ -342,10 +350,13 @@ class LlmJudge:
         else:
             completer.load_soon()
         shares = self._shares(interaction)
+        if self._unit == "calls":
+            return (2.0 * shares + RETRIES) * (2 if interaction.reference.strip() else 1)
         answer = interaction.answer
         ends = len(answer) - len(answer.translate(_ENDS))
         sentences = 1 + min(ends, len(answer) // 2)
-        room = self._room(sentences, len(interaction.chunks) + shares)
+        # A reading is set aside for each question of an evaluator, which has a least room.
+        room = max(ROOM_TOKENS, self._room(sentences, len(interaction.chunks) + shares))
         inputs = 2 * (
             shares * (self._fixed_tokens(interaction) + 4 * sentences + _CORRECTION_TOKENS)
             + _evidence_tokens(interaction)

@@ -57,14 +57,9 @@ class Tally:
             if not isinstance(evaluation, Scored):
                 row.unscored[evaluation.cause.value] += 1
                 continue
-            weight = 1 / chance if chance > 0 else 0.0
             row.scored += 1
-            row.moments += Moments(
-                weight=weight,
-                weight_squared=weight**2,
-                value=weight * evaluation.score,
-                value_squared=weight * evaluation.score**2,
-            )
+            if chance > 0:
+                row.moments += Moments.of(evaluation.score, 1 / chance)
 
     @property
     def rows(self) -> tuple[Row, ...]:

@@ -1,7 +1,8 @@
 """Which answers a judge reads, each with a chance that was fixed before the coin fell."""
 
-from ragmonitor.sampling.budget import Budget
+from ragmonitor.sampling.budget import Budget, budget_file
 from ragmonitor.sampling.coin import coin
-from ragmonitor.sampling.uniform import UniformSampler
+from ragmonitor.sampling.floors import Floors
+from ragmonitor.sampling.sampler import ChanceSampler
 
-__all__ = ["Budget", "UniformSampler", "coin"]
+__all__ = ["Budget", "ChanceSampler", "Floors", "budget_file", "coin"]

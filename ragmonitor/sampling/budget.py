@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import math
 import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 from ragmonitor.guard import logger, record_error
 from ragmonitor.protocols import Clock
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: a file then serves one process
-    fcntl = None  # type: ignore[assignment]
+from ragmonitor.state import StateFile
 
 HOUR_S: Final = 3_600.0
 DAY_S: Final = 86_400.0
@@ -36,6 +32,35 @@ _STALE_S: Final = 1.0
 """How old our view of what other processes spent may be when a chance is fixed."""
 
 
+Unit = Literal["usd", "tokens", "calls"]
+"""What a budget counts."""
+Span = Literal["hour", "day"]
+
+
+class Outlook(NamedTuple):
+    """What a budget allows as of now, in its unit."""
+
+    level: float
+    """What may be spent now; below 0 while estimates were too low."""
+    pace_per_s: float
+    """How much may be spent per second from now on, so that it lasts."""
+
+
+class Limit(NamedTuple):
+    """One limit, for people."""
+
+    per: Span
+    level: float
+    """What may be spent now."""
+    most: float
+    """In any hour, or in any 24 hours."""
+
+
+def budget_file(folder: Path, *, service: str, unit: Unit) -> StateFile:
+    """Return where the budget of this service is kept."""
+    return StateFile.of_service(folder, f"budget-{unit}", service, version=VERSION)
+
+
 @dataclass(slots=True, kw_only=True)
 class Bucket:
     """One limit: never more than `limit` in any `window_s`.
@@ -44,27 +69,33 @@ class Bucket:
     over the window, so that a full bucket plus a window's refill is the limit.
     """
 
-    name: str
+    name: Span
     limit: float
     window_s: float
     burst_share: float
+    capacity: float = field(init=False)
+    """The most it holds."""
+    refill_per_s: float = field(init=False)
+    """How fast it fills."""
     level: float = field(init=False)
     """What may be spent now; below 0 while estimates were too low."""
 
     def __post_init__(self) -> None:
         if self.limit <= 0:
             raise ValueError(f"a budget is above 0, not {self.limit}")
+        self.capacity = self.limit * self.burst_share
+        self.refill_per_s = (self.limit - self.capacity) / self.window_s
         self.level = self.capacity / 2
 
-    @property
-    def capacity(self) -> float:
-        """The most it holds."""
-        return self.limit * self.burst_share
+    def pace_per_s(self, cost: float) -> float:
+        """Return how much may be spent per second: what is left over half the time of a filling.
 
-    @property
-    def refill_per_s(self) -> float:
-        """How fast it fills."""
-        return (self.limit - self.capacity) / self.window_s
+        What is left is the level less `cost`, so that the last reading is not spent at once. Near
+        it, where that would soon be nothing, it bends: who can be paid keeps a chance.
+        """
+        level = max(0.0, self.level)
+        left = level - cost if level >= 2 * cost else level * level / (4 * cost)
+        return left * 2 * self.refill_per_s / self.capacity
 
     def refill(self, elapsed_s: float, held: float) -> None:
         """Let time pass. What is reserved has its place kept, in case it comes back."""
@@ -74,7 +105,7 @@ class Bucket:
 
 
 class Budget:
-    """Reserves before a call, settles after it: never more than the limits, in dollars or tokens.
+    """Reserves before a call, settles after it: never more than the limits, in whatever unit.
 
     In any hour at most `per_hour`, in any 24 hours at most `per_day`, as far as no call costs more
     than was reserved for it. It starts half full: a service that restarts again and again does not
@@ -90,7 +121,8 @@ class Budget:
         per_day: float | None = None,
         *,
         per_hour: float | None = None,
-        file: Path | None = None,
+        unit: Unit = "usd",
+        file: StateFile | None = None,
         clock: Clock = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -99,7 +131,8 @@ class Budget:
         Args:
             per_day: Limit of any 24 hours; None: there is none.
             per_hour: Limit of any hour; None: there is none. One of the two is needed.
-            file: Where the state is kept; None: in memory.
+            unit: What the limits count, and whoever reserves.
+            file: Where the state is kept (`budget_file`); None: in memory.
             clock: For the refill of a budget without a file.
             now: Seconds since the epoch, for that of one with a file.
         """
@@ -114,6 +147,7 @@ class Budget:
             )
         if not self._buckets:
             raise ValueError("a budget has a limit per day or per hour")
+        self.unit: Unit = unit
         self._file = file
         self._clock = clock if file is None else now
         self._filled_at = self._clock()
@@ -135,26 +169,33 @@ class Budget:
 
     def level(self) -> float:
         """Return what may be spent now; below 0 while estimates were too low."""
-        with self._mine():
-            self._look()
-            return min(bucket.level for bucket in self._buckets)
+        return self.outlook(0.0).level
 
-    def pace_per_s(self, cost: float) -> float:
-        """Return how much may be spent per second from now on, so that it lasts.
+    def outlook(self, cost: float) -> Outlook:
+        """Return what may be spent now, and how fast from now on, so that it lasts.
 
-        Each bucket, less `cost`, over half the time that it takes to fill; the slower one counts.
+        Args:
+            cost: Of one reading, typically.
+
+        Raises:
+            OSError: The file cannot be opened.
         """
         with self._mine():
             self._look()
-            return min(
-                (bucket.level - cost) / (bucket.capacity / (2 * bucket.refill_per_s))
-                for bucket in self._buckets
-            )
+            level = pace_per_s = math.inf
+            for bucket in self._buckets:  # a plain loop: every answer comes by here
+                level = min(level, bucket.level)
+                pace_per_s = min(pace_per_s, bucket.pace_per_s(cost))
+            return Outlook(level, pace_per_s)
 
-    @property
-    def capacity(self) -> float:
-        """The most that may be spent at once."""
-        return min(bucket.capacity for bucket in self._buckets)
+    def limits(self) -> Sequence[Limit]:
+        """Return each limit and what is left of it. Raises `OSError`: the file cannot be opened."""
+        with self._mine():
+            self._look()
+            return [
+                Limit(bucket.name, level=bucket.level, most=bucket.limit)
+                for bucket in self._buckets
+            ]
 
     def reserve(self, amount: float) -> bool:
         """Take `amount` out if every bucket has it, and return whether it has.
@@ -167,7 +208,12 @@ class Budget:
                 return False
             self._take(amount)
             self._held += amount
-            self._write()
+            try:
+                self._write()
+            except OSError:
+                self._take(-amount)
+                self._held -= amount
+                raise
             return True
 
     def settle(self, reserved: float, spent: float) -> None:
@@ -175,17 +221,18 @@ class Budget:
 
         A file that cannot be written is logged and counted; the reservation then stays taken.
         """
-        try:
-            with self._mine(), self._shared():
-                # What was reserved before a fork is the parent's to settle.
-                returned = min(reserved, self._held)
-                self._held -= returned
-                if self._held < _RESIDUE * reserved:
-                    self._held = 0.0
-                self._take(spent - returned)
-                self._write()
-        except OSError as error:
-            record_error("sampling", error)
+        with self._mine():
+            # What was reserved before a fork is the parent's to settle.
+            returned = min(reserved, self._held)
+            left = self._held - returned
+            try:
+                with self._shared():  # with all that is held: time passes around it
+                    self._held = 0.0 if left < _RESIDUE * reserved else left
+                    self._take(spent - returned)
+                    self._write()
+            except OSError as error:
+                self._held = left
+                record_error("sampling", error)
 
     def _take(self, amount: float) -> None:
         for bucket in self._buckets:
@@ -193,13 +240,11 @@ class Budget:
 
     # --- the state ------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def _mine(self) -> Iterator[None]:
-        """Hold the lock; in a forked child begin anew, since the parent may have held it."""
+    def _mine(self) -> threading.RLock:
+        """Return the lock; in a forked child begin anew, since the parent may have held it."""
         if os.getpid() != self._pid:
             self._begin()
-        with self._lock:
-            yield
+        return self._lock
 
     @contextlib.contextmanager
     def _shared(self) -> Iterator[None]:
@@ -208,7 +253,7 @@ class Budget:
             self._pass_time()
             yield
             return
-        with _alone(self._file):
+        with self._file.alone():
             self._read()
             yield
 
@@ -221,9 +266,10 @@ class Budget:
 
     def _pass_time(self) -> None:
         now = self._clock()
-        held = self._held + sum(
-            amount for amount, until in self._held_by_others.values() if until > now
-        )
+        held = self._held
+        for amount, until in self._held_by_others.values():
+            if until > now:
+                held += amount
         for bucket in self._buckets:
             # Clocks that jump back refill nothing and lose nothing.
             bucket.refill(now - self._filled_at, held)
@@ -233,14 +279,13 @@ class Budget:
         assert self._file is not None  # noqa: S101 - for the type; `_shared` looked
         self._read_at = self._clock()
         try:
-            told = json.loads(self._file.read_bytes())
-            self._take_over(told)
-        except FileNotFoundError:
-            pass
+            told = self._file.read()
+            if told is not None:
+                self._take_over(told)
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             logger.warning(
                 "ragmonitor: the budget's state in %s cannot be read (%s: %s); taken as spent",
-                self._file,
+                self._file.path,
                 type(error).__name__,
                 error,
             )
@@ -250,9 +295,7 @@ class Budget:
             self._write()
         self._pass_time()
 
-    def _take_over(self, told: Any) -> None:
-        if told["version"] != VERSION:
-            raise ValueError(f"version {told['version']} is not {VERSION}")
+    def _take_over(self, told: Mapping[str, Any]) -> None:
         now = self._clock()
         at = min(float(told["at"]), now)  # of the future: a clock was put back
         levels = {
@@ -272,33 +315,18 @@ class Budget:
         self._filled_at = at
 
     def _write(self) -> None:
-        """Replace the file as a whole, so that who dies meanwhile leaves the old state."""
         if self._file is None:
             return
         held = {process: list(entry) for process, entry in self._held_by_others.items()}
         if self._held > 0:
             held[self._me] = [self._held, self._clock() + HELD_FOR_S]
-        state = {
-            "version": VERSION,
-            "at": self._filled_at,
-            "buckets": {bucket.name: {"level": bucket.level} for bucket in self._buckets},
-            "held": held,
-        }
-        draft = self._file.with_name(f"{self._file.name}.{self._me}.tmp")
-        draft.write_text(json.dumps(state), encoding="utf-8")
-        draft.replace(self._file)
-
-
-@contextlib.contextmanager
-def _alone(file: Path) -> Iterator[None]:
-    """Keep other processes from the file meanwhile."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    if fcntl is None:
-        yield
-        return
-    with file.with_name(f"{file.name}.lock").open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield  # closing lets go
+        self._file.write(
+            {
+                "at": self._filled_at,
+                "buckets": {bucket.name: {"level": bucket.level} for bucket in self._buckets},
+                "held": held,
+            }
+        )
 
 
 def _number(value: Any) -> float:

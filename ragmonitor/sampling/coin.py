@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
+from ragmonitor.records import Interaction
+from ragmonitor.sampling.trace_randomness import place_of
+
 
 def coin(interaction_id: str) -> float:
     """Return a number in [0, 1), uniform over ids; an answer is judged if it is below its chance.
@@ -15,3 +18,23 @@ def coin(interaction_id: str) -> float:
     digest = hashlib.blake2b(interaction_id.encode(), digest_size=7, key=b"ragmonitor").digest()
     # 53 bits, all that a float in [0, 1) can hold exactly.
     return (int.from_bytes(digest, "big") >> 3) / 2**53
+
+
+def falls_for(interaction: Interaction, probability: float, *, by_session: bool = False) -> bool:
+    """Return whether the coin falls for this answer, at this chance; the same in every process.
+
+    The coin is that of the session, where asked for and given; else the randomness of the caller's
+    trace, where OpenTelemetry's consistent sampling left any; else that of the interaction's id.
+    """
+    if probability >= 1:
+        return True
+    if by_session and interaction.session_id:
+        return coin(interaction.session_id) < probability
+    caller = interaction.caller
+    if caller is not None and caller.trace_state:
+        found = place_of(caller)
+        if found is not None:
+            place, among = found
+            # In whole numbers: a float has not the room for 56 bits.
+            return place < round(probability * among)
+    return coin(interaction.id) < probability

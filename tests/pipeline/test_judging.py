@@ -240,7 +240,7 @@ def test_a_restart_does_not_refill_the_budget(servers, reports, monitors, tmp_pa
         cost += total(monitor.registry, "ragmonitor_judge_cost_usd_total")
         monitor.close()
     assert 2 < cost <= 15 + 1  # half of two hours' worth, and minutes' refill
-    (state,) = tmp_path.glob("budget-test-*-usd.json")
+    (state,) = tmp_path.glob("budget-usd-test-*.json")
     assert json.loads(state.read_text(encoding="utf-8"))["held"] == {}
 
 
@@ -251,7 +251,7 @@ def test_what_is_under_way_at_the_end_is_taken_as_spent(servers, monitors, tmp_p
     monitor.observe(told(1))
     assert servers[0].wait_until_hanging()
     monitor.close(0.1)
-    (file,) = tmp_path.glob("*.json")
+    (file,) = tmp_path.glob("budget-*.json")
     state = json.loads(file.read_text(encoding="utf-8"))
     assert state["buckets"]["day"]["level"] < 100_000 - 500
     assert state["held"] == {}

@@ -109,7 +109,12 @@ def test_a_judge_reads_the_drawn_share_and_its_scores_are_weighted(reports):
     """Drawn answers get a late report, the others say `not_sampled`; chances are kept."""
     judge = ScriptedJudge(lambda _: assessment("supported", "absent"))
     with Monitor(
-        service="test", judge=judge, judge_rate=0.5, prometheus_port=0, exporters=[reports]
+        service="test",
+        judge=judge,
+        judge_rate=0.5,
+        judge_repeat_rate=0,
+        prometheus_port=0,
+        exporters=[reports],
     ) as monitor:
         for number in range(200):
             monitor.observe(observed(number))

@@ -17,10 +17,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from ragmonitor.export import PrometheusExporter
-from ragmonitor.records import EstimateKey
 from tests.support.prometheus_server import free_port, prometheus_server, require_binary
 from tests.support.waiting import until
-from tests.unit.export.examples import TARGET, report, summarise, sums
+from tests.unit.export.examples import TARGET, report, snapshot, summarise, sums
 
 pytestmark = pytest.mark.stack
 
@@ -31,14 +30,13 @@ APPLICATION = """
 import json, os, sys
 from dataclasses import replace
 from ragmonitor.export import PrometheusExporter
-from ragmonitor.records import EstimateKey
-from tests.unit.export.examples import TARGET, report, summarise, sums
+from tests.unit.export.examples import TARGET, report, snapshot, summarise, sums
 
 exporter = PrometheusExporter("客服", summarise=summarise, port=int(sys.argv[1]))
 
 def refresh(scores):
-    key = EstimateKey(signal="faithfulness", judge="lexical", window="1h")
-    exporter.refresh(moments=[(key, sums(*scores))], queue_depth=1, open_runs=0, errors={})
+    state = snapshot(("faithfulness", "1h", sums(*scores)))
+    exporter.refresh(snapshot=state, queue_depth=1, open_runs=0, errors={})
 
 for line in sys.stdin:
     order = json.loads(line)
@@ -142,10 +140,10 @@ def test_a_real_prometheus_scrapes_gauges_histogram_and_exemplars(
     exporter = PrometheusExporter("客服", summarise=summarise, port=0)
     began = time.time()
     exporter.export(report(score=0.3, target=TARGET))
-    key = EstimateKey(signal="faithfulness", judge="lexical", window="1h")
-    rate = EstimateKey(signal="hallucination", judge="lexical", window="24h")
     exporter.refresh(
-        moments=[(key, sums(0.3, 0.9)), (rate, sums(1, 0, 0, 0))],
+        snapshot=snapshot(
+            ("faithfulness", "1h", sums(0.3, 0.9)), ("hallucination", "24h", sums(1, 0, 0, 0))
+        ),
         queue_depth=2,
         open_runs=0,
         errors={},
@@ -179,7 +177,7 @@ def test_promtool_finds_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     exporter = PrometheusExporter("客服", summarise=summarise, port=0)
     exporter.interaction("langchain", "ok")
     exporter.export(report(target=TARGET))
-    exporter.refresh(moments=(), queue_depth=0, open_runs=0, errors={"capture": 1})
+    exporter.refresh(snapshot=snapshot(), queue_depth=0, open_runs=0, errors={"capture": 1})
     try:
         assert exporter.url is not None
         with urllib.request.urlopen(exporter.url, timeout=10) as reply:

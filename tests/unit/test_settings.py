@@ -36,7 +36,12 @@ def test_the_service_is_opentelemetry_s_by_default(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"judge": "openai/m"}, "set budget_usd_per_day or budget_tokens_per_day"),
+        (
+            {"judge": "openai/m"},
+            "set budget_usd_per_day, budget_tokens_per_day or budget_calls_per_day",
+        ),
+        ({"budget_calls_per_hour": 1, "budget_tokens_per_day": 1}, "one budget"),
+        ({"budget_calls_per_day": 0}, "budget_calls_per_day"),
         ({"judge": "m", "budget_usd_per_day": 0}, "budget_usd_per_day"),
         ({"budget_usd_per_day": 1, "budget_tokens_per_day": 1}, "one budget"),
         ({"budget_usd_per_hour": 1, "budget_tokens_per_day": 1}, "one budget"),
@@ -149,6 +154,12 @@ def test_an_hour_s_budget_is_one():
     assert (both.budget_unit, both.budget) == ("usd", (5, 1))
     alone = Settings.load(judge="m", budget_tokens_per_hour=1000)
     assert (alone.budget_unit, alone.budget) == ("tokens", (None, 1000))
+
+
+def test_a_budget_may_count_calls():
+    """For judges without a price."""
+    found = Settings.load(judge="m", budget_calls_per_day=500, budget_calls_per_hour=60)
+    assert (found.budget_unit, found.budget) == ("calls", (500, 60))
 
 
 def test_fallbacks_in_a_variable_are_separated_by_commas(monkeypatch):

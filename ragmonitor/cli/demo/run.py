@@ -5,19 +5,20 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragmonitor.cli.counts import Counts, read_counts
 from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer
 from ragmonitor.cli.demo.documents import load_documents
 from ragmonitor.cli.demo.embedding import Embedding
+from ragmonitor.cli.demo.judge import QuoteJudge
 from ragmonitor.cli.demo.questions import questions
 from ragmonitor.cli.demo.schedule import PHASES, Schedule
 from ragmonitor.cli.demo.terms import Weights
 from ragmonitor.cli.demo.traffic import Asker, SpoilableModel
-from ragmonitor.cli.demo.watch import Watch
+from ragmonitor.cli.demo.watch import Announced, Offence, Watch
 from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, Application, Driver, installed
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, progress, say
@@ -27,7 +28,14 @@ from ragmonitor.judges.sentences import language
 from ragmonitor.monitor import Monitor
 from ragmonitor.settings import Settings
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 SERVICE = "ragmonitor-demo"
+JUDGE_RATE = 0.5
+"""Of the answers; in a demo that lasts a minute an hour's verdicts must come quickly."""
+BUDGET_USD_PER_DAY = 5.0
+TOLERATE = {"hallucination": 0.15, "refusal": 0.4}
 COLUMNS = 60
 """Of a demo that ends, on the chart."""
 ENDLESS_BIN_S = 5.0
@@ -86,7 +94,13 @@ def run(options: Options) -> int:
     seconds = options.seconds
     # Columns of two answers and more, or the picture would be half gaps.
     watch = Watch(bin_s=max(seconds / COLUMNS, 3 / options.rate) if seconds else ENDLESS_BIN_S)
-    monitor = Monitor(service=SERVICE, exporters=[watch], prometheus=True, prometheus_port=port)
+    monitor = Monitor(
+        service=SERVICE,
+        exporters=[watch],
+        prometheus=True,
+        prometheus_port=port,
+        **_judging(options),
+    )
     with contextlib.ExitStack() as cleanup:
         cleanup.callback(monitor.close)
         for driver in drivers.values():
@@ -107,6 +121,22 @@ def run(options: Options) -> int:
     else:
         _tell(demo, summary, interrupted=interrupted)
     return FINE if summary["reconciled"] else SOMETHING_WRONG
+
+
+def _judging(options: Options) -> dict[str, Any]:
+    """Return who judges the demo's answers, and what is tolerated of them.
+
+    A model of one's own answers in its own words: then the embedded judge alone reads them, or the
+    judge that the settings name.
+    """
+    watched: dict[str, Any] = {"tolerate": TOLERATE, "drift_reference_size": 100}
+    settings = Settings.load()
+    if options.model is not None or settings.judge is not None:
+        return watched
+    watched |= {"judge": QuoteJudge(), "judge_rate": JUDGE_RATE}
+    if not settings.has_budget:
+        watched["budget_usd_per_day"] = BUDGET_USD_PER_DAY
+    return watched
 
 
 def _begin(
@@ -231,7 +261,7 @@ def _footer(demo: Demo) -> Iterator[str]:
 
 def _summary(demo: Demo, counts: Counts) -> dict[str, Any]:
     watch = demo.watch
-    judges = 1 if demo.monitor.settings.judge is None else 2
+    judges = 2 if demo.monitor.is_judged else 1
     evaluators = len(table.select(demo.monitor.settings.evaluators))
     asked = sum(watch.asked.values())
     faithfulness = {phase: watch.phases[phase].mean_faithfulness for phase in PHASES}
@@ -247,6 +277,7 @@ def _summary(demo: Demo, counts: Counts) -> dict[str, Any]:
         "faithfulness": {p: e and round(e.mean, 4) for p, e in faithfulness.items()},
         "hallucination_rate": {p: e and round(e.mean, 4) for p, e in rates.items()},
         "by_phase": {phase: watch.phases[phase].interactions for phase in PHASES},
+        "alarm": _alarm(demo),
         "worst": [offence.as_json() for offence in watch.worst],
         "metrics_url": demo.monitor.metrics_url,
         "reconciled": (
@@ -258,18 +289,66 @@ def _summary(demo: Demo, counts: Counts) -> dict[str, Any]:
     }
 
 
+def _announced(demo: Demo) -> tuple[Announced | None, float]:
+    """Return the alarm that announced the spike, and when the spike began."""
+    began_s = demo.began_s + demo.schedule.before_s
+    quality = [a for a in demo.watch.announced if a.event.kind == "quality" and a.event.raised]
+    return next((a for a in quality if a.at_s >= began_s), None), began_s
+
+
+def _alarm(demo: Demo) -> dict[str, Any]:
+    """Return how the spike was announced; `false_alarms` is what was announced before it."""
+    found, began_s = _announced(demo)
+    announced = demo.watch.announced
+    quality = [a for a in announced if a.event.kind == "quality" and a.event.raised]
+    cleared = next(
+        (
+            a
+            for a in announced
+            if found is not None
+            and not a.event.raised
+            and a.event.signal == found.event.signal
+            and a.at_s > found.at_s
+        ),
+        None,
+    )
+    told: dict[str, Any] = {
+        "raised": found is not None,
+        "false_alarms": sum(a.at_s < began_s for a in quality),
+    }
+    if found is None:
+        return told
+    event = found.event
+    told |= {
+        "signal": event.signal,
+        "judge": event.judge,
+        "delay_s": round(found.at_s - began_s, 2),
+        "tolerate": event.tolerate,
+        "cleared_after_s": None if cleared is None else round(cleared.at_s - found.at_s, 2),
+        "estimate": None,
+        "worst": [offence.as_json() for offence in demo.watch.offences(event)],
+    }
+    if event.estimate is not None:
+        told["estimate"] = {
+            "mean": round(event.estimate.mean, 4),
+            "lower": round(event.estimate.lower, 4),
+            "upper": round(event.estimate.upper, 4),
+            "effective_n": round(event.estimate.effective_n, 1),
+        }
+    return told
+
+
 def _tell(demo: Demo, summary: dict[str, Any], *, interrupted: bool) -> None:
     from rich.console import Console
 
-    from ragmonitor.cli.demo.view import chart, marked, phases
+    from ragmonitor.cli.demo.view import chart, phases
 
     console = Console(highlight=False)
     if interrupted:
         console.print("stopped")
     console.print(chart(demo.watch, width=max(10, min(120, console.width - 10))), end="")
     console.print(phases(demo.watch))
-    for offence in demo.watch.worst:
-        console.print(marked(offence))
+    _tell_alarm(console, demo, summary["alarm"])
     by_framework = ", ".join(f"{name} {n}" for name, n in summary["by_framework"].items())
     unscored = sum(summary["unscored"].values())
     console.print(
@@ -277,6 +356,30 @@ def _tell(demo: Demo, summary: dict[str, Any], *, interrupted: bool) -> None:
         f"{summary['scored']} scores, {unscored} unscored; "
         f"reconciled: {'true' if summary['reconciled'] else 'false'}"
     )
+
+
+def _tell_alarm(console: Console, demo: Demo, alarm: dict[str, Any]) -> None:
+    from ragmonitor.cli.demo.view import marked
+
+    offences: Iterable[Offence] = demo.watch.worst
+    if alarm["raised"]:
+        line = (
+            f"[bold red]alarm[/] {alarm['delay_s']:.0f} s after the spike began: {alarm['signal']}"
+        )
+        if alarm["estimate"] is not None:
+            line += " {mean:.2f} ({lower:.2f} to {upper:.2f})".format(**alarm["estimate"])
+        line += f", tolerated {alarm['tolerate']:.2f}, by {alarm['judge']}"
+        if alarm["cleared_after_s"] is not None:
+            line += f"; cleared {alarm['cleared_after_s']:.0f} s later"
+        console.print(f"{line}; the worst answers behind it:")
+        found, _ = _announced(demo)
+        offences = (demo.watch.offences(found.event) if found else []) or offences
+    else:
+        console.print("no alarm was raised")
+    for offence in offences:
+        console.print(marked(offence))
+    if alarm["false_alarms"]:
+        console.print(f"{alarm['false_alarms']} false alarms before the spike")
 
 
 def _port(options: Options) -> tuple[int, str]:

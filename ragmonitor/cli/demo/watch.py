@@ -12,6 +12,8 @@ from typing import Any
 from ragmonitor.cli.demo.schedule import PHASES, Phase
 from ragmonitor.estimation import summarise
 from ragmonitor.records import (
+    AlarmEvent,
+    Assessment,
     Estimate,
     Moments,
     Report,
@@ -26,6 +28,7 @@ ASKED_KEPT = 2_000
 BINS_MOST = 2_000
 WORST_MOST = 3
 LATEST_MOST = 3
+ANNOUNCED_MOST = 50
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,6 +80,15 @@ class Offence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Announced:
+    """An alarm, and when it was heard of."""
+
+    event: AlarmEvent
+    at_s: float
+    """By `time.monotonic`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
     """A short time of the demo."""
 
@@ -101,6 +113,7 @@ class Watch:
         self.latest: deque[Offence] = deque(maxlen=LATEST_MOST)
         self.worst: list[Offence] = []
         self.bins: dict[int, Bin] = {}
+        self.announced: deque[Announced] = deque(maxlen=ANNOUNCED_MOST)
         self._asked_at: dict[str, deque[tuple[int, Phase]]] = {}
         self._lock = threading.Lock()
 
@@ -134,20 +147,13 @@ class Watch:
                 return
             sums.refusals += bool(assessment.evasive)
             if assessment.hallucinated is not None and interaction.chunks:
-                sums.hallucinated += _one(float(assessment.hallucinated))
+                sums.hallucinated += Moments.of(float(assessment.hallucinated))
             faithfulness = _score(report)
             if faithfulness is None:
                 return
-            sums.faithfulness += _one(faithfulness)
+            sums.faithfulness += Moments.of(faithfulness)
             self._into_bin(interaction.started_ns, faithfulness, phase)
-            sentence = next(
-                (
-                    claim
-                    for claim in assessment.claims or ()
-                    if claim.verdict is not Verdict.SUPPORTED
-                ),
-                None,
-            )
+            sentence = _unsupported(assessment)
             if sentence is not None:
                 self._blame(
                     Offence(
@@ -160,6 +166,32 @@ class Watch:
                         risk=assessment.risk or 0.0,
                     )
                 )
+
+    def alarm(self, event: AlarmEvent) -> None:
+        """Take note of an alarm."""
+        self.announced.append(Announced(event=event, at_s=time.monotonic()))
+
+    def offences(self, event: AlarmEvent) -> list[Offence]:
+        """Return the worst answers behind an alarm."""
+        found = []
+        for example in event.examples:
+            sentence = _unsupported(example.assessment)
+            if sentence is None:
+                continue
+            with self._lock:
+                phase = self._phase(example.interaction.framework, example.interaction.started_ns)
+            found.append(
+                Offence(
+                    framework=example.interaction.framework,
+                    phase=phase,
+                    question=example.interaction.query,
+                    answer=example.interaction.answer,
+                    sentence=sentence,
+                    faithfulness=1 - example.badness,
+                    risk=1.0,
+                )
+            )
+        return found
 
     def flush(self, timeout_s: float) -> bool:
         """Have nothing to send."""
@@ -196,8 +228,10 @@ class Watch:
         self.worst = sorted([*known, offence], key=lambda o: (o.faithfulness, -o.risk))[:WORST_MOST]
 
 
-def _one(value: float) -> Moments:
-    return Moments(weight=1.0, weight_squared=1.0, value=value, value_squared=value**2)
+def _unsupported(assessment: Assessment | None) -> SentenceVerdict | None:
+    """Return the first sentence that the context does not support."""
+    claims = () if assessment is None else assessment.claims or ()
+    return next((claim for claim in claims if claim.verdict is not Verdict.SUPPORTED), None)
 
 
 def _score(report: Report) -> float | None:

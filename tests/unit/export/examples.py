@@ -21,10 +21,13 @@ from ragmonitor.records import (
     Retrieval,
     Scored,
     SentenceVerdict,
+    SeriesKey,
+    Snapshot,
     SpanReference,
     Unscored,
     Usage,
     Verdict,
+    Window,
 )
 
 SECOND = 1_000_000_000
@@ -159,15 +162,15 @@ def late_report(**changes: Any) -> Report:
 
 
 def summarise(moments: Moments) -> Estimate | None:
-    """Return the weighted mean with an interval of its own, or None without weight."""
-    if moments.weight <= 0:
+    """Return the mean with an interval of its own, or None without answers."""
+    if moments.scored <= 0:
         return None
-    mean = moments.value / moments.weight
+    mean = moments.value / moments.scored
     return Estimate(
         mean=mean,
         lower=max(0.0, mean - 0.1),
         upper=min(1.0, mean + 0.1),
-        effective_n=moments.weight**2 / moments.weight_squared,
+        effective_n=moments.judged,
     )
 
 
@@ -175,5 +178,15 @@ def sums(*scores: float) -> Moments:
     """Return the moments of equally weighted scores."""
     total = Moments()
     for score in scores:
-        total += Moments(weight=1.0, weight_squared=1.0, value=score, value_squared=score**2)
+        total += Moments.of(score)
     return total
+
+
+def snapshot(*found: tuple[str, Window, Moments]) -> Snapshot:
+    """Return a state of windows of the embedded judge: signal, window, sums."""
+    return Snapshot(
+        moments=tuple(
+            (SeriesKey(signal=signal, judge="lexical"), window, moments)
+            for signal, window, moments in found
+        )
+    )

@@ -23,12 +23,21 @@ from ragmonitor.protocols import Meters
 from ragmonitor.records import (
     Cause,
     Chance,
-    EstimateKey,
     Moments,
+    Snapshot,
     Unscored,
 )
 from ragmonitor.testing import ManualClock
-from tests.unit.export.examples import LEXICAL, MODEL, TARGET, late_report, report, summarise, sums
+from tests.unit.export.examples import (
+    LEXICAL,
+    MODEL,
+    TARGET,
+    late_report,
+    report,
+    snapshot,
+    summarise,
+    sums,
+)
 
 HOUR: Final = "1h"
 
@@ -52,7 +61,13 @@ def served() -> Iterator[PrometheusExporter]:
 
 def refresh(built: PrometheusExporter, **state: Any) -> None:
     built.refresh(
-        **{"moments": (), "queue_depth": 0, "open_runs": 0, "errors": guard.errors, **state}
+        **{
+            "snapshot": Snapshot(),
+            "queue_depth": 0,
+            "open_runs": 0,
+            "errors": guard.errors,
+            **state,
+        }
     )
 
 
@@ -162,8 +177,7 @@ def test_a_failed_reading_is_paid_for_too() -> None:
 def test_a_windowed_mean_comes_with_its_interval() -> None:
     """Mean, lower, upper and effective n are derived from the window's sums."""
     built = exporter()
-    key = EstimateKey(signal="faithfulness", judge="lexical", window=HOUR)
-    refresh(built, moments=[(key, sums(1.0, 0.5, 0.0, 0.5))])
+    refresh(built, snapshot=snapshot(("faithfulness", HOUR, sums(1.0, 0.5, 0.0, 0.5))))
     labels = {"evaluator": "faithfulness", "judge": "lexical", "window": HOUR}
     assert sample(built, "score_mean", **labels) == 0.5
     assert sample(built, "score_lower", **labels) == 0.4
@@ -176,10 +190,7 @@ def test_hallucinations_and_refusals_are_rates_of_their_own() -> None:
     built = exporter()
     refresh(
         built,
-        moments=[
-            (EstimateKey(signal="hallucination", judge="lexical", window=HOUR), sums(1, 0, 0, 0)),
-            (EstimateKey(signal="refusal", judge="lexical", window=HOUR), sums(1, 0)),
-        ],
+        snapshot=snapshot(("hallucination", HOUR, sums(1, 0, 0, 0)), ("refusal", HOUR, sums(1, 0))),
     )
     labels = {"judge": "lexical", "window": HOUR}
     assert sample(built, "hallucination_rate", **labels) == 0.25
@@ -191,8 +202,7 @@ def test_hallucinations_and_refusals_are_rates_of_their_own() -> None:
 def test_too_little_to_say_is_no_series() -> None:
     """Where the summary is None there is no number, rather than a zero."""
     built = exporter()
-    key = EstimateKey(signal="faithfulness", judge="lexical", window=HOUR)
-    refresh(built, moments=[(key, Moments())])
+    refresh(built, snapshot=snapshot(("faithfulness", HOUR, Moments())))
     labels = {"evaluator": "faithfulness", "judge": "lexical", "window": HOUR}
     assert sample(built, "score_mean", **labels) is None
 
@@ -200,10 +210,9 @@ def test_too_little_to_say_is_no_series() -> None:
 def test_a_window_that_ran_empty_goes() -> None:
     """A mean that is no longer among the sums is no longer scraped."""
     built = exporter()
-    key = EstimateKey(signal="faithfulness", judge="lexical", window=HOUR)
     labels = {"evaluator": "faithfulness", "judge": "lexical", "window": HOUR}
-    refresh(built, moments=[(key, sums(1.0))])
-    refresh(built, moments=[])
+    refresh(built, snapshot=snapshot(("faithfulness", HOUR, sums(1.0))))
+    refresh(built, snapshot=Snapshot())
     assert sample(built, "score_mean", **labels) is None
 
 
@@ -215,8 +224,7 @@ def test_a_broken_summary_costs_only_its_gauge() -> None:
 
     built = PrometheusExporter("shop", summarise=broken, serve=False)
     before = guard.errors["estimate"]
-    key = EstimateKey(signal="faithfulness", judge="lexical", window=HOUR)
-    refresh(built, moments=[(key, sums(1.0))], queue_depth=7)
+    refresh(built, snapshot=snapshot(("faithfulness", HOUR, sums(1.0))), queue_depth=7)
     assert sample(built, "queue_depth") == 7
     assert guard.errors["estimate"] == before + 1
 
@@ -295,7 +303,7 @@ def test_internal_sums_are_never_scraped() -> None:
     built = exporter()
     refresh(
         built,
-        moments=[(EstimateKey(signal="refusal", judge="lexical", window=HOUR), sums(1.0))],
+        snapshot=snapshot(("refusal", HOUR, sums(1.0))),
     )
     assert "internal_moments" not in openmetrics(built)
     assert "_created" not in openmetrics(built)
@@ -306,7 +314,7 @@ def test_every_family_is_described() -> None:
     built = exporter()
     refresh(
         built,
-        moments=[(EstimateKey(signal="faithfulness", judge="lexical", window=HOUR), sums(1.0))],
+        snapshot=snapshot(("faithfulness", HOUR, sums(1.0))),
     )
     chosen = built.registry.restricted_registry(["ragmonitor_score_mean"])
     assert [family.name for family in chosen.collect()] == ["ragmonitor_score_mean"]
@@ -327,7 +335,7 @@ async def test_it_can_be_mounted_in_an_asgi_application() -> None:
     built.export(report(target=TARGET))
     refresh(
         built,
-        moments=[(EstimateKey(signal="faithfulness", judge="lexical", window=HOUR), sums(1.0))],
+        snapshot=snapshot(("faithfulness", HOUR, sums(1.0))),
     )
     sent: list[dict[str, Any]] = []
 

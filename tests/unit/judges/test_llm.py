@@ -455,6 +455,7 @@ async def test_the_expected_cost_covers_every_share(server, judges):
     found = await judge.assess(told)
     assert found.usage.calls >= 4
     assert judge.expected_cost(told) > found.usage.input_tokens + found.usage.output_tokens
+    assert judges(budget_unit="calls").expected_cost(told) >= found.usage.calls
 
 
 # Duplicates

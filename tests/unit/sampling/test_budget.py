@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmonitor.records import Cause
-from ragmonitor.sampling import Budget, UniformSampler, coin
+from ragmonitor.sampling import Budget, budget_file
+from ragmonitor.sampling.budget import VERSION
+from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
-from tests.support.stories import interaction
 
 DAY_S, HOUR_S = 86_400, 3_600
 
@@ -29,7 +29,8 @@ def file(tmp_path):
 
 
 def kept(file, clock, per_day=24.0, **limits):
-    return Budget(per_day, file=file, clock=clock, now=clock, **limits)
+    state = StateFile(file, version=VERSION)
+    return Budget(per_day, file=state, clock=clock, now=clock, **limits)
 
 
 def test_an_hour_has_a_limit_of_its_own(clock):
@@ -235,8 +236,10 @@ SPENDER = """
 import sys
 from pathlib import Path
 from ragmonitor.sampling import Budget
+from ragmonitor.sampling.budget import VERSION
+from ragmonitor.state import StateFile
 
-budget = Budget(2_400.0, file=Path(sys.argv[1]))
+budget = Budget(2_400.0, file=StateFile(Path(sys.argv[1]), version=VERSION))
 spent = 0
 for _ in range(400):
     if budget.reserve(1.0):
@@ -268,29 +271,59 @@ def test_what_another_process_spent_is_seen_within_a_second(file, clock):
     assert ours.level() == pytest.approx(0.25, abs=0.001)
 
 
-def test_a_coin_that_fell_before_others_spent_it_all_is_over_budget(file, clock):
-    """What cannot be reserved is not read, whatever the coin said."""
-    ours, theirs = kept(file, clock), kept(file, clock)
-    sampler = UniformSampler(1.0, clock=clock, budget=ours, expected_cost=lambda _: 0.4)
-    assert theirs.reserve(0.9)
-    lucky = next(f"{n:x}" for n in range(1_000) if coin(f"{n:x}") < 0.01)
-    chance = sampler.draw(interaction(id=lucky))
-    assert (chance.drawn, chance.cause) == (False, Cause.OVER_BUDGET)
-    assert ours.level() == pytest.approx(0.1)
+def test_each_limit_is_told(clock):
+    """For people: by hour and by day, what is left and what is most."""
+    budget = Budget(24.0, per_hour=4.0, clock=clock)
+    assert budget.reserve(0.25)
+    assert budget.limits() == [("day", 0.75, 24.0), ("hour", 0.25, 4.0)]
 
 
-def test_estimates_that_are_too_high_do_not_halve_the_sample():
-    """The chance follows what readings really cost, not what they might have cost at most."""
-    drawn = {}
-    for share in (1.0, 0.25):
-        clock = ManualClock()
-        budget = Budget(2_400.0, clock=clock)
-        sampler = UniformSampler(1.0, clock=clock, budget=budget, expected_cost=lambda _: 1.0)
-        drawn[share] = 0
-        for number in range(8_000):
-            clock.advance(0.5)
-            chance = sampler.draw(interaction(id=f"{number:x}"))
-            if chance.drawn:
-                drawn[share] += 1
-                sampler.settle(chance, share)
-    assert drawn[0.25] > 3 * drawn[1.0]
+def test_the_pace_is_that_of_the_slower_limit(clock):
+    """A full bucket is spent in half the time that it takes to fill, less what is asked for."""
+    budget = Budget(240.0, per_hour=4.0, clock=clock)
+    clock.advance(DAY_S)
+    filled_in_s = 1.0 / (3.0 / HOUR_S)
+    assert budget.outlook(0.0) == (1.0, pytest.approx(1.0 / (filled_in_s / 2)))
+    assert budget.outlook(0.5).pace_per_s == pytest.approx(0.5 / (filled_in_s / 2))
+
+
+def test_the_pace_ends_with_the_level_and_not_before(clock):
+    """Less than two readings left: slower and slower; nothing or less: 0."""
+    budget = Budget(24.0, clock=clock)
+    paces = []
+    for left in (2.0, 1.0, 0.5, 0.1, 0.0, -1.0):
+        budget.settle(0.0, budget.level() - left)
+        paces.append(budget.outlook(1.0).pace_per_s)
+    per_dollar = 2 * (22 / DAY_S) / 2.0
+    assert paces == pytest.approx(
+        [per_dollar * left for left in (1.0, 0.25, 0.0625, 0.0025, 0.0, 0.0)]
+    )
+
+
+def test_services_and_units_have_files_of_their_own(tmp_path):
+    """Two services in one folder do not share a budget, nor do dollars and tokens."""
+    paths = {
+        budget_file(tmp_path, service=service, unit=unit).path
+        for service in ("a b", "a_b")
+        for unit in ("usd", "tokens", "calls")
+    }
+    assert len(paths) == 6
+    assert all(path.name.startswith("budget-") for path in paths)
+
+
+def test_what_could_not_be_written_is_not_held(file, clock):
+    """A reservation that failed leaves no place kept for it once the file is back."""
+    budget = kept(file, clock)
+    budget.level()
+    saved = file.read_bytes()
+    for path in file.parent.iterdir():
+        path.unlink()
+    file.parent.rmdir()
+    file.parent.write_text("in the way", encoding="utf-8")
+    with pytest.raises(OSError, match="state"):
+        budget.reserve(0.5)
+    file.parent.unlink()
+    file.parent.mkdir()
+    file.write_bytes(saved)
+    clock.advance(2 * DAY_S)
+    assert budget.level() == pytest.approx(2.0)

@@ -1,0 +1,251 @@
+"""From what the embedded judge says of an answer to what the judge would: learned as it goes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+BINS: Final = 16
+"""Of the embedded judge's value; what it has no value for is a bin of its own, the last."""
+KEPT: Final = 2_000.0
+"""How many verdicts are remembered: each later one makes earlier ones count a little less."""
+ENOUGH: Final = 8.0
+"""Verdicts of either kind before a value means anything; until then there is the base rate."""
+ENOUGH_TO_TELL: Final = 20.0
+"""Verdicts before it is said how often a signal applies at all."""
+REFIT_EACH: Final = 50
+RIDGE: Final = 1.0
+_STEPS_MOST: Final = 30
+_GRID: Final = 100
+"""Predictions are kept for so many steps of the embedded value."""
+_SUMS: Final = ("weight", "scored", "value", "feature")
+
+
+class Calibration:
+    """One signal: chance that the judge's verdict applies, and its mean, by the embedded value.
+
+    Platt's logistic curve over the value, with a slope that is never below 0: an embedded score
+    that says nothing, or the opposite, is left out of account and not turned round. Learned from
+    verdicts only that were there before, each weighted by 1 / its chance, the last 2,000 or so.
+    What is kept is their sums in bins, so that the state is small and processes' add up.
+
+    Source:
+        Platt, "Probabilistic outputs for support vector machines" (1999), with the ridge in place
+        of his smoothed targets; fitted to shares as well as to yes and no (Papke & Wooldridge 1996,
+        Journal of Applied Econometrics 11).
+    """
+
+    def __init__(self) -> None:
+        self._sums = {name: [0.0] * (BINS + 1) for name in _SUMS}
+        self._fresh = {name: [0.0] * (BINS + 1) for name in _SUMS}
+        self._counts = [0.0, 0.0, 0.0]
+        """Verdicts; those that apply; sum of their values. Each for one."""
+        self._fresh_counts = [0.0, 0.0, 0.0]
+        self._fitted_at = 0.0
+        self._since_fit = 0.0
+        self.intercept = 0.0
+        self.slope = 0.0
+        self.is_fitted = False
+        self._applies = (0.0, 0.0)
+        """Share of verdicts that apply: where the embedded judge has a value, and where not."""
+        self._without = 0.0
+        """Mean value where the embedded judge has none."""
+        self._table: tuple[tuple[float, float], ...] = ()
+
+    # --- predicting -----------------------------------------------------------------------------
+
+    def expected(self, feature: float | None) -> tuple[float, float]:
+        """Return the chance that the verdict applies and its mean if it does; 0 to 1 each.
+
+        (0, 0) until there are verdicts enough: estimates then rest on the verdicts alone.
+        """
+        if feature is None:
+            return self._applies[1], self._without
+        table = self._table
+        if not table:
+            return 0.0, 0.0
+        return table[int(feature * _GRID + 0.5)]
+
+    # --- learning -------------------------------------------------------------------------------
+
+    def add(self, feature: float | None, *, scored: bool, value: float, weight: float) -> None:
+        """Take in one verdict.
+
+        Args:
+            feature: What the embedded judge said; 0 to 1, or None.
+            scored: Whether the signal applies.
+            value: 0 to 1.
+            weight: 1 / chance.
+        """
+        place = BINS if feature is None else min(BINS - 1, int(feature * BINS))
+        fresh = self._fresh
+        fresh["weight"][place] += weight
+        counts = self._fresh_counts
+        counts[0] += 1
+        if scored:
+            fresh["scored"][place] += weight
+            fresh["value"][place] += weight * value
+            fresh["feature"][place] += weight * (feature or 0.0)
+            counts[1] += 1
+            counts[2] += value
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there are verdicts that `merge` has not seen."""
+        return self._fresh_counts[0] > 0
+
+    def merge(self, told: Mapping[str, Any] | None = None) -> None:
+        """Take what is new into what is kept, and learn from it where there is enough.
+
+        Args:
+            told: The `state` of another process, or of this one before a restart.
+
+        Raises:
+            ValueError: `told` has another shape. Nothing has changed then.
+        """
+        if told is not None:
+            sums, counts = _read(told)
+            self._since_fit += max(0.0, counts[0] - self._counts[0])
+            self._sums, self._counts = sums, counts
+        new = self._fresh_counts[0]
+        if new:
+            share = (1.0 - 1.0 / KEPT) ** new
+            for name, kept in self._sums.items():
+                self._sums[name] = [
+                    old * share + more for old, more in zip(kept, self._fresh[name], strict=True)
+                ]
+            self._counts = [
+                old * share + more
+                for old, more in zip(self._counts, self._fresh_counts, strict=True)
+            ]
+            self._fresh = {name: [0.0] * (BINS + 1) for name in _SUMS}
+            self._fresh_counts = [0.0, 0.0, 0.0]
+            self._since_fit += new
+        if self._since_fit >= min(REFIT_EACH, max(1.0, 0.1 * self._counts[0])):
+            self.fit()
+
+    def state(self) -> dict[str, Any]:
+        """Return what is kept, for JSON: some 500 bytes."""
+        return {
+            **{name: [float(f"{x:.6g}") for x in kept] for name, kept in self._sums.items()},
+            "counts": [float(f"{x:.9g}") for x in self._counts],
+        }
+
+    def fit(self) -> None:
+        """Learn from what is kept."""
+        self._since_fit = 0.0
+        weight, scored, value, feature = (self._sums[name] for name in _SUMS)
+        n, n_scored, n_value = self._counts
+        self._applies = (
+            _share(sum(scored[:BINS]), sum(weight[:BINS]), n),
+            _share(scored[BINS], weight[BINS], n),
+        )
+        total, of_value = sum(scored), sum(value)
+        if total <= 0:
+            self._table, self._without = (), 0.0
+            return
+        per_verdict = n_scored / total
+        base = (of_value * per_verdict + 0.5) / (n_scored + 1.0)
+        self._without = (value[BINS] * per_verdict + base) / (scored[BINS] * per_verdict + 1.0)
+        self.intercept, self.slope = math.log(base / (1 - base)), 0.0
+        self.is_fitted = min(n_value, n_scored - n_value) >= ENOUGH
+        if self.is_fitted:
+            points = [
+                (feature[b] / scored[b], value[b] / scored[b], scored[b] * per_verdict)
+                for b in range(BINS)
+                if scored[b] > 0
+            ]
+            self.intercept, self.slope = _logistic(points, self.intercept)
+        applies = self._applies[0]
+        self._table = (
+            tuple(
+                (applies, _curve(self.intercept + self.slope * step / _GRID))
+                for step in range(_GRID + 1)
+            )
+            if applies > 0
+            else ()
+        )
+
+    # --- how good it is -------------------------------------------------------------------------
+
+    @property
+    def verdicts(self) -> float:
+        """How many verdicts it remembers."""
+        return self._counts[0] + self._fresh_counts[0]
+
+    def auroc(self) -> float | None:
+        """Return the chance that a bad answer has a higher embedded value than a good one.
+
+        Weighted, from the bins: two of the same bin count half. 0 to 1; None: too few verdicts.
+        """
+        if min(self._counts[2], self._counts[1] - self._counts[2]) < ENOUGH:
+            return None
+        scored, value = self._sums["scored"], self._sums["value"]
+        below = pairs = 0.0
+        for b in range(BINS):
+            good = scored[b] - value[b]
+            pairs += value[b] * (below + good / 2)
+            below += good
+        bad = sum(value[:BINS])
+        return pairs / (bad * below) if bad * below > 0 else None
+
+
+def _share(part: float, whole: float, verdicts: float) -> float:
+    """Return part / whole, a little towards the middle; 0 while there is too little to tell."""
+    if verdicts < ENOUGH_TO_TELL or whole <= 0:
+        return 0.0
+    prior = whole / verdicts  # one verdict's weight
+    return (part + 0.5 * prior) / (whole + prior)
+
+
+def _curve(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-min(30.0, max(-30.0, x))))
+
+
+def _logistic(points: Sequence[tuple[float, float, float]], start: float) -> tuple[float, float]:
+    """Return intercept and slope of the curve through (feature, mean, verdicts), by Newton steps.
+
+    The feature is standardised for the ridge, so that its scale does not matter.
+    """
+    total = sum(w for _, _, w in points)
+    centre = sum(w * x for x, _, w in points) / total
+    spread = math.sqrt(sum(w * (x - centre) ** 2 for x, _, w in points) / total)
+    if spread < 1e-9:
+        return start, 0.0
+    a, b = start, 0.0
+    for _ in range(_STEPS_MOST):
+        gradient_a, gradient_b = 0.0, -RIDGE * b
+        aa, ab, bb = 1e-9, 0.0, RIDGE
+        for x, mean, w in points:
+            z = (x - centre) / spread
+            p = _curve(a + b * z)
+            error, steepness = w * (mean - p), w * p * (1 - p)
+            gradient_a += error
+            gradient_b += error * z
+            aa += steepness
+            ab += steepness * z
+            bb += steepness * z * z
+        scale = aa * bb - ab * ab
+        step_a = (bb * gradient_a - ab * gradient_b) / scale
+        step_b = (aa * gradient_b - ab * gradient_a) / scale
+        a += max(-2.0, min(2.0, step_a))
+        b += max(-2.0, min(2.0, step_b))
+        if abs(step_a) + abs(step_b) < 1e-6:
+            break
+    if b <= 0:
+        return start, 0.0
+    return a - b * centre / spread, b / spread
+
+
+def _read(told: Mapping[str, Any]) -> tuple[dict[str, list[float]], list[float]]:
+    try:
+        sums = {name: [float(x) for x in told[name]] for name in _SUMS}
+        counts = [float(x) for x in told["counts"]]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"a calibration without {error}") from error
+    if any(len(kept) != BINS + 1 for kept in sums.values()) or len(counts) != 3:
+        raise ValueError("a calibration of another shape")
+    if not all(math.isfinite(x) and x >= 0 for kept in (*sums.values(), counts) for x in kept):
+        raise ValueError("a calibration that is not of sums")
+    return sums, counts

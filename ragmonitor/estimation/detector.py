@@ -1,0 +1,192 @@
+"""Evidence that a mean has risen above what is tolerated, in days; and that it has come back.
+
+Both bet on one value after the other, at odds that are fair at best as long as the mean keeps to
+the tolerated one, so that evidence grows by luck alone no faster than time passes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+DAY_S = 86_400.0
+STEP_MOST_S = 3_600.0
+"""Most that one step counts: neither a clock that jumps nor a long silence is evidence."""
+
+MULTIPLES = (1.25, 1.5, 2.0, 3.0, 4.5, 7.0)
+"""How much worse than tolerated each part of the mixture expects the mean to have become."""
+RISK_MOST = 0.9
+"""Most that one value may cost: a lost bet leaves a tenth."""
+TIME_ALONE = 0.5
+"""Up to this share of the line, evidence grows by waiting; beyond it, by bad answers only."""
+
+TOLERATE_LEAST = 0.001
+TOLERATE_MOST = 0.999
+
+CLEAR_ABOVE = 1.5
+CLEARED_AT = 20.0
+"""At most one in so many clearances is wrong."""
+CLEARING_RISKS = (0.125, 0.25, 0.5, 1.0)
+RESERVE = 0.5
+
+
+class Detector:
+    """The continuous-time mixture e-SR detector of one stream: six numbers and a time.
+
+    Values x lie in 0..1, higher is worse; `evidence` is a number of days. As long as the mean of
+    x, given the past, keeps to `tolerate`, evidence grows by at most the time that passes, in
+    expectation, so whoever raises an alarm and restarts at N days does so at most T/N times in T
+    days, on average; whatever the traffic, and whatever the chance of each value to be seen, if
+    that was fixed beforehand (the stake is inversely proportional to it).
+
+    Source:
+        Shin, Ramdas & Rinaldo (2024), "E-detectors: a nonparametric framework for sequential
+        change detection", NEJSDS 2(2), arXiv:2203.03532: the SR-type e-detector, a sum of
+        e-processes started one after the other, and mixtures of them. Here their starts are
+        spread evenly over time instead of over values, so that the threshold is a number of days.
+        The bets: Waudby-Smith & Ramdas (2024), "Estimating means of bounded random variables by
+        betting", JRSS B 86(1), arXiv:2010.09686, section 4 (the capital process).
+    """
+
+    __slots__ = ("_bets", "_by_time", "_tolerate", "at_s", "parts", "stake_most")
+
+    def __init__(
+        self, *, tolerate: float, stake_most: float = 1.0, line_days: float = float("inf")
+    ) -> None:
+        """Begin without evidence.
+
+        Args:
+            tolerate: The mean that is still accepted. Below 0.001 nothing can be assured, so
+                that it counts as 0.001; likewise above 0.999.
+            stake_most: The highest stake there will be; higher ones count as this.
+            line_days: Where an alarm is raised; time alone brings evidence up to half of it.
+        """
+        self.parts = [0.0] * len(MULTIPLES)
+        """Evidence of each part of the mixture, in days; not negative."""
+        self.at_s: float | None = None
+        """Up to when time has passed, in seconds since the epoch; None: it has not begun."""
+        self.stake_most = stake_most
+        self._by_time = TIME_ALONE * line_days
+        self.tolerate = tolerate
+
+    @property
+    def tolerate(self) -> float:
+        """The mean that is still accepted; may be moved between bets, by what is past only."""
+        return self._tolerate
+
+    @tolerate.setter
+    def tolerate(self, mean: float) -> None:
+        mean = min(TOLERATE_MOST, max(TOLERATE_LEAST, mean))
+        self._tolerate = mean
+        most = RISK_MOST / (mean * self.stake_most)
+        self._bets = [min((multiple - 1) / (1 - mean), most) for multiple in MULTIPLES]
+
+    @property
+    def evidence(self) -> float:
+        """Days: while the mean is tolerated, it gets so far at most once in that many."""
+        return sum(self.parts)
+
+    def pass_time(self, at_s: float) -> None:
+        """Let time go on to the moment of the next bet, in seconds since the epoch.
+
+        Time that has passed already (a late value) counts nothing. A clock that was set back, by
+        more than late values are late, is followed.
+        """
+        if self.at_s is None or at_s < self.at_s - STEP_MOST_S:
+            self.at_s = at_s
+            return
+        step_s = at_s - self.at_s
+        if step_s <= 0:
+            return
+        self.at_s = at_s
+        # Counting less time than has passed only ever makes the evidence smaller. So silence
+        # cannot bring an alarm near, nor can time alone raise one, and the guarantee stands.
+        room = self._by_time - sum(self.parts)
+        days = min(min(STEP_MOST_S, step_s) / DAY_S, room)
+        if days > 0:
+            share = days / len(MULTIPLES)
+            self.parts = [part + share for part in self.parts]
+
+    def bet(self, x: float, stake: float = 1.0) -> None:
+        """Take in one value.
+
+        Args:
+            x: 0 to 1; 1 is the worst.
+            stake: Inversely proportional to the value's chance of being seen; 0 to `stake_most`.
+        """
+        edge = (min(self.stake_most, stake)) * (x - self._tolerate)
+        # Written out: this runs for every answer, and a loop takes twice as long.
+        first, second, third, fourth, fifth, sixth = self._bets
+        a, b, c, d, e, f = self.parts
+        self.parts = [
+            a + a * first * edge,
+            b + b * second * edge,
+            c + c * third * edge,
+            d + d * fourth * edge,
+            e + e * fifth * edge,
+            f + f * sixth * edge,
+        ]
+
+    def restart(self) -> None:
+        """Forget the evidence; time goes on."""
+        self.parts = [0.0] * len(self.parts)
+
+
+class Clearing:
+    """Evidence that the mean is back below `level`, since an alarm was raised.
+
+    If it never came back, `evidence` ever reaches 20 with a chance of at most 1 in 20: bets on
+    the other side, against a level a little above what is tolerated, so that an alarm does not
+    flutter. Half of the capital bets from the beginning. The other half waits, and comes in as
+    time passes: an answer to "since when?", without which a long bad time would have to be paid
+    back first.
+
+    Source:
+        Ville's inequality for the capital of Waudby-Smith & Ramdas (2024), arXiv:2010.09686,
+        section 4; a mixture of starting times is a mixture of such capitals.
+    """
+
+    __slots__ = ("_level", "_risks", "age_hours", "at_s", "parts", "stake_most")
+
+    def __init__(self, *, tolerate: float, stake_most: float, at_s: float) -> None:
+        """Begin when the alarm is raised, in seconds since the epoch."""
+        tolerate = min(TOLERATE_MOST, max(TOLERATE_LEAST, tolerate))
+        self._level = min(CLEAR_ABOVE * tolerate, (1 + tolerate) / 2)
+        self.stake_most = stake_most
+        most = RISK_MOST / ((1 - self._level) * stake_most)
+        self._risks = [risk * most for risk in CLEARING_RISKS]
+        self.parts = [(1 - RESERVE) / len(self._risks)] * len(self._risks)
+        self.age_hours = 0.0
+        self.at_s = at_s
+
+    @property
+    def level(self) -> float:
+        """Below this the mean has come back."""
+        return self._level
+
+    @property
+    def evidence(self) -> float:
+        """At 20 the alarm may be cleared."""
+        return sum(self.parts)
+
+    def bet(self, x: float, stake: float, at_s: float) -> None:
+        """Take in one value, as `Detector.pass_time` and `Detector.bet` do."""
+        waited = self._waiting()
+        self.age_hours += max(0.0, min(at_s - self.at_s, STEP_MOST_S)) / 3_600
+        if at_s > self.at_s or at_s < self.at_s - STEP_MOST_S:
+            self.at_s = at_s
+        entering = (waited - self._waiting()) / len(self.parts)
+        edge = min(stake, self.stake_most) * (x - self._level)
+        self.parts = [
+            (part + entering) * (1.0 - risk * edge)
+            for part, risk in zip(self.parts, self._risks, strict=True)
+        ]
+
+    def _waiting(self) -> float:
+        # Slowly: the longer it has been bad, the longer it may still be.
+        return RESERVE / (1 + math.log1p(self.age_hours))
+
+    def restore(self, parts: Sequence[float], age_hours: float) -> None:
+        """Go on from where another process was."""
+        self.parts = list(parts)
+        self.age_hours = age_hours

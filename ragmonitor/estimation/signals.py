@@ -1,0 +1,106 @@
+"""What a report says of each signal: a value, that the signal does not apply, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from ragmonitor.records import Cause, Report, Scored, evaluator_name
+
+HALLUCINATION: Final = "hallucination"
+REFUSAL: Final = "refusal"
+EMPTY_RETRIEVAL: Final = "empty_retrieval"
+WEAK_RETRIEVAL: Final = "weak_retrieval"
+NOVEL_QUESTION: Final = "novel_question"
+NO_JUDGE: Final = "none"
+"""The judge of signals that need none."""
+
+NO_VERDICT: Final = frozenset(
+    (
+        Cause.NOT_SAMPLED,
+        Cause.OVER_BUDGET,
+        Cause.JUDGE_BUSY,
+        Cause.JUDGE_DOWN,
+        Cause.EVIDENCE_TOO_LONG,
+        Cause.QUEUE_FULL,
+        Cause.JUDGE_TIMEOUT,
+        Cause.JUDGE_ERROR,
+        Cause.UNREADABLE,
+        Cause.EVALUATOR_ERROR,
+        Cause.SHUTDOWN,
+    )
+)
+"""Causes that say nothing of the answer. The others say that the signal does not apply to it."""
+
+
+class Outcome(NamedTuple):
+    """What is known of one signal of one answer."""
+
+    scored: bool
+    """Whether the signal applies: a refusal has no faithfulness."""
+    value: float
+    """0 to 1; 0 where it does not apply."""
+
+
+NOT_APPLICABLE: Final = Outcome(scored=False, value=0.0)
+_YES: Final = Outcome(scored=True, value=1.0)
+_NO: Final = Outcome(scored=True, value=0.0)
+
+Outcomes = Sequence[tuple[str, Outcome | None]]
+"""Every signal of a report with its outcome; None: there is no verdict."""
+
+_name = lru_cache(maxsize=1_000)(evaluator_name)
+
+
+def outcomes(report: Report) -> Outcomes:
+    """Return every signal of a report with its outcome; None: there is no verdict."""
+    assessment = report.assessment
+    found: list[tuple[str, Outcome | None]]
+    if assessment is None:
+        found = [(HALLUCINATION, None), (REFUSAL, None)]
+    else:
+        evasive = assessment.evasive
+        refusal = None if evasive is None else _YES if evasive else _NO
+        found = [(HALLUCINATION, hallucination(report)), (REFUSAL, refusal)]
+    for evaluation in report.evaluations:
+        name = _name(evaluation.evaluator)
+        # Two evaluators say what the assessment says; added twice it would count for two answers.
+        if name in (HALLUCINATION, REFUSAL):
+            continue
+        if isinstance(evaluation, Scored):
+            found.append((name, Outcome(scored=True, value=evaluation.score)))
+        else:
+            found.append((name, None if evaluation.cause in NO_VERDICT else NOT_APPLICABLE))
+    return found
+
+
+def hallucination(report: Report) -> Outcome | None:
+    """Return whether anything is hallucinated, where the answer claims something of chunks."""
+    assessment = report.assessment
+    if assessment is None or assessment.sentences is None:
+        return None
+    hallucinated = assessment.hallucinated
+    if hallucinated is None or not report.interaction.chunks:
+        return NOT_APPLICABLE
+    return _YES if hallucinated else _NO
+
+
+def features(report: Report, found: Outcomes) -> Iterator[tuple[str, float | None]]:
+    """Yield what the embedded judge says of each signal, to predict another judge's verdict from.
+
+    For hallucination that is its continuous risk. None: it says nothing.
+
+    Args:
+        report: By the embedded judge.
+        found: Its outcomes.
+    """
+    assessment = report.assessment
+    risk = None if assessment is None else assessment.risk
+    for signal, outcome in found:
+        if outcome is None or not outcome.scored:
+            yield signal, None
+        elif signal == HALLUCINATION and risk is not None:
+            yield signal, risk
+        else:
+            yield signal, outcome.value

@@ -1,0 +1,471 @@
+"""Everything that is estimated of one service, fed one settled answer at a time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from ragmonitor import conventions as names
+from ragmonitor.estimation.alarms import Alarms
+from ragmonitor.estimation.anchors import Anchors, FlipRate
+from ragmonitor.estimation.calibration import Calibration
+from ragmonitor.estimation.interval import summarise
+from ragmonitor.estimation.labels import HumanLabels
+from ragmonitor.estimation.residuals import Residuals
+from ragmonitor.estimation.signals import (
+    HALLUCINATION,
+    NO_JUDGE,
+    Outcome,
+    Outcomes,
+    features,
+    hallucination,
+    outcomes,
+)
+from ragmonitor.estimation.streams import (
+    ANCHORS,
+    CALIBRATION_HIGH,
+    CALIBRATION_LOW,
+    FLIPS_TOLERATED,
+    half,
+)
+from ragmonitor.estimation.sums import Sums
+from ragmonitor.estimation.warning import EarlyWarning
+from ragmonitor.estimation.windows import Windows
+from ragmonitor.guard import logger, record_error
+from ragmonitor.protocols import Clock
+from ragmonitor.records import (
+    AlarmEvent,
+    Chance,
+    Estimate,
+    Example,
+    Interaction,
+    JudgeIdentity,
+    Prediction,
+    Reading,
+    Report,
+    SeriesKey,
+    Settled,
+    Snapshot,
+    Verdict,
+)
+from ragmonitor.state import StateFile
+
+UNCERTAINTY_KEPT: Final = 500.0
+"""How many answers the mean uncertainty remembers."""
+LEAST_UNCERTAINTY: Final = 1e-3
+_NOTHING: Final = (0.0, 0.0)
+_UNPREDICTED: Final = Prediction()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watchers:
+    """What watches the answers, beside the sums."""
+
+    alarms: Alarms
+    warning: EarlyWarning
+    anchors: Anchors
+    labels: HumanLabels | None = None
+
+
+class Statistics:
+    """Predicts, sums up, and watches: the stage `Estimates` of one service."""
+
+    def __init__(
+        self,
+        *,
+        embedded: str,
+        judge: JudgeIdentity | None,
+        watchers: Watchers,
+        clock: Clock = time.monotonic,
+        now: Callable[[], float] = time.time,
+        group_by: Sequence[str] = (),
+        false_alarm_every_days: float = 30.0,
+        calibration_file: StateFile | None = None,
+    ) -> None:
+        """Begin with nothing known, or with what the files hold.
+
+        Args:
+            embedded: Name of the judge that reads every answer.
+            judge: The one that reads a share; None: there is none.
+            watchers: Alarms, and what goes with them.
+            clock: For the windows.
+            now: Seconds since the epoch.
+            group_by: Parts of the answers with a hallucination rate of their own: `language`, or
+                attributes of interactions.
+            false_alarm_every_days: The line of the evidence, to be shown.
+            calibration_file: Where the calibration outlives the process.
+        """
+        self._embedded = embedded
+        self._identity = judge
+        self._judge = None if judge is None else judge.name
+        self._alarms = watchers.alarms
+        self._warning = watchers.warning
+        self._anchors = watchers.anchors
+        self._labels = watchers.labels
+        self._now = now
+        self._line_days = false_alarm_every_days
+        self._flips = FlipRate(clock=clock)
+        self._residuals = Residuals(clock=clock)
+        self._group_by = tuple(group_by)
+        self._windows = Windows(clock=clock)
+        self._calibrations: dict[tuple[str, str], Calibration] = {}
+        """By signal and language; of all languages under the empty one."""
+        self._calibration_file = calibration_file
+        self._mean_uncertainty = 0.0
+        self._begin()
+        if judge is not None:
+            self._learn(restart=True)
+
+    def _begin(self) -> None:
+        self._latest: tuple[Report | None, Outcomes] = (None, ())
+        self._sums: dict[str, dict[str, tuple[Sums, ...]]] = {}
+        """By judge and signal, so that no key is built for each answer."""
+        self._part_sums: dict[tuple[str, str, str], Sums] = {}
+
+    # --- one answer -----------------------------------------------------------------------------
+
+    def predict(self, embedded: Report) -> Prediction:
+        """Return what past verdicts say of an answer; called once each, before the coin falls."""
+        if self._judge is None:
+            return _UNPREDICTED
+        pooled = self._calibrations
+        predictor = self._hallucination(_language(embedded))
+        expected = {}
+        for signal, feature in features(embedded, self._outcomes(embedded)):
+            calibration = predictor if signal == HALLUCINATION else pooled.get((signal, ""))
+            expected[signal] = _NOTHING if calibration is None else calibration.expected(feature)
+        if predictor is None or not predictor.is_fitted:
+            return Prediction(expected=expected)
+        scored, mean = expected[HALLUCINATION]
+        deviation = math.sqrt(scored * mean * (1 - mean))
+        usual = self._mean_uncertainty or deviation
+        self._mean_uncertainty = usual + (deviation - usual) / UNCERTAINTY_KEPT
+        self._residuals.predicted(mean)
+        return Prediction(
+            hallucination=mean,
+            uncertainty=deviation / max(LEAST_UNCERTAINTY, usual),
+            expected=expected,
+        )
+
+    def _outcomes(self, embedded: Report) -> Outcomes:
+        """Return the embedded judge's outcomes, found once for an answer and not twice."""
+        known, found = self._latest
+        if known is not embedded:
+            found = outcomes(embedded)
+            self._latest = embedded, found
+        return found
+
+    def add(self, settled: Settled) -> None:
+        """Take in one answer of which nothing more is expected."""
+        embedded, interaction = settled.embedded, settled.interaction
+        session, at_s = interaction.session_id, interaction.ended_ns / 1e9
+        judge, chance = self._judge, settled.chance
+        decides = judge is None
+        series = self._series(self._embedded)
+        for signal, outcome in self._outcomes(embedded):
+            for sums in series(signal, settled if decides else None):
+                sums.exact(outcome, session)
+            if decides and outcome is not None and outcome.scored:
+                self._bet(settled, embedded, signal, outcome, stake=1.0)
+        if judge is None or chance is None:
+            return
+        if settled.prediction.hallucination is not None:
+            self._warning.add(settled.prediction.hallucination, at_s)
+        if chance.probability <= 0:
+            return
+        series = self._series(judge)
+        if settled.judged is None:
+            for signal, expected in settled.prediction.expected.items():
+                for sums in series(signal, settled):
+                    sums.unread(expected, chance.probability, session)
+            return
+        self._read(settled, settled.judged, chance)
+        if settled.stand_in is not None:
+            self._stand_in(settled, settled.stand_in, chance)
+
+    def _read(self, settled: Settled, judged: Report, chance: Chance) -> None:
+        language = _language(settled.embedded)
+        said = dict(features(settled.embedded, self._outcomes(settled.embedded)))
+        series = self._series(judged.judge.name)
+        weight = 1 / chance.probability
+        for signal, outcome in outcomes(judged):
+            expected = settled.prediction.expected.get(signal, _NOTHING)
+            for sums in series(signal, settled):
+                sums.read(expected, chance.probability, outcome, settled.interaction.session_id)
+            if outcome is None:
+                continue
+            for calibration in self._learners(signal, language):
+                calibration.add(
+                    said.get(signal), scored=outcome.scored, value=outcome.value, weight=weight
+                )
+            if outcome.scored:
+                self._bet(settled, judged, signal, outcome, stake=chance.stake)
+                if signal == HALLUCINATION:
+                    self._judge_the_judge(settled, judged, outcome)
+
+    def _stand_in(self, settled: Settled, read: Report, chance: Chance) -> None:
+        """Take in who reads what the judge fails to, and of which nothing was predicted.
+
+        Its means rest on its verdicts by 1 / chance alone; alarms take any ruler's verdict.
+        """
+        series = self._series(read.judge.name)
+        for signal, outcome in outcomes(read):
+            for sums in series(signal, None):
+                sums.read(_NOTHING, chance.probability, outcome, settled.interaction.session_id)
+            if outcome is not None and outcome.scored:
+                self._bet(settled, read, signal, outcome, stake=chance.stake)
+
+    def _series(self, judge: str) -> Callable[[str, Settled | None], Sequence[Sums]]:
+        """Return what gives the sums of a signal: of all answers, and of the parts it is in."""
+        known = self._sums.setdefault(judge, {})
+
+        def sums(signal: str, settled: Settled | None) -> Sequence[Sums]:
+            own = known.get(signal)
+            if own is None:
+                found = self._windows.sums(SeriesKey(signal=signal, judge=judge))
+                own = known[signal] = () if found is None else (found,)
+            if settled is None or signal != HALLUCINATION or not self._group_by:
+                return own
+            return (*own, *self._parts(settled.embedded, judge))
+
+        return sums
+
+    def _parts(self, report: Report, judge: str) -> Iterator[Sums]:
+        for dimension in self._group_by:
+            if dimension == "language":
+                group = _language(report)
+            else:
+                group = report.interaction.attributes.get(dimension, "")
+            if not group:
+                continue
+            name = (judge, dimension, group)
+            known = self._part_sums.get(name)
+            if known is None:
+                known = self._windows.sums(
+                    SeriesKey(signal=HALLUCINATION, judge=judge, dimension=dimension, group=group)
+                )
+                if known is None:
+                    continue
+                self._part_sums[name] = known
+            yield known
+
+    def _judge_the_judge(self, settled: Settled, judged: Report, outcome: Outcome) -> None:
+        interaction, chance = settled.interaction, settled.chance
+        self._anchors.offer(interaction, outcome.value > 0, judged.judge)
+        predicted = settled.prediction.hallucination
+        if predicted is None or chance is None or not self._residuals.is_risky(predicted):
+            return
+        residual = outcome.value - predicted
+        self._residuals.add(residual, 1 / chance.probability)
+        at_s = interaction.ended_ns / 1e9
+        for signal, sign in ((CALIBRATION_HIGH, 1), (CALIBRATION_LOW, -1)):
+            self._alarms.bet(
+                signal,
+                value=half(sign * residual),
+                stake=chance.stake,
+                at_s=at_s,
+                session=interaction.session_id,
+            )
+
+    def _bet(
+        self, settled: Settled, read: Report, signal: str, outcome: Outcome, *, stake: float
+    ) -> None:
+        interaction = settled.interaction
+        self._alarms.bet(
+            signal,
+            value=outcome.value,
+            stake=stake,
+            at_s=interaction.ended_ns / 1e9,
+            session=interaction.session_id,
+            example=partial(self._example, settled, read, signal, outcome),
+        )
+
+    def _example(self, settled: Settled, read: Report, signal: str, outcome: Outcome) -> Example:
+        """Return the answer as an example of what is wrong; the worse for more bad claims."""
+        badness = 1 - outcome.value if self._alarms.falls(signal) else outcome.value
+        claims = read.assessment.claims if read.assessment is not None else None
+        if signal == HALLUCINATION and claims:
+            badness = sum(claim.verdict is not Verdict.SUPPORTED for claim in claims) / len(claims)
+        return Example(
+            interaction=settled.interaction,
+            assessment=read.assessment,
+            badness=badness,
+            at_s=settled.interaction.ended_ns / 1e9,
+            target=settled.target,
+        )
+
+    # --- now and then ---------------------------------------------------------------------------
+
+    def tick(self) -> Sequence[AlarmEvent]:
+        """Let time pass: windows age, alarms are raised and cleared, state is kept."""
+        self._learn()
+        self._windows.tick()
+        self._warning.tick()
+        self._residuals.tick()
+        for at_s, flipped in self._anchors.take():
+            self._alarms.bet(ANCHORS, value=float(flipped), stake=1.0, at_s=at_s)
+        return (*self._alarms.settle(self._estimate), *self._changes_of_judge())
+
+    def _estimate(self, signal: str) -> Estimate | None:
+        for judge in (self._judge or self._embedded, NO_JUDGE):
+            moments = self._windows.of(SeriesKey(signal=signal, judge=judge), "1h")
+            if moments is not None:
+                return summarise(moments)
+        return None
+
+    def _changes_of_judge(self) -> Iterator[AlarmEvent]:
+        for change in self._anchors.changes():
+            if not change.moved:
+                logger.info("ragmonitor: %s", change)
+                continue
+            yield AlarmEvent(
+                signal=ANCHORS,
+                judge=self._judge or self._embedded,
+                kind="ruler",
+                raised=True,
+                at_s=change.at_s,
+                since_s=change.at_s,
+                evidence_days=self._line_days,
+                tolerate=FLIPS_TOLERATED,
+                detail=str(change),
+            )
+
+    @property
+    def alarmed(self) -> bool:
+        """Whether any alarm is active."""
+        return any(state.active for state in self._alarms.states())
+
+    @property
+    def boost(self) -> float:
+        """What the sampling should be raised by for now; 1: nothing suspicious."""
+        return self._warning.boost
+
+    def snapshot(self) -> Snapshot:
+        """Return every number as of the last tick."""
+        return Snapshot(
+            moments=tuple(self._windows.moments()),
+            totals=tuple(self._windows.totals()),
+            alarms=self._alarms.states(),
+            readings=tuple(self._readings()),
+            checks=self._anchors.checks(),
+        )
+
+    def _readings(self) -> Iterator[Reading]:
+        yield Reading(name=names.ALARM_LINE_DAYS, value=self._line_days)
+        if self._judge is None:
+            return
+        whose = (("judge", self._judge),)
+        yield Reading(name=names.WARNING_EVIDENCE_DAYS, value=self._warning.evidence_days)
+        auroc = self._of(HALLUCINATION, "").auroc()
+        if auroc is not None:
+            yield Reading(name=names.EMBEDDED_AUROC, value=auroc, labels=whose)
+        residual = self._residuals.mean
+        if residual is not None:
+            yield Reading(name=names.CALIBRATION_RESIDUAL, value=residual, labels=whose)
+        yield from self._flips.readings(self._judge)
+        yield from self._anchors.readings(self._judge)
+        if self._labels is not None:
+            day = self._windows.of(SeriesKey(signal=HALLUCINATION, judge=self._judge), "24h")
+            yield from self._labels.readings(self._judge, None if day is None else summarise(day))
+
+    def clear(self) -> None:
+        """Forget everything; for a forked child, whose parent keeps what was reported."""
+        self._windows.clear()
+        self._begin()
+        self._alarms.clear()
+        self._warning.clear()
+        self._anchors.clear()
+
+    # --- the judge itself -----------------------------------------------------------------------
+
+    def repeated(self, first: Report, again: Report) -> None:
+        """Take in an answer that the judge read twice."""
+        verdicts = [_hallucinated(report) for report in (first, again)]
+        if None not in verdicts and first.chance.probability > 0:
+            self._flips.add(bool(verdicts[0]), bool(verdicts[1]), 1 / first.chance.probability)
+
+    def due(self) -> Sequence[Interaction]:
+        """Return the frozen answers that the judge is to read again now."""
+        return () if self._identity is None else self._anchors.due(self._now(), self._identity)
+
+    def checked(self, interaction: Interaction, report: Report | None) -> None:
+        """Take in what came of one that was due; None: it was not read, and is due again."""
+        if report is not None:
+            verdict = _hallucinated(report)
+            self._anchors.checked(interaction.id, verdict, report.judge, self._now())
+
+    # --- calibration ----------------------------------------------------------------------------
+
+    def _hallucination(self, language: str) -> Calibration | None:
+        """Return what predicts it: of the language, where both have verdicts enough."""
+        known = self._calibrations
+        of_both = [known.get((HALLUCINATION, each)) for each in ("en", "zh")]
+        if language and all(each is not None and each.is_fitted for each in of_both):
+            return known.get((HALLUCINATION, language))
+        return known.get((HALLUCINATION, ""))
+
+    def _learners(self, signal: str, language: str) -> Iterator[Calibration]:
+        yield self._of(signal, "")
+        if signal == HALLUCINATION and language:
+            yield self._of(signal, language)
+
+    def _of(self, signal: str, language: str) -> Calibration:
+        known = self._calibrations.get((signal, language))
+        if known is None:
+            known = self._calibrations[signal, language] = Calibration()
+        return known
+
+    def _learn(self, *, restart: bool = False) -> None:
+        """Take in the newest verdicts, and, with a file, those of other processes."""
+        if not restart and not any(each.has_news for each in self._calibrations.values()):
+            return
+        file = self._calibration_file
+        if file is None:
+            self._merge({})
+            return
+        try:
+            with file.alone():
+                self._merge(_told(file))
+                states = {
+                    f"{signal}/{language}": calibration.state()
+                    for (signal, language), calibration in self._calibrations.items()
+                }
+                file.write({"judge": self._judge, "signals": states})
+        except OSError as error:
+            record_error("estimate", error)
+            self._merge({})
+
+    def _merge(self, told: Mapping[str, object]) -> None:
+        for name in told:
+            signal, _, language = name.partition("/")
+            self._of(signal, language)
+        for (signal, language), calibration in self._calibrations.items():
+            known = told.get(f"{signal}/{language}")
+            try:
+                calibration.merge(known if isinstance(known, Mapping) else None)
+            except ValueError as error:
+                logger.warning("ragmonitor: calibration of %s begins anew: %s", signal, error)
+                calibration.merge()
+
+
+def _hallucinated(report: Report) -> bool | None:
+    outcome = hallucination(report)
+    return bool(outcome.value) if outcome is not None and outcome.scored else None
+
+
+def _told(file: StateFile) -> Mapping[str, object]:
+    try:
+        state = file.read() or {}
+    except ValueError as error:
+        logger.warning("ragmonitor: the calibration begins anew: %s", error)
+        return {}
+    signals = state.get("signals")
+    return signals if isinstance(signals, Mapping) else {}
+
+
+def _language(report: Report) -> str:
+    return report.assessment.language if report.assessment is not None else ""

@@ -1,0 +1,90 @@
+"""Which signals may raise an alarm, and how they share the false alarms that are allowed."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from ragmonitor.estimation.alarms import Stream
+from ragmonitor.estimation.signals import (
+    EMPTY_RETRIEVAL,
+    HALLUCINATION,
+    NO_JUDGE,
+    NOVEL_QUESTION,
+    REFUSAL,
+    WEAK_RETRIEVAL,
+)
+from ragmonitor.records import AlarmKind
+
+ANCHORS: Final = "anchors"
+CALIBRATION_HIGH: Final = "calibration_high"
+CALIBRATION_LOW: Final = "calibration_low"
+FIRST_SHARE: Final = 0.5
+"""Of the false alarms: those of the hallucination rate, which people are paged for."""
+STAKE_MOST: Final = 2.0
+"""Of verdicts that were drawn: half of the chance is the same for all answers."""
+FLIPS_TOLERATED: Final = 0.04
+"""Of anchors: a judge contradicts itself on one in 30 or so."""
+RESIDUAL_TOLERATED: Final = 0.02
+"""How far verdicts on the riskiest fifth may be off what was predicted of them."""
+NOVEL_TOLERATED: Final = 0.015
+WEAK_TOLERATED: Final = 0.075
+
+
+def half(residual: float) -> float:
+    """Return a residual, -1 to 1, on a scale from 0 to 1."""
+    return (1.0 + residual) / 2
+
+
+def streams(
+    *,
+    evaluators: Sequence[str],
+    lower_is_better: Collection[str],
+    embedded: str,
+    judge: str | None,
+    patterns: Sequence[str],
+) -> tuple[Stream, ...]:
+    """Return the streams of a service.
+
+    Args:
+        evaluators: Names of those that score each answer.
+        lower_is_better: Those of them whose mean must not rise; of the others it must not fall.
+        embedded: The judge of quality where there is no other.
+        judge: The judge of quality; None: there is only the embedded one.
+        patterns: Of the names of the signals that are wanted.
+    """
+    quality = judge or embedded
+    stake = 1.0 if judge is None else STAKE_MOST
+    means = [name for name in evaluators if name not in (HALLUCINATION, REFUSAL)]
+    found: list[tuple[str, str, AlarmKind, bool, float, float | None]] = [
+        (HALLUCINATION, quality, "quality", False, stake, None),
+        (REFUSAL, quality, "quality", False, stake, None),
+        *((name, quality, "quality", name not in lower_is_better, stake, None) for name in means),
+        (EMPTY_RETRIEVAL, NO_JUDGE, "input", False, 1.0, None),
+        (WEAK_RETRIEVAL, NO_JUDGE, "input", False, 1.0, WEAK_TOLERATED),
+        (NOVEL_QUESTION, NO_JUDGE, "input", False, 1.0, NOVEL_TOLERATED),
+    ]
+    if judge is not None:
+        off = half(RESIDUAL_TOLERATED)
+        found += [
+            (CALIBRATION_HIGH, quality, "ruler", False, stake, off),
+            (CALIBRATION_LOW, quality, "ruler", False, stake, off),
+            (ANCHORS, quality, "ruler", False, 1.0, FLIPS_TOLERATED),
+        ]
+    wanted = [each for each in found if any(fnmatch.fnmatch(each[0], p) for p in patterns)]
+    others = sum(each[0] != HALLUCINATION for each in wanted)
+    first = any(each[0] == HALLUCINATION for each in wanted)
+    rest = (1.0 - FIRST_SHARE * first) / max(1, others)
+    return tuple(
+        Stream(
+            signal=signal,
+            judge=whose,
+            kind=kind,
+            share=(FIRST_SHARE if others else 1.0) if signal == HALLUCINATION else rest,
+            falls=falls,
+            stake_most=most,
+            default_tolerate=default,
+        )
+        for signal, whose, kind, falls, most, default in wanted
+    )

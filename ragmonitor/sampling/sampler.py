@@ -1,0 +1,250 @@
+"""A chance for every answer, by how uncertain it is and by what the budget bears."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+from ragmonitor import conventions as names
+from ragmonitor.guard import record_error
+from ragmonitor.protocols import Clock
+from ragmonitor.records import Cause, Chance, Interaction, Reading, Stratum
+from ragmonitor.sampling.arrivals import Arrivals
+from ragmonitor.sampling.budget import Budget
+from ragmonitor.sampling.coin import falls_for
+from ragmonitor.sampling.floors import Floors
+
+ARRIVALS_HALF_LIFE_S: Final = 120.0
+UNIFORM_SHARE: Final = 0.5
+"""Of the common rate, the same for all answers: so that no weight is above 2 however wrong the
+uncertainty is. A larger share where the rate is larger: there is less left to choose from."""
+SHARE_SPENT_AT_FIRST: Final = 0.5
+"""Until anything was settled: what is reserved has room for a second call, which few need."""
+LEAST_SHARE_SPENT: Final = 0.05
+"""Below it, what was settled was not a reading: failures cost nothing, and duplicates neither."""
+_LEARNING: Final = 0.05
+"""Weight of the newest in the typical cost and in the share that is spent."""
+_SMALLEST: Final = 1e-12
+
+
+class ChanceSampler:
+    """Draws at `rate` while the budget allows it, else at the rate that the budget can bear.
+
+    The common rate f follows the bucket's level: `level / (arrivals per second * horizon)`, with
+    the horizon half the time a full bucket would last, in readings of typical cost: what is
+    expected of each, times the share of it that earlier ones came to. An answer's chance is
+    `min(1, f (s + (1 - s) uncertainty))` with s the uniform share, 0.5, or f where that is more:
+    at f = 1 everything is read. Floors raise it, and answers with a tag of `always` have chance 1,
+    each in a stratum of its own; what cannot be paid has chance 0. Then, and not before, the coin.
+
+    Nothing is drawn and then dropped for lack of money, which would bias every mean in a burst.
+    Where another process, or thread, spends the last of it in between, the answer stays drawn and
+    says `over_budget`: a verdict that is missing.
+
+    Any thread may draw and settle; averages may lose an update by it, the budget may not.
+
+    Source:
+        Controlled Poisson sampling; Zrnic & Candes, "Active Statistical Inference" (2024),
+        arXiv:2403.03208, for chances by uncertainty that keep means unbiased; Li, Zrnic & Candes,
+        "Robust Sampling for Active Statistical Inference" (2025), for the uniform share.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        *,
+        clock: Clock,
+        budget: Budget | None = None,
+        expected_cost: Callable[[Interaction], float] = lambda _: 0.0,
+        by_session: bool = False,
+        always: Collection[str] = (),
+        floors: Floors | None = None,
+    ) -> None:
+        """Begin without any traffic.
+
+        Args:
+            rate: Share of the answers that is read while the budget bears it, above 0 and up to 1.
+            clock: Of the arrivals.
+            budget: What readings may cost together; None: there is no limit.
+            expected_cost: Of one reading, at most, in the budget's unit. What it raises, `draw`
+                raises.
+            by_session: The coin falls for sessions; answers without one have their own.
+            always: Tags of answers that are read for certain.
+            floors: Least numbers of readings; None: none.
+        """
+        if not 0 < rate <= 1:
+            raise ValueError(f"a rate lies above 0 and up to 1, not at {rate}")
+        self._rate = rate
+        self._clock = clock
+        self._budget = budget
+        self._expected_cost = expected_cost
+        self._by_session = by_session
+        self._always = frozenset(always)
+        self._floors = floors
+        self._boost = 1.0
+        self._arrivals = Arrivals(ARRIVALS_HALF_LIFE_S)
+        self._typical_cost: float | None = None
+        """As reserved; None: nothing has arrived."""
+        self._share_spent = SHARE_SPENT_AT_FIRST
+        """Of what was reserved; estimates are upper ones."""
+
+    # --- drawing --------------------------------------------------------------------------------
+
+    def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> Chance:
+        """Return the chance this answer had and whether it is read; reserves its cost if so."""
+        now = self._clock()
+        if self._budget is None:
+            self._arrivals.note(now)
+            return self._toss(interaction, uncertainty, now, cost=0.0, bearable_per_s=math.inf)
+        cost = self._expected_cost(interaction)
+        self._arrivals.note(now)
+        if self._typical_cost is None:
+            self._typical_cost = cost
+        try:
+            # By the cost of those before and not its own: alarms rest on a rate common to all.
+            outlook = self._budget.outlook(self._typical_cost)
+        except OSError as error:  # what others spent cannot be seen: nothing may be spent
+            record_error("sampling", error)
+            return _uncovered(0.0)
+        bearable_per_s = outlook.pace_per_s / max(_SMALLEST, self._reading_cost)
+        self._typical_cost += _LEARNING * (cost - self._typical_cost)
+        if outlook.level < cost:
+            self._note_floor(interaction, now, bearable_per_s)
+            return _uncovered(self._common(bearable_per_s, now))
+        return self._toss(interaction, uncertainty, now, cost=cost, bearable_per_s=bearable_per_s)
+
+    def _toss(
+        self,
+        interaction: Interaction,
+        uncertainty: float,
+        now: float,
+        *,
+        cost: float,
+        bearable_per_s: float,
+    ) -> Chance:
+        rate = self._common(bearable_per_s, now)
+        probability = self._by_uncertainty(interaction, rate, uncertainty)
+        stratum: Stratum = "sampled"
+        floor = self._note_floor(interaction, now, bearable_per_s)
+        if floor > probability:
+            probability = floor
+            # Up to the common rate it is what this answer's like are drawn at anyhow.
+            stratum = "floor" if floor > rate else "sampled"
+        if self._always and not self._always.isdisjoint(interaction.tags):
+            probability, stratum = 1.0, "forced"
+        if probability <= 0:
+            return _uncovered(rate)
+        cause: Cause | None = Cause.NOT_SAMPLED
+        reserved = 0.0
+        drawn = falls_for(interaction, probability, by_session=self._by_session)
+        if drawn:
+            # Its chance stays what it was, also where the cost cannot be reserved any more.
+            has_it = self._reserves(cost)
+            cause, reserved = (None, cost) if has_it else (Cause.OVER_BUDGET, 0.0)
+        return Chance(
+            probability=probability,
+            drawn=drawn,
+            cause=cause,
+            reserved=reserved,
+            rate=rate,
+            stratum=stratum,
+        )
+
+    def _common(self, bearable_per_s: float, now: float) -> float:
+        """Return what is common to all answers of the moment, 0 to 1."""
+        bearable = bearable_per_s / max(_SMALLEST, self._arrivals.per_s(now))
+        return min(1.0, self._boost * min(self._rate, bearable))
+
+    def _by_uncertainty(self, interaction: Interaction, rate: float, uncertainty: float) -> float:
+        if self._by_session and interaction.session_id:
+            # One coin for all answers of a session: with chances of their own, the uncertain ones
+            # alone would be read of most sessions, and an alarm's one bet per session is on all.
+            return rate
+        if not 0 <= uncertainty < math.inf:
+            uncertainty = 1.0
+        uniform = max(UNIFORM_SHARE, rate)
+        return min(1.0, rate * (uniform + (1 - uniform) * uncertainty))
+
+    def _note_floor(self, interaction: Interaction, now: float, bearable_per_s: float) -> float:
+        if self._floors is None:
+            return 0.0
+        return self._floors.chance(interaction, now, bearable_per_s=bearable_per_s)
+
+    def _reserves(self, cost: float) -> bool:
+        if self._budget is None:
+            return True
+        try:
+            return self._budget.reserve(cost)
+        except OSError as error:
+            record_error("sampling", error)
+            return False
+
+    # --- paying ---------------------------------------------------------------------------------
+
+    def reserve(self, interaction: Interaction) -> Chance | None:
+        """Pay for a reading outside the sample; None: the budget has nothing for it now."""
+        cost = 0.0 if self._budget is None else self._expected_cost(interaction)
+        if not self._reserves(cost):
+            return None
+        return Chance(probability=1.0, drawn=True, reserved=cost, stratum="forced")
+
+    def settle(self, chance: Chance, spent: float) -> None:
+        """Say what a drawn answer's judging cost in the end."""
+        if self._budget is None or not chance.drawn:
+            return
+        self._budget.settle(chance.reserved, spent)
+        if chance.reserved > 0:
+            share = min(1.0, max(LEAST_SHARE_SPENT, spent / chance.reserved))
+            self._share_spent += _LEARNING * (share - self._share_spent)
+
+    @property
+    def _reading_cost(self) -> float:
+        """What a reading comes to, typically."""
+        return (self._typical_cost or 0.0) * self._share_spent
+
+    # --- steering and showing -------------------------------------------------------------------
+
+    def boost(self, factor: float) -> None:
+        """Raise the common rate by a factor from now on; 1 ends it. The budget stays as it is."""
+        self._boost = max(1.0, factor)
+
+    def readings(self, judge: str) -> Sequence[Reading]:
+        """Return the common rate, the boost, the traffic and the budget as of now."""
+        now = self._clock()
+        whose = (("judge", judge),)
+        bearable_per_s = math.inf
+        money: list[Reading] = []
+        if self._budget is not None:
+            unit = ("unit", self._budget.unit)
+            try:
+                outlook = self._budget.outlook(self._typical_cost or 0.0)
+                limits = self._budget.limits()
+            except OSError as error:
+                record_error("sampling", error)
+                return ()
+            bearable_per_s = outlook.pace_per_s / max(_SMALLEST, self._reading_cost)
+            if self._typical_cost is not None:
+                money.append(
+                    Reading(
+                        name=names.EXPECTED_COST, value=self._reading_cost, labels=(*whose, unit)
+                    )
+                )
+            for limit in limits:
+                labels = (unit, ("per", limit.per))
+                money += (
+                    Reading(name=names.BUDGET_LEVEL, value=limit.level, labels=labels),
+                    Reading(name=names.BUDGET_LIMIT, value=limit.most, labels=labels),
+                )
+        return (
+            Reading(
+                name=names.SAMPLING_RATE, value=self._common(bearable_per_s, now), labels=whose
+            ),
+            Reading(name=names.SAMPLING_BOOST, value=self._boost, labels=whose),
+            Reading(name=names.ARRIVALS, value=self._arrivals.per_s(now)),
+            *money,
+        )
+
+
+def _uncovered(rate: float) -> Chance:
+    return Chance(probability=0.0, drawn=False, cause=Cause.OVER_BUDGET, rate=rate)

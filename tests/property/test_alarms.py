@@ -1,0 +1,188 @@
+"""Laws of the alarms: whatever comes in, in whatever order, by whatever clock and process."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragmonitor.estimation.alarms import STATE_VERSION, Alarms, Stream
+from ragmonitor.estimation.detector import Clearing, Detector
+from ragmonitor.state import StateFile
+from ragmonitor.testing import ManualClock
+
+START_S = 1_790_000_000.0
+STREAMS = (
+    Stream(signal="up", judge="j", kind="quality", share=0.5, stake_most=2.0),
+    Stream(signal="down", judge="j", kind="quality", share=0.3, stake_most=2.0, falls=True),
+    Stream(signal="learned", judge="none", kind="input", share=0.2),
+)
+TOLERATE = {"up": 0.05, "down": 0.9}
+
+shares = st.floats(0, 1)
+stakes = st.floats(0, 2)
+steps = st.floats(0, 4_000)
+signals = st.sampled_from([stream.signal for stream in STREAMS])
+bets = st.tuples(signals, shares, stakes, st.sampled_from(["", "", "a", "b"]))
+jumps = st.floats(-1e9, 1e9) | st.floats(-5_000, 5_000)
+
+
+def alarms(clock: ManualClock, file: StateFile | None = None, every_days: float = 30.0) -> Alarms:
+    return Alarms(
+        STREAMS, false_alarm_every_days=every_days, tolerate=TOLERATE, now=clock, file=file
+    )
+
+
+def nothing(_: str) -> None:
+    return None
+
+
+def bet(to: Alarms, each, at_s: float) -> None:
+    signal, value, stake, session = each
+    to.bet(signal, value=value, stake=stake, at_s=at_s, session=session)
+
+
+@given(
+    tolerate=shares,
+    stake_most=st.floats(0.5, 4),
+    line=st.floats(0.01, 1e4),
+    moves=st.lists(st.tuples(jumps, shares, st.floats(0, 10)), max_size=200),
+)
+def test_evidence_is_never_negative(tolerate, stake_most, line, moves):
+    """Whatever is tolerated, bet and staked, and whatever the clock does; nor is it no number."""
+    detector = Detector(tolerate=tolerate, stake_most=stake_most, line_days=line)
+    clearing = Clearing(tolerate=tolerate, stake_most=stake_most, at_s=0.0)
+    for at_s, x, stake in moves:
+        detector.pass_time(at_s)
+        detector.bet(x, stake)
+        clearing.bet(x, min(stake, stake_most), at_s)
+        assert min(detector.parts) >= 0
+        assert min(clearing.parts) >= 0
+        if detector.evidence >= line:
+            detector.restart()
+        assert detector.evidence < line
+
+
+@given(
+    tolerate=st.floats(0.001, 0.999),
+    stake=st.floats(0, 2),
+    parts=st.lists(shares, min_size=6, max_size=6),
+)
+def test_a_bet_is_fair_at_what_is_tolerated(tolerate, stake, parts):
+    """In expectation over an answer that is bad with just that chance, evidence stays."""
+    after = []
+    for x in (0.0, 1.0):
+        detector = Detector(tolerate=tolerate, stake_most=2.0)
+        detector.parts = list(parts)
+        detector.bet(x, stake)
+        after.append(detector.evidence)
+    expected = (1 - tolerate) * after[0] + tolerate * after[1]
+    assert expected == pytest.approx(sum(parts), rel=1e-9, abs=1e-12)
+
+
+@given(
+    level_of=st.floats(0.001, 0.999),
+    stake=st.floats(0, 2),
+    step=steps,
+)
+def test_clearing_is_a_fair_bet_too(level_of, stake, step):
+    """At its level, what is in play grows only by what was held back."""
+    after = []
+    for x in (0.0, 1.0):
+        clearing = Clearing(tolerate=level_of, stake_most=2.0, at_s=0.0)
+        clearing.bet(x, stake, step)
+        after.append(clearing.evidence)
+    expected = (1 - clearing.level) * after[0] + clearing.level * after[1]
+    assert expected <= 1 + 1e-9
+
+
+@given(times=st.lists(jumps, max_size=200), line=st.floats(0.01, 100))
+def test_a_jumping_clock_alone_raises_no_alarm(times, line):
+    """Back and forth, by seconds or by years, with answers as good as they are tolerated to be."""
+    clock = ManualClock(START_S)
+    watched = alarms(clock, every_days=line)
+    for jump in times:
+        clock.now_s = START_S + jump
+        watched.bet("up", value=0.05, stake=1.0, at_s=clock())
+        assert watched.settle(nothing) == ()
+        assert watched.states()[0].evidence_days <= line / 2 + 1e-9
+
+
+@given(
+    moves=st.lists(st.tuples(steps, bets), max_size=60),
+    seed=st.randoms(use_true_random=False),
+    ticks=st.integers(1, 5),
+)
+def test_the_order_within_a_tick_changes_nothing(moves, seed, ticks):
+    """Verdicts come back in any order; the evidence is the same, to the last digit."""
+    clock = ManualClock(START_S)
+    straight, mixed = alarms(clock), alarms(clock)
+    size = len(moves) // ticks + 1
+    for begin in range(0, len(moves), size):
+        timed = []
+        for step_s, each in moves[begin : begin + size]:
+            clock.advance(step_s)
+            timed.append((each, clock()))
+        for each, at_s in timed:
+            bet(straight, each, at_s)
+        seed.shuffle(timed)
+        for each, at_s in timed:
+            bet(mixed, each, at_s)
+        assert straight.settle(nothing) == mixed.settle(nothing)
+        assert straight.states() == mixed.states()
+
+
+@given(moves=st.lists(st.tuples(steps, bets), min_size=1, max_size=60))
+def test_a_state_goes_through_the_file_unchanged(moves):
+    """To the last digit, so that a restart is no event."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = StateFile(Path(folder) / "alarms.json", version=STATE_VERSION)
+        clock = ManualClock(START_S)
+        before = alarms(clock, file)
+        for step_s, each in moves:
+            clock.advance(step_s)
+            bet(before, each, clock())
+        before.settle(nothing)
+        after = alarms(clock, file)
+        after.settle(nothing)
+        assert after.states() == before.states()
+        assert [watch.dump() for watch in after._watches] == [
+            watch.dump() for watch in before._watches
+        ]
+
+
+@settings(deadline=None)
+@given(moves=st.lists(st.tuples(steps, bets, st.booleans()), max_size=40))
+def test_two_processes_on_one_file_are_one(moves):
+    """Whoever settles a verdict, states and events are those of a lone process."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "alarms.json"
+        clock = ManualClock(START_S)
+        pair = [alarms(clock, StateFile(path, version=STATE_VERSION)) for _ in range(2)]
+        lone = alarms(clock)
+        for step_s, each, second in moves:
+            clock.advance(step_s)
+            bet(pair[second], each, clock())
+            bet(lone, each, clock())
+            assert pair[second].settle(nothing) == lone.settle(nothing)
+            assert pair[not second].settle(nothing) == ()
+        assert pair[0].states() == pair[1].states() == lone.states()
+
+
+@given(
+    delays=st.lists(st.tuples(st.floats(0, 600), st.floats(0, 1e6), shares), max_size=100),
+)
+def test_late_verdicts_pass_no_time_twice(delays):
+    """However late they are, evidence at fair odds is at most the time that has passed."""
+    clock = ManualClock(START_S)
+    watched = alarms(clock)
+    for step_s, late_s, _ in delays:
+        clock.advance(step_s)
+        watched.bet("up", value=0.05, stake=1.0, at_s=clock() - late_s)
+        watched.settle(nothing)
+    days = (clock() - START_S + 1_800) / 86_400
+    (state, *_) = watched.states()
+    assert state.evidence_days <= days * 0.5 + 1e-9

@@ -1,0 +1,396 @@
+"""Chances are known, coins agree, budgets hold, and 1 / chance is the right weight."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ragmonitor.records import Cause, Interaction, SpanReference
+from ragmonitor.sampling import Budget, ChanceSampler, Floors
+from ragmonitor.sampling.coin import falls_for
+from ragmonitor.sampling.trace_randomness import WHOLE, place_of
+from ragmonitor.testing import ManualClock
+from tests.support.stories import interaction
+
+HOUR_S = 3_600.0
+TOLD = interaction()
+
+ids = st.text("0123456789abcdef", min_size=1, max_size=32)
+rates = st.floats(0.001, 1)
+uncertainties = st.one_of(st.floats(0, 10), st.floats())
+callers = st.builds(
+    SpanReference,
+    trace_id=st.text("0123456789abcdef", min_size=32, max_size=32),
+    span_id=st.just("b7ad6b7169203331"),
+    sampled=st.booleans(),
+    trace_state=st.one_of(
+        st.text(max_size=40),
+        st.from_regex(r"(a=b,)?ot=(th:[0-9a-f]{1,14})?;?(rv:[0-9a-f]{14})?(,c=d)?", fullmatch=True),
+    ),
+)
+
+
+@st.composite
+def interactions(draw: st.DrawFn) -> Interaction:
+    """Return an interaction with anything that a chance or a coin looks at."""
+    return replace(
+        TOLD,
+        id=draw(ids),
+        session_id=draw(st.sampled_from(["", "s1", "s2", "s3"])),
+        tags=draw(st.sampled_from([(), ("always",), ("other",)])),
+        attributes=draw(st.sampled_from([{}, {"route": "a"}, {"route": "b"}, {"route": "c"}])),
+        caller=draw(st.none() | callers),
+    )
+
+
+# An answer, its cost, how uncertain it is, until the next, how many later it is settled, share
+# of what was reserved that is spent, and the boost from then on (0: as it is).
+steps = st.lists(
+    st.tuples(
+        interactions(),
+        st.floats(0.001, 3),
+        uncertainties,
+        st.one_of(st.just(0.0), st.floats(0, 1), st.floats(0, 7_200)),
+        st.integers(0, 3),
+        st.floats(0, 1),
+        st.sampled_from([0.0, 0.0, 0.0, 1.0, 4.0, 100.0]),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rate=rates,
+    limits=st.none() | st.tuples(st.floats(0.5, 500), st.none() | st.floats(0.1, 50)),
+    by_session=st.booleans(),
+    floor=st.none() | st.floats(0.1, 100),
+    steps=steps,
+)
+def test_whatever_comes_chances_are_chances(rate, limits, by_session, floor, steps):
+    """In range, bounded in stake, drawn only where there was one, never beyond any limit."""
+    clock = ManualClock()
+    per_day, per_hour = limits or (None, None)
+    budget = Budget(per_day, per_hour=per_hour, clock=clock) if limits else None
+    costs: list[float] = []
+    sampler = ChanceSampler(
+        rate,
+        clock=clock,
+        budget=budget,
+        expected_cost=lambda _: costs[-1],
+        by_session=by_session,
+        always=("always",),
+        floors=None if floor is None else Floors("route", floor),
+    )
+    spent, open_ = [], []
+    for told, cost, uncertainty, pause_s, later, share, boost in steps:
+        costs.append(cost)
+        if boost:
+            sampler.boost(boost)
+        chance = sampler.draw(told, uncertainty=uncertainty)
+        assert 0 <= chance.rate <= 1
+        assert 0 <= chance.probability <= 1
+        assert chance.stake <= 2 * (1 + 1e-12)
+        if chance.stratum != "sampled":
+            assert chance.stake <= 1
+        if chance.drawn:
+            # One process, one thread: nobody spends in between.
+            assert chance.probability > 0
+            assert chance.cause is None
+            assert chance.reserved == (cost if budget else 0.0)
+            open_.append([later, chance, share, clock.now_s])
+        else:
+            assert chance.cause is (Cause.NOT_SAMPLED if chance.probability else Cause.OVER_BUDGET)
+            assert chance.reserved == 0
+        if chance.probability == 1:
+            assert chance.drawn
+        for entry in open_:
+            entry[0] -= 1
+        for entry in [entry for entry in open_ if entry[0] < 0]:
+            open_.remove(entry)
+            _, settled, part, at = entry
+            sampler.settle(settled, settled.reserved * part)
+            spent.append((at, settled.reserved * part))
+        clock.advance(pause_s)
+    for window_s, limit in ((24 * HOUR_S, per_day), (HOUR_S, per_hour)):
+        for began, _ in spent:
+            within = sum(cost for at, cost in spent if began <= at <= began + window_s)
+            assert limit is None or within <= limit * (1 + 1e-9)
+
+
+@settings(deadline=None)
+@given(told=interactions(), low=rates, high=rates, by_session=st.booleans())
+def test_a_higher_chance_keeps_what_a_lower_one_kept(told, low, high, by_session):
+    """Turning the rate up adds judged answers and loses none: by id, session or trace."""
+    assume(low <= high)
+    if falls_for(told, low, by_session=by_session):
+        assert falls_for(told, high, by_session=by_session)
+
+
+@given(state=st.text(max_size=60), trace_id=st.text(max_size=40), sampled=st.booleans())
+def test_no_trace_state_raises(state, trace_id, sampled):
+    """Headers are anybody's."""
+    place_of(
+        SpanReference(trace_id=trace_id, span_id="", trace_state="ot=" + state, sampled=sampled)
+    )
+
+
+@given(threshold=st.integers(0, WHOLE - 1), value=st.integers(0, WHOLE - 1), explicit=st.booleans())
+def test_a_trace_lies_among_those_that_were_kept(threshold, value, explicit):
+    """`0 <= place < among <= 2^56` where R is not below the threshold; else it is not used."""
+    written = f"{threshold:014x}".rstrip("0") or "0"
+    found = place_of(
+        SpanReference(
+            trace_id="f" * 18 + ("0" * 14 if explicit else f"{value:014x}"),
+            span_id="b7ad6b7169203331",
+            trace_state=f"ot=th:{written}" + (f";rv:{value:014x}" if explicit else ""),
+        )
+    )
+    if value < threshold:
+        assert found is None
+    else:
+        assert found is not None
+        place, among = found
+        assert 0 <= place < among <= WHOLE
+
+
+ELSEWHERE = """
+import json, sys
+from dataclasses import replace
+from ragmonitor.records import SpanReference
+from ragmonitor.sampling import ChanceSampler
+from ragmonitor.testing import ManualClock
+from tests.support.stories import interaction
+
+sampler = ChanceSampler(0.3, clock=ManualClock(), by_session=sys.argv[1] == "session")
+drawn = []
+for number in range(400):
+    caller = SpanReference(
+        trace_id=f"{number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128:032x}",
+        span_id="b7ad6b7169203331",
+        trace_state=("", "ot=th:0", f"ot=rv:{number * 0x9E3779B97F4A7C % 2**56:014x}")[number % 3],
+    )
+    told = interaction(id=f"i{number}", session_id=f"s{number // 7}", caller=caller)
+    drawn.append(sampler.draw(told).drawn)
+print(json.dumps(drawn))
+"""
+
+
+@pytest.mark.parametrize("by", ["interaction", "session"])
+def test_processes_agree_on_every_coin(by):
+    """Equal ids, sessions and traces fall alike, whatever the process's hash seed."""
+    drawn = [
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", ELSEWHERE, by],
+                env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path.cwd())},
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=60,
+            ).stdout
+        )
+        for seed in ("1", "2")
+    ]
+    assert drawn[0] == drawn[1]
+    assert 60 < sum(drawn[0]) < 180
+
+
+# Bursts that are worse
+
+
+def traffic(seed: int, hours: int) -> Iterator[tuple[float, bool, float]]:
+    """Yield time, whether the answer is bad, and its uncertainty (mean 1, higher for bad ones).
+
+    Six a minute; six bursts a day of a quarter of an hour, ten times as many, and there 12 % bad
+    instead of 4 %.
+    """
+    rng = random.Random(seed)
+    now = 0.0
+    while now < hours * HOUR_S:
+        in_burst = now % (4 * HOUR_S) < 900 and now > HOUR_S
+        now += rng.expovariate(1.0 if in_burst else 0.1)
+        bad = rng.random() < (0.12 if in_burst else 0.04)
+        yield now, bad, rng.gammavariate(2, 0.5) * (2.0 if bad else 0.95)
+
+
+@pytest.mark.parametrize("floors", [False, True])
+@pytest.mark.parametrize("boost", [1.0, 4.0])
+def test_one_over_the_chance_is_the_right_weight(floors, boost):
+    """Two days of bursts on 60 calls an hour: right to within four standard errors."""
+    clock = ManualClock()
+    rng = random.Random(99)
+    sampler = ChanceSampler(
+        1.0,
+        clock=clock,
+        budget=Budget(per_hour=80.0, unit="calls", clock=clock),
+        expected_cost=lambda _: 1.0,
+        floors=Floors("route", 6.0) if floors else None,
+    )
+    answers = bad_answers = uncovered = 0
+    drawn, weighted, variance = [], 0.0, 0.0
+    for number, (at, bad, uncertainty) in enumerate(traffic(2, 48)):
+        clock.now_s = at
+        if number % 500 == 0:
+            sampler.boost(boost if number % 1_000 else 1.0)
+        told = replace(
+            TOLD,
+            id=f"{number:x}",
+            attributes={"route": "rare" if rng.random() < 0.02 else "busy"},
+        )
+        chance = sampler.draw(told, uncertainty=uncertainty)
+        if chance.probability == 0:
+            uncovered += 1
+            continue
+        answers += 1
+        bad_answers += bad
+        variance += bad * (1 / chance.probability - 1)
+        if chance.drawn:
+            sampler.settle(chance, 1.0)
+            weighted += bad / chance.probability
+            drawn.append(at)
+    assert answers > 20_000
+    assert uncovered < 0.02 * answers
+    assert abs(weighted - bad_answers) < 4 * math.sqrt(variance)
+    for began in drawn:
+        assert sum(began <= at <= began + HOUR_S for at in drawn) <= 80
+
+
+def test_the_raw_mean_of_the_same_sample_is_wrong():
+    """Chances fall in bursts, where answers are worse: four standard errors too low, or more."""
+    clock = ManualClock()
+    sampler = ChanceSampler(
+        1.0,
+        clock=clock,
+        budget=Budget(per_hour=80.0, unit="calls", clock=clock),
+        expected_cost=lambda _: 1.0,
+    )
+    answers, drawn = [], []
+    for number, (at, bad, _) in enumerate(traffic(3, 48)):
+        clock.now_s = at
+        answers.append(bad)
+        chance = sampler.draw(replace(TOLD, id=f"{number:x}"))
+        if chance.drawn:
+            sampler.settle(chance, 1.0)
+            drawn.append(bad)
+    true, raw = sum(answers) / len(answers), sum(drawn) / len(drawn)
+    assert raw < true - 4 * math.sqrt(true / len(drawn))
+
+
+def test_floors_reach_their_number_and_stay_within_the_budget():
+    """Five rare routes of 36 answers an hour get nine each, beside 3,600 of a busy one."""
+    clock = ManualClock()
+    rng = random.Random(4)
+    sampler = ChanceSampler(
+        0.1,
+        clock=clock,
+        budget=Budget(per_hour=240.0, unit="calls", clock=clock),
+        expected_cost=lambda _: 1.0,
+        floors=Floors("route", 9.0),
+    )
+    expected: dict[str, float] = {}
+    drawn: list[float] = []
+    hours, number = 8, 0
+    while clock.now_s < hours * HOUR_S:
+        clock.advance(rng.expovariate(3_780 / HOUR_S))
+        number += 1
+        route = f"rare{rng.randrange(5)}" if rng.random() < 180 / 3_780 else "busy"
+        told = replace(TOLD, id=f"{number:x}", attributes={"route": route})
+        chance = sampler.draw(told, uncertainty=0.5)
+        if clock.now_s > HOUR_S:
+            expected[route] = expected.get(route, 0.0) + chance.probability / (hours - 1)
+        if chance.drawn:
+            drawn.append(clock.now_s)
+            sampler.settle(chance, 1.0)
+    assert all(expected[f"rare{n}"] >= 9.0 * 0.95 for n in range(5))
+    assert expected["busy"] > 60
+    for began in drawn:
+        assert sum(began <= at <= began + HOUR_S for at in drawn) <= 240
+
+
+SPENDER = """
+import json, random, sys, threading, time
+from dataclasses import replace
+from pathlib import Path
+from ragmonitor.sampling import Budget, ChanceSampler, Floors, budget_file
+from tests.support.stories import interaction
+
+folder, name, began = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+
+def now():  # a second is an hour
+    return 1_000_000.0 + (time.time() - began) * 3_600
+
+budget = Budget(
+    per_hour=40.0, unit="calls", file=budget_file(folder, service="s", unit="calls"), now=now
+)
+sampler = ChanceSampler(
+    1.0, clock=now, budget=budget, expected_cost=lambda _: 1.0, always=("t",),
+    floors=Floors("route", 9.0),
+)
+told = interaction()
+spent = []
+
+def work(thread):
+    number = 0
+    while time.time() < began + 3.0:
+        number += 1
+        if number % 40 == 0:
+            time.sleep(0.05)  # bursts, with pauses between
+        chance = sampler.draw(replace(
+            told,
+            id=f"{name}.{thread}.{number}",
+            tags=("t",) if number % 3 == 0 else (),
+            attributes={"route": str(number % 5)},
+        ))
+        assert chance.drawn or not chance.reserved
+        if chance.reserved:
+            spent.append(now())
+            sampler.settle(chance, 1.0)
+
+threads = [threading.Thread(target=work, args=(n,)) for n in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(json.dumps(spent))
+"""
+
+
+def test_threads_and_processes_together_never_exceed_an_hour(tmp_path):
+    """Three processes of two threads each, on one file, in bursts, over three hours of its clock.
+
+    What is noted is noted after it was taken, by each thread once: six may fall into a window that
+    were taken before it.
+    """
+    began = subprocess.run(
+        [sys.executable, "-c", "import time; print(time.time() + 1.5)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", SPENDER, str(tmp_path), str(n), began],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+        )
+        for n in range(3)
+    ]
+    each = [json.loads(process.communicate(timeout=60)[0]) for process in running]
+    spent = sorted(at for one in each for at in one)
+    assert all(one for one in each)
+    most = max(sum(began <= at <= began + HOUR_S for at in spent) for began in spent)
+    assert 25 <= most <= 40 + 6

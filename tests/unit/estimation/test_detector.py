@@ -1,0 +1,234 @@
+"""The detector's evidence, its guarantee and its speed, on seeded streams and in their own time."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+
+import pytest
+
+from ragmonitor.estimation.detector import CLEARED_AT, Clearing, Detector
+
+HOUR_S = 3_600.0
+DAY_S = 86_400.0
+
+
+def days_of(detector: Detector, rng: random.Random, days: float, *, rate: float, per_hour: float):
+    """Bet on a Poisson stream, every answer judged; yield the time after each bet."""
+    at_s = 0.0
+    while (at_s := at_s + rng.expovariate(per_hour / HOUR_S)) < days * DAY_S:
+        detector.pass_time(at_s)
+        detector.bet(float(rng.random() < rate))
+        yield at_s
+
+
+def alarms_in(
+    days: float, *, tolerate: float, rate: float, line: float, per_hour: float, seed: int
+):
+    rng = random.Random(seed)
+    detector = Detector(tolerate=tolerate, line_days=line)
+    raised = 0
+    for _ in days_of(detector, rng, days, rate=rate, per_hour=per_hour):
+        if detector.evidence >= line:
+            raised += 1
+            detector.restart()
+    return raised
+
+
+def test_one_bet_multiplies_each_part_by_its_own_odds():
+    """By hand: a day in six parts, tolerate 4 %, stakes up to 2, one bad answer at stake 1.5."""
+    detector = Detector(tolerate=0.04, stake_most=2.0)
+    detector.parts = [1 / 6] * 6
+    detector.bet(1.0, 1.5)
+    multiples = (1.25, 1.5, 2.0, 3.0, 4.5, 7.0)
+    bets = [min((m - 1) / 0.96, 0.9 / (0.04 * 2)) for m in multiples]
+    assert detector.parts == pytest.approx([(1 + b * 1.5 * 0.96) / 6 for b in bets])
+
+
+def test_a_good_answer_costs_a_part_at_most_nine_tenths():
+    """Evidence stays above 0, however high the tolerated mean."""
+    detector = Detector(tolerate=0.9, stake_most=2.0)
+    detector.parts = [1.0] * 6
+    detector.bet(0.0, 2.0)
+    assert min(detector.parts) == pytest.approx(0.1)
+
+
+def test_evidence_grows_by_the_time_between_bets():
+    """Half an hour without odds is half an hour of evidence."""
+    detector = Detector(tolerate=0.05)
+    detector.pass_time(1_000.0)
+    detector.pass_time(1_000.0 + HOUR_S / 2)
+    assert detector.evidence == pytest.approx(0.5 / 24)
+
+
+def test_silence_counts_an_hour():
+    """A night without a verdict, or a clock that jumps ahead, is no evidence of anything."""
+    detector = Detector(tolerate=0.05)
+    detector.pass_time(0.0)
+    detector.pass_time(12 * HOUR_S)
+    assert detector.evidence == pytest.approx(1 / 24)
+
+
+def test_a_late_value_counts_no_time():
+    """Time that has passed already passes once."""
+    detector = Detector(tolerate=0.05)
+    for at_s in (0.0, 600.0, 300.0, 600.0, 0.0, 900.0):
+        detector.pass_time(at_s)
+    assert detector.evidence == pytest.approx(900 / DAY_S)
+
+
+def test_a_clock_that_was_set_back_is_followed():
+    """After a wrong date in the future the detector is not deaf until then."""
+    detector = Detector(tolerate=0.05)
+    for at_s in (0.0, 365 * DAY_S, 60.0, 660.0):
+        detector.pass_time(at_s)
+    assert detector.evidence == pytest.approx((HOUR_S + 600) / DAY_S)
+
+
+def test_time_alone_brings_evidence_to_half_the_line():
+    """Where verdicts are rare, waiting does not raise an alarm."""
+    detector = Detector(tolerate=0.05, line_days=2.0)
+    for hour in range(1_000):
+        detector.pass_time(hour * HOUR_S)
+    assert detector.evidence == pytest.approx(1.0)
+
+
+def test_a_tolerated_mean_of_nothing_can_still_be_bet_on():
+    """Below 0.001 nothing can be assured, so that it counts as that."""
+    detector = Detector(tolerate=0.0)
+    assert detector.tolerate == 0.001
+    detector.parts = [1.0] * 6
+    detector.bet(0.0)
+    assert detector.evidence < 6
+
+
+def test_a_restart_forgets_evidence_but_not_the_time():
+    """What follows an alarm begins at the alarm."""
+    detector = Detector(tolerate=0.05)
+    detector.pass_time(0.0)
+    detector.pass_time(HOUR_S)
+    detector.restart()
+    detector.pass_time(HOUR_S + 60)
+    assert detector.evidence == pytest.approx(60 / DAY_S)
+
+
+def test_while_the_mean_is_tolerated_evidence_is_at_most_the_time_passed():
+    """In the mean over 2,000 seeded runs of a quarter day, within three standard errors."""
+    found = []
+    for seed in range(2_000):
+        detector = Detector(tolerate=0.2)
+        for _ in days_of(detector, random.Random(seed), 0.25, rate=0.2, per_hour=20):
+            pass
+        found.append(detector.evidence)
+    error = statistics.stdev(found) / math.sqrt(len(found))
+    assert statistics.fmean(found) <= 0.25 + 3 * error
+
+
+@pytest.mark.parametrize("tolerate", [0.05, 0.3])
+def test_false_alarms_keep_to_the_stated_rate(tolerate):
+    """At the worst point, the rate just tolerated: at most one in N days, within its error."""
+    # 1,000 times N days with 480 verdicts each; Poisson error of a thousand.
+    raised = alarms_in(2_000, tolerate=tolerate, rate=tolerate, line=2.0, per_hour=10, seed=3)
+    assert 0 < raised <= 1_000 + 3 * math.sqrt(1_000)
+
+
+def test_with_head_room_false_alarms_are_rare():
+    """A rate of 4 % where 5 % are tolerated raises less than a fifth of what is allowed."""
+    assert alarms_in(360, tolerate=0.05, rate=0.04, line=15.0, per_hour=60, seed=4) < 24 / 5
+
+
+def test_the_guarantee_holds_for_unequal_chances():
+    """Answers that look bad are judged more often; staked by 1/chance they raise no more alarms."""
+    rng = random.Random(5)
+    detector = Detector(tolerate=0.1, stake_most=2.0, line_days=2.0)
+    raised, at_s = 0, 0.0
+    while at_s < 600 * DAY_S:
+        at_s += rng.expovariate(60 / HOUR_S)
+        suspicious = rng.random() < 0.2
+        bad = rng.random() < (0.3 if suspicious else 0.05)  # 10 % on the whole
+        # The moment's rate moves with the hour; the chance moves with the look of the answer.
+        rate = 0.1 if int(at_s // HOUR_S) % 2 else 0.3
+        chance = rate * (0.5 + 0.5 * (3.0 if suspicious else 0.5))
+        if rng.random() >= chance:
+            continue
+        detector.pass_time(at_s)
+        detector.bet(float(bad), rate / chance)
+        if detector.evidence >= 2.0:
+            raised += 1
+            detector.restart()
+    assert raised <= 300 + 3 * math.sqrt(300)
+
+
+def minutes_to_find(seed: int, *, tolerate: float, after: float, line: float) -> float:
+    """From a change of 4 % to `after`, four hours into the stream, at 180 verdicts an hour."""
+    rng = random.Random(seed)
+    detector = Detector(tolerate=tolerate, stake_most=2.0, line_days=line)
+    change_s, at_s = 4 * HOUR_S, 0.0
+    while True:
+        at_s += rng.expovariate(180 / HOUR_S)
+        detector.pass_time(at_s)
+        detector.bet(float(rng.random() < (0.04 if at_s < change_s else after)))
+        if detector.evidence >= line and at_s >= change_s:
+            return (at_s - change_s) / 60
+
+
+@pytest.mark.parametrize(
+    ("tolerate", "line", "fastest", "slowest"),
+    [(0.05, 30.0, 12, 26), (0.05, 60.0, 14, 30), (0.04, 30.0, 8, 22)],
+)
+def test_a_spike_is_found_within_half_an_hour(tolerate, line, fastest, slowest):
+    """4 to 20 % at 180 verdicts an hour: about 20 minutes at 5 % tolerated, 15 at 4 %."""
+    delays = [minutes_to_find(seed, tolerate=tolerate, after=0.2, line=line) for seed in range(101)]
+    assert fastest < statistics.median(delays) < slowest
+
+
+def test_a_doubled_rate_is_found_within_hours():
+    """4 to 8 % at 180 verdicts an hour, 4 % tolerated: about two and a half hours."""
+    delays = [minutes_to_find(seed, tolerate=0.04, after=0.08, line=30.0) for seed in range(31)]
+    assert 1.0 < statistics.median(delays) / 60 < 5.0
+
+
+def hours_to_clear(
+    seed: int, *, bad_hours: float, good: float, bad: float = 0.2, most_hours: float = 48
+) -> float:
+    """From the recovery on, at 180 verdicts an hour and 5 % tolerated."""
+    rng = random.Random(seed)
+    clearing = Clearing(tolerate=0.05, stake_most=2.0, at_s=0.0)
+    at_s = 0.0
+    while at_s < (bad_hours + most_hours) * HOUR_S:
+        at_s += rng.expovariate(180 / HOUR_S)
+        rate = bad if at_s < bad_hours * HOUR_S else good
+        clearing.bet(float(rng.random() < rate), 1.0, at_s)
+        if clearing.evidence >= CLEARED_AT:
+            return at_s / HOUR_S - bad_hours
+    return math.inf
+
+
+def test_an_alarm_is_cleared_within_hours_of_the_recovery():
+    """Back at 1 %, after half an hour at 20 %."""
+    delays = [hours_to_clear(seed, bad_hours=0.5, good=0.01) for seed in range(21)]
+    assert 0 < statistics.median(delays) < 3
+
+
+def test_a_long_bad_time_need_not_be_paid_back():
+    """After a day at 20 % it is cleared within half a day, not after days."""
+    delays = [hours_to_clear(seed, bad_hours=24, good=0.01) for seed in range(11)]
+    assert 0 < statistics.median(delays) < 8
+
+
+def test_few_clearances_are_wrong():
+    """At 1.5 times what is tolerated at most one alarm in twenty is ever cleared, within error."""
+    runs = 100
+    wrong = sum(
+        hours_to_clear(seed, bad_hours=0, good=0.075, most_hours=24) < math.inf
+        for seed in range(runs)
+    )
+    assert wrong <= runs / 20 + 3 * math.sqrt(runs / 20)
+
+
+def test_clearing_is_against_a_level_above_what_is_tolerated():
+    """One and a half times as much, or half the way to all of it."""
+    low = Clearing(tolerate=0.05, stake_most=1.0, at_s=0.0)
+    high = Clearing(tolerate=0.8, stake_most=1.0, at_s=0.0)
+    assert (low.level, high.level) == pytest.approx((0.075, 0.9))

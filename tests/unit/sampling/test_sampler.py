@@ -1,0 +1,474 @@
+"""Chances by uncertainty, by tag, by route and by what the budget bears."""
+
+import math
+import threading
+
+import pytest
+
+from ragmonitor.guard import errors
+from ragmonitor.records import Cause
+from ragmonitor.sampling import Budget, ChanceSampler, Floors, coin
+from ragmonitor.sampling.budget import VERSION
+from ragmonitor.state import StateFile
+from ragmonitor.testing import ManualClock
+from tests.support.stories import interaction
+
+HOUR_S = 3_600
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(1_000_000.0)
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "state" / "budget.json"
+
+
+def kept(file, clock, per_day=24.0):
+    return Budget(per_day, file=StateFile(file, version=VERSION), clock=clock, now=clock)
+
+
+def with_budget(clock, per_day, *, cost=1.0, rate=1.0, **options):
+    return ChanceSampler(
+        rate,
+        clock=clock,
+        budget=Budget(per_day, clock=clock),
+        expected_cost=lambda _: cost,
+        **options,
+    )
+
+
+def lucky(below):
+    """Return an id whose coin falls at this chance."""
+    return next(f"{n:x}" for n in range(100_000) if coin(f"{n:x}") < below)
+
+
+HARDLY_EVER = next(f"{n:x}" for n in range(100_000) if coin(f"{n:x}") > 0.9999)
+"""An id for which the coin falls at a chance of 1 only, or nearly so."""
+
+
+def shown(sampler):
+    return {reading.name: reading.value for reading in sampler.readings("j")}
+
+
+# The common rule
+
+
+@pytest.mark.parametrize("uncertainty", [0.0, 0.3, 1.0, 5.0])
+def test_a_certain_sampler_draws_everything(clock, uncertainty):
+    """At rate 1 and without a budget every answer is read, with chance 1."""
+    sampler = ChanceSampler(1.0, clock=clock)
+    chances = [sampler.draw(interaction(id=str(n)), uncertainty=uncertainty) for n in range(100)]
+    assert all(c.drawn and c.probability == 1 and c.rate == 1 for c in chances)
+
+
+def test_a_budget_that_bears_everything_lets_everything_be_read(clock):
+    """At rate 1 and few answers: chance 1, however sure the answers are."""
+    sampler = with_budget(clock, 2_400.0)
+    for number in range(100):
+        clock.advance(120)  # thirty an hour, where it bears a hundred
+        chance = sampler.draw(interaction(id=str(number)), uncertainty=number / 50)
+        assert (chance.probability, chance.stake) == (1.0, 1.0)
+        sampler.settle(chance, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("rate", "uncertainty", "probability"),
+    [
+        (0.1, 1.0, 0.1),
+        (0.1, 0.0, 0.05),
+        (0.1, 3.0, 0.2),
+        (0.1, 100.0, 1.0),
+        (0.5, 0.0, 0.25),
+        (0.8, 0.0, 0.64),  # a rate above a half leaves less to choose: 0.8 (0.8 + 0.2 u)
+        (0.8, 2.0, 0.96),
+    ],
+)
+def test_half_of_the_rate_is_uniform_and_half_by_uncertainty(clock, rate, uncertainty, probability):
+    """`f (0.5 + 0.5 u)`, and the stake is f over it: at most 2."""
+    sampler = ChanceSampler(rate, clock=clock)
+    chance = sampler.draw(interaction(), uncertainty=uncertainty)
+    assert chance.probability == pytest.approx(probability)
+    assert (chance.rate, chance.stratum) == (rate, "sampled")
+    assert chance.stake <= 2
+
+
+@pytest.mark.parametrize("uncertainty", [math.nan, math.inf, -1.0])
+def test_what_is_no_uncertainty_counts_as_one(clock, uncertainty):
+    """The answer is then as uncertain as most."""
+    sampler = ChanceSampler(0.2, clock=clock)
+    assert sampler.draw(interaction(), uncertainty=uncertainty).probability == 0.2
+
+
+def test_an_undrawn_answer_keeps_its_chance_and_says_why(clock):
+    """`not_sampled` with the chance it had."""
+    sampler = ChanceSampler(0.2, clock=clock)
+    chance = next(c for n in range(99) if not (c := sampler.draw(interaction(id=str(n)))).drawn)
+    assert (chance.probability, chance.cause, chance.reserved) == (0.2, Cause.NOT_SAMPLED, 0.0)
+
+
+def test_the_coin_falls_where_it_is_below_the_chance(clock):
+    """The interaction's own, whatever the uncertainty makes of the chance."""
+    sampler = ChanceSampler(0.3, clock=clock)
+    for number in range(200):
+        told = interaction(id=str(number))
+        chance = sampler.draw(told, uncertainty=number / 100)
+        assert chance.drawn is (coin(told.id) < chance.probability)
+
+
+@pytest.mark.parametrize("rate", [0, -0.1, 1.1])
+def test_a_rate_outside_its_range_is_refused(clock, rate):
+    """Rates lie above 0 and up to 1."""
+    with pytest.raises(ValueError, match="rate"):
+        ChanceSampler(rate, clock=clock)
+
+
+# Sessions
+
+
+def test_a_session_is_drawn_as_a_whole(clock):
+    """All of its answers or none, with one chance, however uncertain each is."""
+    sampler = ChanceSampler(0.3, clock=clock, by_session=True)
+    for session in map(str, range(40)):
+        chances = [
+            sampler.draw(interaction(id=f"{session}.{n}", session_id=session), uncertainty=n)
+            for n in range(6)
+        ]
+        assert len(set(chances)) == 1
+        assert chances[0].probability == 0.3
+
+
+def test_answers_without_a_session_are_drawn_by_their_own_uncertainty(clock):
+    """In the same mode."""
+    sampler = ChanceSampler(0.3, clock=clock, by_session=True)
+    chance = sampler.draw(interaction(id=lucky(0.1)), uncertainty=2.0)
+    assert (chance.probability, chance.drawn) == (pytest.approx(0.45), True)
+
+
+# Forced
+
+
+def test_a_tag_makes_it_certain(clock):
+    """Chance 1 in a stratum of its own, at a stake of the common rate; others have theirs."""
+    sampler = ChanceSampler(0.01, clock=clock, always=("thumbs-down", "ragmonitor:judge"))
+    chance = sampler.draw(interaction(tags=("beta", "thumbs-down")))
+    assert (chance.probability, chance.drawn, chance.stratum) == (1.0, True, "forced")
+    assert chance.stake == pytest.approx(0.01)
+    assert sampler.draw(interaction(tags=("beta",))).stratum == "sampled"
+
+
+def test_what_is_forced_is_paid_like_all_else(clock):
+    """Its cost leaves the budget; when there is nothing left it has no chance."""
+    sampler = with_budget(clock, 24.0, cost=0.4, rate=0.01, always=("t",))
+    told = interaction(tags=("t",))
+    first, second, third = (sampler.draw(told) for _ in range(3))
+    assert first.reserved == second.reserved == 0.4
+    assert (third.probability, third.drawn, third.cause) == (0.0, False, Cause.OVER_BUDGET)
+
+
+# Floors
+
+
+def test_a_rare_route_has_its_floor(clock):
+    """Raised above the common rate: a stratum of its own, at a stake below 1."""
+    sampler = ChanceSampler(0.01, clock=clock, floors=Floors("route", 9.0))
+    told = interaction(attributes={"route": "rare"})
+    for _ in range(20):
+        clock.advance(60)
+        chance = sampler.draw(told)
+    assert chance.stratum == "floor"
+    assert 0.1 < chance.probability < 0.2
+    assert chance.stake < 1
+
+
+def test_a_busy_route_needs_none(clock):
+    """What the common rule gives is more: nothing changes."""
+    sampler = ChanceSampler(0.1, clock=clock, floors=Floors("route", 9.0))
+    told = interaction(attributes={"route": "busy"})
+    for _ in range(200):
+        clock.advance(1)
+        chance = sampler.draw(told)
+    assert (chance.stratum, chance.probability) == ("sampled", 0.1)
+
+
+def test_a_floor_below_the_common_rate_holds_and_is_no_stratum(clock):
+    """A route of sure answers is raised to it; the stake still may be above 1, up to 2."""
+    sampler = ChanceSampler(0.1, clock=clock, floors=Floors("route", 9.0))
+    told = interaction(attributes={"route": "sure"})
+    for _ in range(600):
+        clock.advance(30)
+        chance = sampler.draw(told, uncertainty=0.0)
+    assert chance.stratum == "sampled"
+    assert 0.06 < chance.probability < 0.1
+    assert 1 < chance.stake < 2
+
+
+# The budget
+
+
+def test_an_empty_budget_gives_no_chance(clock):
+    """What cannot be paid has chance 0 and is `over_budget`, not drawn and dropped."""
+    chance = with_budget(clock, 24.0, cost=2.0).draw(interaction())
+    assert (chance.probability, chance.drawn, chance.cause) == (0.0, False, Cause.OVER_BUDGET)
+
+
+def test_what_costs_too_much_has_no_chance_where_others_have(clock):
+    """Costs differ by answer: the level is held against this one's."""
+    sampler = ChanceSampler(
+        1.0,
+        clock=clock,
+        budget=Budget(24.0, clock=clock),
+        expected_cost=lambda told: 1.5 if told.id == "long" else 0.01,
+    )
+    assert sampler.draw(interaction(id="long")).probability == 0
+    assert sampler.draw(interaction(id="short")).probability > 0
+
+
+def test_the_common_rate_is_that_of_long_and_short_alike():
+    """An answer's own cost decides whether it can be paid, not at which rate."""
+    rates = []
+    for cost in (0.01, 0.3):
+        clock = ManualClock()
+        costs = [0.1] * 50 + [cost]
+        sampler = ChanceSampler(
+            1.0,
+            clock=clock,
+            budget=Budget(24.0, clock=clock),
+            expected_cost=lambda _, costs=costs: costs.pop(0),
+        )
+        for _ in range(51):
+            clock.advance(1)
+            chance = sampler.draw(interaction(id=HARDLY_EVER))
+        assert not chance.drawn
+        rates.append(chance.rate)
+    assert rates[0] == rates[1] < 0.2
+
+
+def test_the_chance_falls_before_the_budget_runs_dry(clock):
+    """In a flood the budget is stretched: few answers are left without any chance."""
+    sampler = with_budget(clock, 2_400.0)
+    chances = []
+    for n in range(36_000):  # ten a second for an hour, where the budget bears one in 360
+        clock.advance(0.1)
+        chance = sampler.draw(interaction(id=f"a{n}"))
+        chances.append(chance)
+        sampler.settle(chance, 1.0 if chance.drawn else 0.0)
+    uncovered = sum(c.probability == 0 for c in chances) / len(chances)
+    assert uncovered < 0.02
+    assert 100 <= sum(c.drawn for c in chances) <= 200
+
+
+def test_estimates_that_are_too_high_do_not_halve_the_sample():
+    """The chance follows what readings really cost, not what they might have cost at most."""
+    drawn = {}
+    for share in (1.0, 0.25):
+        clock = ManualClock()
+        sampler = with_budget(clock, 2_400.0)
+        drawn[share] = 0
+        for number in range(8_000):
+            clock.advance(0.5)
+            chance = sampler.draw(interaction(id=f"{number:x}"))
+            if chance.drawn:
+                drawn[share] += 1
+                sampler.settle(chance, share)
+    assert drawn[0.25] > 3 * drawn[1.0]
+
+
+def test_what_others_spent_after_the_coin_fell_is_a_missing_verdict(file, clock):
+    """The answer keeps its chance and stays drawn; nothing is reserved, nothing overspent."""
+    ours, theirs = kept(file, clock), kept(file, clock)
+    sampler = ChanceSampler(1.0, clock=clock, budget=ours, expected_cost=lambda _: 0.4)
+    ours.level()  # our view of it, good for a second
+    assert theirs.reserve(0.9)
+    chance = sampler.draw(interaction(id=lucky(0.01)))
+    assert (chance.drawn, chance.cause, chance.reserved) == (True, Cause.OVER_BUDGET, 0.0)
+    assert chance.probability > 0
+    assert ours.level() == pytest.approx(0.1)
+    sampler.settle(chance, 0.0)
+    assert ours.level() == pytest.approx(0.1)
+
+
+def test_a_state_that_cannot_be_kept_raises_nothing(file, clock):
+    """Nothing is spent that cannot be remembered, and the errors are counted."""
+    sampler = ChanceSampler(
+        1.0, clock=clock, budget=kept(file, clock), expected_cost=lambda _: 0.01
+    )
+    assert sampler.draw(interaction(id=lucky(0.01))).cause is None
+    for path in file.parent.iterdir():
+        path.unlink()
+    file.parent.rmdir()
+    file.parent.write_text("in the way", encoding="utf-8")
+    before = errors["sampling"]
+    drawn = sampler.draw(interaction(id=lucky(0.01)))
+    assert (drawn.drawn, drawn.cause, drawn.reserved) == (True, Cause.OVER_BUDGET, 0.0)
+    clock.advance(10)  # the view is stale now
+    assert sampler.draw(interaction(id=lucky(0.01))).probability == 0
+    assert sampler.reserve(interaction()) is None
+    assert sampler.readings("j") == ()
+    assert errors["sampling"] - before == 4
+
+
+def test_an_error_of_the_expected_cost_is_the_callers(clock):
+    """A judge that could not read it at any cost says so; it is no arrival."""
+
+    def cost(_):
+        raise LookupError("too long")
+
+    sampler = ChanceSampler(1.0, clock=clock, budget=Budget(24.0, clock=clock), expected_cost=cost)
+    with pytest.raises(LookupError):
+        sampler.draw(interaction())
+    assert shown(sampler)["ragmonitor_arrivals_per_second"] == 0
+
+
+# Outside the sample
+
+
+def test_a_reading_outside_the_sample_is_paid(clock):
+    """Reserved, and settled like another; it is no arrival."""
+    sampler = with_budget(clock, 24.0, cost=0.6)
+    chance = sampler.reserve(interaction())
+    assert (chance.probability, chance.drawn, chance.reserved) == (1.0, True, 0.6)
+    assert sampler.reserve(interaction()) is None
+    sampler.settle(chance, 0.1)
+    assert shown(sampler)["ragmonitor_budget_level"] == pytest.approx(0.9)
+    assert shown(sampler)["ragmonitor_arrivals_per_second"] == 0
+
+
+def test_without_a_budget_such_a_reading_is_free(clock):
+    """And its cost is not even asked for."""
+    sampler = ChanceSampler(0.1, clock=clock, expected_cost=lambda _: 1 / 0)
+    assert sampler.reserve(interaction()).reserved == 0.0
+
+
+# Boost
+
+
+def test_a_boost_raises_the_common_rate_and_ends(clock):
+    """Four times as much, at most 1; what is below 1 is none."""
+    sampler = ChanceSampler(0.1, clock=clock)
+    rates = []
+    for factor in (4.0, 100.0, 1.0, 0.5):
+        sampler.boost(factor)
+        rates.append(sampler.draw(interaction()).rate)
+    assert rates == [0.4, 1.0, 0.1, 0.1]
+
+
+def test_a_boost_comes_out_of_the_same_bucket():
+    """It is spent sooner: more at once, and no more than the bucket in the long run."""
+    drawn = {}
+    for factor in (1.0, 4.0):
+        clock = ManualClock()
+        sampler = with_budget(clock, 2_400.0)
+        counts = [0, 0]
+        for number in range(8_640):  # half a day at twelve a minute
+            if number == 2_880:
+                sampler.boost(factor)
+            clock.advance(5)
+            chance = sampler.draw(interaction(id=f"{number:x}"))
+            counts[2_880 <= number < 3_240] += chance.drawn
+            if chance.drawn:
+                sampler.settle(chance, 1.0)
+        drawn[factor] = counts
+    assert drawn[4.0][1] > 1.5 * drawn[1.0][1]
+    assert abs(sum(drawn[4.0]) - sum(drawn[1.0])) < 100 + 5 * 1_200**0.5
+
+
+# For people
+
+
+def test_the_readings_say_what_is_going_on(clock):
+    """Rate, boost, traffic, cost and every limit, with their labels."""
+    sampler = ChanceSampler(
+        0.2,
+        clock=clock,
+        budget=Budget(2_400.0, per_hour=400.0, unit="tokens", clock=clock),
+        expected_cost=lambda _: 2.0,
+    )
+    sampler.boost(2.0)
+    for number in range(100):
+        clock.advance(10)
+        chance = sampler.draw(interaction(id=str(number)))
+        if chance.drawn:
+            sampler.settle(chance, 1.0)
+    found = {(r.name, r.labels): r.value for r in sampler.readings("m")}
+    judge, unit = ("judge", "m"), ("unit", "tokens")
+    assert found.keys() == {
+        ("ragmonitor_judge_sampling_rate", (judge,)),
+        ("ragmonitor_judge_sampling_boost", (judge,)),
+        ("ragmonitor_arrivals_per_second", ()),
+        ("ragmonitor_judge_expected_cost", (judge, unit)),
+        ("ragmonitor_budget_level", (unit, ("per", "day"))),
+        ("ragmonitor_budget_level", (unit, ("per", "hour"))),
+        ("ragmonitor_budget_limit", (unit, ("per", "day"))),
+        ("ragmonitor_budget_limit", (unit, ("per", "hour"))),
+    }
+    assert found["ragmonitor_judge_sampling_boost", (judge,)] == 2
+    assert found["ragmonitor_arrivals_per_second", ()] == pytest.approx(0.1, rel=0.05)
+    assert found["ragmonitor_judge_expected_cost", (judge, unit)] == pytest.approx(1.0)
+    assert found["ragmonitor_judge_sampling_rate", (judge,)] == pytest.approx(0.4)
+    assert found["ragmonitor_budget_limit", (unit, ("per", "hour"))] == 400
+
+
+def test_the_rate_shown_is_the_rate_drawn_at(clock):
+    """Of the next answer, as far as it has the typical cost."""
+    sampler = with_budget(clock, 2_400.0)
+    for number in range(500):
+        clock.advance(2)
+        before = shown(sampler)["ragmonitor_judge_sampling_rate"]
+        chance = sampler.draw(interaction(id=str(number)))
+        if chance.drawn:
+            sampler.settle(chance, 1.0)
+    assert before == pytest.approx(chance.rate, rel=0.05)
+
+
+def test_without_a_budget_there_is_no_talk_of_money(clock):
+    """Rate, boost and traffic remain."""
+    sampler = ChanceSampler(0.2, clock=clock)
+    assert [reading.name for reading in sampler.readings("m")] == [
+        "ragmonitor_judge_sampling_rate",
+        "ragmonitor_judge_sampling_boost",
+        "ragmonitor_arrivals_per_second",
+    ]
+
+
+def test_arrivals_fade_in_silence(clock):
+    """By half in two minutes."""
+    sampler = ChanceSampler(0.2, clock=clock)
+    for _ in range(2_000):
+        clock.advance(0.5)
+        sampler.draw(interaction())
+    assert shown(sampler)["ragmonitor_arrivals_per_second"] == pytest.approx(2.0, rel=0.02)
+    clock.advance(120)
+    assert shown(sampler)["ragmonitor_arrivals_per_second"] == pytest.approx(1.0, rel=0.02)
+
+
+def test_many_threads_draw_and_settle_at_once(clock):
+    """The budget is never exceeded, and nothing raises."""
+    sampler = with_budget(clock, 2_400.0, floors=Floors("route", 9.0), always=("t",))
+    spent, failures = [], []
+
+    def work(name):
+        try:
+            for number in range(300):
+                told = interaction(
+                    id=f"{name}.{number}",
+                    attributes={"route": f"{name}{number % 30}"},
+                    tags=("t",) if number % 7 == 0 else (),
+                )
+                chance = sampler.draw(told)
+                sampler.readings("j")
+                if chance.reserved:
+                    spent.append(chance.reserved)
+                    sampler.settle(chance, chance.reserved)
+        except Exception as error:  # noqa: BLE001 - of any kind
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcdef"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert 0 < sum(spent) <= 100
