@@ -38,6 +38,9 @@ from ragmonitor.estimation import (
 )
 from ragmonitor.estimation.alarms import STATE_VERSION as ALARMS_VERSION
 from ragmonitor.estimation.anchors import VERSION as ANCHORS_VERSION
+from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
+from ragmonitor.estimation.drift import Drift
+from ragmonitor.estimation.drift.embedding import Embed
 from ragmonitor.evaluators import table
 from ragmonitor.export import (
     JsonLinesExporter,
@@ -45,6 +48,8 @@ from ragmonitor.export import (
     OtelExporter,
     PhoenixExporter,
     PrometheusExporter,
+    View,
+    is_loopback,
 )
 from ragmonitor.guard import logger, shielded
 from ragmonitor.judges import AssessmentCache, LexicalJudge, LlmJudge
@@ -77,6 +82,7 @@ class Monitor:
         judge: str | Judge | None = None,
         exporters: Sequence[Exporter] = (),
         redact: Redact | None = None,
+        embedding: Embed | None = None,
         settings: Settings | None = None,
         **options: Unpack[Options],
     ) -> None:
@@ -88,6 +94,8 @@ class Monitor:
             exporters: Further places for reports, beside those that the settings name.
             redact: Called with every text before a judge or an exporter sees it, after the built-in
                 redactions that the settings name.
+            embedding: From questions to vectors, one each, to tell novel questions by; may wait for
+                a network. None: what is written alike, without one.
             settings: Instead of the options, variables and file.
             options: Any field of `Settings`; they win over variables, file and defaults.
 
@@ -102,6 +110,10 @@ class Monitor:
         elif service is not None or isinstance(judge, str) or options:
             raise SettingsError("give either settings or options, not both")
         self.settings = settings
+        embedded = _embedded(settings)
+        judging = _judging(settings, judge if not isinstance(judge, str) else None)
+        view = _view(settings, embedded, judging)
+        self._shows_page = view is not None
         self._meters = PrometheusExporter(
             service=settings.service,
             summarise=summarise,
@@ -109,6 +121,7 @@ class Monitor:
             serve=settings.prometheus,
             host=settings.prometheus_host,
             port=settings.prometheus_port,
+            pages=view,
         )
         self._traces = OtelExporter(
             service=settings.service,
@@ -129,10 +142,8 @@ class Monitor:
         self._sources: list[Source] = []
         self._spans: InteractionSpanProcessor | None = None
         self._closed = False
-        embedded = _embedded(settings)
-        judging = _judging(settings, judge if not isinstance(judge, str) else None)
         self._is_judged = judging is not None
-        self._estimates = _estimates(settings, embedded, judging)
+        self._estimates = _estimates(settings, embedded, judging, embedding)
         self._worker = Worker(
             self._queue,
             embedded=embedded,
@@ -141,7 +152,11 @@ class Monitor:
             estimates=self._estimates,
             traces=self._traces,
             meters=self._meters,
-            exporters=[*_exporters(settings, self._meters), *exporters],
+            exporters=[
+                *([] if view is None else [view]),
+                *_exporters(settings, self._meters),
+                *exporters,
+            ],
             prepare=self._redactor,
             clean=self._redactor.text,
             tend=self._tend,
@@ -326,6 +341,14 @@ class Monitor:
         return self._meters.url
 
     @property
+    def ui_url(self) -> str | None:
+        """Where this process serves the page; None if it does not."""
+        metrics = self._meters.url
+        if metrics is None or not self._shows_page:
+            return None
+        return metrics.removesuffix("/metrics") + "/ragmonitor/"
+
+    @property
     def open_runs(self) -> int:
         """How many framework runs are under way, or were left open and will age out."""
         return sum(len(source) for source in self._tended())
@@ -460,6 +483,35 @@ def _exporters(settings: Settings, meters: PrometheusExporter) -> Iterator[Expor
         )
 
 
+def _view(settings: Settings, embedded: Judge, judging: Judging | None) -> View | None:
+    """Return the page, if it is wanted and may be served."""
+    if not settings.ui:
+        return None
+    token = settings.ui_token
+    if token is None and not is_loopback(settings.prometheus_host):
+        logger.warning(
+            "ragmonitor: the page is not served: /metrics listens on %s, where others could read "
+            "questions and answers; set ui_token, or prometheus_host to 127.0.0.1",
+            settings.prometheus_host,
+        )
+        return None
+    judge = None if judging is None else judging.judge.identity
+    return View(
+        settings.service,
+        summarise=summarise,
+        embedded=embedded.identity.name,
+        judge=None if judge is None else judge.name,
+        judge_kind="LLM" if judge is None else judge.kind,
+        lower_is_better=[
+            entry.name for entry in table.select(settings.evaluators) if entry.lower_is_better
+        ],
+        content=settings.content,
+        token=None if token is None else token.get_secret_value(),
+        trace_url=settings.ui_trace_url or "",
+        version=settings.service_version,
+    )
+
+
 def _embedded(settings: Settings) -> EmbeddedJudge:
     """Return the judge that reads every answer."""
     judge = LexicalJudge()
@@ -569,7 +621,9 @@ def _budget(settings: Settings) -> Budget | None:
         raise SettingsError(f"state_dir: {folder} cannot be written: {error}") from error
 
 
-def _estimates(settings: Settings, embedded: Judge, judging: Judging | None) -> Statistics:
+def _estimates(
+    settings: Settings, embedded: Judge, judging: Judging | None, embedding: Embed | None
+) -> Statistics:
     """Return what is estimated of the answers, and the alarms that rest on it."""
 
     def file(what: str, version: int) -> StateFile | None:
@@ -598,6 +652,13 @@ def _estimates(settings: Settings, embedded: Judge, judging: Judging | None) -> 
             per_day=settings.anchors_per_day,
             file=file("anchors", ANCHORS_VERSION),
             keep_texts=settings.content == "all",
+        ),
+        drift=Drift(
+            size=settings.drift_reference_size,
+            embed=embedding,
+            embedding=getattr(embedding, "__qualname__", "") or type(embedding).__name__,
+            state=file("drift", DRIFT_VERSION),
+            label_words=settings.content == "all",
         ),
         labels=None if settings.human_labels is None else HumanLabels(settings.human_labels),
     )

@@ -355,6 +355,15 @@ class AlarmListener(Protocol):
         ...
 
 
+@runtime_checkable
+class SnapshotListener(Protocol):
+    """An exporter that is shown the numbers of now too."""
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """Take every number of now; called every few seconds and at every flush."""
+        ...
+
+
 class Estimates(Protocol):
     """Unbiased windowed means of what was judged, and the alarms that rest on them."""
 
@@ -398,6 +407,10 @@ class Estimates(Protocol):
 
     def clear(self) -> None:
         """Forget everything; for a forked child, whose parent keeps what was reported."""
+        ...
+
+    def close(self) -> None:
+        """Keep what is to outlive the process. Nothing is added afterwards."""
         ...
 
 

@@ -43,6 +43,7 @@ from ragmonitor.protocols import (
     Judge,
     Meters,
     Sampler,
+    SnapshotListener,
     TraceExporter,
 )
 from ragmonitor.queues import MemoryQueue
@@ -56,8 +57,10 @@ from ragmonitor.records import (
     Interaction,
     JudgeUsage,
     Prediction,
+    Reading,
     Report,
     Settled,
+    Snapshot,
     SpanReference,
     Status,
 )
@@ -289,6 +292,8 @@ class Worker:
         for exporter in (self._traces, self._meters, *self._exporters):
             with shielded("export"):
                 exporter.close()
+        with shielded("estimate"):
+            self._estimates.close()
         if isinstance(self._embedded, HoldingJudge):
             with shielded("judge"):
                 self._embedded.stop()
@@ -383,8 +388,9 @@ class Worker:
         with shielded("worker"), self._step:
             self._count_refused()
             self._estimate()
+            snapshot = self._estimates.snapshot()
             self._meters.refresh(
-                snapshot=self._estimates.snapshot(),
+                snapshot=snapshot,
                 queue_depth=len(self._queue),
                 open_runs=self._tend(),
                 errors=errors,
@@ -392,6 +398,16 @@ class Worker:
             for judge in self._judging.reporting if self._judging is not None else ():
                 if isinstance(judge, GuardedJudge):
                     self._meters.breaker(judge.identity.name, judge.breaker_state)
+            self._show(snapshot)
+
+    def _show(self, snapshot: Snapshot) -> None:
+        """Show the numbers of now to exporters that want them, those of the sampling included."""
+        for exporter in self._exporters:
+            if isinstance(exporter, SnapshotListener):
+                with shielded("export"):
+                    exporter.snapshot(
+                        replace(snapshot, readings=(*snapshot.readings, *self._sampling))
+                    )
 
     def _estimate(self) -> None:
         with shielded("estimate"):
@@ -402,7 +418,8 @@ class Worker:
             return
         with shielded("sample"):
             judging.sampler.boost(self._estimates.boost)
-            self._meters.readings(judging.sampler.readings(judging.judge.identity.name))
+            self._sampling = tuple(judging.sampler.readings(judging.judge.identity.name))
+            self._meters.readings(self._sampling)
         if judging.second is not None:
             judging.second.alarmed = self._estimates.alarmed
         with shielded("estimate"):
@@ -804,6 +821,8 @@ class Worker:
 
     _working: asyncio.Lock
     _prepared: asyncio.Task[None]
+    _sampling: tuple[Reading, ...] = ()
+    """What the sampler said last."""
     _forking = False
     _slots_held: asyncio.Semaphore | None = None
 

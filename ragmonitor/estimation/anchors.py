@@ -55,8 +55,9 @@ SETTLED_HALLUCINATED: Final = 2
 """More often of the rare verdict, which has the more slips among its own."""
 CLAIM_S: Final = 600.0
 """What a process took to read and says nothing of for so long is due again."""
-TRIES_MOST: Final = 3
-"""After so many readings without a verdict a batch does without that anchor."""
+TRIES_MOST: Final = 5
+"""After so many readings without a verdict a batch does without that anchor. Between them the pause
+doubles, from `CLAIM_S`: two and a half hours in all, longer than most outages of a provider."""
 BATCH_S: Final = 3_600.0
 """A batch that takes longer gives way to another judge."""
 COOLDOWN_S: Final = 86_400.0
@@ -91,7 +92,7 @@ class RulerChange:
     checked: int
     """Anchors that the new judge read."""
     missing: int
-    """Anchors of which it gave no verdict, in three tries each."""
+    """Anchors of which it gave no verdict, in several tries each."""
     flipped: int
     to_hallucinated: int
     """Of these: from fine to hallucinated. The new judge is stricter there."""
@@ -189,6 +190,9 @@ class _State:
     draws: int = 0
     batch: _Batch | None = None
     refreeze: bool = False
+    aliases: dict[str, str] = field(default_factory=dict)
+    """Who read, by who was asked to: a model that rejects the strict form of reply is asked as one
+    judge and answers as another, after every start."""
     past: dict[str, float] = field(default_factory=dict)
     """Judges that were replaced, and when."""
     left: list[str] = field(default_factory=list)
@@ -347,8 +351,13 @@ class Anchors:
         return tuple(claimed)
 
     def _claimable(self, state: _State, now_s: float, name: str) -> list[_Anchor]:
+        name = state.aliases.get(name, name)
         if not state.judge:
             state.judge = name
+        if not any(anchor.settled for anchor in state.anchors.values()):
+            # Nothing to compare a new judge with; whether it is one its first reading will say.
+            state.refreeze, state.batch = False, None
+            return self._of_day(state, now_s)
         batch = state.batch
         if batch is None or batch.to != name:
             if state.judge != name or state.refreeze:
@@ -363,7 +372,7 @@ class Anchors:
         return self._of_day(state, now_s)
 
     def _turn(self, state: _State, now_s: float, name: str) -> bool:
-        """Have all anchors read by another judge; return whether that may begin, or is done."""
+        """Have all anchors read by another judge; return whether that may begin."""
         if state.batch is not None and _lasts(state.batch, now_s):
             return False
         replaced_s = state.past.get(name)
@@ -376,8 +385,6 @@ class Anchors:
             asked=state.refreeze,
         )
         state.refreeze = False
-        if not state.batch.members:
-            _freeze(state, state.batch, now_s)
         return True
 
     def _of_day(self, state: _State, now_s: float) -> list[_Anchor]:
@@ -426,7 +433,8 @@ class Anchors:
             told[0] = None
             if anchor is None:
                 return False
-            anchor.claimed_until_s = 0.0
+            if hallucinated is not None:  # if it is, another try now would fail as well
+                anchor.claimed_until_s = 0.0
             told[0] = self._take_in(state, anchor, read)
             return True
 
@@ -439,9 +447,13 @@ class Anchors:
 
     def _take_in(self, state: _State, anchor: _Anchor, read: _Read) -> Outcome | None:
         batch = state.batch
-        if batch is not None and read.verdict is not None and read.by == state.judge != batch.to:
-            # Asked for the new judge, and the old one answered: nothing has changed after all.
-            state.batch = batch = None
+        if read.verdict is not None:
+            state.aliases.pop(read.by, None)
+            if batch is not None and not batch.verdicts and read.by != batch.to:
+                state.aliases[batch.to] = read.by
+                batch.to = read.by
+                if read.by == state.judge and not batch.asked:
+                    state.batch = batch = None  # nothing has changed after all
         if batch is not None and read.id in batch.members and read.id not in batch.verdicts:
             return self._take_into_batch(state, batch, read)
         if read.verdict is None:
@@ -451,6 +463,8 @@ class Anchors:
                 _leave(state, read.id)
             return "missing"
         if read.by != state.judge:
+            if not any(other.settled for other in state.anchors.values()):
+                _begin_anew(state, read)
             return None
         if not anchor.settled:
             _settle(state, read.id, read.verdict)
@@ -464,12 +478,11 @@ class Anchors:
         return "flipped" if flipped else "same"
 
     def _take_into_batch(self, state: _State, batch: _Batch, read: _Read) -> Outcome | None:
-        if read.verdict is not None and read.by != batch.to:
-            return None
         outcome: Outcome = "missing"
-        if read.verdict is None:
-            batch.tries[read.id] = batch.tries.get(read.id, 0) + 1
-            if batch.tries[read.id] >= TRIES_MOST:
+        if read.verdict is None or read.by != batch.to:
+            tries = batch.tries[read.id] = batch.tries.get(read.id, 0) + 1
+            state.anchors[read.id].claimed_until_s = read.at_s + CLAIM_S * 2 ** (tries - 1)
+            if tries >= TRIES_MOST:
                 batch.verdicts[read.id] = None
         else:
             batch.verdicts[read.id] = read.verdict
@@ -477,9 +490,7 @@ class Anchors:
             state.recent = [*state.recent, flipped][-CHECKS_SHOWN:]
             outcome = "flipped" if flipped else "same"
         if all(member in batch.verdicts for member in batch.members if member in state.anchors):
-            change = _freeze(state, batch, read.at_s)
-            if change is not None:
-                self._changes.append(change)
+            self._changes.append(_freeze(state, batch, read.at_s))
         return outcome
 
     def refreeze(self) -> None:
@@ -656,7 +667,8 @@ def _leave(state: _State, identity: str) -> None:
 
 
 def _is_free(anchor: _Anchor, now_s: float) -> bool:
-    return not now_s < anchor.claimed_until_s <= now_s + CLAIM_S
+    # A claim far ahead is of a clock that was set back since.
+    return not now_s < anchor.claimed_until_s <= now_s + DAY_S
 
 
 def _bare(interaction: Interaction) -> Interaction:
@@ -702,8 +714,18 @@ def _of_batch(state: _State, batch: _Batch, now_s: float) -> list[_Anchor]:
     return free[:1] if len(free) == len(waiting) else []
 
 
-def _freeze(state: _State, batch: _Batch, at_s: float) -> RulerChange | None:
-    """Make the new judge's verdicts the frozen ones; None: there was nothing to compare."""
+def _begin_anew(state: _State, read: _Read) -> None:
+    """Give up candidates of a judge that is another one now, before any of them has settled."""
+    for identity, anchor in [*state.anchors.items()]:
+        if anchor.given:
+            anchor.hallucinated, anchor.agreed = None, 0
+        else:
+            _leave(state, identity)
+    state.judge = read.by
+
+
+def _freeze(state: _State, batch: _Batch, at_s: float) -> RulerChange:
+    """Make the new judge's verdicts the frozen ones."""
     read = {
         i: verdict
         for i in batch.members
@@ -737,11 +759,10 @@ def _freeze(state: _State, batch: _Batch, at_s: float) -> RulerChange | None:
     if state.judge != batch.to:
         state.past[state.judge] = at_s
         state.past.pop(batch.to, None)
-        while len(state.past) > ANCHORS_MOST:
-            del state.past[next(iter(state.past))]
+        for known in (state.past, state.aliases):
+            while len(known) > ANCHORS_MOST:
+                del known[next(iter(known))]
     state.judge, state.batch = batch.to, None
-    if not batch.members:
-        return None
     state.last_change = change
     return change
 
@@ -798,6 +819,7 @@ def _to_json(state: _State) -> dict[str, Any]:
         "next_at_s": state.next_at_s,
         "draws": state.draws,
         "refreeze": state.refreeze,
+        "aliases": state.aliases,
         "past": state.past,
         "left": state.left,
         "recent": state.recent,
@@ -849,6 +871,7 @@ def _of_json(told: Mapping[str, Any]) -> _State:
         next_at_s=float(told["next_at_s"]),
         draws=int(told["draws"]),
         refreeze=bool(told["refreeze"]),
+        aliases={str(asked): str(by) for asked, by in told["aliases"].items()},
         past={str(name): float(at_s) for name, at_s in told["past"].items()},
         left=[str(identity) for identity in told["left"]],
         recent=[bool(flipped) for flipped in told["recent"]],

@@ -13,6 +13,7 @@ from ragmonitor import conventions as names
 from ragmonitor.estimation.alarms import Alarms
 from ragmonitor.estimation.anchors import Anchors, FlipRate
 from ragmonitor.estimation.calibration import Calibration
+from ragmonitor.estimation.drift import Drift
 from ragmonitor.estimation.interval import summarise
 from ragmonitor.estimation.labels import HumanLabels
 from ragmonitor.estimation.residuals import Residuals
@@ -68,6 +69,7 @@ class Watchers:
     alarms: Alarms
     warning: EarlyWarning
     anchors: Anchors
+    drift: Drift
     labels: HumanLabels | None = None
 
 
@@ -94,8 +96,8 @@ class Statistics:
             watchers: Alarms, and what goes with them.
             clock: For the windows.
             now: Seconds since the epoch.
-            group_by: Parts of the answers with a hallucination rate of their own: `language`, or
-                attributes of interactions.
+            group_by: Parts of the answers with a hallucination rate of their own: `language`,
+                `topic`, or attributes of interactions.
             false_alarm_every_days: The line of the evidence, to be shown.
             calibration_file: Where the calibration outlives the process.
         """
@@ -105,6 +107,7 @@ class Statistics:
         self._alarms = watchers.alarms
         self._warning = watchers.warning
         self._anchors = watchers.anchors
+        self._drift = watchers.drift
         self._labels = watchers.labels
         self._now = now
         self._line_days = false_alarm_every_days
@@ -164,6 +167,7 @@ class Statistics:
         embedded, interaction = settled.embedded, settled.interaction
         session, at_s = interaction.session_id, interaction.ended_ns / 1e9
         judge, chance = self._judge, settled.chance
+        self._drift.observe(interaction, at_s)
         decides = judge is None
         series = self._series(self._embedded)
         for signal, outcome in self._outcomes(embedded):
@@ -238,6 +242,8 @@ class Statistics:
         for dimension in self._group_by:
             if dimension == "language":
                 group = _language(report)
+            elif dimension == "topic":
+                group = self._drift.topic(report.interaction)
             else:
                 group = report.interaction.attributes.get(dimension, "")
             if not group:
@@ -303,12 +309,28 @@ class Statistics:
     def tick(self) -> Sequence[AlarmEvent]:
         """Let time pass: windows age, alarms are raised and cleared, state is kept."""
         self._learn()
+        self._look_at_input()
         self._windows.tick()
         self._warning.tick()
         self._residuals.tick()
         for at_s, flipped in self._anchors.take():
             self._alarms.bet(ANCHORS, value=float(flipped), stake=1.0, at_s=at_s)
         return (*self._alarms.settle(self._estimate), *self._changes_of_judge())
+
+    def _look_at_input(self) -> None:
+        series = self._series(NO_JUDGE)
+        for observed in self._drift.take():
+            for signal, found in observed.outcomes.items():
+                outcome = Outcome(scored=True, value=float(found))
+                for sums in series(signal, None):
+                    sums.exact(outcome, observed.session)
+                self._alarms.bet(
+                    signal,
+                    value=outcome.value,
+                    stake=1.0,
+                    at_s=observed.at_s,
+                    session=observed.session,
+                )
 
     def _estimate(self, signal: str) -> Estimate | None:
         for judge in (self._judge or self._embedded, NO_JUDGE):
@@ -356,6 +378,7 @@ class Statistics:
 
     def _readings(self) -> Iterator[Reading]:
         yield Reading(name=names.ALARM_LINE_DAYS, value=self._line_days)
+        yield from self._drift.readings()
         if self._judge is None:
             return
         whose = (("judge", self._judge),)
@@ -379,6 +402,12 @@ class Statistics:
         self._alarms.clear()
         self._warning.clear()
         self._anchors.clear()
+        self._drift.clear()
+
+    def close(self) -> None:
+        """Keep what is to outlive the process. Nothing is added afterwards."""
+        self._learn()
+        self._drift.close()
 
     # --- the judge itself -----------------------------------------------------------------------
 

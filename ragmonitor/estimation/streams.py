@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from ragmonitor.estimation.alarms import Stream
+from ragmonitor.estimation.drift import TOLERATE
 from ragmonitor.estimation.signals import (
     EMPTY_RETRIEVAL,
     HALLUCINATION,
@@ -28,8 +29,6 @@ FLIPS_TOLERATED: Final = 0.04
 """Of anchors: a judge contradicts itself on one in 30 or so."""
 RESIDUAL_TOLERATED: Final = 0.02
 """How far verdicts on the riskiest fifth may be off what was predicted of them."""
-NOVEL_TOLERATED: Final = 0.015
-WEAK_TOLERATED: Final = 0.075
 
 
 def half(residual: float) -> float:
@@ -62,8 +61,8 @@ def streams(
         (REFUSAL, quality, "quality", False, stake, None),
         *((name, quality, "quality", name not in lower_is_better, stake, None) for name in means),
         (EMPTY_RETRIEVAL, NO_JUDGE, "input", False, 1.0, None),
-        (WEAK_RETRIEVAL, NO_JUDGE, "input", False, 1.0, WEAK_TOLERATED),
-        (NOVEL_QUESTION, NO_JUDGE, "input", False, 1.0, NOVEL_TOLERATED),
+        (WEAK_RETRIEVAL, NO_JUDGE, "input", False, 1.0, TOLERATE[WEAK_RETRIEVAL]),
+        (NOVEL_QUESTION, NO_JUDGE, "input", False, 1.0, TOLERATE[NOVEL_QUESTION]),
     ]
     if judge is not None:
         off = half(RESIDUAL_TOLERATED)

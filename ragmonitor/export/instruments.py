@@ -113,7 +113,7 @@ READINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Share collected of what later questions are compared with; 1: it is frozen.",
         (),
     ),
-    names.REFERENCE_INFO + "_info": (
+    names.REFERENCE_INFO: (
         "livemostrecent",
         "The frozen reference that questions are compared with.",
         ("version",),
@@ -276,11 +276,9 @@ class Instruments:
             )
             for name, (mode, text, labels) in READINGS.items()
         }
-        self.judge_info = self._shared(
-            names.JUDGE_INFO + "_info", "Who judges.", "judge", "version", "kind"
-        )
+        self.judge_info = self._shared(names.JUDGE_INFO, "Who judges.", "judge", "version", "kind")
         self.service_info = self._shared(
-            names.SERVICE_INFO + "_info", "The monitored application.", "version"
+            names.SERVICE_INFO, "The monitored application.", "version"
         )
         self.interaction_seconds = Histogram(
             names.INTERACTION_SECONDS,

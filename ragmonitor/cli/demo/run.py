@@ -99,6 +99,7 @@ def run(options: Options) -> int:
         exporters=[watch],
         prometheus=True,
         prometheus_port=port,
+        ui=True,
         **_judging(options),
     )
     with contextlib.ExitStack() as cleanup:
@@ -249,6 +250,8 @@ def _show_live(demo: Demo) -> None:
 
 
 def _footer(demo: Demo) -> Iterator[str]:
+    if demo.monitor.ui_url is not None:
+        yield f"page: {demo.monitor.ui_url}"
     yield f"metrics: {demo.monitor.metrics_url or 'not served'}"
     sink = destination("TRACES") if demo.monitor.settings.traces else None
     yield (

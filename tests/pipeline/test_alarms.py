@@ -1,0 +1,271 @@
+"""Alarms and the judge's own health, in a real monitor."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import replace
+
+import pytest
+
+from ragmonitor import Monitor
+from ragmonitor.errors import JudgeError
+from ragmonitor.records import AlarmEvent, Cause
+from ragmonitor.testing import ListExporter, ScriptedJudge
+from tests.support.scrape import total
+from tests.support.stories import JUDGE, assessment, interaction
+
+HALLUCINATION = {"signal": "hallucination"}
+
+
+class Heard(ListExporter):
+    """Hears of alarms, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.alarms: list[AlarmEvent] = []
+
+    def alarm(self, event):
+        self.alarms.append(event)
+
+
+@pytest.fixture
+def heard():
+    return Heard()
+
+
+@pytest.fixture
+def monitors(heard):
+    """Make monitors of one service, all of whose answers are judged by the script."""
+    made = []
+
+    def make(script, **options):
+        options = {"judge_rate": 1.0, "tolerate": 0.1, "judge_repeat_rate": 0} | options
+        monitor = Monitor(
+            service="test",
+            judge=ScriptedJudge(script),
+            exporters=[heard],
+            prometheus_port=0,
+            traces=False,
+            **options,
+        )
+        made.append(monitor)
+        return monitor
+
+    yield make
+    for monitor in made:
+        monitor.close()
+
+
+def tell(monitor, numbers, **changes):
+    """Hand over answers of now, one after the other, and let the monitor take them in."""
+    for number in numbers:
+        now_ns = time.time_ns()
+        told = interaction(id=f"a{number}", started_ns=now_ns, ended_ns=now_ns, **changes)
+        monitor.observe(told)
+    assert monitor.flush()
+
+
+def good(_):
+    return assessment("supported", "supported")
+
+
+def bad(_):
+    return assessment("supported", "absent")
+
+
+def test_good_answers_raise_no_alarm(monitors, heard):
+    """A hundred of them are no evidence."""
+    monitor = monitors(good)
+    tell(monitor, range(100))
+    assert heard.alarms == []
+    assert total(monitor.registry, "ragmonitor_alarm_active", **HALLUCINATION) == 0
+    assert total(monitor.registry, "ragmonitor_alarm_tolerate", **HALLUCINATION) == 0.1
+
+
+def test_a_spike_raises_the_alarm_and_good_answers_clear_it(monitors, heard, caplog):
+    """Gauge, counter, log and event say so, with the worst answers; later, that it is over."""
+    answers = {"are": bad}
+
+    def script(each):
+        return answers["are"](each)
+
+    monitor = monitors(script)
+    with caplog.at_level(logging.WARNING, logger="ragmonitor"):
+        tell(monitor, range(60))
+    (event,) = [each for each in heard.alarms if each.signal == "hallucination"]
+    assert event.raised
+    assert event.kind == "quality"
+    assert event.evidence_days >= 30
+    assert event.estimate.mean == 1.0
+    assert len(event.examples) == 3
+    assert event.examples[0].assessment.sentences[1].verdict == "absent"
+    assert "alarm raised: hallucination (the answers got worse)" in caplog.text
+    assert total(monitor.registry, "ragmonitor_alarm_active", **HALLUCINATION) == 1
+    assert total(monitor.registry, "ragmonitor_alarm_evidence_days", **HALLUCINATION) >= 30
+    assert total(monitor.registry, "ragmonitor_alarms_raised_total", **HALLUCINATION) == 1
+    answers["are"] = good
+    tell(monitor, range(1_000, 1_400))
+    assert [each.raised for each in heard.alarms if each.signal == "hallucination"] == [True, False]
+    assert total(monitor.registry, "ragmonitor_alarm_active", **HALLUCINATION) == 0
+
+
+def test_without_a_judge_the_embedded_verdicts_are_watched_and_named(heard):
+    """The alarm is said to be the embedded judge's."""
+    with Monitor(
+        service="test", exporters=[heard], prometheus_port=0, traces=False, tolerate=0.1
+    ) as monitor:
+        tell(monitor, range(60), answer="It was sold to a circus in 1901 for 12 dollars.")
+        assert {each.judge for each in heard.alarms} == {"lexical"}
+        evidence = total(
+            monitor.registry, "ragmonitor_alarm_evidence_days", judge="lexical", **HALLUCINATION
+        )
+        assert evidence >= 30
+
+
+def test_what_the_service_tolerates_can_be_told_by_signal(monitors):
+    """Of a mean that must not fall it is the lowest; what is not told is still to be learned."""
+    monitor = monitors(good, tolerate="hallucination=0.02,faithfulness=0.9")
+    tell(monitor, range(2))
+    states = {state.signal: state for state in monitor.alarms}
+    assert states["hallucination"].tolerate == 0.02
+    assert states["faithfulness"].tolerate == pytest.approx(0.9)
+    assert states["faithfulness"].falls
+    assert states["answer_relevancy"].tolerate is None
+    assert 0 < states["answer_relevancy"].learned < 1
+
+
+def test_only_the_chosen_signals_have_an_alarm(monitors):
+    """By name or pattern; `none` for nothing."""
+    assert {s.signal for s in monitors(good, alarms=("hall*", "refusal")).alarms} == {
+        "hallucination",
+        "refusal",
+    }
+    assert monitors(good, alarms="none").alarms == ()
+
+
+def test_an_alarm_outlives_a_restart(monitors, heard, tmp_path):
+    """With a state folder it is still active afterwards, and is not raised a second time."""
+    first = monitors(bad, state_dir=tmp_path)
+    tell(first, range(60))
+    first.close()
+    second = monitors(bad, state_dir=tmp_path)
+    tell(second, range(100, 160))
+    assert [each.raised for each in heard.alarms if each.signal == "hallucination"] == [True]
+    assert total(second.registry, "ragmonitor_alarm_active", **HALLUCINATION) == 1
+
+
+def test_the_state_is_small(monitors, tmp_path):
+    """All that outlives the process, but for the anchors' texts, takes a few tens of kilobytes."""
+    monitor = monitors(bad, state_dir=tmp_path)
+    tell(monitor, range(200))
+    monitor.close()
+    kept = [file for file in tmp_path.glob("*.json") if not file.name.startswith("anchors")]
+    assert {file.name.partition("-")[0] for file in kept} >= {"alarms", "calibration"}
+    assert sum(file.stat().st_size for file in kept) < 60_000
+
+
+def test_a_verdict_that_never_came_is_counted_as_missing(monitors):
+    """The rate stands on the others; beside stands what it would be if all were good, or bad."""
+
+    def script(each):
+        if int(each.id[1:]) % 4 == 0:
+            raise JudgeError("j", "gone", cause=Cause.JUDGE_TIMEOUT, retryable=True)
+        return good(each)
+
+    monitor = monitors(script)
+    tell(monitor, range(100))
+    labels = {"judge": "scripted", "window": "24h"}
+    assert total(monitor.registry, "ragmonitor_hallucination_rate", **labels) < 0.01
+    upper = total(monitor.registry, "ragmonitor_hallucination_rate_missing_upper", **labels)
+    assert upper == pytest.approx(0.25, abs=0.02)
+    ratio = total(monitor.registry, "ragmonitor_judge_missing_ratio", judge="scripted")
+    assert ratio == pytest.approx(0.25)
+
+
+def test_a_share_is_read_twice_to_know_how_often_the_judge_contradicts_itself(monitors, heard):
+    """The second reading is compared and counted nowhere else."""
+    asked = set()
+
+    def script(each):
+        again = each.id in asked
+        asked.add(each.id)
+        return bad(each) if again else good(each)
+
+    monitor = monitors(script, judge_repeat_rate=0.5, tolerate=0.9)
+    tell(monitor, range(60))
+    assert total(monitor.registry, "ragmonitor_judge_flip_rate", judge="scripted") == 1.0
+    rate = total(monitor.registry, "ragmonitor_hallucination_rate", judge="scripted", window="1h")
+    assert rate == 0.0
+    assert sum(report.judge == JUDGE for report in heard.reports) == 60
+
+
+def test_the_second_judge_reads_everything_while_an_alarm_is_active(heard):
+    """At rest it reads its share; on alarm all that the first one reads."""
+    from ragmonitor.worker import SecondReading
+
+    second = SecondReading(judge=ScriptedJudge(good), rate=0.1, on_alarm=True)
+    at_rest = sum(second.reads(interaction(id=str(n))) for n in range(1_000))
+    second.alarmed = True
+    assert 60 < at_rest < 140
+    assert all(second.reads(interaction(id=str(n))) for n in range(1_000))
+
+
+def test_answers_are_estimated_by_part_of_the_traffic(monitors):
+    """A rate for each language, and for each value of the attributes that were named."""
+    monitor = monitors(
+        lambda each: (bad if each.attributes["route"] == "billing" else good)(each),
+        group_by=("language", "route"),
+    )
+    tell(monitor, range(20), attributes={"route": "billing"})
+    tell(monitor, range(20, 40), attributes={"route": "faq"})
+    name = "ragmonitor_group_hallucination_rate"
+    labels = {"judge": "scripted", "window": "1h", "dimension": "route"}
+    assert total(monitor.registry, name, group="billing", **labels) == 1
+    assert total(monitor.registry, name, group="faq", **labels) == 0
+    labels["dimension"] = "language"
+    assert total(monitor.registry, name, group="en", **labels) == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_tagged_answer_is_judged_for_certain(monitors):
+    """The share is tiny, and this one is read all the same, in a stratum of its own."""
+    asked = []
+
+    def script(each):
+        asked.append(each.id)
+        return good(each)
+
+    monitor = monitors(script, judge_rate=0.001)
+    tell(monitor, range(50))
+    tell(monitor, [1_000], tags=("ragmonitor:judge",))
+    assert "a1000" in asked
+    assert len(asked) < 5
+
+
+def test_calibration_outlives_a_restart(monitors, tmp_path):
+    """What was learned from verdicts predicts the next ones at once."""
+
+    def script(each):
+        return (bad if int(each.id[1:]) % 3 == 0 else good)(each)
+
+    first = monitors(script, state_dir=tmp_path)
+    tell(first, range(90))
+    first.close()
+    (file,) = tmp_path.glob("calibration-*.json")
+    counts = json.loads(file.read_text())["signals"]["hallucination/"]["counts"]
+    assert counts[0] == pytest.approx(90, rel=0.05)
+    second = monitors(script, state_dir=tmp_path)
+    tell(second, [1_000])
+    again = json.loads(file.read_text())["signals"]["hallucination/"]["counts"]
+    assert again[0] > counts[0]
+
+
+def test_a_reply_without_readable_verdicts_is_missing_and_not_good(monitors, heard):
+    """The answers are reported; of their hallucinations nothing is said."""
+    monitor = monitors(lambda each: replace(good(each), sentences=None))
+    tell(monitor, range(5))
+    assert sum(report.judge == JUDGE for report in heard.reports) == 5
+    labels = {"judge": "scripted", **HALLUCINATION}
+    assert total(monitor.registry, "ragmonitor_missing_answers_total", **labels) == 5
+    assert total(monitor.registry, "ragmonitor_judged_answers_total", **labels) == 0
