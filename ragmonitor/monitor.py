@@ -25,7 +25,7 @@ from ragmonitor.capture import (
     retrieves,
 )
 from ragmonitor.capture.foreign import Choice, InteractionSpanProcessor
-from ragmonitor.errors import JudgeError, SettingsError
+from ragmonitor.errors import InputError, JudgeError, SettingsError
 from ragmonitor.estimation import (
     Alarms,
     Anchors,
@@ -334,6 +334,13 @@ class Monitor:
     def alarms(self) -> tuple[AlarmState, ...]:
         """Where the evidence of each signal stands, as of a few seconds ago."""
         return self._estimates.snapshot().alarms
+
+    def refreeze_anchors(self) -> None:
+        """Accept the judge as it judges now: its next verdicts on the anchors are frozen anew.
+
+        For a judge that changed in silence; the alarm `anchors` clears with the checks that follow.
+        """
+        self._estimates.refreeze()
 
     @property
     def metrics_url(self) -> str | None:
@@ -648,11 +655,7 @@ def _estimates(
             file=file("alarms", ALARMS_VERSION),
         ),
         warning=EarlyWarning(factor=settings.warning_boost),
-        anchors=Anchors(
-            per_day=settings.anchors_per_day,
-            file=file("anchors", ANCHORS_VERSION),
-            keep_texts=settings.content == "all",
-        ),
+        anchors=_anchors(settings, file("anchors", ANCHORS_VERSION)),
         drift=Drift(
             size=settings.drift_reference_size,
             embed=embedding,
@@ -670,6 +673,23 @@ def _estimates(
         false_alarm_every_days=settings.false_alarm_every_days,
         calibration_file=file("calibration", 1),
     )
+
+
+def _anchors(settings: Settings, file: StateFile | None) -> Anchors:
+    """Return the frozen answers, with those of the user's own.
+
+    Raises:
+        SettingsError: The user's file cannot be read.
+    """
+    anchors = Anchors(
+        per_day=settings.anchors_per_day, file=file, keep_texts=settings.content == "all"
+    )
+    if settings.anchors is not None:
+        try:
+            anchors.load(settings.anchors)
+        except InputError as error:
+            raise SettingsError(f"anchors: {error}") from error
+    return anchors
 
 
 def _expected_cost(

@@ -168,7 +168,13 @@ class Settings(BaseSettings):
         ge=0,
         le=1_000,
         description="Frozen answers that the judge reads again each day, to tell a moved judge "
-        "from a moved application; 0: none.",
+        "from a moved application; 0: none. Processes that name no state_dir have their own each, "
+        "and so they do unless content='all'.",
+    )
+    anchors: Path | None = Field(
+        default=None,
+        description="Answers of your own to freeze, a JSON Lines file of question, contexts, "
+        "answer and hallucinated (docs/numbers.md).",
     )
 
     tolerate: Annotated[dict[str, float], NoDecode] = Field(
@@ -272,6 +278,22 @@ class Settings(BaseSettings):
     prometheus_host: str = Field(default="127.0.0.1", description="Address /metrics listens on.")
     prometheus_port: int = Field(
         default=9464, ge=0, le=65535, description="Port of /metrics; 0: any free one."
+    )
+    ui: bool = Field(
+        default=False,
+        description="Serve a page of the numbers, the alarms and the worst answers beside "
+        "/metrics; on another address than loopback only with ui_token.",
+    )
+    ui_token: SecretStr | None = Field(
+        default=None,
+        min_length=16,
+        description="What a browser must show to see the page, once as /?token=...; none: whoever "
+        "is on this machine may see it.",
+    )
+    ui_trace_url: str | None = Field(
+        default=None,
+        description="Where the page links an answer's trace to "
+        "('http://localhost:16686/trace/{trace_id}').",
     )
     jsonl: Path | None = Field(
         default=None, description="Append every report to this file, one JSON object a line."
@@ -464,6 +486,21 @@ class Settings(BaseSettings):
             raise ValueError("give the server's own address, without the path of an API")
         return value
 
+    @field_validator("ui_trace_url")
+    @classmethod
+    def _is_an_address_of_traces(cls, value: str | None) -> str | None:
+        if value is None:
+            return value
+        if not value.startswith(("http://", "https://")) or "{trace_id}" not in value:
+            raise ValueError("an address begins with http:// or https:// and holds {trace_id}")
+        return value
+
+    @model_validator(mode="after")
+    def _the_page_is_served_beside_metrics(self) -> Self:
+        if self.ui and not self.prometheus:
+            raise ValueError("ui is served beside /metrics; it needs prometheus=True")
+        return self
+
     @model_validator(mode="after")
     def _scores_need_their_traces_and_keys(self) -> Self:
         keys = ("langfuse_public_key", "langfuse_secret_key")
@@ -530,6 +567,7 @@ class Options(TypedDict, total=False):
     judge_floor_by: str
     judge_floor_per_hour: float
     anchors_per_day: int
+    anchors: Path | str
     tolerate: dict[str, float] | float | str
     false_alarm_every_days: float
     alarms: tuple[str, ...]
@@ -552,6 +590,9 @@ class Options(TypedDict, total=False):
     prometheus: bool
     prometheus_host: str
     prometheus_port: int
+    ui: bool
+    ui_token: SecretStr | str
+    ui_trace_url: str
     jsonl: Path | str
     phoenix_url: str
     phoenix_api_key: SecretStr | str

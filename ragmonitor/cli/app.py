@@ -15,16 +15,12 @@ import typer
 from typer.core import TyperGroup
 
 from ragmonitor import __version__
-from ragmonitor.cli.terminal import SOMETHING_WRONG, USAGE, say
+from ragmonitor.cli.labels import commands as labels_commands
+from ragmonitor.cli.terminal import EXIT_CODES, SOMETHING_WRONG, USAGE, say
 
 if TYPE_CHECKING:
     from ragmonitor.cli.outputs import OutputFormat
     from ragmonitor.cli.readers import Format
-
-EXIT_CODES = (
-    "Exit codes: 0 all fine; 1 finished, but something in the data was wrong or a check failed; "
-    "2 not begun: wrong use, a missing file, bad settings."
-)
 
 
 class Guarded(TyperGroup):
@@ -179,7 +175,7 @@ def score(
         str,
         typer.Option(
             help="A litellm embedding model for the scores that compare texts by vectors; none: "
-            "pieces of words, without a network. Its price is not in the budget."
+            "pieces of words, without a network. What it costs counts against the judge's budget."
         ),
     ] = "",
     plugin: Annotated[
@@ -357,6 +353,83 @@ def doctor(
     from ragmonitor.cli.doctor import run
 
     raise typer.Exit(run(json_output=json_output))
+
+
+app.add_typer(labels_commands, name="labels")
+
+
+class RuleFormat(StrEnum):
+    """What `rules` writes."""
+
+    PROMETHEUS = "prometheus"
+    KUBERNETES = "kubernetes"
+
+
+@app.command(epilog=EXIT_CODES)
+def rules(
+    *,
+    service: Annotated[
+        list[str] | None,
+        typer.Option(help="Only of this service; repeatable. By default of each that is scraped."),
+    ] = None,
+    tolerate: Annotated[
+        float | None,
+        typer.Option(help="Hallucination rate that is accepted: its error budget."),
+    ] = None,
+    false_alarm_every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Evidence that pages: as good a time is paged at most once in so long (30d, 2w). "
+            "At most the monitor's own false_alarm_every_days: what it raises always pages.",
+        ),
+    ] = None,
+    objective: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SIGNAL=LEVEL",
+            help="An accepted mean, with an error budget: faithfulness=0.95, refusal=0.1, "
+            "'toxicity<=0.02'. Repeatable. Without any, and without --tolerate: hallucination=0.05 "
+            "and faithfulness=0.95, held only against what a model judged.",
+        ),
+    ] = None,
+    runbook_url: Annotated[
+        str | None,
+        typer.Option(help="Where docs/runbooks is published; by default that path itself."),
+    ] = None,
+    dashboard_url: Annotated[
+        str | None,
+        typer.Option(help="Grafana's address; by default http://127.0.0.1:3000."),
+    ] = None,
+    form: Annotated[
+        RuleFormat,
+        typer.Option("--format", help="A rule file, or a PrometheusRule for the operator."),
+    ] = RuleFormat.PROMETHEUS,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write here, not to standard output.")
+    ] = None,
+) -> None:
+    """Print recording and alerting rules for Prometheus, for one's own objectives.
+
+    Means with intervals over 5 minutes to 3 days, and alerts that page, file a ticket or inform,
+    each with a runbook. An error budget gets those burn rates that it can reach at all.
+    """
+    from ragmonitor.cli.rules import Options, run
+
+    raise typer.Exit(
+        run(
+            Options(
+                services=tuple(service or ()),
+                tolerate=tolerate,
+                false_alarm_every=false_alarm_every,
+                objectives=tuple(objective or ()),
+                runbook_url=runbook_url,
+                dashboard_url=dashboard_url,
+                form=form.value,
+                output=output,
+            )
+        )
+    )
 
 
 def main() -> None:

@@ -142,7 +142,7 @@ class CsvOutput:
         for name, found in told.get("evaluations", {}).items():
             row[name] = found.get("score")
             row[f"{name}_unscored"] = found.get("unscored")
-        row["unsupported"] = _no_formula(
+        row["unsupported"] = no_formula(
             "\n".join(
                 sentence["text"]
                 for sentence in told.get("sentences", ())
@@ -233,7 +233,7 @@ def _ragchecker_record(
     }
 
 
-def _no_formula(text: str) -> str:
+def no_formula(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula: models write these texts."""
     return f"'{text}" if text.startswith(_FORMULA_BEGINS) else text
 

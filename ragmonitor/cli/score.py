@@ -129,8 +129,18 @@ def load_plugin(name: str) -> None:
 
 
 def use_embedding(options: Options) -> None:
-    """Have a model embed for the scores that compare texts by vectors."""
+    """Have a model embed for the scores that compare texts by vectors.
+
+    Raises:
+        SettingsError: The budget is in dollars, and the model's price is unknown.
+        MissingExtraError: litellm is not installed.
+    """
     embedding = LitellmEmbedding(options.embedding, api_base=options.api_base)
+    if options.budget_usd is not None and embedding.price() is None:
+        raise SettingsError(
+            f"--embedding {options.embedding}: litellm knows no price of this model; give "
+            "--budget-tokens instead of --budget-usd"
+        )
     # Of the model's name, and the same at every run: another embedding is another ruler.
     version = 2 + zlib.crc32(options.embedding.encode()) % 1_000_000
     register_embedding(embedding, version=version)
@@ -388,14 +398,18 @@ class Scoring:
         if summary.bottlenecks:
             console.print(_bottlenecks(summary.bottlenecks))
         console.print(
-            f"{summary.lines} lines, {summary.bad_lines} bad; judge {summary.judge}"
+            f"{summary.lines} {'line' if summary.lines == 1 else 'lines'}, {summary.bad_lines} bad"
+            f"; judge {summary.judge}"
             + (f"; {summary.resumed} finished before" if summary.resumed else "")
+            + (f"; written to {self.options.file_out}" if self.options.file_out else "")
         )
         hidden = summary.bad_lines - BAD_LINES_SHOWN
         if hidden > 0:
             console.print(f"{hidden} more bad lines are not shown")
         if self.scorer.purse is not None:
             console.print(told_cost(self.scorer, self.scorer.purse))
+        elif self.scorer.usage.calls:
+            console.print(f"the embedding's: {_told_usage(self.scorer)}")
 
     def _tell_what_is_left(self) -> None:
         over = self.summary.tally.unscored.get(Cause.OVER_BUDGET.value, 0)
@@ -418,11 +432,16 @@ class Scoring:
 
 def told_cost(scorer: Scorer, purse: Purse) -> str:
     """Return what the judge cost, for people."""
+    return f"judge: {_told_usage(scorer)}; budget {purse.total:g} {purse.unit}" + (
+        ", spent" if purse.is_spent else ""
+    )
+
+
+def _told_usage(scorer: Scorer) -> str:
     used = scorer.usage
     return (
-        f"{used.calls} judge calls, {used.input_tokens + used.output_tokens} tokens, "
-        f"{used.cost_usd:.4f} USD; budget {purse.total:g} {purse.unit}"
-        + (", spent" if purse.is_spent else "")
+        f"{used.calls} {'call' if used.calls == 1 else 'calls'}, "
+        f"{used.input_tokens + used.output_tokens} tokens, {used.cost_usd:.4f} USD"
     )
 
 

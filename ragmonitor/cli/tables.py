@@ -19,6 +19,7 @@ CELL_BYTES_MOST = 64 * 1024 * 1024
 """Of one cell of a CSV file: all chunks of an answer."""
 NESTING_MOST = 8
 """Of brackets in a cell: a list of objects has two."""
+_NO_LIST = "expected a list as JSON or as Python writes it"
 ROWS_AT_ONCE = 256
 _KNOWN = frozenset(
     name for choices in COLUMNS.values() for columns in choices for name in columns.known
@@ -74,12 +75,14 @@ def read_list(text: str) -> list[Any]:
     text = text.strip()
     if not text:
         return []
+    if text[0] not in "[(":  # a chunk as it is; one list of it would be a guess
+        raise InputError(_NO_LIST)
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = _literal(text)
     if not isinstance(value, list | tuple):
-        raise InputError("expected a list as JSON or as Python writes it")
+        raise InputError(_NO_LIST)
     return [*value]
 
 
@@ -87,7 +90,7 @@ def _literal(text: str) -> object:
     try:
         return ast.literal_eval(_with_commas(text))
     except (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError) as error:
-        raise InputError("expected a list as JSON or as Python writes it") from error
+        raise InputError(_NO_LIST) from error
 
 
 def _with_commas(text: str) -> str:

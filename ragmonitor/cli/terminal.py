@@ -15,6 +15,10 @@ SOMETHING_WRONG = 1
 """Finished, but something in the data was wrong, or a check failed."""
 USAGE = 2
 """Not begun: wrong use, a missing file, bad settings."""
+EXIT_CODES = (
+    "Exit codes: 0 all fine; 1 finished, but something in the data was wrong or a check failed; "
+    "2 not begun: wrong use, a missing file, bad settings."
+)
 
 
 def say(message: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -40,6 +40,7 @@ from ragmonitor.guard import logger, record_error
 from ragmonitor.protocols import Clock
 from ragmonitor.records import (
     AlarmEvent,
+    AlarmState,
     Chance,
     Estimate,
     Example,
@@ -58,6 +59,8 @@ from ragmonitor.state import StateFile
 UNCERTAINTY_KEPT: Final = 500.0
 """How many answers the mean uncertainty remembers."""
 LEAST_UNCERTAINTY: Final = 1e-3
+CHANGE_SHOWN_S: Final = 86_400.0
+"""A judge that was replaced by one that judges otherwise is an active alarm for so long."""
 _NOTHING: Final = (0.0, 0.0)
 _UNPREDICTED: Final = Prediction()
 
@@ -119,6 +122,7 @@ class Statistics:
         """By signal and language; of all languages under the empty one."""
         self._calibration_file = calibration_file
         self._mean_uncertainty = 0.0
+        self._refreezes = False
         self._begin()
         if judge is not None:
             self._learn(restart=True)
@@ -308,6 +312,9 @@ class Statistics:
 
     def tick(self) -> Sequence[AlarmEvent]:
         """Let time pass: windows age, alarms are raised and cleared, state is kept."""
+        if self._refreezes:
+            self._refreezes = False
+            self._anchors.refreeze()
         self._learn()
         self._look_at_input()
         self._windows.tick()
@@ -359,7 +366,19 @@ class Statistics:
     @property
     def alarmed(self) -> bool:
         """Whether any alarm is active."""
-        return any(state.active for state in self._alarms.states())
+        return any(state.active for state in self._states())
+
+    def _states(self) -> Iterator[AlarmState]:
+        change = self._anchors.last_change
+        is_new = change is not None and change.moved and self._now() - change.at_s < CHANGE_SHOWN_S
+        for state in self._alarms.states():
+            if is_new and change is not None and state.signal == ANCHORS and not state.active:
+                # Found by all anchors at once, and not bit by bit.
+                yield replace(
+                    state, active=True, since_s=change.at_s, evidence_days=self._line_days
+                )
+            else:
+                yield state
 
     @property
     def boost(self) -> float:
@@ -371,7 +390,7 @@ class Statistics:
         return Snapshot(
             moments=tuple(self._windows.moments()),
             totals=tuple(self._windows.totals()),
-            alarms=self._alarms.states(),
+            alarms=tuple(self._states()),
             readings=tuple(self._readings()),
             checks=self._anchors.checks(),
         )
@@ -416,6 +435,13 @@ class Statistics:
         verdicts = [_hallucinated(report) for report in (first, again)]
         if None not in verdicts and first.chance.probability > 0:
             self._flips.add(bool(verdicts[0]), bool(verdicts[1]), 1 / first.chance.probability)
+
+    def refreeze(self) -> None:
+        """Accept the judge as it judges now: its verdicts on the anchors are frozen anew.
+
+        From any thread; done at the next tick.
+        """
+        self._refreezes = True
 
     def due(self) -> Sequence[Interaction]:
         """Return the frozen answers that the judge is to read again now."""

@@ -15,6 +15,7 @@ from ragmonitor.evaluators import (
     citations,
     language_match,
     generated_questions,
+    relevant_sentences,
     context_recall,
     context_precision,
     factual_correctness,
@@ -24,7 +25,13 @@ from ragmonitor.evaluators import (
     ragchecker,
 )
 from ragmonitor.evaluators.diagnosis import diagnosis
-from ragmonitor.evaluators.embedding import Embedding, character_grams
+from ragmonitor.evaluators.embedding import (
+    Embedding,
+    PricedEmbedding,
+    Tab,
+    character_grams,
+    tab,
+)
 from ragmonitor.evaluators.rubric import rubric
 from ragmonitor.evaluators.table import (
     Entry,
@@ -41,6 +48,8 @@ from ragmonitor.evaluators.table import (
 __all__ = [
     "Embedding",
     "Entry",
+    "PricedEmbedding",
+    "Tab",
     "Table",
     "answer_correctness",
     "answer_relevancy",
@@ -64,8 +73,10 @@ __all__ = [
     "ragchecker",
     "refusal",
     "register_embedding",
+    "relevant_sentences",
     "retrieval",
     "rubric",
+    "tab",
     "table",
     "unscorable",
     "unscored",
@@ -76,7 +87,8 @@ def register_embedding(embedding: Embedding, *, version: int, into: Table = tabl
     """Have every evaluator that compares texts by vectors use this embedding from now on.
 
     Args:
-        embedding: From texts to vectors, in order.
+        embedding: From texts to vectors, in order. What a `PricedEmbedding` costs is counted with
+            the judge's calls.
         version: Of those evaluators from now on; another for each embedding, 2 or more: a changed
             ruler must not look like a changed system.
         into: A table.

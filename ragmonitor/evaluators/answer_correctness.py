@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragmonitor.evaluators.embedding import Embedding, character_grams, nearness
+from ragmonitor.evaluators.embedding import (
+    Embedding,
+    PricedEmbedding,
+    character_grams,
+    nearness,
+    vectors,
+)
 from ragmonitor.evaluators.reference import counts_of
 from ragmonitor.evaluators.table import Entry, Table, table
 from ragmonitor.protocols import Evaluator
@@ -27,7 +33,7 @@ def answer_similarity_by(embedding: Embedding) -> Evaluator:
             RAGAS 0.4.3, semantic similarity. The embedding without a network compares what is
             written, not what is meant.
         """
-        answer, reference = embedding([interaction.answer, interaction.reference])
+        answer, reference = vectors(embedding, [interaction.answer, interaction.reference])
         return nearness(answer, reference)
 
     return answer_similarity
@@ -59,7 +65,7 @@ def register(embedding: Embedding, *, version: int, into: Table = table) -> None
     """Register both with this embedding, in the place of those that are there.
 
     Args:
-        embedding: Called once for each score.
+        embedding: Called once for each answer, on a thread if it is a `PricedEmbedding`.
         version: Another for each embedding: a changed ruler must not look like a changed system.
         into: A table.
     """
@@ -74,6 +80,7 @@ def register(embedding: Embedding, *, version: int, into: Table = table) -> None
                 evaluator=function,
                 needs_context=False,
                 needs_reference=True,
+                waits=isinstance(embedding, PricedEmbedding),
             )
         )
 

@@ -5,13 +5,76 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Final, Protocol, runtime_checkable
+
+from ragmonitor.errors import JudgeError
+from ragmonitor.records import JudgeUsage
 
 Vector = Sequence[float]
 
 Embedding = Callable[[Sequence[str]], Sequence[Vector]]
-"""Returns one vector per text, in order; shape (n_texts, n_dimensions). May wait for a network."""
+"""Returns one vector per text, in order; shape (n_texts, n_dimensions)."""
+
+
+@runtime_checkable
+class PricedEmbedding(Protocol):
+    """An embedding that waits for a network, and costs something."""
+
+    def __call__(self, texts: Sequence[str], /) -> Sequence[Vector]:
+        """Return one vector per text, in order. Raises `JudgeError`."""
+        ...
+
+    def embed(self, texts: Sequence[str], /) -> tuple[Sequence[Vector], JudgeUsage]:
+        """Return the same, and what it cost. Raises `JudgeError`."""
+        ...
+
+
+@dataclass(slots=True)
+class Tab:
+    """What the embeddings of one answer's evaluations cost."""
+
+    usage: JudgeUsage = field(default_factory=JudgeUsage)
+    known: dict[tuple[int, tuple[str, ...]], Sequence[Vector]] = field(default_factory=dict)
+    """By embedding and texts: evaluators of one answer compare the same."""
+
+
+_open: ContextVar[Tab | None] = ContextVar("ragmonitor_embedding_tab", default=None)
+
+
+@contextmanager
+def tab() -> Iterator[Tab]:
+    """Note what is embedded inside, on threads that are begun there too."""
+    mine = Tab()
+    before = _open.set(mine)
+    try:
+        yield mine
+    finally:
+        _open.reset(before)
+
+
+def vectors(embedding: Embedding, texts: Sequence[str]) -> Sequence[Vector]:
+    """Return one vector per text, in order; what they cost is on the open tab.
+
+    Raises:
+        JudgeError: The embedding's provider gave none.
+    """
+    noted = _open.get()
+    if noted is None or not isinstance(embedding, PricedEmbedding):
+        return embedding(texts)
+    key = (id(embedding), tuple(texts))
+    if key not in noted.known:
+        try:
+            noted.known[key], usage = embedding.embed(texts)
+        except JudgeError as error:
+            noted.usage += error.usage
+            raise
+        noted.usage += usage
+    return noted.known[key]
+
 
 DIMENSIONS: Final = 2048
 _TOKEN: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+|[^\\W_]+")

@@ -73,7 +73,7 @@ def rubric(
             version=version,
             evaluator=evaluator,
             asks=True,
-            needs_context="chunks" in shown,
+            needs_context="chunks" in shown or "sentences" in shown,
             needs_reference="reference" in shown,
             by_default=by_default,
         )

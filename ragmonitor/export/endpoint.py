@@ -7,23 +7,60 @@ import os
 import socket
 import sys
 import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from prometheus_client import MetricsHandler
 from prometheus_client.registry import Collector
 
-from ragmonitor.guard import logger, record_error
+from ragmonitor.guard import logger, record_error, shielded
 
 REQUEST_TIMEOUT_S = 10.0
 """A client that connects and says nothing is let go after this."""
+METRICS = "/metrics"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a browser is answered."""
+
+    status: int
+    content_type: str = "text/plain; charset=utf-8"
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Pages(Protocol):
+    """What is served beside /metrics. Read only: there is nothing but GET."""
+
+    def reply(self, target: str, headers: Mapping[str, str]) -> Reply | None:
+        """Return what to answer to a path with its query; None: there is no such page."""
+        ...
+
+    def shared_by(self, processes: Callable[[], int]) -> None:
+        """Learn how to find out how many processes this application has."""
+        ...
+
+    def after_fork_in_child(self) -> None:
+        """Let go of what belongs to the parent process."""
+        ...
 
 
 class Endpoint:
     """The HTTP server of one registry. Opened by `open`, which may be called again and again."""
 
-    def __init__(self, registry: Collector, *, host: str, port: int, shared: bool) -> None:
+    def __init__(
+        self,
+        registry: Collector,
+        *,
+        host: str,
+        port: int,
+        shared: bool,
+        pages: Pages | None = None,
+    ) -> None:
         """Open nothing yet.
 
         Args:
@@ -32,11 +69,13 @@ class Endpoint:
             port: 0: any free one.
             shared: Other processes of this application serve the same numbers, so that a taken
                 port is nothing to worry about.
+            pages: What else is served; None: nothing.
         """
         self._registry = registry
         self._host = host
         self._port = port
         self._shared = shared
+        self._pages = pages
         self._server: _Server | None = None
         self._warned = False
 
@@ -54,7 +93,9 @@ class Endpoint:
         if self._server is not None:
             return True
         try:
-            server = _Server(self._host, self._port, _Handler.factory(self._registry))
+            server = _Server(
+                self._host, self._port, _Handler.factory(self._registry), pages=self._pages
+            )
         except OSError as error:
             self._warn(error)
             return False
@@ -105,8 +146,16 @@ class Endpoint:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        handler: type[BaseHTTPRequestHandler],
+        *,
+        pages: Pages | None,
+    ) -> None:
         self._host = host
+        self.pages = pages
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), handler)
 
@@ -128,7 +177,26 @@ class _Handler(MetricsHandler):
     timeout = REQUEST_TIMEOUT_S
 
     def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
-        if urlsplit(self.path).path.rstrip("/") not in ("", "/metrics"):
+        path = urlsplit(self.path).path.rstrip("/")
+        pages = getattr(self.server, "pages", None)
+        if path != METRICS and pages is not None:
+            self._show(pages)
+        elif path in ("", METRICS):
+            super().do_GET()
+        else:
+            self.send_error(404)
+
+    def _show(self, pages: Pages) -> None:
+        reply: Reply | None = Reply(status=500, body=b"an error of ragmonitor's; see the log\n")
+        with shielded("view"):
+            reply = pages.reply(self.path, self.headers)
+        if reply is None:
             self.send_error(404)
             return
-        super().do_GET()
+        self.send_response(reply.status)
+        self.send_header("Content-Type", reply.content_type)
+        self.send_header("Content-Length", str(len(reply.body)))
+        for name, value in reply.headers:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(reply.body)

@@ -52,6 +52,10 @@ class SharedFolder:
             for sidecar in self._folder.glob(_SIDECAR.format(pid=pid, number="*") + "*"):
                 sidecar.unlink(missing_ok=True)
 
+    def living(self) -> int:
+        """Return how many processes count here now."""
+        return sum(_is_alive(pid) for pid in set(self._pids()))
+
     def write_exemplars(self, exemplars: Exemplars) -> None:
         """Put this process's newest exemplars where others find them.
 

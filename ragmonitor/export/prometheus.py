@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
 from ragmonitor import guard
-from ragmonitor.export.endpoint import Endpoint
+from ragmonitor.export.endpoint import Endpoint, Pages
 from ragmonitor.export.families import LabelPairs, described, final_families
 from ragmonitor.export.instruments import SCORE_BUCKETS, Instruments, Labels
 from ragmonitor.export.processes import shared_folder
@@ -72,6 +72,7 @@ class PrometheusExporter:
         host: str = "127.0.0.1",
         port: int = 9464,
         registry: CollectorRegistry | None = None,
+        pages: Pages | None = None,
         clock: Clock = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -85,6 +86,7 @@ class PrometheusExporter:
             host: Address to listen on.
             port: 0: any free one.
             registry: Where the series are registered too, beside our own `registry`.
+            pages: What is served beside /metrics; None: nothing.
             clock: For decay.
             now: Seconds since the epoch.
         """
@@ -102,8 +104,11 @@ class PrometheusExporter:
         if registry is not None:
             registry.register(collector)
         self._endpoint = Endpoint(
-            self.registry, host=host, port=port, shared=self._folder is not None
+            self.registry, host=host, port=port, shared=self._folder is not None, pages=pages
         )
+        self._pages = pages
+        if pages is not None and self._folder is not None:
+            pages.shared_by(self._folder.living)
         self._serve = serve
 
     def _begin(self) -> None:
@@ -385,6 +390,8 @@ class PrometheusExporter:
     def after_fork_in_child(self) -> None:
         """Let go of the parent's socket, and begin to count from zero."""
         self._endpoint.after_fork_in_child()
+        if self._pages is not None:
+            self._pages.after_fork_in_child()
         if self._folder is not None:
             self._folder.after_fork_in_child()
         self._begin()

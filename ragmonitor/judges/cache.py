@@ -31,8 +31,20 @@ class AssessmentCache:
     def __len__(self) -> int:
         return len(self._kept)
 
-    async def read(self, key: bytes, reading: Callable[[], Awaitable[Assessment]]) -> Assessment:
+    async def read(
+        self,
+        key: bytes,
+        reading: Callable[[], Awaitable[Assessment]],
+        *,
+        with_reference: bool = False,
+    ) -> Assessment:
         """Return what is known of `key`, at no cost, or what `reading` gives.
+
+        Args:
+            key: Of what is read.
+            reading: Reads it.
+            with_reference: There is a reference answer: without what was found by it the
+                assessment has a gap.
 
         Raises:
             JudgeError: `reading` raised it, here or where it is waited for.
@@ -61,7 +73,8 @@ class AssessmentCache:
             raise
         else:
             coming.set_result(assessment)
-            self._keep(key, assessment)
+            if not with_reference or assessment.reference is not None:
+                self._keep(key, assessment)
             return assessment
         finally:
             if not coming.done():  # cancelled: whoever waits reads it himself

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Final
 
-from ragmonitor.judges.provider import Provider, ProviderError, _unlogged
+from ragmonitor.errors import JudgeError
+from ragmonitor.judges.provider import Price, Provider, ProviderError, _unlogged
+from ragmonitor.judges.tokens import most_tokens
+from ragmonitor.records import Cause, JudgeUsage
+
+_CAUSES: Final = {"timeout": Cause.JUDGE_TIMEOUT}
 
 
 class LitellmEmbedding:
     """Embeds by a model as litellm names it: `openai/text-embedding-3-small`.
 
-    One call for all the texts of one score. What it costs is not in the judge's budget.
+    One call for all the texts of one score. Evaluators count what it costs with the judge's calls,
+    tokens and dollars; keeps their protocol `PricedEmbedding`.
     """
 
     def __init__(
@@ -23,6 +30,7 @@ class LitellmEmbedding:
         api_base: str | None = None,
         api_key: str | None = None,
         timeout_s: float = 15.0,
+        price_usd: float | None = None,
     ) -> None:
         """Import and call nothing yet.
 
@@ -31,17 +39,33 @@ class LitellmEmbedding:
             api_base: Address of an OpenAI-compatible server.
             api_key: The provider's; by default litellm finds it in the environment.
             timeout_s: Per call.
+            price_usd: US dollars per million tokens, if litellm knows no price.
         """
         self.model = model
         self._embedder = _Embedder(
-            model=model, timeout_s=timeout_s, api_base=api_base, api_key=api_key
+            model=model,
+            timeout_s=timeout_s,
+            api_base=api_base,
+            api_key=api_key,
+            fallback_price=None
+            if price_usd is None
+            else Price(input_usd=price_usd / 1e6, output_usd=0.0),
         )
 
     def __call__(self, texts: Sequence[str]) -> list[Sequence[float]]:
         """Return one vector per text, in order; shape (n_texts, n_dimensions). Waits for it.
 
         Raises:
-            ProviderError: There is none.
+            JudgeError: There is none.
+            MissingExtraError: litellm is not installed.
+        """
+        return self.embed(texts)[0]
+
+    def embed(self, texts: Sequence[str]) -> tuple[list[Sequence[float]], JudgeUsage]:
+        """Return the same, and what it cost: dollars where a price is known.
+
+        Raises:
+            JudgeError: There is none; with what was spent all the same.
             MissingExtraError: litellm is not installed.
         """
         # A thread and a loop of its own: this may be called on a loop, and litellm's blocking call
@@ -49,10 +73,22 @@ class LitellmEmbedding:
         with ThreadPoolExecutor(1, "ragmonitor-embedding") as thread:
             return thread.submit(asyncio.run, self._embedder.embed(list(texts))).result()
 
+    def price(self) -> Price | None:
+        """Return what its tokens cost, None if nobody knows. Imports litellm: seconds, once.
+
+        Raises:
+            MissingExtraError: litellm is not installed.
+        """
+        with ThreadPoolExecutor(1, "ragmonitor-embedding") as thread:
+            thread.submit(asyncio.run, self._embedder.load()).result()
+        return self._embedder.price
+
 
 class _Embedder(Provider):
-    async def embed(self, texts: list[str]) -> list[Sequence[float]]:
+    async def embed(self, texts: list[str]) -> tuple[list[Sequence[float]], JudgeUsage]:
         await self.load()
+        began = time.monotonic()
+        estimate = round(sum(most_tokens(text) for text in texts))
         try:
             async with asyncio.timeout(self.timeout_s):
                 _unlogged()
@@ -67,12 +103,37 @@ class _Embedder(Provider):
                     **{"no-log": True},
                 )
         except TimeoutError:
-            raise ProviderError(f"no reply within {self.timeout_s:.3g} s", kind="timeout") from None
+            late = ProviderError(f"no vectors within {self.timeout_s:.3g} s", kind="timeout")
+            raise self._failed(late, estimate) from None
         except Exception as error:
-            raise self._described(error) from error
+            raise self._failed(self._described(error), estimate) from error
         finally:
             await self.close()
+        # A provider that counts nothing still costs something: a budget must not leak by it.
+        counted = getattr(getattr(response, "usage", None), "prompt_tokens", None)
+        usage = self._usage(int(counted or estimate), time.monotonic() - began)
         rows = sorted(response.data, key=lambda row: int(row["index"]))
         if len(rows) != len(texts):
-            raise ProviderError(f"{len(rows)} vectors for {len(texts)} texts", kind="refused")
-        return [row["embedding"] for row in rows]
+            raise JudgeError(
+                self.model,
+                f"{len(rows)} vectors for {len(texts)} texts",
+                cause=Cause.JUDGE_ERROR,
+                retryable=False,
+                usage=usage,
+            )
+        return [row["embedding"] for row in rows], usage
+
+    def _usage(self, tokens: int, seconds: float = 0.0) -> JudgeUsage:
+        cost_usd = 0.0 if self.price is None else self.price.of(tokens, 0)
+        return JudgeUsage(calls=1, input_tokens=tokens, cost_usd=cost_usd, seconds=seconds)
+
+    def _failed(self, error: ProviderError, tokens: int) -> JudgeError:
+        # Who was too slow for us has read the texts, and bills them.
+        is_late = error.kind == "timeout"
+        return JudgeError(
+            self.model,
+            str(error),
+            cause=_CAUSES.get(error.kind, Cause.JUDGE_ERROR),
+            retryable=error.kind in ("timeout", "transient"),
+            usage=self._usage(tokens if is_late else 0),
+        )

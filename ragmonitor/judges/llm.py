@@ -351,7 +351,7 @@ class LlmJudge:
             completer.load_soon()
         shares = self._shares(interaction)
         if self._unit == "calls":
-            return (2.0 * shares + RETRIES) * (2 if interaction.reference.strip() else 1)
+            return (2.0 + RETRIES) * shares * (2 if interaction.reference.strip() else 1)
         answer = interaction.answer
         ends = len(answer) - len(answer.translate(_ENDS))
         sentences = 1 + min(ends, len(answer) // 2)

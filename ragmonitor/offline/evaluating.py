@@ -58,9 +58,9 @@ class EvaluationResult:
 
 
 async def aevaluate(
-    records: Iterable[Interaction | Mapping[str, Any]],
+    records: Iterable[Interaction | Mapping[str, Any]] | Mapping[str, Any],
     *,
-    evaluators: Iterable[str] = (),
+    evaluators: Iterable[str] | str = (),
     judge: Judge | str | None = None,
     budget_usd: float | None = None,
     budget_tokens: int | None = None,
@@ -83,9 +83,9 @@ async def aevaluate(
 
 
 def evaluate(
-    records: Iterable[Interaction | Mapping[str, Any]],
+    records: Iterable[Interaction | Mapping[str, Any]] | Mapping[str, Any],
     *,
-    evaluators: Iterable[str] = (),
+    evaluators: Iterable[str] | str = (),
     judge: Judge | str | None = None,
     budget_usd: float | None = None,
     budget_tokens: int | None = None,
@@ -99,9 +99,10 @@ def evaluate(
 
     Args:
         records: `Interaction`s, or mappings in the columns of RAGAS, of RAGChecker or of ours:
-            `question`, `contexts`, `answer`, and a `reference` where there is one.
-        evaluators: Names or patterns of names; none: the default ones, of which those that need a
-            reference answer score the records that have one.
+            `question`, `contexts`, `answer`, and a `reference` where there is one. Or one mapping
+            with a list for each column.
+        evaluators: Names or patterns of names, also in one text with commas; none: the default
+            ones, of which those that need a reference answer score the records that have one.
         judge: None or `lexical`; a litellm model's name; or a judge.
         budget_usd: The most to be spent, in dollars. A model needs a budget; what it does not
             suffice for is `over_budget`.
@@ -110,8 +111,8 @@ def evaluate(
         api_base: Address of an OpenAI-compatible server for the model.
 
     Raises:
-        InputError: The first mapping is of no format that we know. Later ones that cannot be read
-            are in `errors`, and the others go on.
+        InputError: The first record is none, or of no format that we know. Later ones that cannot
+            be read are in `errors`, and the others go on.
         SettingsError: An evaluator is unknown, or a budget is missing.
         MissingExtraError: The judge needs litellm, which is not installed.
 
@@ -145,18 +146,20 @@ def evaluate(
         return apart.submit(lambda: asyncio.run(work())).result()
 
 
-def scorer_of(judging: Judging, evaluators: Iterable[str] = ()) -> Scorer:
+def scorer_of(judging: Judging, evaluators: Iterable[str] | str = ()) -> Scorer:
     """Return the engine of one run.
 
     Args:
         judging: Who judges.
-        evaluators: Names or patterns; none: the default ones, of which those that need a reference
-            answer score the records that have one.
+        evaluators: Names or patterns, also in one text with commas; none: the default ones, of
+            which those that need a reference answer score the records that have one.
 
     Raises:
         SettingsError: A name is unknown.
     """
-    names = tuple(evaluators)
+    if isinstance(evaluators, str):
+        evaluators = [name.strip() for name in evaluators.split(",")]
+    names = tuple(name for name in evaluators if name)
     return Scorer(
         judging.judge,
         table.select(names, with_reference=True),

@@ -16,13 +16,20 @@ from ragmonitor.evaluators import (
     diagnosis,
     evaluate,
     evaluate_asking,
+    tab,
     unscorable,
     unscored,
 )
 from ragmonitor.export.jsonl import report_line
 from ragmonitor.guard import record_error
 from ragmonitor.offline.shapes import Line
-from ragmonitor.protocols import ConnectedJudge, EmbeddedJudge, Judge, PricedJudge
+from ragmonitor.protocols import (
+    ConnectedJudge,
+    EmbeddedJudge,
+    Judge,
+    PricedJudge,
+    VersionedJudge,
+)
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -159,8 +166,14 @@ class Scorer:
 
     @property
     def ruler(self) -> str:
-        """Eight hex digits that change with the judge and with every evaluator."""
+        """Eight hex digits that change with the judge, its prompts and every evaluator."""
         names = [str(self.judge.identity), *(entry.identity for entry in self.entries)]
+        if isinstance(self.judge, VersionedJudge):
+            versions = self.judge.prompt_versions
+            if self.entries.asking:
+                names.append(versions["question"])
+            if any(entry.needs_reference for entry in self.entries):
+                names.append(versions["reference"])
         return hashlib.blake2b("\n".join(names).encode(), digest_size=4).hexdigest()
 
     async def prepare(self) -> None:
@@ -187,8 +200,14 @@ class Scorer:
         """
         source = iter(lines)
         if isinstance(self.judge, EmbeddedJudge):
+            waits = any(entry.waits for entry in self.entries)
             for line in source:
-                yield Outcome(line=line, report=self._read(line.interaction, self.judge))
+                report = (
+                    await asyncio.to_thread(self._read, line.interaction, self.judge)
+                    if waits
+                    else self._read(line.interaction, self.judge)
+                )
+                yield Outcome(line=line, report=report)
                 await asyncio.sleep(0)
                 if self.stopping.is_set():
                     return
@@ -303,8 +322,11 @@ class Scorer:
             record_error("judge", error)
             self.calls_failed += 1
             return self._unread(interaction, Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}")
-        evaluations = evaluate(self._entries_for(interaction), interaction, assessment)
-        return self._report(interaction, assessment, evaluations, assessment.usage)
+        with tab() as embedded:
+            evaluations = evaluate(self._entries_for(interaction), interaction, assessment)
+        usage = assessment.usage + embedded.usage
+        self.usage += embedded.usage
+        return self._report(interaction, assessment, evaluations, usage)
 
     def _entries_for(self, interaction: Interaction) -> Table:
         return self.entries if interaction.reference.strip() else self._without_reference

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Literal
 
 from ragmonitor.errors import InputError
@@ -91,12 +92,12 @@ class UnknownColumnsError(InputError):
 class Reader:
     """Turns the records of one source into lines; the first tells it the format."""
 
-    def __init__(self, form: Format | None = None, *, name: str = "records") -> None:
+    def __init__(self, form: Format | None = None, *, name: str = "") -> None:
         """Begin.
 
         Args:
             form: None: recognised by the columns of the first record.
-            name: What messages call the source.
+            name: What messages call the file; empty: there is none.
         """
         self._columns: tuple[Columns, ...] = COLUMNS[form] if form else ()
         self._name = name
@@ -121,25 +122,49 @@ class Reader:
             if any(choice.fit(record) for choice in columns):
                 return tuple(choice for choice in columns if choice.fit(record))
         raise UnknownColumnsError(
-            f"{self._name}, record {number}: no format has the columns "
-            f"{', '.join(map(repr, list(record)[:8])) or '(none)'}; expected {expected_columns()}. "
-            "To go on in spite of this record, name the format with --format"
+            f"{self._name or 'records'}, record {number}: no format has the columns "
+            f"{', '.join(map(repr, list(record)[:8])) or '(none)'}; {_lacking(record)}"
+            f"expected {expected_columns()}"
+            + (
+                ". To go on in spite of this record, name the format with --format"
+                if self._name
+                else ""
+            )
         )
 
 
-def read_given(records: Iterable[Interaction | Mapping[str, Any]]) -> Iterator[Line]:
+def read_given(
+    records: Iterable[Interaction | Mapping[str, Any]] | Mapping[str, Any],
+) -> Iterator[Line]:
     """Return a line for each of the records, which may be of several formats.
 
+    Args:
+        records: One after the other; or what a JSON document of them would hold, as `records_of`.
+
     Raises:
+        InputError: The first is no record at all: a text was given, or a table of pandas.
         UnknownColumnsError: The first mapping is of no format that we know.
     """
+    if isinstance(records, str | bytes | PathLike):
+        raise InputError(
+            "records: expected the records themselves, not a text or a path; "
+            "`ragmonitor score FILE` reads files"
+        )
     reader = Reader()
-    for number, record in enumerate(records, 1):
+    given = records_of(dict(records)) if isinstance(records, Mapping) else records
+    for number, record in enumerate(given, 1):
         if isinstance(record, Interaction):
             yield Line(number=number, interaction=record)
+        elif isinstance(record, Mapping):
+            yield reader.line(number, dict(record))
+        elif number == 1:
+            raise InputError(
+                f"records, record 1: expected a mapping or an Interaction, not a "
+                f"{type(record).__name__}; of a pandas table give table.to_dict('records'), of "
+                "RAGAS' EvaluationDataset dataset.to_list()"
+            )
         else:
-            value = dict(record) if isinstance(record, Mapping) else record
-            yield reader.line(number, value)
+            yield reader.line(number, record)
 
 
 def records_of(document: object) -> Iterator[object]:
@@ -181,6 +206,19 @@ def _columnar(document: Mapping[str, Any]) -> dict[str, list[Any]] | None:
                 length = len(lists[choice.question])
                 return {name: column for name, column in lists.items() if len(column) == length}
     return None
+
+
+def _lacking(record: Mapping[str, Any]) -> str:
+    """Return what alone a record lacks to be of a format, for people; empty: more than one name."""
+    for form, choices in COLUMNS.items():
+        for choice in choices:
+            missing = [name for name in choice.required if name not in record]
+            if len(missing) == 1:
+                told = f"as a record of {form} it lacks {missing[0]!r}"
+                if missing[0] == choice.contexts:
+                    told += ", which is [] where nothing was retrieved"
+                return f"{told}; "
+    return ""
 
 
 def expected_columns() -> str:

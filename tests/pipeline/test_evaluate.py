@@ -88,6 +88,48 @@ def test_records_of_no_known_shape_are_an_error():
         ragmonitor.evaluate([{"prompt": "?"}])
 
 
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        ("response", "as a record of ragas it lacks 'response'; expected"),
+        ("retrieved_contexts", r"it lacks 'retrieved_contexts', which is \[\] where nothing was"),
+    ],
+)
+def test_the_one_column_that_is_missing_is_named(lost, told):
+    """RAGAS has evaluations without contexts; none of ours can be told from a forgotten column."""
+    with pytest.raises(InputError, match=told):
+        ragmonitor.evaluate([{name: value for name, value in RAGAS.items() if name != lost}])
+
+
+@pytest.mark.parametrize(
+    ("records", "told"),
+    [
+        ("answers.jsonl", "`ragmonitor score FILE` reads files"),
+        (Path("answers.jsonl"), "`ragmonitor score FILE` reads files"),
+        (iter(["question", "contexts"]), r"table.to_dict\('records'\)"),
+        ([None], "expected a mapping or an Interaction"),
+    ],
+)
+def test_what_is_no_records_is_an_error(records, told):
+    """A path, a table that iterates over its columns: it says what to give instead."""
+    with pytest.raises(InputError, match=told):
+        ragmonitor.evaluate(records)
+
+
+def test_one_list_for_each_column_is_as_good():
+    """As RAGAS' documentation has its data; so is one record, or a document of RAGChecker's."""
+    columns = {name: [value, value] for name, value in RAGAS.items()}
+    assert len(ragmonitor.evaluate(columns).reports) == 2
+    assert len(ragmonitor.evaluate({"results": [RAGCHECKER] * 3}).reports) == 3
+    assert len(ragmonitor.evaluate(OURS).reports) == 1
+
+
+def test_evaluators_may_stand_in_one_text():
+    """As on the command line."""
+    result = ragmonitor.evaluate([OURS], evaluators="faithfulness, refusal")
+    assert [*result.summary] == ["faithfulness", "refusal"]
+
+
 def test_nothing_gives_nothing():
     """No record, no score, no error."""
     result = ragmonitor.evaluate([])

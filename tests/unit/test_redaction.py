@@ -22,6 +22,8 @@ def everywhere(text, **changes):
         told,
         chunks=(chunk,),
         not_shown=(chunk,),
+        reference=text,
+        reference_chunks=(chunk,),
         retrievals=(replace(told.retrievals[0], chunks=(chunk,), error=text),),
         generations=(
             replace(told.generations[0], input=(Message(role="user", text=text),), error=text),
@@ -36,6 +38,29 @@ def test_secrets_are_gone_from_every_text_by_default():
     assert KEY not in repr(asdict(found))
     assert found.answer == "Use [redacted:api_key] now"
     assert found.attributes == {"note": "key [redacted:api_key]"}
+
+
+def test_what_is_known_to_be_right_is_redacted_too():
+    """The reference answer and its chunks go to the judge and into files as the others do."""
+    chunk = Chunk(text=f"Jane has {KEY}", metadata={"note": "Jane"})
+    told = interaction(reference=f"Jane uses {KEY}", reference_chunks=(chunk,))
+    found = Redactor(hook=lambda text: text.replace("Jane", "***"))(told)
+    assert found.reference == "*** uses [redacted:api_key]"
+    (redacted,) = found.reference_chunks
+    assert redacted.text == "*** has [redacted:api_key]"
+    assert redacted.metadata == {"note": "***"}
+
+
+def test_a_hook_that_fails_lets_no_reference_through():
+    """As no other text."""
+
+    def broken(_text):
+        raise ValueError
+
+    chunk = Chunk(text="Jane", metadata={"note": "Jane"})
+    told = interaction(reference="Jane", reference_chunks=(chunk,))
+    found = Redactor(hook=broken)(told)
+    assert (found.reference, found.reference_chunks) == ("", (Chunk(text="", metadata={}),))
 
 
 def test_every_text_passes_the_hook():

@@ -297,12 +297,11 @@ def _placed(
 class DenseCentroids:
     """Centroids of a user's own embedding; the distance is that of vectors of length 1, 0 to 2."""
 
-    def __init__(self, centres: Sequence[Sequence[float]]) -> None:
-        """Take any vectors with a length."""
-        # Single precision is what is stored: a restart must change no distance.
-        self._stored = [array("f", _unit(centre)) for centre in centres]
-        self._centres = [_unit(centre) for centre in self._stored]
-        self.count = len(self._centres)
+    def __init__(self, centres: Sequence[array[float]]) -> None:
+        """Take vectors in the precision they are stored in: a restart must change no distance."""
+        self._stored = centres
+        self._centres = [_unit(centre) for centre in centres]
+        self.count = len(centres)
 
     def nearest(self, point: bytes) -> tuple[int, float]:
         """Return the nearest centroid and the distance to it, 0 to 2.
@@ -331,11 +330,7 @@ class DenseCentroids:
             ValueError, KeyError, TypeError: It is none of ours.
         """
         yield
-        fit = cls([])
-        fit._stored = [array("f", b64decode(centre)) for centre in state["centres"]]  # noqa: SLF001
-        fit._centres = [_unit(centre) for centre in fit._stored]  # noqa: SLF001
-        fit.count = len(fit._centres)  # noqa: SLF001
-        return fit
+        return cls([array("f", b64decode(centre)) for centre in state["centres"]])
 
     @classmethod
     def fitted(cls, points: Sequence[bytes], seed: str) -> Generator[None, None, Self]:
@@ -358,7 +353,7 @@ class DenseCentroids:
             chosen = luck.choices(range(size), nearest)[0]
         for _ in range(_ROUNDS):
             sums: dict[int, Sequence[float]] = {}
-            fitted = cls(centres)
+            fitted = cls([array("f", _unit(centre)) for centre in centres])
             for at, point in enumerate(points):
                 place, _distance = fitted.nearest(point)
                 vector = dense(point)
@@ -366,7 +361,7 @@ class DenseCentroids:
                 if at % _SLICE == 0:
                     yield
             centres = [sums[at] for at in sorted(sums)]
-        return cls(centres)
+        return cls([array("f", _unit(centre)) for centre in centres])
 
 
 def packed(found: Features) -> bytes:

@@ -35,6 +35,10 @@ _TELL = _any(
     _words("offer have tell list(?:ed)? answer(?:ed)? describe[ds]? explain(?:ed)? available"),
     _words("found enough sufficient any explicitly directly clearly specifically"),
 )
+_TELLS = _any(
+    _words("mentions? answers? states? says? tells? describes? explains? addresses address"),
+    _words("contains? covers? discuss(?:es)? indicates? specif(?:y|ies) provides? gives?"),
+)
 _KNOW = _any(
     _words("know answer find determine provide tell confirm help assist locate identify give"),
     "verify",
@@ -43,6 +47,13 @@ _KNOW = _any(
 )
 _FACTS = _any(
     _words("information mention details? data answer evidence references? indication"), SOURCES
+)
+_MORE = _any(
+    rf"{_words('more additional further')} (?:\w+ )?{_words('information context details? data')}"
+)
+_CHINESE_MORE = (
+    "(?:更多|更详细|更具体|更完整|进一步|额外|补充|其他|其它)的?(?:相关|有关|详细|具体|背景)?的?"
+    "(?:信息|上下文|资料|细节|内容|背景|文档|材料|描述|说明|数据|问题)"
 )
 _CHINESE_SOURCES = _any(
     _words(
@@ -86,8 +97,33 @@ REFUSALS: Final = _any(
     rf"[^.!?]{{0,30}}?\b{SOURCES}\b",
     r"\A\W{0,4}(?:not (?:mentioned|specified|stated|provided|available|enough information)"
     r"|unanswerable|unknown|no answer|n/a)\W{0,4}\Z",
+    r"\b(?:i|we) (?:did not|did ?n['’]?t) (?:find|see|locate)"
+    rf" (?:anything|(?:any|the) (?:\w+ ){{0,2}}?{_FACTS})\b",
+    r"\b(?:i|we) (?:have no (?:idea|clue)|lack (?:\w+ ){0,2}?information)\b",
+    r"\A\W{0,4}no (?:idea|clue)\W{0,4}\Z",
+    r"\bnot something (?:that )?(?:i|we) (?:can|could|am|are)\b",
+    r"\bthere (?:is|was|are|were)(?: not|(?: ?n['’]?t)) any (?:\w+ ){0,3}?"
+    rf"{_FACTS}\b",
+    rf"\b(?:nothing|none|neither)(?: (?:of|in))?(?: \w+){{0,3}}? {SOURCES}\b"
+    rf"[^.!?]{{0,20}}?\b{_TELLS}\b",
+    r"\bthere (?:is|was|['’]s) nothing (?:\w+ ){0,3}?in (?:the|this|these|your) "
+    rf"(?:\w+ ){{0,2}}?{SOURCES}\b",
+    rf"\b{SOURCES} (?:\w+ )?(?:lacks? (?:\w+ ){{0,2}}?{_FACTS}|(?:is|are) silent (?:on|about)"
+    r"|says? nothing)\b",
+    rf"\b{SOURCES} (?:\w+ ){{0,2}}?(?:is|are)(?: not (?:\w+ )?(?:relevant|related)|"
+    r" (?:irrelevant|unrelated)) to (?:the|your|this) (?:\w+ )?(?:question|query)\b",
+    r"\banswer (?:\w+ ){0,6}?is not (?:\w+ ){0,2}?(?:in|within|part of) (?:the|these|this|any) "
+    rf"(?:\w+ ){{0,2}}?{SOURCES}\b",
+    rf"\b(?:outside|beyond)(?: of)? the scope of (?:\w+ ){{0,3}}?{SOURCES}\b",
+    rf"\b(?:unclear|not (?:\w+ )?clear) (?:from|in|based on) (?:\w+ ){{0,3}}?{SOURCES}\b",
+    rf"\A(?:based on|from|according to) (?:\w+ ){{0,3}}?{SOURCES},? it is (?:unclear|not clear)\b",
+    rf"\b(?:missing|absent) from (?:the|these|this|your) (?:\w+ ){{0,2}}?{SOURCES}\b",
+    r"\A[^.!?]{1,60} (?:is|are|was|were) not (?:mentioned|specified|stated)\W{0,3}\Z",
+    rf"\b{_MORE} (?:is|are|would be|may be|will be) (?:needed|required|necessary)"
+    r"(?: (?:to|for) (?:answer|determine|give|provide|help|assist|confirm|tell|an? )|\W{0,3}\Z)",
+    rf"\bi(?:['’]d| would)? need {_MORE}\b",
     r"\bas an ai\b[^.!?]{0,60}?\b(?:cannot|can['’]?t|not able|unable|don['’]?t)\b",
-    "(?:无法|不能|没法|难以|没办法)(?:直接|准确|为您|给您|给你|为你|从中|据此|确切|明确|根据.{0,12}?){0,2}"
+    "(?:无法|不能|没法|难以|没办法|没有办法)(?:直接|准确|为您|给您|给你|为你|从中|据此|确切|明确|根据.{0,12}?){0,2}"
     "(?:回答|确定|提供|得知|判断|找到|给出|确认|获知|解答|答复|得出)",
     "(?:我|本人|目前|暂时|抱歉|对不起)[，,]?我?也?并?不太?(?:知道|清楚|了解|确定)",
     r"\A\W{0,4}不(?:知道|清楚|详)\W{0,4}\Z",
@@ -95,16 +131,31 @@ REFUSALS: Final = _any(
     "(?:没有|未能?|暂无|找不到|查不到|缺乏|缺少)(?:找到|查到|检索到|搜索到|提供|得到)?"
     "(?:任何|与.{0,20}?|关于.{0,20}?|足够的?|相关的?|具体的?|有关.{0,20}?){0,3}"
     f"{_CHINESE_FACTS}",
-    "(?:信息|资料)不足|超出.{0,8}?范围",
+    "我们?(?:不能|无法|没法|没办法)(?:帮助|协助|帮)(?:到)?(?:您|你)|(?:回答|解答|帮)不了(?:您|你|这|该)?",
+    "不足以(?:回答|判断|确定|得出|给出|支持[^。！？]{0,6}?(?:回答|结论))",
+    f"答案[^。！？]{{0,6}}?不在[^。！？]{{0,12}}?{_CHINESE_SOURCES}",
+    f"{_CHINESE_SOURCES}[^。！？]{{0,12}}?[与和跟同][^。！？]{{0,12}}?(?:问题|提问|查询)[^。！？]{{0,4}}?"
+    "(?:无关|不相关|没有关系|关系不大)",
+    rf"\A\W{{0,4}}(?:{_CHINESE_SOURCES}(?:中|里)?)?(?:并?没有?|并?未)"
+    r"(?:提到|提及|说明|给出|涉及|指出|明确)\W{0,4}\Z",
+    r"\A\W{0,4}(?:未知|不明|不得而知|没有答案|查无(?:此|相关)?信息|无(?:相关|此|可用)?"
+    r"(?:信息|内容|资料|答案))\W{0,4}\Z",
+    f"需要{_CHINESE_MORE}[^。！？]{{0,4}}?(?:才|来|以便|方)[^。！？]{{0,4}}?"
+    "(?:回答|判断|确定|解答|作答|得出|帮)",
+    f"(?:回答|判断|确定|解答)[^。！？]{{0,12}}?需要{_CHINESE_MORE}",
+    "(?:信息|资料)不(?:足|够)|超出.{0,8}?范围",
 )  # fmt: skip
 """Declines to answer, or says that the sources do not tell."""
 
 ENGLISH_SIGNS: Final = (
     "not", "n't", "n’t", "no ", "never", "fail", "unable", "unsure", "insufficient", "unknown",
-    "unanswerable", "n/a", "as an ai", "snt ", "dnt ", "dont ", "cant ", "cannt ", "arent ",
+    "none", "neither", "unclear", "lack", "silent", "unrelated", "irrelevant", "outside", "beyond",
+    "missing", "absent", "needed", "required", "necessary", "need more", "need additional",
+    "need further", "unanswerable", "n/a", "as an ai",
+    "snt ", "dnt ", "dont ", "cant ", "cannt ", "arent ",
     "werent ", "havent ", " nt ",
 )  # fmt: skip
-CHINESE_SIGNS: Final = frozenset("不没未无难缺超")
+CHINESE_SIGNS: Final = frozenset("不没未无难缺超需")
 """What declines holds, in lower case, one of these: to look for them is quicker."""
 
 FIRST_PERSON: Final = r"\b(?:i|we|my|our)\b|我|无法|抱歉|对不起"
@@ -127,6 +178,12 @@ OFFERS: Final = r"\A\W{0,4}" + _any(
     r"(?:please |just )?(?:let me know|feel free|do not hesitate|don['’]?t hesitate)",
     r"(?:i )?hope (?:this|that|it|you)\b",
     r"if you (?:have|need|would like|['’]?d like|want|could|can|provide|let|wish|are looking)\b",
+    r"if you(?:['’]re| are) able\b",
+    r"should you (?:have|need|want|wish|require)\b",
+    rf"(?:if|with) {_MORE}\b[^.!?]{{0,40}}?\b(?:i|we) (?:can|could|would|will|may)\b",
+    rf"for {_MORE},? (?:please |you (?:can|may) )?(?:visit|consult|see|check|contact|refer)\b",
+    r"i (?:can|could) (?:help|assist|try|look)\b[^.!?]{0,30}? if you\b",
+    r"i(?:['’]ll| will) (?:try|do my best)\b",
     r"is there anything\b",
     r"(?:please |kindly )(?:provide|contact|consult|check|refer|visit|ask|note|share|clarify"
     r"|rephrase|reach|let|try)\b",
@@ -138,8 +195,16 @@ OFFERS: Final = r"\A\W{0,4}" + _any(
     "希望(?:这|以上|我的)?.{0,10}?(?:帮助|帮到|有用)",
     "如果?(?:您|你)?.{0,16}?(?:请|欢迎|随时|告诉)",
     "如有.{0,16}?请",
+    "(?:如果?|若|假如|要是|倘若)(?:您|你)?(?:还|能够?|可以|愿意|方便){0,2}(?:再)?(?:提供|补充|给出|分享|告知|说明|上传"
+    f"|有|需要){_CHINESE_MORE}[^。！？]{{0,12}}?(?:我|帮|协助|[回解]答)",
+    "如需(?:更多|进一步|其他)[^。！？]{0,12}?(?:联系|咨询|访问|查阅|参考)",
+    "(?:麻烦|烦请|劳烦)(?:您|你)?(?:再|进一步)?(?:提供|补充|告诉|告知|说明)",
+    "我?(?:们)?(?:会|将|也)?(?:很|非常|十分)?(?:乐意|乐于|尽力|尽量)[^。！？]{0,10}?(?:帮|协助|[回解]答|服务)",
+    f"(?:您|你)(?:也|还)?可以(?:再)?(?:提供|补充){_CHINESE_MORE}",
+    f"建议(?:您|你)?(?:提供|补充){_CHINESE_MORE}",
+    "(?:您|你)可能(?:还)?需要(?:咨询|查阅|参考|联系)",
     "请(?:您|你)?(?:咨询|参考|查阅|联系|提供|告诉|随时|访问|补充|核实)",
-    "建议(?:您|你)?(?:咨询|查阅|参考|联系|查看|核实)",
+    "建议(?:您|你)?(?:进一步|另行)?(?:咨询|查阅|查询|参考|联系|查看|核实|访问)",
     "欢迎",
     "您?可以(?:尝试)?(?:咨询|查阅|联系|参考)",
 )

@@ -194,6 +194,16 @@ def test_an_embedding_model_takes_the_place_of_ours(tmp_path):
     (line,) = objects(result.stdout)
     assert line["evaluations"]["answer_similarity"]["score"] == pytest.approx(1)
     assert entry.version > 1
+    assert "the embedding's: 1 call, 2 tokens, 0.0000 USD" in result.stderr
+
+
+def test_an_embedding_of_unknown_price_is_no_matter_for_a_budget_in_dollars(tmp_path):
+    """It could not be kept; nothing is begun."""
+    options = ["--judge", "openai/gpt-4o-mini", "--embedding", "openai/embedder"]
+    result = run(write(tmp_path, GOOD), *options, "--budget-usd", "1")
+    assert result.exit_code == 2
+    assert "--embedding openai/embedder: litellm knows no price" in result.stderr
+    assert "--budget-tokens" in result.stderr
 
 
 def test_standard_input_is_read():

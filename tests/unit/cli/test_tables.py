@@ -221,6 +221,13 @@ def test_a_part_of_an_array_is_refused():
         read_list("['a' 'b' ... 'z']")
 
 
+@pytest.mark.parametrize("text", ["It is 330 m tall.", "see p. 3", "x = ['a']"])
+def test_a_chunk_without_a_list_is_told_from_a_broken_one(text):
+    """It has no ellipsis, and is not taken for a list of one."""
+    with pytest.raises(InputError, match="expected a list as JSON or as Python writes it"):
+        read_list(text)
+
+
 @pytest.mark.parametrize("text", ["[" * 10_000, "(" * 50 + ")" * 50, "{'a': 1}", "7", "'text'"])
 def test_what_is_no_list_of_texts_is_refused(text):
     """Nesting without an end among them."""

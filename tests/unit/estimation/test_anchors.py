@@ -456,12 +456,13 @@ def test_answers_that_the_new_judge_read_become_anchors_again():
 
 
 def test_an_anchor_that_the_new_judge_cannot_read_is_done_without():
-    """After three tries."""
+    """After some tries with growing pauses."""
     judging = settled()
     judging.identity = SECOND
     judging.verdict = lambda i: None if i == "a4" else is_bad(i)
-    for _ in range(2 + TRIES_MOST):
-        judging.step(60)
+    for _ in range(100):
+        judging.step(CLAIM_S / 2)
+    assert [each.id for each in judging.read].count("a4") == TRIES_MOST
     [change] = judging.anchors.changes()
     assert (change.checked, change.missing) == (99, 1)
     assert "a4" not in held(judging.anchors)
@@ -473,7 +474,8 @@ def test_a_judge_that_fails_the_probe_is_tried_again():
     judging.identity = SECOND
     judging.verdict = lambda _: None
     assert len(judging.step(5)) == 1
-    assert len(judging.step(60)) == 1
+    assert not judging.step(60)
+    assert len(judging.step(CLAIM_S)) == 1
 
 
 def test_a_judge_that_turns_out_to_be_the_old_one_ends_the_batch():
@@ -483,6 +485,73 @@ def test_a_judge_that_turns_out_to_be_the_old_one_ends_the_batch():
     assert judging.anchors.checked(probe.id, is_bad(probe.id), FIRST, judging.now_s + 5) == "same"
     assert len(judging.step(10)) <= 1
     assert judging.anchors.changes() == ()
+
+
+RENAMED = JudgeIdentity(name="model", version="2 short", kind="LLM")
+
+
+def test_who_is_asked_under_another_name_than_it_answers_is_one_judge():
+    """A model that rejects the strict form is asked anew as the strict one after every start."""
+    judging = settled(per_day=24)
+    for _ in range(3 * 24):
+        for due in judging.anchors.due(judging.now_s, SECOND):
+            judging.read.append(due)
+            judging.anchors.checked(due.id, is_bad(due.id), FIRST, judging.now_s)
+        judging.now_s += 3_600
+    assert len(judging.read) == pytest.approx(72, abs=3)
+    assert judging.anchors.changes() == ()
+    assert len(judging.anchors.take()) > 20
+
+
+def test_such_a_judge_loses_no_candidates():
+    """Before any has settled, too."""
+    anchors = collected()
+    now_s = BEGAN_S + 10
+    for _ in range(400):
+        now_s += DAY_S / PER_DAY
+        for due in anchors.due(now_s, SECOND):
+            anchors.checked(due.id, is_bad(due.id), FIRST, now_s)
+    assert len(held(anchors)) == ANCHORS_MOST
+    assert anchors.checks()["same"] > 100
+
+
+def test_a_new_judge_is_who_reads_and_not_who_was_asked():
+    """The verdicts are the second one's under its other name."""
+    judging = settled()
+    for _ in range(3):
+        judging.now_s += 5
+        for due in judging.anchors.due(judging.now_s, SECOND):
+            judging.anchors.checked(due.id, is_bad(due.id), RENAMED, judging.now_s)
+    [change] = judging.anchors.changes()
+    assert (change.after, change.checked) == (str(RENAMED), 100)
+    assert len(judging.step(DAY_S, identity=SECOND)) == 1
+
+
+def test_a_judge_that_was_taken_for_another_can_become_it():
+    """Once it reads under the name that it is asked by."""
+    judging = settled()
+    [probe] = judging.anchors.due(judging.now_s + 5, SECOND)
+    judging.anchors.checked(probe.id, is_bad(probe.id), FIRST, judging.now_s + 5)
+    judging.identity = SECOND
+    for _ in range(4):
+        judging.step(DAY_S / PER_DAY)
+    [change] = judging.anchors.changes()
+    assert change.after == str(SECOND)
+
+
+def test_an_outage_of_an_hour_does_not_cost_the_anchors():
+    """They are tried again when the judge is back."""
+    judging = settled()
+    judging.identity = SECOND
+    judging.step(5)
+    judging.verdict = lambda _: None
+    for _ in range(60):
+        judging.step(60)
+    judging.verdict = is_bad
+    for _ in range(60):
+        judging.step(60)
+    [change] = judging.anchors.changes()
+    assert (change.checked, change.missing) == (100, 0)
 
 
 def test_old_processes_do_not_turn_the_anchors_back():
@@ -513,7 +582,8 @@ def test_two_new_judges_do_not_undo_each_other():
 def test_without_settled_anchors_a_new_judge_begins_anew():
     """There is nothing to compare; its own verdicts are taken from then on."""
     anchors = collected(count=5)
-    assert not anchors.due(BEGAN_S + 10, SECOND)
+    [due] = anchors.due(BEGAN_S + 10, SECOND)
+    assert anchors.checked(due.id, is_bad(due.id), SECOND, BEGAN_S + 20) is None
     anchors.offer(answer(9), True, SECOND)
     assert held(anchors) == {"a9": True}
     assert anchors.changes() == ()

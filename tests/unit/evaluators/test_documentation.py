@@ -25,6 +25,15 @@ def test_every_evaluator_is_described(name):
     assert is_named(name)
 
 
+def test_no_cell_of_an_evaluation_is_empty():
+    """Each has its definition, range, source and the cases in which there is no score."""
+    tables = re.findall(r"^\| name \| definition \|.*\n\|[-|]+\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+    rows = [row for table in tables for row in table.splitlines()]
+    assert (len(tables), len(rows)) == (3, 34)
+    for row in rows:
+        assert all(cell.strip() for cell in row.strip("|").split("|")), row
+
+
 def test_the_default_ones_are_marked():
     """With a star in the table, and nothing else."""
     marked = re.findall(r"^\| `(\w+)` \* \|", PAGE, re.MULTILINE)

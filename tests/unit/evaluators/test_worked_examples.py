@@ -98,6 +98,8 @@ class Questions:
     def __init__(self, evasive: list[bool]) -> None:
         self._evasive = evasive
 
+    identity = JUDGE
+
     async def ask(self, _instructions, *, fields, shown):
         assert set(fields) == {"questions", "evasive"}
         assert shown == ("answer",)

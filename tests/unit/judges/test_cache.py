@@ -7,7 +7,7 @@ import pytest
 
 from ragmonitor.errors import JudgeError
 from ragmonitor.judges.cache import AssessmentCache, key_of
-from ragmonitor.records import Cause, Chunk, JudgeIdentity, JudgeUsage
+from ragmonitor.records import Cause, Chunk, JudgeIdentity, JudgeUsage, ReferenceReading
 from ragmonitor.testing import ManualClock
 from tests.support.stories import JUDGE, assessment, interaction
 
@@ -133,6 +133,18 @@ async def test_gaps_are_not_kept(cache):
     await cache.read(b"k", reading)
     await cache.read(b"k", reading)
     assert reading.times == 2
+
+
+async def test_a_reference_that_could_not_be_read_is_no_whole_reading(cache):
+    """Its call failed, or the reply to it: the next reading may be luckier."""
+    reading = Reading()
+    await cache.read(b"k", reading, with_reference=True)
+    await cache.read(b"k", reading, with_reference=True)
+    assert reading.times == 2
+    whole = Reading(reference=ReferenceReading(answer_claims=(True,), sentences=()))
+    await cache.read(b"k", whole, with_reference=True)
+    found = await cache.read(b"k", whole, with_reference=True)
+    assert (whole.times, found.reference) == (1, whole.found.reference)
 
 
 def test_twins_on_another_loop_are_not_waited_for(cache):

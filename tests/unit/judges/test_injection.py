@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from ragmonitor.errors import JudgeError
+from ragmonitor.judges.lexical import LexicalJudge
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.judges.prompts import SYSTEM, write_prompt
 from ragmonitor.judges.provider import forget_capabilities
@@ -260,6 +261,26 @@ def test_other_prompts_keep_their_shape_too(attack):
         f"\n{prompt.border}>>\nThe end of {prompt.border}."
     )
     assert prompt.messages[0]["content"] == "static"
+
+
+@each_attack
+def test_numbered_sentences_keep_their_numbers(attack):
+    """Of chunks that are shown sentence by sentence: as many, each in its line, in its chunk."""
+    interaction = attacked(attack)
+    judge = LlmJudge("openai/judge")
+    found = LexicalJudge().read(interaction)
+    asker = judge.asker(interaction, found)
+    prompt = asker.prompt("static", {"relevant": "a list"}, ("sentences", "question"))
+    shown = prompt.messages[1]["content"]
+    border = prompt.border
+    section = re.match(rf"<<{border} SENTENCES\n(.*?)\n{border}>>\n<<", shown, re.DOTALL)[1]
+    blocks = re.split(rf"(?:^|\n)\[C\d+ {border}\]\n", section)[1:]
+    assert [len(block.splitlines()) for block in blocks] == list(asker.sentence_counts)
+    for block, chunk in zip(blocks, interaction.chunks, strict=True):
+        lines = [line.partition(" ") for line in block.split("\n")]
+        assert [number for number, _, _ in lines] == [str(n + 1) for n in range(len(lines))]
+        told = [" ".join(sentence.text.split()) for sentence in split(chunk.text)]
+        assert [whole(text) for _, _, text in lines] == [whole(text) for text in told]
 
 
 def test_data_that_holds_every_short_border_gets_a_long_one():

@@ -5,12 +5,19 @@ from dataclasses import replace
 
 import pytest
 
+from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.evidence import Part
 from ragmonitor.judges.lexical import LexicalJudge
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.judges.prompts import SYSTEM as MAIN
 from ragmonitor.judges.provider import Completion
-from ragmonitor.judges.reference import SYSTEM, read_checks, read_reference, reference_version
+from ragmonitor.judges.reference import (
+    EXAMPLES,
+    SYSTEM,
+    read_checks,
+    read_reference,
+    reference_version,
+)
 from ragmonitor.records import JudgeUsage, Verdict
 from tests.support.openai_server import OpenAiServer, Reply, judged, read_prompt, refused
 from tests.support.stories import assessment, interaction
@@ -81,6 +88,25 @@ def test_no_reply_is_no_reading(text):
     """Nothing is a zero."""
     read = read_checks(reply(text), 1, 1, 1)
     assert (read.right, read.chunks, read.in_answer) == (None, None, None)
+
+
+def test_the_prompts_own_example_is_no_reply():
+    """A model that repeats it has judged nothing, whatever the counts; nor is it one of two."""
+    for language, system in SYSTEM.items():
+        example = system[system.index('{"a"') :]
+        assert example in system
+        read = read_checks(reply(example), 3, 4, 12)
+        assert (read.right, read.chunks, read.in_answer) == (None, None, None), language
+        honest = '{"a":[0,0,0],"r":[[],[],[],[]],"in":[0,0,0,0]}'
+        read = read_checks(reply(f"Like {example}: {honest}"), 3, 4, 12)
+        assert read.right == (False, False, False)
+
+
+def test_the_example_fits_no_small_question():
+    """It names chunks that few answers have: what repeats a part of it fails the counts too."""
+    for example in EXAMPLES:
+        whole = read_checks(reply(json.dumps(example | {"a": [0, 0, 0]})), 3, 4, 11)
+        assert whole.chunks is None
 
 
 # One more call
@@ -187,6 +213,26 @@ async def test_without_a_usable_reply_only_the_reference_is_lost(server, judge, 
     assert found.reference is None
     assert found.sentences is not None
     assert found.usage.calls == 1 + len(replies)
+
+
+@pytest.mark.parametrize("replies", [("?", "?"), (refused(400, "no"),)])
+async def test_a_lost_reference_is_read_again_for_the_next_duplicate(server, replies):
+    """The cache keeps no gap: a provider that fails once does not leave it unreadable for ever."""
+    judge = LlmJudge(
+        "openai/judge",
+        api_base=server.api_base,
+        api_key="none",
+        budget_unit="tokens",
+        cache=AssessmentCache(size=10, age_s=3600),
+    )
+    first_truthful(server, *replies)
+    lost = await judge.assess(TOLD)
+    found = await judge.assess(TOLD)
+    again = await judge.assess(TOLD)
+    await judge.close()
+    assert lost.reference is None
+    assert found.reference is not None
+    assert (again.reference, again.usage.cache_hits) == (found.reference, 1)
 
 
 async def test_the_budget_expects_the_second_reading(judge):

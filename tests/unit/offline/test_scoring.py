@@ -9,6 +9,7 @@ import pytest
 
 from ragmonitor.errors import InputError, JudgeError
 from ragmonitor.evaluators import Entry, Table, table
+from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.offline.scoring import Purse, Scorer, is_finished, texts_key
 from ragmonitor.offline.shapes import Line
 from ragmonitor.records import Cause, Chunk, JudgeIdentity, JudgeUsage, Scored, Unscored
@@ -146,6 +147,25 @@ def test_the_ruler_changes_with_judge_and_evaluators():
     (entry,) = FAITHFULNESS
     newer: Entry = replace(entry, version=entry.version + 1)
     assert Scorer(scripted(), Table([newer])).ruler != ruler
+
+
+@pytest.mark.parametrize(
+    ("entries", "prompt"),
+    [
+        (("faithfulness",), None),
+        (("answer_relevancy_by_questions",), "question"),
+        (("context_recall",), "reference"),
+    ],
+)
+def test_the_ruler_changes_with_the_prompts_that_are_used(monkeypatch, entries, prompt):
+    """A file by another frame or another prompt for references is not gone on with."""
+    judge, chosen = LlmJudge("openai/judge"), table.select(entries)
+    ruler = Scorer(judge, chosen).ruler
+    versions = judge.prompt_versions
+    for name in versions:
+        changed = {**versions, name: "another"}
+        monkeypatch.setattr(LlmJudge, "prompt_versions", changed)
+        assert (Scorer(judge, chosen).ruler != ruler) == (name == prompt)
 
 
 def test_the_texts_key_changes_with_every_text():

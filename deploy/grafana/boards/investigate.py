@@ -1,0 +1,452 @@
+"""What changed, in which answers, and what moved first: the dashboard after the page."""
+
+from __future__ import annotations
+
+from boards.panels import (
+    DATASOURCE,
+    DIMENSION,
+    EVALUATOR,
+    GREEN,
+    GREY,
+    JUDGE,
+    JUDGED,
+    RED,
+    SERVICE,
+    SERVICES,
+    WINDOW,
+    WINDOWED,
+    YELLOW,
+    Board,
+    Column,
+    Look,
+    Panel,
+    Query,
+    Row,
+    State,
+    Words,
+    pooled,
+)
+
+OFF_ON = (
+    State(value=0, text=Words("quiet", "正常"), color=GREEN),
+    State(value=1, text=Words("ALARM", "告警"), color=RED),
+)
+GROUPED = f'{WINDOWED}, dimension=~"$dimension"'
+BY_GROUP = "service, dimension, group"
+GROUP_N = "ragmonitor_group_hallucination_rate_effective_n"
+
+
+def per_signal(series: str) -> str:
+    """Return the expression of an alarm's number; of several processes, the highest."""
+    return f"max by (service, signal, judge, kind) ({series}{{{SERVICE}}})"
+
+
+FIRST = (
+    Row(title=Words("What moved first", "最先变化的是什么"), y=0),
+    Panel(
+        kind="lines",
+        title=Words("Evidence of every signal, in days", "各信号的证据（天）"),
+        description=Words(
+            "All signals on one axis: what left the floor first is the likeliest cause. Inputs"
+            " first (empty or weak retrievals, novel questions): the index or the traffic changed."
+            " Quality first: the prompt or the model. The ruler first (anchors, calibration): trust"
+            " no quality alarm before the judge is checked.",
+            "所有信号同轴：最先离开底部的最可能是原因。输入先动（检索为空或偏弱、新问题）："
+            "索引或流量变了；"
+            "质量先动：提示词或模型变了；标尺先动（anchors、calibration）：先查评审，"
+            "再信质量告警。",
+        ),
+        at=(0, 1, 24, 9),
+        unit="suffix: d",
+        low=0.1,
+        logarithmic=True,
+        queries=(
+            Query(
+                expr="clamp_min(max by (service, signal, kind)"
+                f" (ragmonitor_alarm_evidence_days{{{SERVICE}}}), 0.1)",
+                legend="{{service}} · {{kind}} · {{signal}}",
+            ),
+            Query(
+                expr=f"min(ragmonitor_alarm_line_days{{{SERVICE}}})",
+                legend=Words("page line", "告警线"),
+                look=Look(color=RED, dashed=True, width=2),
+            ),
+        ),
+    ),
+    Panel(
+        kind="states",
+        title=Words("Alarms", "告警状态"),
+        description=Words(
+            "When each alarm was active. The order in which the bars begin is the order in which"
+            " things went wrong.",
+            "每个告警处于活动状态的时间段。色块开始的先后，就是出问题的先后。",
+        ),
+        at=(0, 10, 10, 9),
+        unit="none",
+        states=OFF_ON,
+        thresholds=((None, GREEN), (1, RED)),
+        queries=(
+            Query(
+                expr=f"max by (service, signal) (ragmonitor_alarm_active{{{SERVICE}}})",
+                legend="{{service}} · {{signal}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="table",
+        title=Words("Alarms, now", "当前告警"),
+        description=Words(
+            "Each alarm's evidence, what it tolerates (empty while it still learns), how much of"
+            " its learning is done, since when it is active, and how often it was raised in the"
+            " chosen time. Few days of evidence at a high rate: it has only just begun.",
+            "每个告警的证据、容许值（学习期间为空）、学习进度、自何时起活动，"
+            "以及所选时间内触发的次数。",
+        ),
+        at=(10, 10, 14, 9),
+        unit="none",
+        queries=(
+            Query(expr=per_signal("ragmonitor_alarm_evidence_days"), legend="{{signal}}"),
+            Query(expr=per_signal("ragmonitor_alarm_active"), legend="{{signal}}"),
+            Query(expr=per_signal("ragmonitor_alarm_tolerate"), legend="{{signal}}"),
+            Query(expr=per_signal("ragmonitor_alarm_learned_ratio"), legend="{{signal}}"),
+            Query(
+                expr=f"1000 * {per_signal('ragmonitor_alarm_since_timestamp_seconds')}",
+                legend="{{signal}}",
+            ),
+            Query(
+                expr="sum by (service, signal, judge, kind)"
+                f" (increase(ragmonitor_alarms_raised_total{{{SERVICE}}}[$__range]))",
+                legend="{{signal}}",
+            ),
+        ),
+        columns=(
+            Column(name="service", title=Words("Service", "服务")),
+            Column(name="signal", title=Words("Signal", "信号")),
+            Column(name="kind", title=Words("Kind", "类别")),
+            Column(name="judge", title=Words("Judge", "评审")),
+            Column(name="Value #B", title=Words("State", "状态"), states=OFF_ON),
+            Column(
+                name="Value #E", title=Words("Since", "开始于"), unit="dateTimeAsLocalNoDateIfToday"
+            ),
+            Column(name="Value #A", title=Words("Evidence", "证据"), unit="suffix: d", decimals=1),
+            Column(
+                name="Value #C", title=Words("Tolerates", "容许值"), unit="percentunit", decimals=1
+            ),
+            Column(
+                name="Value #D", title=Words("Learned", "学习进度"), unit="percentunit", decimals=0
+            ),
+            Column(name="Value #F", title=Words("Raised", "触发次数"), decimals=0),
+        ),
+        sorted_by=Words("Evidence", "证据"),
+    ),
+)
+
+SCORES = (
+    Row(title=Words("Which answers", "哪些回答"), y=19),
+    Panel(
+        kind="heatmap",
+        title=Words("Scores: $evaluator", "分数分布：$evaluator"),
+        description=Words(
+            "How many answers got which score. A second cloud at the bottom is an incident of some"
+            " answers; a slow slide of the whole cloud is drift. Each diamond is one answer: a"
+            " click"
+            " opens its trace.",
+            "各分数段的回答数。底部出现第二团，是部分回答出事；整团缓慢下移，是漂移。"
+            "每个菱形是一条回答：点击打开链路。",
+        ),
+        at=(0, 20, 8, 8),
+        unit="percentunit",
+        repeat="evaluator",
+        queries=(
+            Query(
+                expr="sum by (le) (increase(ragmonitor_score_bucket"
+                f'{{{JUDGED}, evaluator="$evaluator"}}[$__rate_interval]))',
+                legend="{{le}}",
+                exemplars=True,
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("The lowest scores", "最低的分数"),
+        description=Words(
+            "One answer in ten scored at most this much. The dots are single answers: open the low"
+            " ones first, the trace marks the unsupported sentence and the chunks.",
+            "十分之一的回答不高于此分数。圆点是单条回答：先打开分数低的，"
+            "链路中会标出无依据的句子与片段。",
+        ),
+        at=(0, 28, 12, 8),
+        unit="percentunit",
+        low=0,
+        high=1,
+        queries=(
+            Query(
+                expr="histogram_quantile(0.1, sum by (service, evaluator, le)"
+                f' (rate(ragmonitor_score_bucket{{{JUDGED}, evaluator=~"$evaluator"}}'
+                "[$__rate_interval])))",
+                legend="{{service}} · {{evaluator}}",
+                exemplars=True,
+            ),
+        ),
+    ),
+    Panel(
+        kind="stacked",
+        title=Words("Outcomes of the evaluations", "评估结果"),
+        description=Words(
+            "Evaluations per minute by outcome: scored, or the cause why not. A change of the mix"
+            " at the time of the incident tells whether other answers are being scored than"
+            " before.",
+            "每分钟评估次数，按结果：已评分，或未评分的原因。事发时构成变了，"
+            "说明被评分的回答与之前不同。",
+        ),
+        at=(12, 28, 12, 8),
+        unit="opm",
+        low=0,
+        queries=(
+            Query(
+                expr="60 * sum by (outcome) (rate(ragmonitor_evaluations_total"
+                f'{{{JUDGED}, evaluator=~"$evaluator"}}[$__rate_interval]))',
+                legend="{{outcome}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="stacked",
+        title=Words("What went wrong with answers", "回答出了什么问题"),
+        description=Words(
+            "Share of judged answers by diagnosis, the good ones left out. retrieval_miss,"
+            " refusal: look at the index; unsupported_addition, contradiction, ignored_context: at"
+            " the prompt and the model; wrong_refusal: at the system prompt; off_topic: at the"
+            " routing.",
+            "被评审回答中各诊断的占比（不含正常）。retrieval_miss、refusal：查索引；"
+            "unsupported_addition、"
+            "contradiction、ignored_context：查提示词与模型；wrong_refusal：查系统提示词；"
+            "off_topic：查路由。",
+        ),
+        at=(0, 36, 16, 8),
+        unit="percentunit",
+        low=0,
+        queries=(
+            Query(
+                expr="sum by (diagnosis) (rate(ragmonitor_diagnoses_total"
+                f'{{{JUDGED}, diagnosis!="ok"}}[$__rate_interval])) / ignoring (diagnosis)'
+                f" group_left () sum (rate(ragmonitor_diagnoses_total{{{JUDGED}}}"
+                "[$__rate_interval]))",
+                legend="{{diagnosis}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="table",
+        title=Words("Diagnoses in the chosen time", "所选时间内的诊断"),
+        description=Words(
+            "How many judged answers had which diagnosis. Compare with the same span before the"
+            " incident: what grew is where to look.",
+            "各诊断的回答数。与事发前同样长的时间对比：增多的就是该查的方向。",
+        ),
+        at=(16, 36, 8, 8),
+        unit="none",
+        queries=(
+            Query(
+                expr="sum by (service, diagnosis)"
+                f" (increase(ragmonitor_diagnoses_total{{{JUDGED}}}[$__range]))",
+                legend="{{diagnosis}}",
+            ),
+        ),
+        columns=(
+            Column(name="service", title=Words("Service", "服务")),
+            Column(name="diagnosis", title=Words("Diagnosis", "诊断")),
+            Column(name="Value", title=Words("Answers", "回答数"), unit="short", decimals=0),
+        ),
+        sorted_by=Words("Answers", "回答数"),
+    ),
+)
+
+GROUPS = (
+    Row(title=Words("Whose answers", "谁的回答"), y=44),
+    Panel(
+        kind="lines",
+        title=Words("Hallucination rate by $dimension", "幻觉率，按 $dimension"),
+        description=Words(
+            "The rate in each group of answers. One group alone: look at what is special to it, its"
+            " route, its version, its language. All at once: at what they share.",
+            "各组回答的幻觉率。只有一组变差：看它特有的东西（路由、版本、语言）；全部变差："
+            "看它们共有的。",
+        ),
+        at=(0, 45, 8, 8),
+        unit="percentunit",
+        low=0,
+        repeat="dimension",
+        if_empty=Words("Answers are not split by anything yet", "尚未按任何维度拆分"),
+        queries=(
+            Query(
+                expr=pooled(
+                    "ragmonitor_group_hallucination_rate",
+                    GROUP_N,
+                    f'{WINDOWED}, dimension="$dimension"',
+                    by="service, group",
+                ),
+                legend="{{service}} · {{group}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="table",
+        title=Words("Groups, now", "当前各组"),
+        description=Words(
+            "Each group's rate in its 95 % interval. Sorted by the lower end: what stands on top is"
+            " surely bad, not only unlucky. Few answers: a wide interval, no conclusion.",
+            "各组的幻觉率及 95 % 区间，按下限排序：排在最前的确实变差，而不是偶然。"
+            "回答太少则区间很宽，不下结论。",
+        ),
+        at=(0, 53, 24, 8),
+        unit="none",
+        if_empty=Words("Answers are not split by anything yet", "尚未按任何维度拆分"),
+        queries=tuple(
+            Query(expr=expr, legend="{{group}}")
+            for expr in (
+                *(
+                    pooled(
+                        f"ragmonitor_group_hallucination_rate{end}",
+                        GROUP_N,
+                        GROUPED,
+                        by=BY_GROUP,
+                    )
+                    for end in ("", "_lower", "_upper")
+                ),
+                f"sum by ({BY_GROUP}) ({GROUP_N}{{{GROUPED}}})",
+            )
+        ),
+        columns=(
+            Column(name="service", title=Words("Service", "服务")),
+            Column(name="dimension", title=Words("Split by", "维度")),
+            Column(name="group", title=Words("Group", "组")),
+            Column(
+                name="Value #B", title=Words("Lower end", "下限"), unit="percentunit", decimals=1
+            ),
+            Column(name="Value #A", title=Words("Rate", "幻觉率"), unit="percentunit", decimals=1),
+            Column(
+                name="Value #C", title=Words("Upper end", "上限"), unit="percentunit", decimals=1
+            ),
+            Column(name="Value #D", title=Words("Answers", "回答数"), unit="short", decimals=0),
+        ),
+        sorted_by=Words("Lower end", "下限"),
+    ),
+)
+
+RETRIEVAL = (
+    Row(title=Words("Retrieval and questions", "检索与问题"), y=61),
+    Panel(
+        kind="lines",
+        title=Words("Empty and weak retrievals, novel questions", "空检索、弱检索与新问题"),
+        description=Words(
+            "Share of questions for which nothing was found, for which the best chunk was weak, and"
+            " that are unlike those of the reference period. Empty: index or filter. Weak with"
+            " novel: users ask what is not in the documents. Weak alone: the embedding changed.",
+            "没有检索到、最好的片段仍偏弱、与基准期不同的问题占比。空：索引或过滤条件；"
+            "弱且新：用户问的不在文档里；只有弱：向量模型变了。",
+        ),
+        at=(0, 62, 12, 8),
+        unit="percentunit",
+        low=0,
+        queries=tuple(
+            Query(expr=f'avg by (service) ({series}{{{SERVICE}, window="$window"}})', legend=legend)
+            for series, legend in (
+                (
+                    "ragmonitor_empty_retrieval_ratio",
+                    Words("{{service}} · empty", "{{service}} · 空检索"),
+                ),
+                (
+                    "ragmonitor_weak_retrieval_ratio",
+                    Words("{{service}} · weak", "{{service}} · 弱检索"),
+                ),
+                (
+                    "ragmonitor_novel_question_ratio",
+                    Words("{{service}} · novel", "{{service}} · 新问题"),
+                ),
+            )
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Best chunk's score", "最佳片段的得分"),
+        description=Words(
+            "Mean score that the retriever or reranker gave its best chunk, on its own scale: only"
+            " a change means something. A step at a deployment: another embedding, reranker or"
+            " index.",
+            "检索器或重排器给最佳片段的平均分，刻度是它自己的：只有变化有意义。发布时的阶跃："
+            "向量模型、重排器或索引换了。",
+        ),
+        at=(12, 62, 12, 8),
+        unit="none",
+        decimals=2,
+        if_empty=Words("The retriever gives no scores", "检索器不给分数"),
+        queries=(
+            Query(
+                expr=f"sum by (service) (rate(ragmonitor_retrieval_top_score_sum{{{SERVICE}}}"
+                "[$__rate_interval])) / sum by (service) (rate("
+                f"ragmonitor_retrieval_top_score_count{{{SERVICE}}}[$__rate_interval]))",
+                legend="{{service}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="heatmap",
+        title=Words("Chunks per answer", "每条回答的片段数"),
+        description=Words(
+            "How many chunks the model was shown. A new band at 0: nothing is found; a lower band"
+            " after a deployment: the limit or a filter changed.",
+            "模型看到的片段数。0 处出现新带：检索不到；发布后整体变低：上限或过滤条件变了。",
+        ),
+        at=(0, 70, 12, 8),
+        unit="short",
+        queries=(
+            Query(
+                expr="sum by (le) (increase(ragmonitor_retrieved_chunks_bucket"
+                f"{{{SERVICE}}}[$__rate_interval]))",
+                legend="{{le}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("How far the questions have moved", "问题分布的偏移"),
+        description=Words(
+            "Population stability index of the questions against the frozen reference; below 0.1"
+            " they are the same, above 0.25 they are others: a fall of quality may then be the"
+            " users', not the system's. The dashed line is how much of the reference is collected.",
+            "问题相对基准的群体稳定性指数（PSI）：低于 0.1 视为相同，高于 0.25 说明问题变了，"
+            "此时质量下降可能源于提问而非系统。虚线是基准已收集的比例。",
+        ),
+        at=(12, 70, 12, 8),
+        unit="none",
+        decimals=2,
+        at_least_to=0.3,
+        thresholds=((None, GREEN), (0.1, YELLOW), (0.25, RED)),
+        lines_at_thresholds=True,
+        queries=(
+            Query(
+                expr=f"max by (service) (ragmonitor_question_psi{{{SERVICE}}})",
+                legend="{{service}}",
+                look=Look(width=2),
+            ),
+            Query(
+                expr=f"min by (service) (ragmonitor_drift_reference_ratio{{{SERVICE}}})",
+                legend=Words("{{service}} · reference collected", "{{service}} · 基准收集进度"),
+                look=Look(color=GREY, dashed=True, unit="percentunit", right_axis=True),
+            ),
+        ),
+    ),
+)
+
+INVESTIGATE = Board(
+    uid="ragmonitor-investigate",
+    title=Words("ragmonitor / Investigate", "ragmonitor / 排查"),
+    description=Words(
+        "What moved first, in which answers, and whose: from the alarm to the trace.",
+        "什么最先变化、在哪些回答里、谁的回答：从告警到链路。",
+    ),
+    since="now-6h",
+    variables=(DATASOURCE, SERVICES, JUDGE, EVALUATOR, WINDOW, DIMENSION),
+    contents=(*FIRST, *SCORES, *GROUPS, *RETRIEVAL),
+)

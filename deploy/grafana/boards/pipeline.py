@@ -1,0 +1,712 @@
+"""Is the monitor itself well: the judge, its ruler, its money, and the pipeline behind the app."""
+
+from __future__ import annotations
+
+from boards.panels import (
+    DATASOURCE,
+    EVALUATOR,
+    GREEN,
+    GREY,
+    JUDGE,
+    JUDGED,
+    ORANGE,
+    RED,
+    SERVICE,
+    SERVICES,
+    WINDOW,
+    WINDOWED,
+    Board,
+    Column,
+    Look,
+    Panel,
+    Query,
+    Row,
+    State,
+    Words,
+    or_zero,
+    pooled,
+)
+
+FREE = Words("No judge that is called", "没有需要调用的评审")
+TOTAL = Words("{{service}} · all", "{{service}} · 合计")
+
+
+def rates(series: str, *, by: str, selector: str = SERVICE) -> str:
+    """Return the expression of how often a minute, by a label."""
+    return f"60 * sum by (service, {by}) (rate({series}{{{selector}}}[$__rate_interval]))"
+
+
+def all_of(series: str, *, selector: str = SERVICE) -> Query:
+    """Return the query of how often a minute in all: 0, not absent, while there was none."""
+    total = f"60 * sum by (service) (rate({series}{{{selector}}}[$__rate_interval]))"
+    return Query(expr=or_zero(total), legend=TOTAL, look=Look(color=GREY))
+
+
+JUDGE_ROW = (
+    Row(title=Words("Judge", "评审模型"), y=0),
+    Panel(
+        kind="lines",
+        title=Words("Calls of the judge", "评审调用次数"),
+        description=Words(
+            "Calls of each judge's model per minute, every service added up. Zero while there is"
+            " traffic: look at the breaker, the budget and the sampling rate.",
+            "每分钟调用评审模型的次数（各服务合计）。有流量却为零：看熔断、预算与抽样率。",
+        ),
+        at=(0, 1, 8, 8),
+        unit="opm",
+        low=0,
+        if_empty=FREE,
+        queries=(
+            Query(
+                expr="60 * sum by (judge)"
+                f" (rate(ragmonitor_judge_calls_total{{{SERVICE}}}[$__rate_interval]))",
+                legend="{{judge}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Cost of the judge per hour", "评审每小时花费"),
+        description=Words(
+            "US dollars spent on judging in the last hour. More than expected: see tokens per call"
+            " (long contexts) and the boost of the sampling.",
+            "最近一小时的评审花费（美元）。高于预期：看每次调用的 token"
+            " 数（上下文过长）与抽样加倍。",
+        ),
+        at=(8, 1, 8, 8),
+        unit="currencyUSD",
+        decimals=3,
+        low=0,
+        if_empty=FREE,
+        queries=(
+            Query(
+                expr="sum by (service, judge)"
+                f" (increase(ragmonitor_judge_cost_usd_total{{{SERVICE}}}[1h]))",
+                legend="{{service}} · {{judge}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Latency of the judge", "评审延迟"),
+        description=Words(
+            "How long readings took. It never delays an answer; when it grows, the queue does, and"
+            " alarms come later.",
+            "评审一次的耗时。它不会拖慢回答；但变长时队列会堆积，告警会变晚。",
+        ),
+        at=(16, 1, 8, 8),
+        unit="s",
+        low=0,
+        if_empty=FREE,
+        queries=tuple(
+            Query(
+                expr=f"histogram_quantile({quantile}, sum by (judge, le)"
+                f" (rate(ragmonitor_judge_seconds_bucket{{{SERVICE}}}[$__rate_interval])))",
+                legend=f"{{{{judge}}}} p{quantile[2:].ljust(2, '0')}",
+            )
+            for quantile in ("0.5", "0.95")
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Failures of the judge by cause", "评审失败（按原因）"),
+        description=Words(
+            "Readings per minute that gave no verdict. judge_timeout, judge_error: the provider;"
+            " unreadable: the model does not keep to the format, try another; each failed verdict"
+            " widens what is known.",
+            "每分钟没有得出结论的评审。judge_timeout、judge_error：服务商问题；unreadable："
+            "模型不守格式，"
+            "请换模型。每次失败都会使结论更不确定。",
+        ),
+        at=(0, 9, 8, 8),
+        unit="opm",
+        low=0,
+        queries=(
+            Query(
+                expr=rates(
+                    "ragmonitor_judge_seconds_count",
+                    by="outcome",
+                    selector=f'{SERVICE}, outcome!~"ok|cached"',
+                ),
+                legend="{{service}} · {{outcome}}",
+            ),
+            all_of("ragmonitor_judge_seconds_count", selector=f'{SERVICE}, outcome!~"ok|cached"'),
+        ),
+    ),
+    Panel(
+        kind="states",
+        title=Words("Breaker", "熔断状态"),
+        description=Words(
+            "Whether the judge's provider is asked. Open: it failed too often and is left alone for"
+            " a while; answers are judged by the next judge or not at all.",
+            "是否在调用评审服务商。断开：失败过多，暂停调用；期间由后备评审接手，或不评审。",
+        ),
+        at=(8, 9, 8, 8),
+        unit="none",
+        thresholds=((None, GREEN), (1, ORANGE), (2, RED)),
+        states=(
+            State(value=0, text=Words("asked", "正常调用"), color=GREEN),
+            State(value=1, text=Words("one reading tries", "试探中"), color=ORANGE),
+            State(value=2, text=Words("left alone", "已断开"), color=RED),
+        ),
+        if_empty=FREE,
+        queries=(
+            Query(
+                # A judge whose breaker never opened has not spoken of it: it is being asked.
+                expr=f"max by (service, judge) (ragmonitor_judge_breaker_state{{{SERVICE}}})"
+                " or 0 * max by (service, judge)"
+                f' (ragmonitor_judge_info{{{SERVICE}, judge!="lexical"}})',
+                legend="{{service}} · {{judge}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Tokens per call", "每次调用的 token 数"),
+        description=Words(
+            "What one call of the judge's model reads and writes. Rising input: longer contexts;"
+            " each costs and may exceed the model's window.",
+            "每次调用读入与写出的 token 数。输入上升：上下文变长，花费增加，也可能超出模型窗口。",
+        ),
+        at=(16, 9, 8, 8),
+        unit="short",
+        low=0,
+        if_empty=FREE,
+        queries=(
+            Query(
+                expr="sum by (judge, direction)"
+                f" (rate(ragmonitor_judge_tokens_total{{{SERVICE}}}[$__rate_interval]))"
+                " / on (judge) group_left () sum by (judge)"
+                f" (rate(ragmonitor_judge_calls_total{{{SERVICE}}}[$__rate_interval]))",
+                legend="{{judge}} · {{direction}}",
+            ),
+        ),
+    ),
+)
+
+RULER = (
+    Row(title=Words("Is the ruler still true", "标尺是否仍然可信"), y=17),
+    Panel(
+        kind="lines",
+        title=Words(
+            "Does the judge repeat itself, do others agree", "评审是否前后一致，他人是否认同"
+        ),
+        description=Words(
+            "How often another verdict comes out: when the judge reads an answer twice, when it"
+            " reads"
+            " the frozen anchors again, and when a second judge reads the same answer. The anchors'"
+            " line rising with the same version: the provider changed the model behind its name."
+            " Judges that disagree on more than 20 %: have a person label some answers.",
+            "结论改变的比例：同一回答再读一次、固定样例再读一次，以及由第二个评审读同一回答。"
+            "版本没变而样例线上升：服务商悄悄换了模型。两个评审分歧超过 20 %：请人工标注一些回答。",
+        ),
+        at=(0, 18, 12, 8),
+        unit="percentunit",
+        low=0,
+        if_empty=Words("Nothing was read twice yet", "尚无重复评审"),
+        queries=(
+            Query(
+                expr=f"max by (service) (ragmonitor_judge_flip_rate{{{JUDGED}}})",
+                legend=Words("{{service}} · read twice", "{{service}} · 重复评审"),
+            ),
+            Query(
+                expr=f"max by (service) (ragmonitor_anchor_flip_rate{{{JUDGED}}})",
+                legend=Words("{{service}} · anchors", "{{service}} · 固定样例"),
+                look=Look(width=2),
+            ),
+            Query(
+                expr="1 - avg by (judge, second_judge) (ragmonitor_judge_agreement"
+                f'{{{SERVICE}, evaluator=~"$evaluator"}})',
+                legend=Words(
+                    "{{judge}} and {{second_judge}} disagree",
+                    "{{judge}} 与 {{second_judge}} 不一致",
+                ),
+                look=Look(dashed=True),
+            ),
+            Query(
+                expr="avg by (judge, second_judge) (ragmonitor_judge_difference"
+                f'{{{SERVICE}, evaluator=~"$evaluator"}})',
+                legend=Words(
+                    "{{judge}} and {{second_judge}}, scores apart",
+                    "{{judge}} 与 {{second_judge}} 分差",
+                ),
+                look=Look(dashed=True),
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Checks of the anchors", "固定样例的检查"),
+        description=Words(
+            "Anchors read again in the last hour, by what came out, and how many there are. Many"
+            " missing: the judge fails; none at all: no anchors are set, and a moved ruler goes"
+            " unseen.",
+            "最近一小时重读的固定样例及结果，以及样例总数。missing 多：评审失败；"
+            "一个都没有：未设样例，标尺移动将无法察觉。",
+        ),
+        at=(12, 18, 12, 8),
+        unit="short",
+        decimals=0,
+        low=0,
+        if_empty=Words("No anchors are set", "未设置固定样例"),
+        queries=(
+            Query(
+                expr=f"sum by (outcome) (increase(ragmonitor_anchor_checks_total{{{JUDGED}}}[1h]))",
+                legend="{{outcome}}",
+            ),
+            Query(
+                expr=f"max by (service) (ragmonitor_anchors{{{JUDGED}}})",
+                legend=Words("{{service}} · anchors", "{{service}} · 样例数"),
+                look=Look(color=GREY, dashed=True),
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Embedded judge, by the model's verdicts", "内置评审（以大模型为准）"),
+        description=Words(
+            "How well the embedded judge's risk tells bad answers from good ones (AUROC): 50 % is"
+            " guessing; when low, sampling saves nothing and the early warning is deaf, while the"
+            " estimates stay unbiased. Dashed, on the right: verdicts less what was predicted of"
+            " them, on the riskiest fifth; away from 0 for long: what makes answers risky has"
+            " changed, or the judge has.",
+            "内置评审的风险分区分好坏回答的能力（AUROC）：50 % 等于瞎猜；偏低时抽样不再省钱、"
+            "预警失灵，"
+            "但估计仍无偏。右轴虚线：风险最高的五分之一上，结论减去预测；长期偏离 0："
+            "风险的成因变了，或评审变了。",
+        ),
+        at=(0, 26, 12, 8),
+        unit="percentunit",
+        low=0.4,
+        high=1,
+        thresholds=((None, RED), (0.6, ORANGE), (0.7, GREEN)),
+        lines_at_thresholds=True,
+        if_empty=Words("Too few verdicts yet", "评审结论还太少"),
+        queries=(
+            Query(
+                expr=f"avg by (service) (ragmonitor_embedded_auroc{{{JUDGED}}})",
+                legend=Words("{{service}} · AUROC", "{{service}} · AUROC"),
+                look=Look(width=2),
+            ),
+            Query(
+                expr=f"avg by (service) (ragmonitor_calibration_residual{{{JUDGED}}})",
+                legend=Words("{{service}} · residual", "{{service}} · 残差"),
+                look=Look(color=GREY, dashed=True, right_axis=True, ends=(-0.2, 0.2)),
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Corrected by people's labels", "经人工标注修正"),
+        description=Words(
+            "The last day's hallucination rate as judged, and as it would be if people had judged,"
+            " by the answers that they labelled. Far apart: the judge is too strict or too lax. The"
+            " dashed line counts the labels; under 30 the correction is a guess.",
+            "最近一天评审得出的幻觉率，以及按人工标注修正后的幻觉率。相差很大：评审过严或过松。"
+            "虚线是标注数，不足 30 时修正只是猜测。",
+        ),
+        at=(12, 26, 12, 8),
+        unit="percentunit",
+        low=0,
+        queries=(
+            Query(
+                expr=pooled(
+                    "ragmonitor_hallucination_rate",
+                    "ragmonitor_hallucination_rate_effective_n",
+                    # As the correction: of the last day, whatever window is chosen.
+                    f'{JUDGED}, window="24h"',
+                ),
+                legend=Words("{{service}} · judged", "{{service}} · 评审"),
+            ),
+            *(
+                Query(
+                    expr="avg by (service)"
+                    f" (ragmonitor_hallucination_rate_corrected{end}{{{JUDGED}}})",
+                    legend=legend,
+                    look=look,
+                )
+                for end, legend, look in (
+                    ("", Words("{{service}} · corrected", "{{service}} · 修正后"), Look(width=2)),
+                    (
+                        "_lower",
+                        Words("{{service}} · corrected, lower", "{{service}} · 修正后下限"),
+                        Look(color=GREY, in_legend=False),
+                    ),
+                    (
+                        "_upper",
+                        Words("{{service}} · corrected, upper", "{{service}} · 修正后上限"),
+                        Look(color=GREY, in_legend=False),
+                    ),
+                )
+            ),
+            Query(
+                expr=f"max by (service) (ragmonitor_human_labels{{{SERVICE}}})",
+                legend=Words("{{service}} · labels", "{{service}} · 标注数"),
+                look=Look(color=GREY, dashed=True, unit="short", right_axis=True),
+            ),
+        ),
+    ),
+)
+
+SAMPLING = (
+    Row(title=Words("Sampling and money", "抽样与花费"), y=34),
+    Panel(
+        kind="lines",
+        title=Words("Share of answers drawn for judging", "被抽中评审的比例"),
+        description=Words(
+            "The common chance of being judged, and by how much a suspicion raises it. It follows"
+            " from traffic and budget; near 0 the intervals are wide: raise the budget.",
+            "每条回答被评审的基础概率，以及可疑时提高的倍数。它由流量与预算决定；接近 0"
+            " 时区间很宽：请提高预算。",
+        ),
+        at=(0, 35, 8, 8),
+        unit="percentunit",
+        low=0,
+        queries=(
+            Query(
+                expr=f"avg by (service) (ragmonitor_judge_sampling_rate{{{JUDGED}}})",
+                legend=Words("{{service}} · rate", "{{service}} · 抽样率"),
+            ),
+            Query(
+                expr=f"max by (service) (ragmonitor_judge_sampling_boost{{{JUDGED}}})",
+                legend=Words("{{service}} · boost", "{{service}} · 加倍"),
+                look=Look(color=ORANGE, dashed=True, unit="suffix: ×", right_axis=True),
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Answers that the numbers rest on", "数字所依据的回答数"),
+        description=Words(
+            "How many judged answers, drawn at random, would tell as much; of the chosen evaluators"
+            " the one with the fewest. Under 20 nobody should conclude anything from that mean.",
+            "相当于多少条随机评审的回答，取所选评估项中最少的一个。少于 20 时，不应据此下结论。",
+        ),
+        at=(8, 35, 8, 8),
+        unit="short",
+        low=0,
+        thresholds=((None, RED), (20, GREEN)),
+        lines_at_thresholds=True,
+        queries=(
+            Query(
+                expr="min by (service) (sum by (service, evaluator)"
+                f' (ragmonitor_score_effective_n{{{WINDOWED}, evaluator=~"$evaluator"}}))',
+                legend="{{service}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Drawn without a verdict, and not covered", "抽中却无结论，及未覆盖"),
+        description=Words(
+            "Share of drawn answers whose judging failed, and share of answers that had no chance"
+            " at all. Above 5 % the estimates may be off by as much: see the failures, the breaker"
+            " and the budget.",
+            "被抽中但评审失败的占比，以及完全没有机会被评审的占比。超过 5 % 时，"
+            "估计最多可能偏差这么多：看失败、熔断与预算。",
+        ),
+        at=(16, 35, 8, 8),
+        unit="percentunit",
+        low=0,
+        thresholds=((None, GREEN), (0.05, ORANGE), (0.2, RED)),
+        lines_at_thresholds=True,
+        queries=(
+            Query(
+                expr=f"max by (service) (ragmonitor_judge_missing_ratio{{{JUDGED}}})",
+                legend=Words("{{service}} · no verdict", "{{service}} · 无结论"),
+            ),
+            Query(
+                expr=f"max by (service) (ragmonitor_uncovered_ratio{{{JUDGED}}})",
+                legend=Words("{{service}} · not covered", "{{service}} · 未覆盖"),
+                look=Look(dashed=True),
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Left to spend now", "当前可用预算"),
+        description=Words(
+            "What may be spent at once, as a share of each limit: a full bucket holds 8 % of a"
+            " day's (two hours' worth), 25 % of an hour's, and refills all the time. At 0 judging"
+            " waits: raise the limit, or accept fewer judged answers.",
+            "此刻可动用的额度占各限额的比例：装满时为日限额的 8 %（两小时的量）、小时限额的 25 %，"
+            "并持续补充。为 0 时评审等待：提高限额，或接受更少的评审。",
+        ),
+        at=(0, 43, 8, 8),
+        unit="percentunit",
+        if_empty=FREE,
+        queries=(
+            Query(
+                expr=f"min by (service, unit, per) (ragmonitor_budget_level{{{SERVICE}}})"
+                f" / max by (service, unit, per) (ragmonitor_budget_limit{{{SERVICE}}})",
+                legend=Words(
+                    "{{service}} · {{unit}} per {{per}}", "{{service}} · {{unit}} / {{per}}"
+                ),
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Expected cost of one reading", "单次评审的预计花费"),
+        description=Words(
+            "What one reading is expected to cost; the sampling rate follows from it. A step: other"
+            " prices, a longer prompt, longer contexts.",
+            "单次评审的预计花费，抽样率由它推算。阶跃：价格、提示词或上下文长度变了。",
+        ),
+        at=(8, 43, 8, 8),
+        unit="currencyUSD",
+        decimals=5,
+        low=0,
+        if_empty=FREE,
+        queries=(
+            Query(
+                expr=f'max by (service) (ragmonitor_judge_expected_cost{{{JUDGED}, unit="usd"}})',
+                legend=Words("{{service}} · dollars", "{{service}} · 美元"),
+            ),
+            Query(
+                expr="max by (service) (ragmonitor_judge_expected_cost"
+                f'{{{JUDGED}, unit="tokens"}})',
+                legend=Words("{{service}} · tokens", "{{service}} · token 数"),
+                look=Look(color=GREY, dashed=True, unit="none", decimals=0, right_axis=True),
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("What the sampling saves", "抽样节省了多少"),
+        description=Words(
+            "Judged answers needed relative to plain random sampling for the same interval. Below 1"
+            " it saves; far above 1 for long: the embedded risk misleads, report it.",
+            "得到同样区间所需的评审数，相对于简单随机抽样。低于 1 即为节省；长期远高于 1："
+            "内置风险分在误导，请反馈。",
+        ),
+        at=(16, 43, 8, 8),
+        unit="suffix: ×",
+        decimals=2,
+        low=0,
+        thresholds=((None, GREEN), (1, ORANGE)),
+        lines_at_thresholds=True,
+        queries=(
+            Query(
+                expr=f"avg by (signal) (ragmonitor_sampling_efficiency{{{WINDOWED}}})",
+                legend="{{signal}}",
+            ),
+        ),
+    ),
+)
+
+PIPELINE_ROW = (
+    Row(title=Words("Pipeline", "流水线"), y=51),
+    Panel(
+        kind="lines",
+        title=Words("Queue", "队列"),
+        description=Words(
+            "Answers that wait to be read, over all processes. Growing without end: scoring is"
+            " slower than the traffic; see the time by stage. A full queue drops, and counts it.",
+            "等待处理的回答数（所有进程）。一直增长：评分跟不上流量，看各阶段耗时。"
+            "满了会丢弃并计数。",
+        ),
+        at=(0, 52, 8, 8),
+        unit="short",
+        low=0,
+        queries=(
+            Query(
+                expr=f"sum by (service) (ragmonitor_queue_depth{{{SERVICE}}})",
+                legend="{{service}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Dropped, by reason", "丢弃（按原因）"),
+        description=Words(
+            "Interactions, runs and sent scores given up per minute. Anything above 0 is not"
+            " covered by the numbers: queue_full asks for more workers or a smaller load.",
+            "每分钟放弃的交互、运行与发送。大于 0 的部分不在统计之内：queue_full"
+            " 说明需要更多工作进程或更小负载。",
+        ),
+        at=(8, 52, 8, 8),
+        unit="opm",
+        low=0,
+        thresholds=((None, GREEN), (0.001, RED)),
+        queries=(
+            Query(
+                expr=rates("ragmonitor_dropped_total", by="reason"),
+                legend="{{service}} · {{reason}}",
+            ),
+            all_of("ragmonitor_dropped_total"),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Open runs", "未结束的运行"),
+        description=Words(
+            "Runs of the application's framework that began and have not ended. Flat is well; a"
+            " steady climb means that runs never end: streams are abandoned, or callbacks are"
+            " lost.",
+            "已开始、未结束的运行数。平稳为好；持续上升说明运行没有结束：流被放弃，或回调丢失。",
+        ),
+        at=(16, 52, 8, 8),
+        unit="short",
+        low=0,
+        queries=(
+            Query(
+                expr=f"sum by (service) (ragmonitor_open_runs{{{SERVICE}}})", legend="{{service}}"
+            ),
+        ),
+    ),
+    Panel(
+        kind="stacked",
+        title=Words("Worker time by stage", "工作线程用时（按阶段）"),
+        description=Words(
+            "How busy the worker behind the request path is; 100 % is one thread that never rests,"
+            " from there on the queue grows. No request waits for it.",
+            "请求路径之后的工作线程有多忙；100 % 表示一个线程不停歇，再往上队列会增长。"
+            "请求不会等它。",
+        ),
+        at=(0, 60, 8, 8),
+        unit="percentunit",
+        low=0,
+        queries=(
+            Query(
+                expr="sum by (stage)"
+                f" (rate(ragmonitor_worker_seconds_sum{{{SERVICE}}}[$__rate_interval]))",
+                legend="{{stage}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Time per answer by stage, p95", "单条回答各阶段用时 p95"),
+        description=Words(
+            "What scoring one answer costs, 95 % of them at most. Long answers and many chunks make"
+            " `read` slow; `export` slow: a backend does not keep up.",
+            "处理一条回答的用时，95 % 不超过此值。回答长、片段多会使 read 变慢；export 慢："
+            "后端跟不上。",
+        ),
+        at=(8, 60, 8, 8),
+        unit="s",
+        low=0,
+        queries=(
+            Query(
+                expr="histogram_quantile(0.95, sum by (stage, le)"
+                f" (rate(ragmonitor_worker_seconds_bucket{{{SERVICE}}}[$__rate_interval])))",
+                legend="{{stage}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Errors of the monitoring itself", "监控自身的错误"),
+        description=Words(
+            "Errors of ragmonitor per minute by stage; the application never sees them. Above 0:"
+            " read the log of the logger `ragmonitor`, where each kind is told once.",
+            "ragmonitor 自身每分钟的错误，按阶段；应用不受影响。大于 0：查看 ragmonitor 日志，"
+            "每类错误只记一次。",
+        ),
+        at=(16, 60, 8, 8),
+        unit="opm",
+        low=0,
+        thresholds=((None, GREEN), (0.001, RED)),
+        queries=(
+            Query(
+                expr=rates("ragmonitor_internal_errors_total", by="stage"),
+                legend="{{service}} · {{stage}}",
+            ),
+            all_of("ragmonitor_internal_errors_total"),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Since the last score, by judge", "距上次评分（按评审）"),
+        description=Words(
+            "Age of the newest score of each judge. Growing in step with the clock while there is"
+            " traffic: that judge has stopped.",
+            "每个评审最近一次打分距今多久。有流量却与时钟同步增长：该评审已停。",
+        ),
+        at=(0, 68, 8, 8),
+        unit="s",
+        low=0,
+        thresholds=((None, GREEN), (900, ORANGE), (3600, RED)),
+        lines_at_thresholds=True,
+        queries=(
+            Query(
+                expr="time() - max by (service, judge)"
+                f" (ragmonitor_last_score_timestamp_seconds{{{SERVICE}}})",
+                legend="{{service}} · {{judge}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="table",
+        title=Words("Who judges", "谁在评审"),
+        description=Words(
+            "Every judge with the version of everything that shapes its verdicts. Two versions of"
+            " one judge at once: processes run with different settings, their numbers do not mix.",
+            "每个评审及其版本（凡影响结论者皆计入）。同一评审同时有两个版本：各进程设置不同，"
+            "数字不可混用。",
+        ),
+        at=(8, 68, 8, 8),
+        unit="none",
+        queries=(
+            Query(
+                expr="count by (service, judge, kind, version)"
+                f" (ragmonitor_judge_info{{{SERVICE}}})",
+                legend="{{judge}}",
+            ),
+        ),
+        columns=(
+            Column(name="service", title=Words("Service", "服务")),
+            Column(name="judge", title=Words("Judge", "评审")),
+            Column(name="kind", title=Words("Kind", "类别")),
+            Column(name="version", title=Words("Version", "版本")),
+            Column(name="Value", title=Words("Processes", "进程数"), decimals=0),
+        ),
+        sorted_by=Words("Processes", "进程数"),
+    ),
+    Panel(
+        kind="table",
+        title=Words("What runs", "正在运行的版本"),
+        description=Words(
+            "Versions of the application, of ragmonitor, and of the reference of questions. Two"
+            " versions of the application: a rollout is under way, compare them in “Investigate”.",
+            "应用、ragmonitor 与问题基准的版本。应用有两个版本：正在发布，可在“排查”中对比。",
+        ),
+        at=(16, 68, 8, 8),
+        unit="none",
+        queries=(
+            Query(
+                expr=" or ".join(
+                    "label_replace(count by (service, version)"
+                    f' ({series}{{{SERVICE}}}), "part", "{part}", "", "")'
+                    for series, part in (
+                        ("ragmonitor_service_info", "application"),
+                        ("ragmonitor_build_info", "ragmonitor"),
+                        ("ragmonitor_drift_reference_info", "reference"),
+                    )
+                ),
+                legend="{{part}}",
+            ),
+        ),
+        columns=(
+            Column(name="service", title=Words("Service", "服务")),
+            Column(name="part", title=Words("Part", "组成")),
+            Column(name="version", title=Words("Version", "版本")),
+            Column(name="Value", title=Words("Processes", "进程数"), decimals=0),
+        ),
+        sorted_by=Words("Processes", "进程数"),
+    ),
+)
+
+PIPELINE = Board(
+    uid="ragmonitor-pipeline",
+    title=Words("ragmonitor / Judge and pipeline", "ragmonitor / 评审与流水线"),
+    description=Words(
+        "Is the monitor itself well: the judge, its ruler, its money, and what runs behind the"
+        " application. A blind monitor must not look healthy.",
+        "监控自身是否正常：评审、标尺、花费，以及应用背后的流水线。失明的监控不能看起来健康。",
+    ),
+    since="now-24h",
+    variables=(DATASOURCE, SERVICES, JUDGE, EVALUATOR, WINDOW),
+    contents=(*JUDGE_ROW, *RULER, *SAMPLING, *PIPELINE_ROW),
+)

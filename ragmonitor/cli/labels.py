@@ -1,0 +1,537 @@
+"""`ragmonitor labels`: answers for people to read, and what their verdicts make of the judge's."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ragmonitor.cli.terminal import EXIT_CODES, FINE, SOMETHING_WRONG, print_json, progress, say
+
+if TYPE_CHECKING:
+    from ragmonitor.estimation.labels import Label, LabelRow, Share
+    from ragmonitor.records import Estimate
+
+COLUMNS: Final = (
+    "id",
+    "question",
+    "answer",
+    "chunks",
+    "human",
+    "judged",
+    "chance",
+    "at",
+    "drawn_from",
+)
+JUDGED_HALLUCINATED_SHARE: Final = 0.6
+"""Of the labels: what the judge found is rare, and tells the most."""
+CELL_MOST: Final = 30_000
+"""Characters; a spreadsheet's cell holds 32,767."""
+EMBEDDED: Final = "lexical"
+SIGNAL: Final = "hallucination"
+BAD_LINES_SHOWN: Final = 20
+
+commands = typer.Typer(
+    no_args_is_help=True,
+    help="People's verdicts on judged answers: draw answers to read, and correct the judged rate "
+    f"by what people say.\n\n{EXIT_CODES}",
+)
+
+ReportsArgument = Annotated[
+    Path,
+    typer.Argument(help="JSON lines that a monitor wrote (setting jsonl), with texts."),
+]
+JudgeOption = Annotated[
+    str,
+    typer.Option(
+        help="Whose verdicts, as `name` or `name@version`; by default the only judge in the file "
+        "but the embedded one."
+    ),
+]
+
+
+@commands.command(epilog=EXIT_CODES)
+def sample(
+    reports: ReportsArgument,
+    *,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=2, max=100_000, help="How many answers.")
+    ] = 100,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The CSV to write; it must not exist yet.")
+    ],
+    judge: JudgeOption = "",
+    skip: Annotated[
+        list[Path] | None,
+        typer.Option(help="A CSV of labels: what stands in it is not drawn again. Repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the draw; the same seed draws the same.")] = 1,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
+    ] = False,
+) -> None:
+    """Draw judged answers for people to read, and write them as a CSV.
+
+    60 % of them are ones that the judge found hallucinated, where there are so many; within each
+    kind every answer is as likely as any other. Write yes (something in the answer is not borne
+    out by the chunks) or no into the column `human`; leave it empty where you cannot tell. Read
+    before you look at the judge's verdict: the columns right of yours may be hidden.
+    """
+    raise typer.Exit(
+        _sample(reports, output, count=count, judge=judge, skip=skip or (), seed=seed, quiet=quiet)
+    )
+
+
+@commands.command(epilog=EXIT_CODES)
+def rate(
+    labels: Annotated[
+        list[Path], typer.Argument(help="CSV files that people have filled in, of one judge.")
+    ],
+    *,
+    reports: Annotated[
+        Path | None,
+        typer.Option(
+            help="The JSON lines whose judged rate is to be corrected; by default that of the "
+            "answers the labels were drawn among."
+        ),
+    ] = None,
+    judge: JudgeOption = "",
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Everything as one JSON object on standard output.")
+    ] = False,
+) -> None:
+    """Say what people's labels make of the judged hallucination rate.
+
+    The corrected rate is judged rate * PPV + (1 - judged rate) * FOR: the share that people find
+    hallucinated among those that the judge found so, and among the others. Exit code 1 if there
+    are too few labels for a corrected rate (100, and some of each kind).
+    """
+    raise typer.Exit(_rate(labels, reports, judge=judge, json_output=json_output))
+
+
+# --- reports --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judged:
+    """One judged answer of a file of reports."""
+
+    id: str
+    hallucinated: bool
+    chance: float
+    at: str
+    offset: int
+    """Of its line, in bytes."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reports:
+    """What one judge says in a file of reports."""
+
+    path: Path
+    answers: Mapping[str, _Judged]
+    """By id; of several lines of one answer, the last."""
+    judges: Sequence[str]
+    """Identities whose verdicts these are: one name, maybe several versions."""
+    bad_lines: int
+
+
+def _read(path: Path, judge: str, *, quiet: bool) -> _Reports:
+    """Read whose verdicts are where; texts stay in the file.
+
+    Raises:
+        InputError: It cannot be read, holds no verdict of such a judge, or verdicts of several.
+    """
+    from ragmonitor.errors import InputError
+
+    by_judge: dict[str, dict[str, _Judged]] = {}
+    versions: dict[str, Counter[str]] = {}
+    bad_lines = 0
+    try:
+        with (
+            path.open("rb") as file,
+            progress(f"reading {path.name}", path.stat().st_size, quiet=quiet) as advance,
+        ):
+            offset = 0
+            for number, raw in enumerate(file, 1):
+                start, offset = offset, offset + len(raw)
+                if number % 1_000 == 0:
+                    advance(offset)
+                if not raw.strip():
+                    continue
+                try:
+                    identity, found = _verdict(json.loads(raw), start)
+                except (ValueError, RecursionError) as error:
+                    bad_lines += 1
+                    if bad_lines <= BAD_LINES_SHOWN:
+                        say(f"{path}, line {number}: no report: {error}")
+                    continue
+                name = identity.partition("@")[0]
+                wanted = judge in (name, identity) if judge else name != EMBEDDED
+                if found is not None and wanted:
+                    by_judge.setdefault(name, {})[found.id] = found
+                    versions.setdefault(name, Counter())[identity] += 1
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from error
+    if not by_judge:
+        whose = f"of judge {judge}" if judge else "of a judge but the embedded one"
+        raise InputError(
+            f"{path} has no answer with a hallucination verdict {whose}; "
+            f"--judge {EMBEDDED} takes the embedded judge's"
+        )
+    if len(by_judge) > 1:
+        raise InputError(f"{path} has several judges; choose one by --judge: {', '.join(by_judge)}")
+    [(name, answers)] = by_judge.items()
+    return _Reports(path=path, answers=answers, judges=[*versions[name]], bad_lines=bad_lines)
+
+
+def _verdict(told: object, offset: int) -> tuple[str, _Judged | None]:
+    """Return who judged, and the verdict; None: there is none in this line.
+
+    Raises:
+        ValueError: It is no report.
+    """
+    if not isinstance(told, dict) or not isinstance(told.get("evaluations"), dict):
+        raise ValueError("not an object with `evaluations`")  # noqa: TRY004 - of the file
+    identity, judge = told.get("id"), told.get("judge")
+    if not isinstance(identity, str) or not isinstance(judge, str):
+        raise ValueError("`id` or `judge` is missing")  # noqa: TRY004 - of the file
+    outcome = told["evaluations"].get(SIGNAL)
+    score = outcome.get("score") if isinstance(outcome, dict) else None
+    chance = told.get("chance", 1.0)
+    if not isinstance(score, int | float) or not isinstance(chance, int | float) or not chance > 0:
+        return judge, None
+    return judge, _Judged(
+        id=identity,
+        hallucinated=score >= 0.5,
+        chance=min(1.0, float(chance)),
+        at=str(told.get("time", "")),
+        offset=offset,
+    )
+
+
+# --- sample ---------------------------------------------------------------------------------------
+
+
+def _sample(
+    reports: Path,
+    output: Path,
+    *,
+    count: int,
+    judge: str,
+    skip: Iterable[Path],
+    seed: int,
+    quiet: bool,
+) -> int:
+    from ragmonitor.errors import InputError
+    from ragmonitor.estimation.labels import read_rows
+
+    if output.exists():
+        raise InputError(f"{output} is there already; it may hold somebody's labels")
+    known = {row.interaction_id for path in skip for row in read_rows(path)}
+    read = _read(reports, judge, quiet=quiet)
+    drawn = _draw(read.answers.values(), known, count=count, seed=seed)
+    if not drawn:
+        raise InputError(f"{reports}: every judged answer stands in the files of --skip already")
+    rows = _rows(read, drawn)
+    try:
+        # Excel takes UTF-8 for what it is only by this mark, and Chinese for Chinese then.
+        with output.open("x", encoding="utf-8-sig", errors="backslashreplace", newline="") as file:
+            table = csv.DictWriter(file, COLUMNS)
+            table.writeheader()
+            table.writerows(rows)
+    except OSError as error:
+        raise InputError(f"{output}: {error.strerror or error}") from error
+    if not quiet:
+        _tell_drawn(read, drawn, output, count)
+    return SOMETHING_WRONG if read.bad_lines else FINE
+
+
+def _draw(
+    answers: Iterable[_Judged], known: set[str], *, count: int, seed: int
+) -> list[tuple[_Judged, int]]:
+    """Return answers in random order, each with how many of its kind it was drawn among.
+
+    A longer draw of the same seed has the shorter one's answers among its own.
+    """
+    from ragmonitor.cli.outputs import no_formula
+
+    kinds: dict[bool, list[_Judged]] = {True: [], False: []}
+    for answer in answers:
+        kinds[answer.hallucinated].append(answer)
+    orders = {
+        kind: sorted(found, key=lambda answer: _lot(answer.id, seed))
+        for kind, found in kinds.items()
+    }
+    free = {
+        kind: [answer for answer in order if no_formula(answer.id) not in known]
+        for kind, order in orders.items()
+    }
+    bad = min(len(free[True]), round(count * JUDGED_HALLUCINATED_SHARE))
+    fine = min(len(free[False]), count - bad)
+    bad = min(len(free[True]), count - fine)
+    drawn = [
+        *((answer, len(kinds[True])) for answer in free[True][:bad]),
+        *((answer, len(kinds[False])) for answer in free[False][:fine]),
+    ]
+    # Mixed, so that the place of an answer does not tell what the judge said.
+    return sorted(drawn, key=lambda each: _lot(f"place {each[0].id}", seed))
+
+
+def _lot(name: str, seed: int) -> bytes:
+    return hashlib.blake2b(f"{seed} {name}".encode("utf-8", "surrogatepass")).digest()
+
+
+def _rows(read: _Reports, drawn: Sequence[tuple[_Judged, int]]) -> list[dict[str, object]]:
+    from ragmonitor.cli.outputs import no_formula
+    from ragmonitor.errors import InputError
+
+    rows: list[dict[str, object]] = []
+    with read.path.open("rb") as file:
+        for answer, drawn_from in drawn:
+            file.seek(answer.offset)
+            told = json.loads(file.readline())
+            if told.get("content", "all") != "all" or not isinstance(told.get("answer"), str):
+                raise InputError(
+                    f"{read.path} holds no texts that people could read: it was written without "
+                    "them (setting content)"
+                )
+            rows.append(
+                {
+                    "id": no_formula(answer.id),
+                    "question": no_formula(_cut(str(told.get("question", "")), CELL_MOST)),
+                    "answer": no_formula(_cut(told["answer"], CELL_MOST)),
+                    "chunks": no_formula(_chunks(told.get("contexts"))),
+                    "human": "",
+                    "judged": "yes" if answer.hallucinated else "no",
+                    "chance": answer.chance,
+                    "at": answer.at,
+                    "drawn_from": drawn_from,
+                }
+            )
+    return rows
+
+
+def _chunks(contexts: object) -> str:
+    """Return the chunks, numbered; cut only as a cell needs: what is cut away looks unsupported."""
+    texts = [str(text) for text in contexts] if isinstance(contexts, list) else []
+    most = CELL_MOST // max(1, len(texts)) - 50
+    shown = (f"[{n}] {_cut(text, max(100, most))}" for n, text in enumerate(texts, 1))
+    return _cut("\n\n".join(shown), CELL_MOST)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… [cut: {len(text) - most} characters]"
+
+
+def _tell_drawn(
+    read: _Reports, drawn: Sequence[tuple[_Judged, int]], output: Path, count: int
+) -> None:
+    bad = sum(answer.hallucinated for answer, _ in drawn)
+    say(
+        f"{output}: {len(drawn)} answers judged by {', '.join(read.judges)}; {bad} that it found "
+        f"hallucinated, {len(drawn) - bad} that it did not"
+    )
+    if len(drawn) < count:
+        say(f"there are no more: {count} were asked for")
+    if not 0 < bad < len(drawn):
+        say("of one kind there is none: a corrected rate needs labels of both")
+    if len(read.judges) > 1:
+        say("several versions of the judge are among them: what people find is a mean over these")
+    say("write yes or no into the column human, then: ragmonitor labels rate " + str(output))
+
+
+# --- rate -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class _Told:
+    """What `rate` has to say."""
+
+    judged: Estimate
+    judged_answers: int
+    labels: Sequence[Label]
+    unlabelled: int
+    precision: Share | None
+    omission: Share | None
+    corrected: Estimate | None
+    more: int | None = None
+    judges: Sequence[str] = field(default_factory=tuple)
+
+
+def _rate(paths: Sequence[Path], reports: Path | None, *, judge: str, json_output: bool) -> int:
+    from ragmonitor.errors import InputError
+    from ragmonitor.estimation.labels import (
+        corrected,
+        hallucinated_share,
+        labels_of,
+        labels_to_halve,
+        read_rows,
+    )
+
+    rows = [row for path in paths for row in read_rows(path)]
+    labels = labels_of(rows)
+    if not labels:
+        raise InputError(
+            f"{', '.join(map(str, paths))}: the column human is empty; write yes or no into it"
+        )
+    bad_lines = 0
+    judges: Sequence[str] = ()
+    if reports is not None:
+        read = _read(reports, judge, quiet=json_output)
+        bad_lines, judges, answers = read.bad_lines, read.judges, len(read.answers)
+        judged = _share((a.hallucinated, 1 / a.chance) for a in read.answers.values())
+    else:
+        judged, answers = _of_rows(rows)
+    precision = hallucinated_share(labels, judged=True)
+    omission = hallucinated_share(labels, judged=False)
+    found = corrected(judged, labels)
+    told = _Told(
+        judged=judged,
+        judged_answers=answers,
+        labels=labels,
+        unlabelled=sum(row.human is None for row in rows),
+        precision=precision,
+        omission=omission,
+        corrected=found,
+        judges=judges,
+    )
+    if found is not None and precision is not None and omission is not None:
+        told.more = labels_to_halve(judged, precision, omission)
+    if json_output:
+        print_json(_as_json(told))
+    else:
+        _show(told)
+    return SOMETHING_WRONG if found is None or bad_lines else FINE
+
+
+def _of_rows(rows: Sequence[LabelRow]) -> tuple[Estimate, int]:
+    """Return the judged rate of the answers that the rows were drawn among, and their number.
+
+    Raises:
+        InputError: The rows do not say among how many they were drawn.
+    """
+    from ragmonitor.errors import InputError
+
+    drawn = Counter(row.judged for row in rows)
+    sizes = {kind: {r.drawn_from for r in rows if r.judged is kind} for kind in (True, False)}
+    if any(None in found or len(found) > 1 for found in sizes.values()):
+        raise InputError(
+            "the labels do not say among how many answers they were drawn (one number for each "
+            "verdict in the column drawn_from); give --reports, the JSON lines they come from"
+        )
+    of = {kind: next(iter(found)) or 0 if found else 0 for kind, found in sizes.items()}
+    if not all(drawn[kind] for kind in (True, False)):
+        raise InputError(
+            "all labels are of one verdict, which does not tell how common it is; give --reports"
+        )
+    # Each row stands for what it was drawn among, and each of those for 1 / chance answers.
+    weights = ((row.judged, of[row.judged] / drawn[row.judged] / row.chance) for row in rows)
+    return _share(weights, n=of[True] + of[False], rows=rows), of[True] + of[False]
+
+
+def _share(
+    weighted: Iterable[tuple[bool, float]],
+    *,
+    n: float | None = None,
+    rows: Sequence[LabelRow] = (),
+) -> Estimate:
+    """Return the judged rate, with Wilson's interval at Kish's effective number."""
+    from ragmonitor.estimation.labels import wilson
+    from ragmonitor.records import Estimate
+
+    total = squares = hits = 0.0
+    for hallucinated, weight in weighted:
+        total += weight
+        squares += weight**2
+        hits += weight * hallucinated
+    effective = total**2 / squares
+    if n is not None:
+        # The rows are a part of the n; their chances tell how unequal those of all are.
+        inverse = [1 / row.chance for row in rows]
+        effective = n * sum(inverse) ** 2 / (len(inverse) * sum(w**2 for w in inverse))
+    mean = min(1.0, hits / total)
+    lower, upper = wilson(mean, effective)
+    return Estimate(mean=mean, lower=lower, upper=upper, effective_n=effective)
+
+
+def _as_json(told: _Told) -> dict[str, Any]:
+    return {
+        "judges": [*told.judges],
+        "labels": len(told.labels),
+        "unlabelled": told.unlabelled,
+        "answers_from": _iso(min(label.at_s for label in told.labels)),
+        "answers_until": _iso(max(label.at_s for label in told.labels)),
+        "judged_answers": told.judged_answers,
+        "judged_rate": _interval(told.judged),
+        "ppv": _interval(told.precision),
+        "for": _interval(told.omission),
+        "corrected_rate": _interval(told.corrected),
+        "labels_to_halve_the_interval": told.more,
+    }
+
+
+def _interval(found: Estimate | Share | None) -> dict[str, float] | None:
+    if found is None:
+        return None
+    values = {"mean": found.mean, "lower": found.lower, "upper": found.upper}
+    return {name: round(value, 5) for name, value in values.items()} | {
+        "effective_n": round(found.effective_n, 1)
+    }
+
+
+def _iso(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, tz=UTC).isoformat(timespec="seconds")
+
+
+def _show(told: _Told) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    table.add_column("", overflow="fold")
+    for title in ("of", "share", "95 % interval"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for name, of, found in _lines(told):
+        if found is None:
+            table.add_row(name, of, "-", "-")
+        else:
+            table.add_row(name, of, f"{found.mean:.1%}", f"{found.lower:.1%} to {found.upper:.1%}")
+    Console(highlight=False).print(table)
+    from ragmonitor.estimation.labels import LABELS_LEAST
+
+    if told.corrected is not None:
+        say(
+            "labels alone cannot halve the interval: what is left is the judged rate's own"
+            if told.more is None
+            else f"{told.more:,} labels more would halve the interval"
+        )
+    elif told.precision is None or told.omission is None:
+        say("of one verdict there is no label: a corrected rate needs both")
+    else:
+        say(f"a corrected rate needs {LABELS_LEAST} labels, there are {len(told.labels)}")
+
+
+def _lines(told: _Told) -> Iterator[tuple[str, str, Estimate | Share | None]]:
+    precision, omission = told.precision, told.omission
+    yield "judged hallucinated", f"{told.judged_answers:,} answers", told.judged
+    yield (
+        "... and people agree (PPV)",
+        f"{0 if precision is None else precision.labels:,} labels",
+        precision,
+    )
+    yield (
+        "judged fine, and people do not agree (FOR)",
+        f"{0 if omission is None else omission.labels:,} labels",
+        omission,
+    )
+    yield "corrected rate", f"{len(told.labels):,} labels", told.corrected

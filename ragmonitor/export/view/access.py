@@ -1,0 +1,90 @@
+"""Who may see the page: this machine, or whoever has the token."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Final, Literal
+
+Refusal = Literal["host", "token"]
+"""`host`: the browser was sent here under a name that is not ours; `token`: it is missing or wrong.
+"""
+
+_COOKIE_OF: Final = b"ragmonitor view"
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address to listen on, or a name in a `Host` header, is this machine."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+class Access:
+    """Decides on each request.
+
+    Without a token whoever can connect may see: so it is for loopback only, and only under a name
+    of loopback. A website whose name is made to point to 127.0.0.1 (DNS rebinding) would otherwise
+    be let in by the visitor's own browser. With a token the name does not matter: a cookie is sent
+    only to the name that set it.
+    """
+
+    def __init__(self, token: str | None = None) -> None:
+        """Take the token; None: there is none."""
+        self._token = None if token is None else token.encode()
+        digest = hmac.digest(self._token or b"", _COOKIE_OF, hashlib.sha256).hex()
+        # Cookies are shared by the ports of a host: two applications need two names.
+        self._cookie_name = f"ragmonitor_view_{digest[:8]}"
+        # Not the token itself: whoever reads a cookie cannot use it as a bearer.
+        self._cookie_value = digest[8:]
+
+    def refusal(self, headers: Mapping[str, str]) -> Refusal | None:
+        """Return why a request is refused; None: it is not.
+
+        Args:
+            headers: Of the request; `get` must not depend on upper and lower case.
+        """
+        if self._token is None:
+            return None if is_loopback(_host(headers.get("Host", ""))) else "host"
+        scheme, _, given = headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self.is_token(given.strip()):
+            return None
+        return None if self._has_cookie(headers.get("Cookie", "")) else "token"
+
+    def is_token(self, given: str) -> bool:
+        """Return whether this is the token, in a time that does not depend on how much of it is."""
+        if self._token is None:
+            return False
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether there is one."""
+        return self._token is not None
+
+    @property
+    def cookie(self) -> str:
+        """The `Set-Cookie` header's value for whoever has shown the token."""
+        return f"{self._cookie_name}={self._cookie_value}; Path=/; HttpOnly; SameSite=Strict"
+
+    def _has_cookie(self, header: str) -> bool:
+        try:
+            found = SimpleCookie(header).get(self._cookie_name)
+        except CookieError:  # somebody else's, malformed
+            return False
+        value = b"" if found is None else found.value.encode("utf-8", "replace")
+        return hmac.compare_digest(value, self._cookie_value.encode())
+
+
+def _host(header: str) -> str:
+    """Return the name in a `Host` header, without its port."""
+    name = header.strip()
+    if name.startswith("["):
+        return name.partition("]")[0] + "]"
+    return name.partition(":")[0]

@@ -1,0 +1,403 @@
+"""Keeps what the page shows, and answers the browser."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from ragmonitor import conventions as names
+from ragmonitor.export.endpoint import Reply
+from ragmonitor.export.texts import Content, compact_json, package_version
+from ragmonitor.export.view.access import Access, Refusal
+from ragmonitor.export.view.answers import Answers
+from ragmonitor.export.view.history import Column, History
+from ragmonitor.protocols import Clock, Summarise
+from ragmonitor.records import (
+    AlarmEvent,
+    AlarmState,
+    Estimate,
+    Moments,
+    Report,
+    SeriesKey,
+    Snapshot,
+    Window,
+)
+
+PATH: Final = "/ragmonitor/"
+ANSWERS_PER_REPLY: Final = 20
+POINTS_PER_REPLY: Final = 120
+"""Of each resolution. A browser that comes for the first time asks again until it has all."""
+EVENTS_MOST: Final = 50
+SERIES_MOST: Final = 200
+READINGS_MOST: Final = 200
+HISTORY_OF_EMBEDDED: Final = ("hallucination",)
+"""Beside a judge; where there is none all of the embedded judge's are kept."""
+HOUR: Final[Window] = "1h"
+
+_TYPES: Final = {
+    "index.html": "text/html; charset=utf-8",
+    "view.css": "text/css; charset=utf-8",
+    "view.js": "text/javascript; charset=utf-8",
+    "answers.js": "text/javascript; charset=utf-8",
+    "charts.js": "text/javascript; charset=utf-8",
+    "words.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_SAFE: Final = (
+    (
+        "Content-Security-Policy",
+        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "object-src 'none'",
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Cache-Control", "no-store"),
+)
+_REFUSALS: Final[Mapping[Refusal, tuple[int, str]]] = {
+    "host": (
+        403,
+        "This page is for this machine only: open it as http://localhost or http://127.0.0.1.\n"
+        "此页面仅限本机访问：请用 http://localhost 或 http://127.0.0.1 打开。\n",
+    ),
+    "token": (
+        401,
+        "A token is needed: open /?token=... once, or send 'Authorization: Bearer ...'.\n"
+        "需要令牌：请先打开一次 /?token=...，或发送 'Authorization: Bearer ...'。\n",
+    ),
+}
+# A page that goes on by itself, and no redirect: a cookie that is for the same site only would not
+# be sent along after a link in a chat.
+_LET_IN: Final = (
+    '<!doctype html><meta charset="utf-8"><title>ragmonitor</title>'
+    '<meta http-equiv="refresh" content="0; url={path}"><a href="{path}">ragmonitor</a>'
+)
+
+
+class View:
+    """An exporter that keeps the numbers of now, the last hours, and the worst answers.
+
+    The worker's thread fills it; threads of the HTTP server read it.
+    """
+
+    def __init__(
+        self,
+        service: str,
+        *,
+        summarise: Summarise,
+        embedded: str,
+        judge: str | None = None,
+        judge_kind: str = "LLM",
+        lower_is_better: Collection[str] = (),
+        content: Content = "all",
+        token: str | None = None,
+        trace_url: str = "",
+        version: str = "",
+        clock: Clock = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Begin with nothing to show.
+
+        Args:
+            service: Whose answers these are.
+            summarise: From a window's sums to its mean and interval.
+            embedded: Name of the judge that reads every answer.
+            judge: Name of the one that reads a share; None: there is none.
+            judge_kind: Its kind, as in `JudgeIdentity`.
+            lower_is_better: Evaluators whose 1 is bad.
+            content: Questions, answers and chunks are kept under `all` only.
+            token: What a browser must show; None: whoever is on this machine may see.
+            trace_url: Where traces are to be seen, with `{trace_id}` in it; empty: nowhere.
+            version: Of the service, as its people count.
+            clock: For the spacing of the history.
+            now: Seconds since the epoch.
+        """
+        self._summarise = summarise
+        self._embedded = embedded
+        self._judge = judge
+        self._lower_is_better = tuple(lower_is_better)
+        self._content: Content = content
+        self._access = Access(token)
+        self._clock = clock
+        self._now = now
+        self._processes: Callable[[], int] = _one
+        self._constant = {
+            "service": service,
+            "service_version": version,
+            "version": package_version(),
+            "content": content,
+            "judge": judge,
+            "judge_kind": judge_kind if judge is not None else None,
+            "embedded": embedded,
+            "lower_is_better": list(self._lower_is_better),
+            "trace_url": trace_url or None,
+        }
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._instance = secrets.token_hex(4)
+        self._started_s = self._now()
+        self._revision = 0
+        self._seen = self._judged = 0
+        self._answers = Answers(
+            embedded=self._embedded, content=self._content, lower_is_better=self._lower_is_better
+        )
+        self._history = History()
+        self._events: deque[dict[str, Any]] = deque(maxlen=EVENTS_MOST)
+        self._snapshot = Snapshot()
+        self._summed: tuple[Snapshot, list[dict[str, Any]], list[dict[str, Any]]] | None = None
+
+    def shared_by(self, processes: Callable[[], int]) -> None:
+        """Say how to find out how many processes this application has."""
+        self._processes = processes
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: what was seen stayed with the parent."""
+        self._begin()
+
+    # --- from the worker ------------------------------------------------------------------------
+
+    def export(self, report: Report) -> None:
+        """Keep an answer if it is bad."""
+        with self._lock:
+            if report.judge.name == self._embedded:
+                self._seen += 1
+            elif report.assessment is not None and report.judge.name == self._judge:
+                self._judged += 1
+            if self._answers.add(report, revision=self._revision + 1):
+                self._revision += 1
+
+    def alarm(self, event: AlarmEvent) -> None:
+        """Keep an alarm, without its examples: they are among the answers."""
+        with self._lock:
+            self._events.append(
+                {
+                    "signal": event.signal,
+                    "judge": event.judge,
+                    "kind": event.kind,
+                    "raised": event.raised,
+                    "at_s": event.at_s,
+                    "since_s": event.since_s,
+                    "evidence_days": event.evidence_days,
+                    "tolerate": event.tolerate,
+                    "falls": event.falls,
+                    "detail": event.detail[:300],
+                    "estimate": _told(event.estimate),
+                }
+            )
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """Take every number of now, and a point of the history where one is due."""
+        self._snapshot = snapshot
+        clock_s = self._clock()
+        if not self._history.due(clock_s):
+            return
+        # Outside of the lock: a browser must not wait for it, nor it for a browser.
+        values = dict(self._points(snapshot))
+        with self._lock:
+            self._revision += 1
+            self._history.add(values, clock_s=clock_s, at_s=self._now(), revision=self._revision)
+
+    def flush(self, timeout_s: float) -> bool:  # noqa: ARG002 - of the protocol
+        """Have nothing to send: it is fetched."""
+        return True
+
+    def close(self) -> None:
+        """Have nothing to release: the endpoint is not ours."""
+
+    def _points(self, snapshot: Snapshot) -> Iterable[tuple[Column, float]]:
+        for key, window, moments in snapshot.moments:
+            if window != HOUR or key.dimension or not self._is_drawn(key):
+                continue
+            estimate = self._summarise(moments)
+            if estimate is not None:
+                yield (key.signal, key.judge, "mean"), estimate.mean
+                yield (key.signal, key.judge, "lower"), estimate.lower
+                yield (key.signal, key.judge, "upper"), estimate.upper
+        for state in snapshot.alarms:
+            yield (state.signal, state.judge, "evidence"), state.evidence_days
+
+    def _is_drawn(self, key: SeriesKey) -> bool:
+        if key.judge != self._embedded or self._judge is None:
+            return True
+        return key.signal in HISTORY_OF_EMBEDDED
+
+    # --- to the browser -------------------------------------------------------------------------
+
+    def reply(self, target: str, headers: Mapping[str, str]) -> Reply | None:
+        """Return what to answer; None: there is no such page.
+
+        Args:
+            target: Path and query, as they came.
+            headers: Of the request; `get` must not depend on upper and lower case.
+        """
+        asked = urlsplit(target)
+        query = parse_qs(asked.query, max_num_fields=20)
+        if asked.path in ("/", PATH[:-1]) or (asked.path == PATH and "token" in query):
+            return self._enter(asked.path, query.get("token", [""])[0])
+        if not asked.path.startswith(PATH):
+            return None
+        refusal = self._access.refusal(headers)
+        if refusal is not None:
+            return _refused(refusal)
+        name = asked.path.removeprefix(PATH) or "index.html"
+        if name == "state.json":
+            state = self.state(query.get("since", [""])[0])
+            return _ok("application/json", state)
+        kind = _TYPES.get(name)
+        return None if kind is None else _ok(kind, _file(name))
+
+    def _enter(self, path: str, token: str) -> Reply:
+        into = PATH if path == PATH else PATH[1:]  # relative: a proxy may serve us under a prefix
+        into = "./" if path == PATH else into
+        if not (token and self._access.needs_token):
+            return Reply(status=302, headers=(("Location", into), *_SAFE))
+        if not self._access.is_token(token):
+            return _refused("token")
+        return Reply(
+            status=200,
+            content_type="text/html; charset=utf-8",
+            body=_LET_IN.format(path=into).encode(),
+            headers=(("Set-Cookie", self._access.cookie), *_SAFE),
+        )
+
+    def state(self, since: str = "") -> bytes:
+        """Return the state of now as JSON, and of history and answers what is new.
+
+        Args:
+            since: `cursor` of an earlier state; empty, or of an earlier life: everything, in
+                several replies. `more` says that there is more to be had at once.
+        """
+        with self._lock:
+            instance, _, number = since.partition("-")
+            is_known = instance == self._instance and number.isdecimal() and len(number) < 20
+            after = int(number) if is_known else 0
+            history, history_upto = self._history.since(after, POINTS_PER_REPLY)
+            answers, answers_upto = self._answers.since(after, ANSWERS_PER_REPLY)
+            upto = min(
+                (n for n in (history_upto, answers_upto) if n is not None), default=self._revision
+            )
+            state: dict[str, Any] = {
+                "instance": self._instance,
+                "cursor": f"{self._instance}-{upto}",
+                "more": upto < self._revision,
+                "anew": not is_known,
+                "started_s": self._started_s,
+                "seen": self._seen,
+                "judged": self._judged,
+                "kept": self._answers.numbers(),
+                "history": history,
+                "events": list(self._events),
+            }
+        snapshot = self._snapshot
+        numbers, groups = self._sum_up(snapshot)
+        state |= self._constant | {
+            "now_s": self._now(),
+            "processes": self._processes(),
+            "numbers": numbers,
+            "groups": groups,
+            "alarms": [_state(each) for each in snapshot.alarms],
+            "readings": [
+                {"name": each.name, "value": each.value, "labels": dict(each.labels)}
+                for each in snapshot.readings[:READINGS_MOST]
+            ],
+            "line_days": _line(snapshot),
+        }
+        head = compact_json(state).encode("utf-8", "backslashreplace")
+        return head[:-1] + b',"answers":[' + b",".join(answers) + b"]}"
+
+    def _sum_up(self, snapshot: Snapshot) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return the numbers of a snapshot and of its parts, worked out once, if anybody looks."""
+        known = self._summed
+        if known is not None and known[0] is snapshot:
+            return known[1], known[2]
+        whole: list[dict[str, Any]] = []
+        parts: list[dict[str, Any]] = []
+        for key, window, moments in snapshot.moments[:SERIES_MOST]:
+            told = self._number(key, window, moments)
+            if told is not None:
+                (parts if key.dimension else whole).append(told)
+        self._summed = (snapshot, whole, parts)
+        return whole, parts
+
+    def _number(self, key: SeriesKey, window: Window, moments: Moments) -> dict[str, Any] | None:
+        estimate = self._summarise(moments)
+        if estimate is None:
+            return None
+        told: dict[str, Any] = {"signal": key.signal, "judge": key.judge, "window": window}
+        if key.dimension:
+            told |= {"dimension": key.dimension, "group": key.group[:200]}
+        told |= {
+            "basis": self._basis(key.judge),
+            "judged": round(moments.judged, 1),
+            **(_told(estimate) or {}),
+        }
+        return told
+
+    def _basis(self, judge: str) -> str:
+        if judge == "none":
+            return "none"
+        return "embedded" if judge == self._embedded else "judged"
+
+
+def _one() -> int:
+    return 1
+
+
+def _ok(content_type: str, body: bytes) -> Reply:
+    return Reply(status=200, content_type=content_type, body=body, headers=_SAFE)
+
+
+def _refused(refusal: Refusal) -> Reply:
+    status, text = _REFUSALS[refusal]
+    headers = _SAFE if status != 401 else (*_SAFE, ("WWW-Authenticate", "Bearer"))
+    return Reply(status=status, body=text.encode(), headers=headers)
+
+
+@cache
+def _file(name: str) -> bytes:
+    return resources.files("ragmonitor.export.view").joinpath("files", name).read_bytes()
+
+
+def _told(estimate: Estimate | None) -> dict[str, float] | None:
+    if estimate is None:
+        return None
+    return {
+        "mean": round(estimate.mean, 5),
+        "lower": round(estimate.lower, 5),
+        "upper": round(estimate.upper, 5),
+        "effective_n": round(estimate.effective_n, 1),
+        "missing_lower": round(estimate.missing_lower, 5),
+        "missing_upper": round(estimate.missing_upper, 5),
+    }
+
+
+def _state(state: AlarmState) -> dict[str, Any]:
+    return {
+        "signal": state.signal,
+        "judge": state.judge,
+        "kind": state.kind,
+        "evidence_days": state.evidence_days,
+        "active": state.active,
+        "since_s": state.since_s,
+        "rising_since_s": state.rising_since_s,
+        "tolerate": state.tolerate,
+        "learned": state.learned,
+        "falls": state.falls,
+        "raised": state.raised,
+    }
+
+
+def _line(snapshot: Snapshot) -> float | None:
+    lines: Sequence[float] = [
+        reading.value for reading in snapshot.readings if reading.name == names.ALARM_LINE_DAYS
+    ]
+    return lines[0] if lines else None

@@ -1,0 +1,184 @@
+// What the page says, in English and Chinese.
+
+const SIGNALS = {
+  hallucination: ["Hallucination rate", "幻觉率"], refusal: ["Refusal rate", "拒答率"],
+  faithfulness: ["Faithfulness", "忠实度"], answer_relevancy: ["Answer relevancy", "答案相关性"],
+  context_relevance: ["Context relevance", "上下文相关性"], context_utilization: ["Context utilization", "上下文利用率"],
+  context_precision: ["Context precision", "上下文精确率"], context_recall: ["Context recall", "上下文召回率"],
+  answer_correctness: ["Answer correctness", "答案正确性"], factual_correctness: ["Factual correctness", "事实正确性"],
+  noise_sensitivity: ["Noise sensitivity", "噪声敏感度"], language_match: ["Language match", "语言一致性"],
+  wrong_refusal: ["Wrong refusal", "错误拒答"], empty_retrieval: ["Empty retrieval", "空检索"],
+  weak_retrieval: ["Weak retrieval", "弱检索"], novel_question: ["Novel questions", "新颖问题"],
+  anchors: ["Judge's anchors", "评审锚点"], calibration_high: ["Calibration, too low", "校准（预测偏低）"],
+  calibration_low: ["Calibration, too high", "校准（预测偏高）"],
+};
+const DIAGNOSES = {
+  ok: ["OK", "正常"], unsupported_addition: ["Unsupported addition", "无依据的补充"], contradiction: ["Contradiction", "与原文矛盾"],
+  retrieval_miss: ["Retrieval miss", "检索未命中"], ignored_context: ["Ignored context", "忽略上下文"], off_topic: ["Off topic", "答非所问"],
+  wrong_refusal: ["Wrong refusal", "错误拒答"], refusal: ["Refusal", "拒答"], unknown: ["Unknown", "未知"],
+};
+const CAUSES = {
+  scored: ["Scored", "已评分"], refusal: ["Refusal", "拒答"], no_claims: ["Claims nothing", "无断言"], no_context: ["No context", "无上下文"],
+  no_query: ["No question", "无问题"], no_answer: ["No answer", "无答案"], no_reference: ["No reference", "无参考答案"], no_citations: ["No citations", "无引用"],
+  not_asked: ["Not asked", "未询问"], application_error: ["Application error", "应用出错"], partial: ["Cut short", "中途结束"],
+  capture_incomplete: ["Capture incomplete", "采集不完整"], not_sampled: ["Not sampled", "未抽中"], over_budget: ["Over budget", "超出预算"],
+  judge_busy: ["Judge busy", "评审繁忙"], judge_down: ["Judge down", "评审不可用"], evidence_too_long: ["Evidence too long", "证据过长"],
+  queue_full: ["Queue full", "队列已满"], judge_timeout: ["Judge timed out", "评审超时"], judge_error: ["Judge failed", "评审失败"],
+  unreadable: ["Unreadable reply", "回复无法解析"], evaluator_error: ["Evaluator failed", "评估器出错"], shutdown: ["Shutdown", "已关闭"],
+};
+const REASONS = {
+  content: ["content", "内容"], number: ["number", "数字"], unit: ["unit", "单位"], date: ["date", "日期"], negation: ["negation", "否定"], name: ["name", "名称"],
+};
+const VERDICTS = {
+  supported: ["supported", "有依据"], absent: ["in no chunk", "检索内容中没有"], contradicted: ["contradicts a chunk", "与检索内容矛盾"], no_claim: ["no claim", "无断言"],
+};
+const STATUSES = { ok: ["OK", "正常"], error: ["Error", "出错"], partial: ["Partial", "不完整"], cancelled: ["Cancelled", "已取消"] };
+const BASES = { judged: ["Judged", "已评审"], embedded: ["Embedded only", "仅内置评分"], unread: ["Not read", "未评审"] };
+const KINDS = { quality: ["answers", "答案"], input: ["input", "输入"], ruler: ["the judge itself", "评审本身"] };
+const UNITS = { usd: ["", ""], tokens: ["tokens", "词元"], calls: ["calls", "次调用"] };
+const PERS = { day: ["day", "天"], hour: ["hour", "小时"] };
+
+const TEXTS = {
+  skip: ["Skip to the answers", "跳到答案列表"],
+  language: ["Language", "语言"],
+  range: ["Time shown", "时间范围"],
+  now: ["Now", "当前"],
+  hours: ["The last hours", "最近几小时"],
+  signal: ["Signal", "信号"],
+  all: ["Every evaluation", "全部评估"],
+  groups: ["Hallucination rate by group, last hour", "按分组的幻觉率（最近一小时）"],
+  alarms: ["Alarms", "告警"],
+  events: ["Raised and cleared lately", "最近的触发与解除"],
+  answers: ["The worst answers of late", "最近最差的答案"],
+  live: ["Live, {time}", "实时，{time}"],
+  lost: ["No connection since {time}", "自 {time} 起无连接"],
+  locked: ["Not let in: open /?token=… once", "未授权：请先打开一次 /?token=…"],
+  waiting: ["Waiting for the first answers", "等待第一批答案"],
+  about: ["ragmonitor {version} · watching for {time}", "ragmonitor {version} · 已监测 {time}"],
+  aboutVersion: ["ragmonitor {version} · service version {service} · watching for {time}", "ragmonitor {version} · 服务版本 {service} · 已监测 {time}"],
+  legend: ["Means with 95 % intervals, older answers weighing less. Judged: read by {judge}, weighted so that sampling cannot bias it.", "均值及 95 % 置信区间，越早的答案权重越低。已评审：由 {judge} 阅读，并按抽样概率加权，抽样不会造成偏差。"],
+  legendEmbedded: ["Means with 95 % intervals, older answers weighing less. No judge is configured: every number is the embedded score's ({embedded}) and less exact than a judge's.", "均值及 95 % 置信区间，越早的答案权重越低。未配置评审模型：所有数字来自内置评分（{embedded}），不如评审模型准确。"],
+  judgedBy: ["judged by {judge}", "由 {judge} 评审"],
+  embeddedOnly: ["embedded only", "仅内置评分"],
+  noJudge: ["needs no judge", "无需评审"],
+  interval: ["{lower} to {upper}", "{lower} 至 {upper}"],
+  nJudged: ["{n} judged", "已评审 {n} 条"],
+  nRead: ["{n} read", "已读 {n} 条"],
+  nSeen: ["{n} seen", "共 {n} 条"],
+  day: ["24 h: {value} ({lower} to {upper}) · {n}", "24 小时：{value}（{lower} 至 {upper}）· {n}"],
+  noDay: ["24 h: too few", "24 小时：数据不足"],
+  few: ["too few", "数据不足"],
+  hour: ["last hour", "最近一小时"],
+  tolerated: ["tolerated {bound}", "容许 {bound}"],
+  atMost: ["at most {value}", "不高于 {value}"],
+  atLeast: ["at least {value}", "不低于 {value}"],
+  factSeen: ["answers seen", "已见答案"],
+  factSeenMore: ["{rate} per second now", "当前每秒 {rate} 条"],
+  factSeenPlain: ["each read by the embedded judge", "均已由内置评分阅读"],
+  factJudged: ["answers judged", "已评审答案"],
+  factJudgedNone: ["no judge is configured", "未配置评审模型"],
+  factShare: ["sampling share now", "当前抽样比例"],
+  factBoost: ["raised ×{boost} by early warning", "预警期间提高 ×{boost}"],
+  factMissing: ["{share} of those drawn without a verdict", "抽中者中 {share} 无结论"],
+  factCommon: ["of answers, before uncertainty is weighed", "占全部答案，未计不确定性"],
+  factBudget: ["left of the budget per {per}", "每{per}预算剩余"],
+  factSpent: ["spent {spent} of {limit}", "已用 {spent}，共 {limit}"],
+  factNoBudget: ["no budget is set", "未设预算"],
+  budget: ["Budget", "预算"],
+  estimateTitle: ["{signal}, last hour", "{signal}，最近一小时"],
+  evidenceTitle: ["Alarm evidence in days, log scale", "告警证据（天，对数刻度）"],
+  readEstimate: ["{time}: {value} ({lower} to {upper})", "{time}：{value}（{lower} 至 {upper}）"],
+  readEvidence: ["{time}: {value} days", "{time}：{value} 天"],
+  pageLine: ["alarm at {days} days", "达到 {days} 天即告警"],
+  nothingYet: ["nothing yet", "暂无数据"],
+  noAlarm: ["no alarm watches this signal", "该信号没有告警"],
+  colSignal: ["Evaluation", "评估"],
+  colTrend: ["Trend, {range}", "趋势（{range}）"],
+  colJudged: ["Judged, {window}", "已评审，{window}"],
+  colEmbedded: ["Embedded only, {window}", "仅内置评分，{window}"],
+  colWhole: ["Every answer, {window}", "全部答案，{window}"],
+  colGroup: ["Group", "分组"],
+  colDimension: ["By", "维度"],
+  line: ["Evidence of {days} days means: while all keeps to what is tolerated, all alarms together reach this at most once in {days} days.", "证据达到 {days} 天意味着：若一切都在容许范围内，所有告警合计至多每 {days} 天误报一次。"],
+  stateActive: ["Raised at {time}, {ago} ago; {bound} is tolerated.", "{time} 触发（{ago}前）；容许 {bound}。"],
+  stateLearning: ["Learning what is usual: {share} of the verdicts it needs. It cannot alarm before.", "正在学习常态：已有所需结论的 {share}，学完之前不会告警。"],
+  stateRising: ["Evidence rising since {time}; {bound} is tolerated.", "证据自 {time} 起上升；容许 {bound}。"],
+  stateFine: ["Keeps to what is tolerated: {bound}.", "在容许范围内：{bound}。"],
+  evidence: ["{value} of {days} days", "{value} / {days} 天"],
+  verdictActive: ["Alarm: {signals}. Raised at {time}.", "告警：{signals}。{time} 触发。"],
+  verdictActiveWith: ["Alarm: {signal} {value} ({lower} to {upper}), tolerated {bound}. Raised at {time}.", "告警：{signal} {value}（{lower} 至 {upper}），容许 {bound}。{time} 触发。"],
+  verdictAlso: ["Also: {signals}.", "另有：{signals}。"],
+  verdictRising: ["No alarm. Evidence is rising: {signals}.", "无告警。证据正在上升：{signals}。"],
+  verdictLearning: ["No alarm. {n} of {all} signals still learn what is usual and cannot alarm.", "无告警。{all} 个信号中有 {n} 个仍在学习常态，尚不能告警。"],
+  verdictFine: ["All {all} watched signals keep to what is tolerated.", "{all} 个受监测信号均在容许范围内。"],
+  verdictNone: ["No signal is watched.", "没有受监测的信号。"],
+  eventRaised: ["raised", "触发"],
+  eventCleared: ["cleared", "解除"],
+  eventEstimate: ["{value} ({lower} to {upper}), tolerated {bound}", "{value}（{lower} 至 {upper}），容许 {bound}"],
+  eventBound: ["tolerated {bound}", "容许 {bound}"],
+  processes: ["{n} processes run this application. This page shows what one of them has seen; /metrics adds up all of them.", "该应用有 {n} 个进程。此页面只显示其中一个进程所见；/metrics 汇总全部进程。"],
+  withheld: ["Texts are withheld (content = {content}): ids, scores and verdicts only.", "文本不予显示（content = {content}）：仅有编号、分数与结论。"],
+  filterBasis: ["Read by", "评审方式"],
+  filterEvaluator: ["Evaluator", "评估器"],
+  filterOutcome: ["Outcome or cause", "结果或原因"],
+  filterDiagnosis: ["Diagnosis", "诊断"],
+  filterAttribute: ["Route, attribute", "路由与属性"],
+  filterFramework: ["Framework", "框架"],
+  filterStatus: ["Status", "状态"],
+  filterOrder: ["Order", "排序"],
+  any: ["Any", "不限"],
+  orderWorst: ["Judged first, worst first", "已评审优先，最差优先"],
+  orderLatest: ["Latest first", "最新优先"],
+  reset: ["Reset", "重置"],
+  fresh: ["Show {n} new", "显示 {n} 条新答案"],
+  freshNone: ["Up to date", "已是最新"],
+  shown: ["{n} of {all} kept", "保留 {all} 条，符合 {n} 条"],
+  more: ["Show more ({n})", "显示更多（{n}）"],
+  emptyNone: ["No bad answer so far.", "目前没有差的答案。"],
+  emptyFilter: ["No answer fits these filters.", "没有符合筛选条件的答案。"],
+  question: ["Question", "问题"],
+  answer: ["Answer", "答案"],
+  noText: ["(empty)", "（空）"],
+  chunks: ["Retrieved", "检索内容"],
+  noChunks: ["Nothing was retrieved.", "没有检索到内容。"],
+  chunk: ["Chunk {n} of {all}", "第 {n} / {all} 块"],
+  relevance: ["relevance {value}", "相关度 {value}"],
+  score: ["score {value}", "得分 {value}"],
+  moreChunks: ["{n} more chunks", "其余 {n} 块"],
+  cut: ["… {n} characters left out …", "……省略 {n} 个字符……"],
+  finding: ["{verdict}", "{verdict}"],
+  sentence: ["Sentence {n}", "第 {n} 句"],
+  because: ["({reasons})", "（{reasons}）"],
+  scores: ["All scores", "全部分数"],
+  copy: ["Copy trace id", "复制追踪编号"],
+  copied: ["Copied", "已复制"],
+  openTrace: ["Open trace", "打开追踪"],
+  trace: ["trace", "追踪"],
+  noTrace: ["no trace was sent", "未发送追踪"],
+  took: ["{s} s", "{s} 秒"],
+  judgeDidNot: ["judge: {cause}", "评审：{cause}"],
+  foot: ["Kept in memory by this process; gone when it ends. For more than a day, and for all processes: /metrics and your traces.", "由本进程保存在内存中，进程结束即消失。更长时间与全部进程的数据请见 /metrics 与追踪系统。"],
+  s: ["{n} s", "{n} 秒"], min: ["{n} min", "{n} 分钟"], h: ["{n} h", "{n} 小时"], d: ["{n} d", "{n} 天"],
+};
+
+const TABLES = { signal: SIGNALS, diagnosis: DIAGNOSES, cause: CAUSES, reason: REASONS, verdict: VERDICTS, status: STATUSES, basis: BASES, kind: KINDS, unit: UNITS, per: PERS };
+
+let column = 0;
+
+export function speak(language) { column = language === "zh" ? 1 : 0; }
+export function language() { return column ? "zh" : "en"; }
+
+/** A text, its {names} filled in. */
+export function t(key, values = {}) {
+  return TEXTS[key][column].replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ""));
+}
+
+/** What a name of ours is called; a stranger's is shown as it is. */
+export function called(table, name) {
+  const known = Object.hasOwn(TABLES[table], name) ? TABLES[table][name] : null;
+  return known ? known[column] : String(name).replaceAll("_", " ");
+}
+
+export function list(items) {
+  return new Intl.ListFormat(language(), { type: "conjunction" }).format(items);
+}

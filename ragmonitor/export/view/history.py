@@ -1,0 +1,133 @@
+"""The last hours in bounded memory: finer for what is recent."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+Column = tuple[str, str, str]
+"""Signal, judge, and which number of it: `mean`, `lower`, `upper`, `evidence`."""
+
+COLUMNS_MOST: Final = 160
+"""Names come from an application's own evaluators and judges; each costs 6 kB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """How far back, and how finely."""
+
+    name: str
+    every_s: float
+    points: int
+
+
+RESOLUTIONS: Final = (
+    Resolution(name="20m", every_s=5.0, points=240),
+    Resolution(name="2h", every_s=20.0, points=360),
+    Resolution(name="24h", every_s=120.0, points=720),
+)
+
+
+class History:
+    """Points in time, each with a number per column; the oldest give way to the newest."""
+
+    def __init__(self, resolutions: Sequence[Resolution] = RESOLUTIONS) -> None:
+        self._rings = [_Ring(resolution) for resolution in resolutions]
+
+    def due(self, clock_s: float) -> bool:
+        """Return whether a point is wanted now, by a clock that never goes back."""
+        return any(ring.due(clock_s) for ring in self._rings)
+
+    def add(
+        self, values: Mapping[Column, float], *, clock_s: float, at_s: float, revision: int
+    ) -> None:
+        """Take a point wherever one is due.
+
+        Args:
+            values: By column; what is missing or not finite is a gap.
+            clock_s: Seconds of a clock that never goes back.
+            at_s: Seconds since the epoch, to be shown.
+            revision: Rises from point to point; see `since`.
+        """
+        for ring in self._rings:
+            if ring.due(clock_s):
+                ring.add(values, clock_s=clock_s, at_s=at_s, revision=revision)
+
+    def since(self, revision: int, most: int) -> tuple[dict[str, Any], int | None]:
+        """Return the points after a revision, ready for JSON, and up to which, if not all.
+
+        Where that is not all, some points beyond it are among them: whoever asks again from there
+        knows them by their revisions.
+
+        Args:
+            revision: 0: from the beginning.
+            most: Points per resolution.
+        """
+        told: dict[str, Any] = {}
+        reached: list[int] = []
+        for ring in self._rings:
+            positions = list(ring.since(revision))
+            if len(positions) > most:
+                positions = positions[:most]
+                reached.append(ring.revisions[positions[-1]])
+            told[ring.resolution.name] = ring.told(positions)
+        return told, min(reached, default=None)
+
+
+class _Ring:
+    def __init__(self, resolution: Resolution) -> None:
+        self.resolution = resolution
+        self.revisions = array("Q", bytes(8 * resolution.points))
+        self._times = array("d", bytes(8 * resolution.points))
+        self._columns: dict[Column, array[float]] = {}
+        self._next = 0
+        self._filled = 0
+        self._last_s = -math.inf
+
+    def due(self, clock_s: float) -> bool:
+        # A little early is in time, or a refresh every 2 s would make every 5 s into every 6 s.
+        return clock_s - self._last_s >= 0.9 * self.resolution.every_s
+
+    def add(
+        self, values: Mapping[Column, float], *, clock_s: float, at_s: float, revision: int
+    ) -> None:
+        here = self._next
+        for column in values:
+            if column not in self._columns and len(self._columns) < COLUMNS_MOST:
+                self._columns[column] = array("f", [math.nan] * self.resolution.points)
+        for column, numbers in self._columns.items():
+            numbers[here] = values.get(column, math.nan)
+        self._times[here] = at_s
+        self.revisions[here] = revision
+        self._last_s = clock_s
+        self._next = (here + 1) % self.resolution.points
+        self._filled = min(self._filled + 1, self.resolution.points)
+
+    def since(self, revision: int) -> Iterator[int]:
+        """Yield the positions of later points, oldest first."""
+        size = self.resolution.points
+        for n in range(self._filled):
+            position = (self._next - self._filled + n) % size
+            if self.revisions[position] > revision:
+                yield position
+
+    def told(self, positions: Sequence[int]) -> dict[str, Any]:
+        series: dict[str, dict[str, dict[str, list[float | None]]]] = {}
+        for (signal, judge, part), numbers in self._columns.items() if positions else ():
+            column = [_short(numbers[position]) for position in positions]
+            series.setdefault(signal, {}).setdefault(judge, {})[part] = column
+        return {
+            "every_s": self.resolution.every_s,
+            "points": self.resolution.points,
+            "revisions": [self.revisions[position] for position in positions],
+            "times": [round(self._times[position], 1) for position in positions],
+            "series": series,
+        }
+
+
+def _short(number: float) -> float | None:
+    """Return the number as its 32 bits hold it, in few digits; None: a gap."""
+    return float(f"{number:.4g}") if math.isfinite(number) else None

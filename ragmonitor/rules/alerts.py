@@ -1,0 +1,656 @@
+"""The alerts, in groups. Nothing that is blind may look healthy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragmonitor import conventions as names
+from ragmonitor.rules.model import Alert, Group, Scope
+from ragmonitor.rules.objectives import Burn, Objective
+from ragmonitor.rules.recording import (
+    ARRIVED,
+    ESTIMATE,
+    IS_EMBEDDED,
+    IS_MODEL,
+    JUDGED,
+    NO_JUDGE,
+    OUTRANKED,
+)
+from ragmonitor.rules.wording import (
+    JUDGE,
+    SERVICE,
+    diagnoses,
+    estimate,
+    evidence,
+    labelled,
+    moment,
+    number,
+    percentage,
+    tolerated,
+)
+
+TICKET_SHARE = 0.1
+"""Of the page line: a level that is reached ten times as often is worth a ticket."""
+
+HALLUCINATION = 'signal="hallucination"'
+BY_JUDGE = {"judge": "judge"}
+BY_EVALUATOR = {"judge": "judge", "evaluator": "signal"}
+
+
+def alert_groups(
+    scope: Scope, prefix: str, *, line_days: float, objectives: Sequence[Objective]
+) -> tuple[Group, ...]:
+    """Return every alert.
+
+    Args:
+        scope: Whose.
+        prefix: Of the groups' names.
+        line_days: Evidence that pages: without a change it is reached once in so many days.
+        objectives: What error budgets follow from.
+    """
+    groups = {
+        "quality": quality(scope, line_days),
+        "objectives": tuple(
+            budget_burn(scope, objective, burn)
+            for objective in objectives
+            for burn in objective.burns()
+        ),
+        "input": inputs(scope, line_days),
+        "judging": judging(scope, line_days),
+        "operation": operation(scope),
+        "absence": absence(scope),
+    }
+    return tuple(
+        Group(name=f"{prefix}-{name}", interval="30s", rules=rules)
+        for name, rules in groups.items()
+        if rules
+    )
+
+
+# --- quality --------------------------------------------------------------------------------------
+
+
+def raised(scope: Scope, level_days: float, *matchers: str) -> str:
+    """Return an expression whose value is an alarm's evidence, where it is up or past a level.
+
+    An alarm that the monitor raised counts whatever the level: its own line may be lower. The
+    embedded judge has no say where a model judges.
+    """
+    found = scope.pick(names.ALARM_EVIDENCE_DAYS, *matchers)
+    active = scope.pick(names.ALARM_ACTIVE, *matchers)
+    days = f"max by (service, kind, signal, judge) ({found})"
+    return (
+        "(\n"
+        f"  {days} >= {level_days:g}\n"
+        "  or\n"
+        f"  {days}\n"
+        "  and\n"
+        f"  max by (service, kind, signal, judge) ({active}) == 1\n"
+        ")\n"
+        f"unless on (service, judge)\n{scope.pick(OUTRANKED)}"
+    )
+
+
+def quality(scope: Scope, line_days: float) -> tuple[Alert, ...]:
+    """Return what says that answers got worse."""
+    ticket_days = line_days * TICKET_SHARE
+    is_quality = 'kind="quality"'
+    return (
+        Alert(
+            name="RagMonitorHallucinationSpike",
+            expr=raised(scope, line_days, is_quality, HALLUCINATION),
+            lasts="0m",
+            severity="page",
+            summary="More answers are hallucinated than is tolerated.",
+            description=(
+                f"{SERVICE}: {JUDGE} finds hallucinations in "
+                f"{estimate('1h', is_share=True)} of the last hour's answers; tolerated: "
+                f"{tolerated(is_share=True)}. {evidence(line_days)}. What went wrong: "
+                f"{diagnoses()}."
+            ),
+            dashboard="overview",
+            variables=BY_JUDGE,
+        ),
+        Alert(
+            name="RagMonitorFaithfulnessDrift",
+            expr=raised(scope, ticket_days, is_quality, 'signal="faithfulness"'),
+            lasts="5m",
+            severity="ticket",
+            summary="Answers are less faithful to what was retrieved than they were.",
+            description=(
+                f"{SERVICE}: mean faithfulness by {JUDGE} over the last day "
+                f"{estimate('1d', is_share=False)}; tolerated: {tolerated(is_share=False)}. "
+                f"{evidence(ticket_days)}. What went wrong in the last hour: {diagnoses()}."
+            ),
+            dashboard="overview",
+            variables=BY_EVALUATOR,
+        ),
+        Alert(
+            name="RagMonitorQualityDrift",
+            expr=raised(
+                scope, ticket_days, is_quality, 'signal!~"hallucination|faithfulness|refusal"'
+            ),
+            lasts="5m",
+            severity="ticket",
+            summary="A score of the answers is worse than it was.",
+            description=(
+                f"{SERVICE}: mean {{{{ $labels.signal }}}} by {JUDGE} over the last day "
+                f"{estimate('1d', is_share=False)}; tolerated: {tolerated(is_share=False)}. "
+                f"{evidence(ticket_days)}. What went wrong in the last hour: {diagnoses()}."
+            ),
+            dashboard="overview",
+            variables=BY_EVALUATOR,
+        ),
+        Alert(
+            name="RagMonitorRefusalSurge",
+            expr=raised(scope, ticket_days, is_quality, 'signal="refusal"'),
+            lasts="5m",
+            severity="ticket",
+            summary="More questions are declined than is tolerated.",
+            description=(
+                f"{SERVICE}: {JUDGE} finds that {estimate('1h', is_share=True)} of the last hour's "
+                f"questions were declined; tolerated: {tolerated(is_share=True)}. "
+                f"{evidence(ticket_days)}. What went wrong: {diagnoses()}."
+            ),
+            dashboard="investigate",
+            variables=BY_JUDGE,
+        ),
+    )
+
+
+def budget_burn(scope: Scope, objective: Objective, burn: Burn) -> Alert:
+    """Return the alert over one pair of windows.
+
+    Both windows speak through their intervals: the long one shows that the budget burns so fast,
+    and the short one does not show that this is over. So few judged answers neither raise it nor
+    end it, and a short window without any is no recovery.
+    """
+    threshold = objective.threshold(burn)
+    matchers = [f'signal="{objective.signal}"', *([IS_MODEL] if objective.models_only else [])]
+
+    def bound(operation: str, window: str) -> str:
+        return scope.pick(f"{ESTIMATE}:{operation}{window}", *matchers)
+
+    if objective.is_floor:
+        shows = f"1 - {bound('upper', burn.long)} > {threshold:g}"
+        over = f"1 - {bound('lower', burn.short)} < {threshold:g}"
+        errors = f"1 - {ESTIMATE}:mean{burn.long}"
+    else:
+        shows = f"{bound('lower', burn.long)} > {threshold:g}"
+        over = f"{bound('upper', burn.short)} < {threshold:g}"
+        errors = f"{ESTIMATE}:mean{burn.long}"
+    expr = f"{shows}\nunless\n{over}"
+    if not objective.models_only:
+        expr = f"({expr})\nunless on (service, judge)\n{scope.pick(OUTRANKED)}"
+    by = ("service", "signal", "judge")
+    rate = number(f"({errors}{{{labelled(by)}}}) / {objective.budget:g}", *by, form="%.1f")
+    return Alert(
+        name="RagMonitorErrorBudgetBurn",
+        expr=expr,
+        lasts=burn.lasts,
+        severity=burn.severity,
+        labels={
+            "kind": "quality",
+            "objective": str(objective),
+            "burn": f"{burn.factor:g}",
+            "long": burn.long,
+            "short": burn.short,
+        },
+        summary="An error budget burns too fast.",
+        description=(
+            f"{SERVICE}: by {JUDGE}, {objective.signal} over {burn.long} is "
+            f"{estimate(burn.long, is_share=not objective.is_floor)}, and the objective is "
+            f"{objective}. The budget of {objective.budget:g} burns {rate} times as fast as it "
+            f"may; this alert is over {burn.factor:g} times, an error share of {threshold:g}, "
+            f"which the interval over {burn.long} shows and the one over {burn.short} does not "
+            f"contradict. What went wrong in the last hour: {diagnoses()}."
+        ),
+        dashboard="overview",
+        variables=BY_EVALUATOR if objective.is_floor else BY_JUDGE,
+    )
+
+
+# --- input ----------------------------------------------------------------------------------------
+
+
+def inputs(scope: Scope, line_days: float) -> tuple[Alert, ...]:
+    """Return what says that questions or retrievals changed."""
+    ticket_days = line_days * TICKET_SHARE
+
+    def alert(name: str, signal: str, severity: str, summary: str, what: str) -> Alert:
+        return Alert(
+            name=name,
+            expr=raised(scope, ticket_days, 'kind="input"', f'signal="{signal}"'),
+            lasts="5m",
+            severity=severity,
+            summary=summary,
+            description=(
+                f"{SERVICE}: {what} {estimate('1h', is_share=True)} over the last hour; tolerated: "
+                f"{tolerated(is_share=True)}. {evidence(ticket_days)}."
+            ),
+            dashboard="investigate",
+        )
+
+    return (
+        alert(
+            "RagMonitorRetrievalEmpty",
+            "empty_retrieval",
+            "ticket",
+            "Nothing is found for more questions than is tolerated.",
+            "share of questions for which nothing was found",
+        ),
+        alert(
+            "RagMonitorRetrievalWeak",
+            "weak_retrieval",
+            "ticket",
+            "What is found fits its question worse than it did.",
+            "share of retrievals weaker than the reference's weakest 5 %",
+        ),
+        alert(
+            "RagMonitorQuestionsNovel",
+            "novel_question",
+            "info",
+            "People ask about something else than they did.",
+            "share of questions far from every topic of the reference",
+        ),
+    )
+
+
+# --- judging --------------------------------------------------------------------------------------
+
+TOLD_APART_N = 30
+"""Judged answers a day below which a share of 5 % cannot be told from one of 20 %."""
+EXPECTED_LEAST = 5
+"""Expected judged answers from which none at all is no chance: exp(-5) is below 1 %."""
+
+
+def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
+    """Return what says that the judge, or what it is asked, is not what it was."""
+    calls = f"{names.JUDGE_SECONDS}_count"
+    failed = scope.pick(calls, 'outcome!~"ok|cached"')
+    made = scope.pick(calls, 'outcome!="cached"')
+    rate = scope.pick(names.SAMPLING_RATE)
+    arrived = scope.pick(f"{ARRIVED}:increase1h", f'judge!="{NO_JUDGE}"')
+    interactions = scope.pick(f"{names.INTERACTIONS}_total", 'status="ok"')
+    arrived_day = scope.pick(f"{ARRIVED}:increase1d", HALLUCINATION, f'judge!="{NO_JUDGE}"')
+    enough = scope.pick(f"{ESTIMATE}:effective_n1d", HALLUCINATION)
+    of_judge = "{service=%q,judge=%q}"
+    of_service = "{service=%q}"
+    failures = percentage(
+        f'sum(increase({calls}{{service=%q,judge=%q,outcome!~"ok|cached"}}[15m])) / '
+        f'sum(increase({calls}{{service=%q,judge=%q,outcome!="cached"}}[15m]))',
+        "service",
+        "judge",
+        "service",
+        "judge",
+    )
+    level, limit = scope.pick(names.BUDGET_LEVEL), names.BUDGET_LIMIT
+    reading = scope.pick(names.EXPECTED_COST)
+    return (
+        Alert(
+            name="RagMonitorJudgeDown",
+            expr=(
+                "max by (service, judge) (min_over_time("
+                f"{scope.pick(names.JUDGE_BREAKER_STATE)}[5m])) > 0\n"
+                "or\n"
+                "(\n"
+                f"  sum by (service, judge) (increase({failed}[15m]))\n"
+                f"  / sum by (service, judge) (increase({made}[15m]))\n"
+                "  > 0.5\n"
+                "  and\n"
+                f"  sum by (service, judge) (increase({failed}[15m])) >= 5\n"
+                ")"
+            ),
+            lasts="5m",
+            severity="ticket",
+            summary="The judge does not answer.",
+            description=(
+                f"{SERVICE}: {JUDGE} has been left alone for at least five minutes, or fails on "
+                f"most readings. Failed in the last 15 minutes: {failures} of the readings; "
+                f"without a verdict in the last day: "
+                f"{percentage(f'max({names.MISSING_RATIO}{of_judge})', 'service', 'judge')} of "
+                "the drawn answers. Meanwhile only the embedded judge reads, and it never pages."
+            ),
+            dashboard="pipeline",
+            variables=BY_JUDGE,
+        ),
+        Alert(
+            name="RagMonitorVerdictsMissing",
+            expr=f"max by (service, judge) ({scope.pick(names.MISSING_RATIO)}) > 0.1",
+            lasts="30m",
+            severity="ticket",
+            summary="Many answers that were drawn have no verdict.",
+            description=(
+                f"{SERVICE}: {JUDGE} gave no verdict on {{{{ $value | humanizePercentage }}}} of "
+                "the answers that were drawn in the last day. If they are not like the others, the "
+                "estimates are off. Hallucination rate over the last day, if every missing verdict "
+                "were good: "
+                f"{_missing('lower')}; if every one were bad: {_missing('upper')}."
+            ),
+            dashboard="pipeline",
+            variables=BY_JUDGE,
+        ),
+        Alert(
+            name="RagMonitorJudgingStopped",
+            expr=(
+                "(\n"
+                "  (\n"
+                f"    max by (service, judge) ({arrived})\n"
+                "    * on (service, judge)\n"
+                f"    max by (service, judge) (avg_over_time({rate}[1h]))\n"
+                f"    >= {EXPECTED_LEAST}\n"
+                "    or\n"
+                "    max by (service, judge) "
+                f"({scope.pick(f'{ARRIVED}:increase1h', IS_EMBEDDED)}) >= {EXPECTED_LEAST}\n"
+                "  )\n"
+                "  unless on (service, judge)\n"
+                f"  max by (service, judge) ({scope.pick(f'{JUDGED}:increase1h')}) > 0\n"
+                ")\n"
+                "or\n"
+                # The worker itself stands still: answers are not even counted.
+                "(\n"
+                f"  sum by (service) (increase({interactions}[1h])) >= 20\n"
+                "  unless on (service)\n"
+                "  sum by (service) "
+                f"(increase({scope.pick(f'{names.ANSWERS}_total')}[1h])) > 0\n"
+                ")"
+            ),
+            lasts="10m",
+            severity="ticket",
+            summary="Answers arrive and none is judged.",
+            description=(
+                f"{SERVICE}: {{{{ with $labels.judge }}}}{{{{ . }}}} has judged none of "
+                "{{ else }}not even counted are {{ end }}the last hour's answers "
+                "({{ with $labels.judge }}expected by now: {{ else }}finished interactions: "
+                '{{ end }}{{ $value | printf "%.0f" }}). Last score: '
+                f"{_last_score(of_service)}."
+            ),
+            dashboard="pipeline",
+            variables=BY_JUDGE,
+        ),
+        Alert(
+            name="RagMonitorTooFewJudged",
+            expr=(
+                f"(\n  max by (service, judge) ({arrived_day}) >= 100\n"
+                "  unless on (service, judge)\n"
+                f"  max by (service, judge) ({enough}) >= {TOLD_APART_N}\n)\n"
+                f"unless on (service, judge)\n{scope.pick(OUTRANKED)}"
+            ),
+            lasts="1h",
+            severity="info",
+            summary="Too few answers are judged to know how good they are.",
+            description=(
+                f'{SERVICE}: of the last day\'s {{{{ $value | printf "%.0f" }}}} answers {JUDGE} '
+                "judged "
+                + number(
+                    f'{JUDGED}:increase1d{{service=%q,judge=%q,signal="hallucination"}}',
+                    "service",
+                    "judge",
+                    form="%.0f",
+                    without="none",
+                )
+                + ", worth "
+                + number(
+                    f'{ESTIMATE}:effective_n1d{{service=%q,judge=%q,signal="hallucination"}}',
+                    "service",
+                    "judge",
+                    form="%.0f",
+                    without="0",
+                )
+                + f" drawn at random; {TOLD_APART_N} are the least that tell a share of 5 % from "
+                "one of 20 %."
+            ),
+            dashboard="pipeline",
+            variables=BY_JUDGE,
+        ),
+        Alert(
+            name="RagMonitorBudgetExhausted",
+            expr=(
+                f"min by (service, unit, per) ({level})\n"
+                "< on (service, unit) group_left ()\n"
+                f"min by (service, unit) ({reading})\n"
+                "or\n"
+                f"min by (service, unit, per) ({level}) <= 0"
+            ),
+            lasts="15m",
+            severity="ticket",
+            summary="The judge's budget does not pay for one more reading.",
+            description=(
+                f'{SERVICE}: {{{{ $value | printf "%.4f" }}}} {{{{ $labels.unit }}}} of '
+                + number(
+                    f"max({limit}{{service=%q,unit=%q,per=%q}})",
+                    "service",
+                    "unit",
+                    "per",
+                    form="%.4g",
+                )
+                + " per {{ $labels.per }} are left, and a reading takes "
+                + number(
+                    f"min({names.EXPECTED_COST}{{service=%q,unit=%q}})",
+                    "service",
+                    "unit",
+                    form="%.4f",
+                )
+                + ". Until it fills up again only the embedded judge reads. Chance of an answer "
+                "to be judged: "
+                + percentage(f"min({names.SAMPLING_RATE}{of_service})", "service")
+                + "."
+            ),
+            dashboard="pipeline",
+        ),
+        Alert(
+            name="RagMonitorRulerMoved",
+            # At its line and not before: it holds pages back.
+            expr=raised(scope, line_days, 'kind="ruler"'),
+            lasts="0m",
+            severity="ticket",
+            summary="The judge does not judge as it did.",
+            description=(
+                f"{SERVICE}: {JUDGE} by {{{{ $labels.signal }}}}: {evidence(line_days)}. Share of "
+                "frozen answers that it reads otherwise than before: "
+                f"{percentage(f'max({names.ANCHOR_FLIP_RATE}{of_judge})', 'service', 'judge')}; "
+                "share that it reads otherwise when asked twice: "
+                f"{percentage(f'max({names.JUDGE_FLIP_RATE}{of_judge})', 'service', 'judge')}; "
+                "observed less predicted in the riskiest fifth: "
+                + number(
+                    f"max({names.CALIBRATION_RESIDUAL}{of_judge})",
+                    "service",
+                    "judge",
+                    form="%+.3f",
+                )
+                + f". Versions now: {_versions()}."
+            ),
+            dashboard="pipeline",
+            variables=BY_JUDGE,
+        ),
+        Alert(
+            name="RagMonitorNotArmed",
+            expr=(
+                f"group by (service) ({scope.pick(f'{names.BUILD_INFO}_info')})\n"
+                "unless on (service)\n"
+                "group by (service) "
+                f"({scope.pick(names.ALARM_TOLERATE, HALLUCINATION)})"
+            ),
+            lasts="1d",
+            severity="info",
+            summary="No hallucination alarm is armed.",
+            description=(
+                f"{SERVICE}: the monitor has not learned yet what is normal ("
+                + percentage(
+                    f'max({names.ALARM_LEARNED_RATIO}{{service=%q,signal="hallucination"}})',
+                    "service",
+                )
+                + " of the verdicts it needs), or its alarms are turned off. Until then nothing "
+                "pages on hallucinations."
+            ),
+            dashboard="overview",
+        ),
+    )
+
+
+def _missing(end: str) -> str:
+    series = f'{names.HALLUCINATION_RATE}_missing_{end}{{service=%q,judge=%q,window="24h"}}'
+    pick = "min" if end == "lower" else "max"
+    return percentage(f"{pick}({series})", "service", "judge")
+
+
+def _last_score(of_service: str) -> str:
+    return moment(f"max({names.LAST_SCORE_TIMESTAMP}{of_service})", "service", without="none")
+
+
+def _versions() -> str:
+    asked = f"printf `group by (version) ({names.JUDGE_INFO}{{service=%q,judge=%q}})`"
+    return (
+        f"{{{{ range {asked} $labels.service $labels.judge | query }}}}"
+        "{{ .Labels.version }} {{ else }}unknown{{ end }}"
+    )
+
+
+# --- operation ------------------------------------------------------------------------------------
+
+
+def gained(scope: Scope, counter: str, window: str) -> str:
+    """Return how much each series of a counter grew, its first value included.
+
+    `increase` loses what a counter is born with, and one with a label for a cause is born with its
+    first count.
+    """
+    series = scope.pick(counter)
+    return f"(({series} unless {series} offset {window}) or increase({series}[{window}]))"
+
+
+def operation(scope: Scope) -> tuple[Alert, ...]:
+    """Return what says that answers get lost on the way to a score."""
+    evaluations = f"{names.EVALUATIONS}_total"
+    incomplete = scope.pick(evaluations, 'outcome="capture_incomplete"')
+    every = scope.pick(evaluations)
+    interactions = scope.pick(f"{names.INTERACTIONS}_total")
+    return (
+        Alert(
+            name="RagMonitorCaptureIncomplete",
+            expr=(
+                f"sum by (service) (increase({incomplete}[1h]))\n"
+                f"/ sum by (service) (increase({every}[1h]) > 0)\n"
+                "> 0.05\n"
+                "and\n"
+                f"sum by (service) (increase({incomplete}[1h])) >= 5"
+            ),
+            lasts="10m",
+            severity="ticket",
+            summary="Parts of interactions are not captured, so they have no score.",
+            description=(
+                f"{SERVICE}: {{{{ $value | humanizePercentage }}}} of the last hour's evaluations "
+                "have no score because question, chunks or answer were not seen."
+            ),
+            dashboard="pipeline",
+        ),
+        Alert(
+            name="RagMonitorAnswersUncovered",
+            expr=f"max by (service, judge) ({scope.pick(names.UNCOVERED_RATIO)}) > 0.2",
+            lasts="30m",
+            severity="ticket",
+            summary="Many answers have no chance to be judged.",
+            description=(
+                f"{SERVICE}: {{{{ $value | humanizePercentage }}}} of recent answers could not be "
+                f"drawn for {JUDGE}, so nothing is known of them: the estimates are of the others."
+            ),
+            dashboard="pipeline",
+            variables=BY_JUDGE,
+        ),
+        Alert(
+            name="RagMonitorQueueDropping",
+            expr=(
+                f"sum by (service, reason) {gained(scope, f'{names.DROPPED}_total', '15m')}\n"
+                "/ on (service) group_left ()\n"
+                f"clamp_min(sum by (service) (increase({interactions}[15m])), 1)\n"
+                "> 0.01"
+            ),
+            lasts="5m",
+            severity="ticket",
+            summary="Answers are dropped before they are scored.",
+            description=(
+                f"{SERVICE}: {{{{ $value | humanizePercentage }}}} of the last 15 minutes' "
+                "interactions were dropped, reason {{ $labels.reason }}. Waiting now: "
+                + number(f"sum({names.QUEUE_DEPTH}{{service=%q}})", "service", form="%.0f")
+                + "; open runs: "
+                + number(f"sum({names.OPEN_RUNS}{{service=%q}})", "service", form="%.0f")
+                + "."
+            ),
+            dashboard="pipeline",
+        ),
+        Alert(
+            name="RagMonitorInternalErrors",
+            expr=(
+                "sum by (service, stage) "
+                f"{gained(scope, f'{names.INTERNAL_ERRORS}_total', '1h')} > 0"
+            ),
+            lasts="0m",
+            severity="ticket",
+            summary="The monitor itself fails; the application does not notice.",
+            description=(
+                f'{SERVICE}: {{{{ $value | printf "%.0f" }}}} errors in stage '
+                "{{ $labels.stage }} in the last hour. The application's log has the first of "
+                "each kind, logger ragmonitor."
+            ),
+            dashboard="pipeline",
+        ),
+    )
+
+
+# --- absence --------------------------------------------------------------------------------------
+
+
+def absence(scope: Scope) -> tuple[Alert, ...]:
+    """Return what says that nothing is seen: no data never counts as good."""
+    build = f"{names.BUILD_INFO}_info"
+    if scope.services:
+        # Of a service that is named it is known that it should be there, however long it is gone.
+        gone = "\nor\n".join(f"absent({Scope((name,)).pick(build)})" for name in scope.services)
+    else:
+        gone = (
+            f"group by (service) (last_over_time({build}[3d]))\n"
+            "unless on (service)\n"
+            f"group by (service) ({build})"
+        )
+    absent = Alert(
+        name="RagMonitorAbsent",
+        expr=gone,
+        lasts="10m",
+        severity="ticket",
+        summary="A monitored service has no series any more.",
+        description=(
+            f"{SERVICE}: Prometheus scrapes nothing of its monitor. No alert about its answers "
+            "can fire."
+        ),
+        dashboard="pipeline",
+    )
+    down = Alert(
+        name="RagMonitorTargetDown",
+        expr=(
+            f"group by (service, job, instance) (last_over_time({scope.pick(build)}[1d]))\n"
+            "and on (job, instance)\n"
+            "up == 0"
+        ),
+        lasts="10m",
+        severity="ticket",
+        summary="A process of a monitored service cannot be scraped.",
+        description=(
+            f"{SERVICE}: {{{{ $labels.instance }}}} (job {{{{ $labels.job }}}}) does not answer. "
+            "What it sees is missing in every estimate."
+        ),
+        dashboard="pipeline",
+    )
+    nothing = Alert(
+        name="RagMonitorNothingScraped",
+        expr=f"absent({build})",
+        lasts="15m",
+        severity="ticket",
+        summary="No monitored service is seen at all.",
+        description=(
+            "Prometheus has no series of any ragmonitor. No alert about answers can fire. Is the "
+            "scrape configuration loaded?"
+        ),
+        dashboard="pipeline",
+        follows_service=False,
+    )
+    return (absent, down) if scope.services else (absent, down, nothing)

@@ -1,0 +1,116 @@
+"""Rules and groups as data, and the piece of PromQL that they share: what they select."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """A series that Prometheus computes and keeps."""
+
+    record: str
+    """`level:metric:operation`, after the labels that it has left."""
+    expr: str
+
+    def content(self) -> dict[str, object]:
+        """Return it as Prometheus reads it."""
+        return {"record": self.record, "expr": self.expr}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """Something that a person should know of."""
+
+    name: str
+    expr: str
+    lasts: str
+    """For how long it must hold before it fires; `0m`: at once."""
+    severity: str
+    """`page`: wakes somebody. `ticket`: this week. `info`: when one looks."""
+    summary: str
+    """Without numbers or names, so that it is the same text every time."""
+    description: str
+    dashboard: str
+    """Which one to open."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of the dashboard: name to the label that holds its value."""
+    follows_service: bool = True
+    """The alert has the label `service`."""
+
+    @property
+    def runbook(self) -> str:
+        """The name of its file in docs/runbooks."""
+        return f"{kebab(self.name)}.md"
+
+    def content(self, *, runbook_url: str, dashboard_url: str) -> dict[str, object]:
+        """Return it as Prometheus reads it.
+
+        Args:
+            runbook_url: Of the folder that holds the runbooks.
+            dashboard_url: Grafana's address.
+        """
+        variables = {"service": "service"} if self.follows_service else {}
+        variables |= self.variables
+        query = "&".join(
+            f"var-{name}={{{{ $labels.{label} | urlquery }}}}" for name, label in variables.items()
+        )
+        address = f"{dashboard_url.rstrip('/')}/d/ragmonitor-{self.dashboard}"
+        return {
+            "alert": self.name,
+            "expr": self.expr,
+            "for": self.lasts,
+            "labels": {"severity": self.severity, **self.labels},
+            "annotations": {
+                "summary": self.summary,
+                "description": self.description,
+                "dashboard_url": f"{address}?{query}&from=now-6h&to=now" if query else address,
+                "runbook_url": f"{runbook_url.rstrip('/')}/{self.runbook}",
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Rules that are evaluated one after the other, at the same time."""
+
+    name: str
+    interval: str
+    rules: tuple[Recording | Alert, ...]
+
+
+PREFIX: Final = "RagMonitor"
+
+
+def kebab(name: str) -> str:
+    """Return `hallucination-spike` for `RagMonitorHallucinationSpike`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name.removeprefix(PREFIX)).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which services rules are about; none: all."""
+
+    services: tuple[str, ...] = ()
+
+    def pick(self, series: str, *matchers: str) -> str:
+        """Return a selector of these services' series."""
+        inside = ",".join((*self._matchers(), *matchers))
+        return f"{series}{{{inside}}}" if inside else series
+
+    def _matchers(self) -> tuple[str, ...]:
+        if not self.services:
+            return ()
+        if len(self.services) == 1:
+            return (f"service={quoted(self.services[0])}",)
+        return (f"service=~{quoted('|'.join(re.escape(name) for name in self.services))}",)
+
+
+def quoted(text: str) -> str:
+    """Return a string literal of PromQL."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

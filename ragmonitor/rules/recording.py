@@ -1,0 +1,188 @@
+"""Recording rules: unbiased means with their intervals, over any window and any processes.
+
+The counters of a process are sums of pseudo-outcomes, which add up (docs/numbers.md). Of each
+signal of each judge and service, over a window:
+
+- Y, D: the pseudo-outcomes of the value and of "it applies", each the difference of two counters,
+  since counters must not fall;
+- the mean R = Y / D;
+- its variance V = (YY - 2 R YD + R^2 DD) / D^2, where YD = (YY + DD - Q) / 2;
+- J: judged answers; the design effect d = V J / (R (1 - R)), drawn towards 1 as if five more bad
+  answers had shown that: otherwise a window without a bad answer, whose V is 0, would be certain;
+- Wilson's interval at J / d answers.
+
+Source:
+    Wilson (1927), JASA 22(158); Korn & Graubard (1998), Survey Methodology 24(2), for an interval
+    at an effective sample size; Saerndal, Swensson & Wretman (1992), section 5.6, for the ratio.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ragmonitor import conventions as names
+from ragmonitor.rules.model import Group, Recording, Scope
+
+WINDOWS: Final = {
+    "5m": "30s",
+    "30m": "1m",
+    "1h": "1m",
+    "2h": "1m",
+    "6h": "2m",
+    "1d": "2m",
+    "3d": "2m",
+}
+"""Each with how often it is computed. Above 5m/2 a missed evaluation would leave a gap."""
+
+LEVEL: Final = "service_signal_judge"
+ESTIMATE: Final = f"{LEVEL}:ragmonitor_estimate"
+JUDGED: Final = f"{LEVEL}:{names.JUDGED_ANSWERS}"
+ARRIVED: Final = f"{LEVEL}:{names.ANSWERS}"
+OUTRANKED: Final = f"service_judge:{names.ANSWERS}:outranked"
+"""1 for the embedded judge of a service that has a model as judge, too."""
+DIAGNOSED: Final = f"service_judge_diagnosis:{names.DIAGNOSES}:share"
+EMBEDDED: Final = "lexical"
+NO_JUDGE: Final = "none"
+"""As in series of signals that need none."""
+IS_EMBEDDED: Final = f'judge="{EMBEDDED}"'
+IS_MODEL: Final = f'judge!~"{EMBEDDED}|{NO_JUDGE}"'
+
+Z: Final = 1.96
+TRUST: Final = 5
+"""Bad answers' worth of trust in a design effect of 1."""
+LEAST_DESIGN_EFFECT: Final = 0.2
+
+
+def estimate_groups(scope: Scope, prefix: str) -> tuple[Group, ...]:
+    """Return the rules that compute means and intervals, a group for each window."""
+    return tuple(
+        Group(
+            name=f"{prefix}-estimates-{window}", interval=interval, rules=estimates(scope, window)
+        )
+        for window, interval in WINDOWS.items()
+    )
+
+
+def estimates(scope: Scope, window: str) -> tuple[Recording, ...]:
+    """Return the rules of one window. Each reads those before it, so their order counts."""
+
+    def increase(counter: str) -> str:
+        picked = scope.pick(f"{counter}_total")
+        return f"sum by (service, signal, judge) (increase({picked}[{window}]))"
+
+    def own(metric: str, operation: str = "increase") -> str:
+        return scope.pick(f"{metric}:{operation}{window}")
+
+    y = own(f"{LEVEL}:ragmonitor_estimate_sum")
+    d = own(f"{LEVEL}:ragmonitor_estimate_count")
+    yy = own(f"{LEVEL}:{names.ESTIMATE_SUM_SQUARES}")
+    dd = own(f"{LEVEL}:{names.ESTIMATE_COUNT_SQUARES}")
+    q = own(f"{LEVEL}:{names.ESTIMATE_DIFFERENCE_SQUARES}")
+    j = own(JUDGED)
+    mean = own(ESTIMATE, "mean")
+    variance = own(ESTIMATE, "variance")
+    effect = own(ESTIMATE, "design_effect")
+    n = own(ESTIMATE, "effective_n")
+    centre = f"{mean}\n    + {Z**2 / 2:.4f} / {n}"
+    half = (
+        f"{Z} * sqrt(\n"
+        f"      {mean} * (1 - {mean})\n"
+        f"      / {n}\n"
+        f"      + {Z**2 / 4:.4f} / {n} ^ 2\n"
+        "    )"
+    )
+    shrink = f"(1 + {Z**2:.4f} / {n})"
+    half_an_answer = f"0.5 / clamp_min({j}, 1)\n        - 0.25 / clamp_min({j}, 1) ^ 2"
+    recorded = {
+        f"{ARRIVED}:increase": increase(names.ANSWERS),
+        f"{JUDGED}:increase": increase(names.JUDGED_ANSWERS),
+        f"{LEVEL}:ragmonitor_estimate_sum:increase": (
+            f"{increase(names.ESTIMATE_SUM_POSITIVE)}\n- {increase(names.ESTIMATE_SUM_NEGATIVE)}"
+        ),
+        f"{LEVEL}:ragmonitor_estimate_count:increase": (
+            f"{increase(names.ESTIMATE_COUNT_POSITIVE)}\n"
+            f"- {increase(names.ESTIMATE_COUNT_NEGATIVE)}"
+        ),
+        f"{LEVEL}:{names.ESTIMATE_SUM_SQUARES}:increase": increase(names.ESTIMATE_SUM_SQUARES),
+        f"{LEVEL}:{names.ESTIMATE_COUNT_SQUARES}:increase": increase(names.ESTIMATE_COUNT_SQUARES),
+        f"{LEVEL}:{names.ESTIMATE_DIFFERENCE_SQUARES}:increase": increase(
+            names.ESTIMATE_DIFFERENCE_SQUARES
+        ),
+        # Without a verdict the sums are predictions alone, and a prediction is no estimate.
+        f"{ESTIMATE}:mean": f"clamp({y} / ({d} > 0), 0, 1)\nand {j} > 0",
+        f"{ESTIMATE}:variance": (
+            "clamp_min(\n"
+            f"  {yy}\n"
+            f"  - {mean}\n"
+            f"    * ({yy}\n"
+            f"       + {dd}\n"
+            f"       - {q})\n"
+            f"  + {mean} ^ 2\n"
+            f"    * {dd},\n"
+            "  0\n"
+            ")\n"
+            f"/ {d} ^ 2"
+        ),
+        # R (1 - R) of a mean that is no nearer to 0 or 1 than half an answer; `min(R, 1 - R) J` is
+        # how many answers are of the rarer kind.
+        f"{ESTIMATE}:design_effect": (
+            "clamp_min(\n"
+            "  (\n"
+            f"    {j}\n"
+            f"    * (0.5 - abs({mean} - 0.5))\n"
+            f"    * {variance}\n"
+            f"    * {j}\n"
+            "    / (\n"
+            f"      {mean} * (1 - {mean})\n"
+            f"      > {half_an_answer}\n"
+            "      or\n"
+            f"      {half_an_answer}\n"
+            "    )\n"
+            f"    + {TRUST}\n"
+            "  )\n"
+            f"  / ({j}\n"
+            f"     * (0.5 - abs({mean} - 0.5)) + {TRUST}),\n"
+            f"  {LEAST_DESIGN_EFFECT}\n"
+            ")"
+        ),
+        f"{ESTIMATE}:effective_n": f"{j} / {effect}",
+        f"{ESTIMATE}:lower": (
+            f"clamp_min(\n  (\n    {centre}\n    - {half}\n  )\n  / {shrink},\n  0\n)"
+        ),
+        f"{ESTIMATE}:upper": (
+            f"clamp_max(\n  (\n    {centre}\n    + {half}\n  )\n  / {shrink},\n  1\n)"
+        ),
+    }
+    return tuple(
+        Recording(record=f"{record}{window}", expr=expr) for record, expr in recorded.items()
+    )
+
+
+def context_group(scope: Scope, prefix: str) -> Group:
+    """Return the rules that alerts and their texts look things up in."""
+    judged = scope.pick(f"{names.DIAGNOSES}_total")
+    answers = f"{names.ANSWERS}_total"
+    return Group(
+        name=f"{prefix}-context",
+        interval="1m",
+        rules=(
+            Recording(
+                record=f"{DIAGNOSED}_increase1h",
+                expr=(
+                    f"sum by (service, judge, diagnosis) (increase({judged}[1h]))\n"
+                    "/ on (service, judge) group_left ()\n"
+                    f"(sum by (service, judge) (increase({judged}[1h])) > 0)"
+                ),
+            ),
+            # By what exists and not by what is judged just now: a model that is down must not make
+            # the embedded judge's scores page.
+            Recording(
+                record=OUTRANKED,
+                expr=(
+                    f"group by (service, judge) ({scope.pick(answers, IS_EMBEDDED)})\n"
+                    "and on (service)\n"
+                    f"group by (service) ({scope.pick(answers, IS_MODEL)})"
+                ),
+            ),
+        ),
+    )

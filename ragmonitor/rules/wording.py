@@ -1,0 +1,103 @@
+"""Pieces of alert texts: templates that ask Prometheus for the numbers when an alert fires."""
+
+from __future__ import annotations
+
+from ragmonitor import conventions as names
+from ragmonitor.rules.recording import DIAGNOSED, ESTIMATE, JUDGED
+
+SIGNAL = ("service", "signal", "judge")
+"""The labels that an estimate is looked up by."""
+
+SERVICE = "{{ $labels.service }}"
+JUDGE = "{{ $labels.judge }}"
+
+
+def asked(expression: str, *labels: str) -> str:
+    """Return the start of a template's pipeline that has the series of an expression.
+
+    Args:
+        expression: PromQL, with `%q` where the value of one of the alert's labels goes, each in
+            quotes of its own; a `%` of PromQL is `%%`.
+        labels: Of the alert, one for each `%q`, in their order.
+    """
+    values = "".join(f" $labels.{label}" for label in labels)
+    return f"printf `{expression}`{values} | query"
+
+
+def number(expression: str, *labels: str, form: str = "%.3g", without: str = "unknown") -> str:
+    """Return a template that prints the value of an expression's first series.
+
+    Args:
+        expression: As in `asked`.
+        labels: As in `asked`.
+        form: Of Go's `printf`, for one float.
+        without: What is printed if there is no such series.
+    """
+    printed = f'{{{{ . | first | value | printf "{form}" }}}}'
+    return (
+        f"{{{{ with {asked(expression, *labels)} }}}}{printed}{{{{ else }}}}{without}{{{{ end }}}}"
+    )
+
+
+def moment(expression: str, *labels: str, without: str) -> str:
+    """Return a template that prints a value in seconds since the epoch as a time (UTC)."""
+    printed = "{{ . | first | value | humanizeTimestamp }}"
+    return (
+        f"{{{{ with {asked(expression, *labels)} }}}}{printed}{{{{ else }}}}{without}{{{{ end }}}}"
+    )
+
+
+def percentage(series: str, *labels: str) -> str:
+    """Return a template that prints a share of 0 to 1 in percent."""
+    return number(f"100 * {series}", *labels, form="%.1f %%", without="unknown")
+
+
+def labelled(labels: tuple[str, ...]) -> str:
+    """Return the matchers of a selector, without its braces, for `asked`."""
+    return ",".join(f"{label}=%q" for label in labels)
+
+
+def estimate(window: str, *, is_share: bool) -> str:
+    """Return a template that prints a mean, its interval and the number of judged answers."""
+    inside = f"{{{labelled(SIGNAL)}}}"
+
+    def shown(operation: str) -> str:
+        series = f"{ESTIMATE}:{operation}{window}{inside}"
+        if is_share:
+            return percentage(series, *SIGNAL)
+        return number(series, *SIGNAL, form="%.3f")
+
+    judged = number(f"{JUDGED}:increase{window}{inside}", *SIGNAL, form="%.0f", without="0")
+    return f"{shown('mean')} (95 % interval {shown('lower')} to {shown('upper')}, {judged} judged)"
+
+
+def tolerated(*, is_share: bool) -> str:
+    """Return a template that prints what the alarm accepts."""
+    series = f"max({names.ALARM_TOLERATE}{{{labelled(SIGNAL)}}})"
+    if is_share:
+        return percentage(series, *SIGNAL)
+    return number(series, *SIGNAL, form="%.3f")
+
+
+def evidence(line: float) -> str:
+    """Return a template that prints an alarm's evidence, and since when it has been raised."""
+    since = moment(
+        f"min({names.ALARM_SINCE}{{{labelled(SIGNAL)}}})",
+        *SIGNAL,
+        without="not raised by the monitor yet",
+    )
+    return (
+        '{{ $value | printf "%.3g" }} days of evidence against a line of '
+        f"{line:g}; raised: {since}"
+    )
+
+
+def diagnoses() -> str:
+    """Return a template that lists what went wrong with the last hour's judged answers."""
+    series = f'{DIAGNOSED}_increase1h{{service=%q,judge=%q,diagnosis!="ok"}}'
+    listed = asked(f"sort_desc(100 * {series} >= 1)", "service", "judge")
+    each = '{{ if $i }}, {{ end }}{{ $d.Labels.diagnosis }} {{ printf "%.0f" $d.Value }} %'
+    return (
+        f"{{{{ range $i, $d := {listed} }}}}{each}{{{{ else }}}}nothing seen{{{{ end }}}} "
+        "(unweighted share of the judged answers)"
+    )

@@ -1,0 +1,622 @@
+"""For each alert a world in which it fires and one in which it does not, as promtool writes series.
+
+A value is `start+step x minutes`; `_` is a scrape that found nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+MODEL = "openai/gpt-4o-mini"
+GRAFANA = "http://127.0.0.1:3000/d"
+SINCE = "&from=now-6h&to=now"
+MODEL_IN_URL = "openai%2Fgpt-4o-mini"
+
+Series = dict[str, str]
+"""Selector of one series to its values."""
+
+
+def labelled(name: str, **labels: str) -> str:
+    """Return the selector of one series."""
+    inside = ",".join(f'{label}="{value}"' for label, value in labels.items())
+    return f"ragmonitor_{name}{{{inside}}}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One alert's worlds."""
+
+    alert: str
+    bad: Callable[[str], Series]
+    """Of one service: it fires."""
+    good: Callable[[str], Series]
+    """... it does not."""
+    restarted: Callable[[str], Series]
+    """The process began anew: gauges are gone for a while, counters fall to 0."""
+    fires_restarted: bool
+    at: str
+    """When it is looked at."""
+    labels: Mapping[str, str]
+    """Of the alert in the bad world of the service `bot`."""
+    description: str
+    """... as people read it."""
+    dashboard: str
+    fires_without_data: frozenset[str] = field(default_factory=frozenset)
+    """Services it fires for when there is nothing at all; `""` is an alert without a service."""
+    step: str = "1m"
+
+
+# --- the monitor's alarms -------------------------------------------------------------------------
+
+
+def alarm(
+    signal: str,
+    kind: str,
+    *,
+    days: str,
+    active: str = "0x120",
+    since: str | None = None,
+    tolerate: str = "0.05x120",
+    judge: str = MODEL,
+) -> Callable[[str], Series]:
+    """Return the series of one alarm."""
+
+    def of(service: str) -> Series:
+        which = {"service": service, "kind": kind, "signal": signal, "judge": judge}
+        found = {
+            labelled("alarm_evidence_days", **which): days,
+            labelled("alarm_active", **which): active,
+            labelled("alarm_tolerate", **which): tolerate,
+        }
+        if since is not None:
+            found[labelled("alarm_since_timestamp_seconds", **which)] = since
+        return found
+
+    return of
+
+
+def together(*parts: Callable[[str], Series]) -> Callable[[str], Series]:
+    """Return the series of all of them."""
+
+    def of(service: str) -> Series:
+        return {name: values for part in parts for name, values in part(service).items()}
+
+    return of
+
+
+def estimate(
+    signal: str, *, judged: float, value: float, judge: str = MODEL, minutes: int = 120
+) -> Callable[[str], Series]:
+    """Return the counters of answers that are all judged: `judged` a minute, `value` in all."""
+    return counters(
+        signal, judge=judge, n=judged, value=value, values=lambda step: f"0+{step:g}x{minutes}"
+    )
+
+
+def counters(
+    signal: str, *, n: float, value: float, values: Callable[[float], str], judge: str = MODEL
+) -> Callable[[str], Series]:
+    """Return the counters of a signal, each grown by its part of `n` answers per step."""
+
+    def of(service: str) -> Series:
+        which = {"service": service, "signal": signal, "judge": judge}
+        grown = {
+            "answers": n,
+            "judged_answers": n,
+            "estimate_sum_positive": value,
+            "estimate_sum_negative": 0,
+            "estimate_count_positive": n,
+            "estimate_count_negative": 0,
+            "estimate_sum_squares": value,
+            "estimate_count_squares": n,
+            "estimate_difference_squares": n - value,
+        }
+        return {labelled(f"{name}_total", **which): values(step) for name, step in grown.items()}
+
+    return of
+
+
+def diagnosed(service: str) -> Series:
+    """Return an hour in which one judged answer in five adds something of its own."""
+    which = {"service": service, "judge": MODEL}
+    return {
+        labelled("diagnoses_total", **which, diagnosis="unsupported_addition"): "0+2x120",
+        labelled("diagnoses_total", **which, diagnosis="retrieval_miss"): "0+1x120",
+        labelled("diagnoses_total", **which, diagnosis="ok"): "0+7x120",
+    }
+
+
+def plain(name: str, values: str, **labels: str) -> Callable[[str], Series]:
+    """Return one series."""
+    return lambda service: {labelled(name, service=service, **labels): values}
+
+
+RESTART = "40x30 _x5 0x90"
+"""Evidence that goes with the process that had it."""
+NOTHING_SEEN = "nothing seen (unweighted share of the judged answers)"
+WENT_WRONG = (
+    "unsupported_addition 20 %, retrieval_miss 10 % (unweighted share of the judged answers)"
+)
+
+
+def quality(signal: str) -> dict[str, str]:
+    """Return the labels of an alert on a quality signal, but for the severity."""
+    return {"service": "bot", "kind": "quality", "signal": signal, "judge": MODEL}
+
+
+def drifting(signal: str, alert: str, text: str, dashboard: str, severity: str) -> Case:
+    """Return the worlds of an alarm that files a ticket."""
+    kind = "quality" if severity == "quality" else "input"
+    judge = MODEL if kind == "quality" else "none"
+    return Case(
+        alert=alert,
+        bad=alarm(signal, kind, days="0+0.1x120", judge=judge),
+        good=alarm(signal, kind, days="2.9x120", judge=judge),
+        restarted=alarm(signal, kind, days=RESTART, judge=judge),
+        fires_restarted=False,
+        at="1h",
+        labels={
+            "service": "bot",
+            "kind": kind,
+            "signal": signal,
+            "judge": judge,
+            "severity": "info" if severity == "info" else "ticket",
+        },
+        description=text,
+        dashboard=dashboard,
+    )
+
+
+OVERVIEW = f"{GRAFANA}/ragmonitor-overview?var-service=bot"
+INVESTIGATE = f"{GRAFANA}/ragmonitor-investigate?var-service=bot"
+PIPELINE = f"{GRAFANA}/ragmonitor-pipeline?var-service=bot"
+OF_MODEL = f"&var-judge={MODEL_IN_URL}"
+
+UNKNOWN = "unknown (95 % interval unknown to unknown, 0 judged)"
+SIX_DAYS = "6 days of evidence against a line of 3; raised: not raised by the monitor yet."
+
+QUALITY = (
+    Case(
+        alert="RagMonitorHallucinationSpike",
+        bad=together(
+            alarm(
+                "hallucination",
+                "quality",
+                days="5x30 45x90",
+                active="0x30 1x90",
+                since="_x30 1800x90",
+            ),
+            estimate("hallucination", judged=10, value=3),
+            diagnosed,
+        ),
+        good=together(
+            alarm("hallucination", "quality", days="29.9x120"),
+            estimate("hallucination", judged=10, value=3),
+        ),
+        restarted=alarm("hallucination", "quality", days=RESTART, active="1x30 _x5 0x90"),
+        fires_restarted=False,
+        at="1h30m",
+        labels={**quality("hallucination"), "severity": "page"},
+        description=(
+            "bot: openai/gpt-4o-mini finds hallucinations in 30.0 % (95 % interval 26.5 % to "
+            "33.8 %, 600 judged) of the last hour's answers; tolerated: 5.0 %. 45 days of evidence "
+            "against a line of 30; raised: 1970-01-01 00:30:00 +0000 UTC. What went wrong: "
+            f"{WENT_WRONG}."
+        ),
+        dashboard=f"{OVERVIEW}{OF_MODEL}{SINCE}",
+    ),
+    drifting(
+        "faithfulness",
+        "RagMonitorFaithfulnessDrift",
+        f"bot: mean faithfulness by openai/gpt-4o-mini over the last day {UNKNOWN}; tolerated: "
+        f"0.050. {SIX_DAYS} What went wrong in the last hour: {NOTHING_SEEN}.",
+        f"{OVERVIEW}{OF_MODEL}&var-evaluator=faithfulness{SINCE}",
+        "quality",
+    ),
+    drifting(
+        "answer_relevancy",
+        "RagMonitorQualityDrift",
+        f"bot: mean answer_relevancy by openai/gpt-4o-mini over the last day {UNKNOWN}; tolerated: "
+        f"0.050. {SIX_DAYS} What went wrong in the last hour: {NOTHING_SEEN}.",
+        f"{OVERVIEW}{OF_MODEL}&var-evaluator=answer_relevancy{SINCE}",
+        "quality",
+    ),
+    drifting(
+        "refusal",
+        "RagMonitorRefusalSurge",
+        f"bot: openai/gpt-4o-mini finds that {UNKNOWN} of the last hour's questions were declined; "
+        f"tolerated: 5.0 %. {SIX_DAYS} What went wrong: {NOTHING_SEEN}.",
+        f"{INVESTIGATE}{OF_MODEL}{SINCE}",
+        "quality",
+    ),
+    Case(
+        alert="RagMonitorErrorBudgetBurn",
+        bad=estimate("hallucination", judged=10, value=9),
+        good=together(
+            estimate("hallucination", judged=10, value=0.4),
+            estimate("faithfulness", judged=10, value=9.6),
+        ),
+        restarted=counters(
+            "hallucination", n=10, value=9, values=lambda step: f"0+{step:g}x6 0+{step:g}x90"
+        ),
+        fires_restarted=True,
+        at="12m",
+        labels={
+            "service": "bot",
+            "signal": "hallucination",
+            "judge": MODEL,
+            "kind": "quality",
+            "objective": "hallucination<=0.05",
+            "burn": "14.4",
+            "long": "1h",
+            "short": "5m",
+            "severity": "page",
+        },
+        description=(
+            "bot: by openai/gpt-4o-mini, hallucination over 1h is 90.0 % (95 % interval 83.3 % to "
+            "94.2 %, 120 judged), and the objective is hallucination<=0.05. The budget of 0.05 "
+            "burns 18.0 times as fast as it may; this alert is over 14.4 times, an error share of "
+            "0.72, which the interval over 1h shows and the one over 5m does not contradict. What "
+            f"went wrong in the last hour: {NOTHING_SEEN}."
+        ),
+        dashboard=f"{OVERVIEW}{OF_MODEL}{SINCE}",
+    ),
+)
+
+INPUT = (
+    drifting(
+        "empty_retrieval",
+        "RagMonitorRetrievalEmpty",
+        f"bot: share of questions for which nothing was found {UNKNOWN} over the last hour; "
+        f"tolerated: 5.0 %. {SIX_DAYS}",
+        f"{INVESTIGATE}{SINCE}",
+        "input",
+    ),
+    drifting(
+        "weak_retrieval",
+        "RagMonitorRetrievalWeak",
+        f"bot: share of retrievals weaker than the reference's weakest 5 % {UNKNOWN} over the last "
+        f"hour; tolerated: 5.0 %. {SIX_DAYS}",
+        f"{INVESTIGATE}{SINCE}",
+        "input",
+    ),
+    drifting(
+        "novel_question",
+        "RagMonitorQuestionsNovel",
+        f"bot: share of questions far from every topic of the reference {UNKNOWN} over the last "
+        f"hour; tolerated: 5.0 %. {SIX_DAYS}",
+        f"{INVESTIGATE}{SINCE}",
+        "info",
+    ),
+)
+
+
+# --- judging --------------------------------------------------------------------------------------
+
+OF_BOT = {"service": "bot", "judge": MODEL}
+
+
+def readings(*, ok: str, failed: str) -> Callable[[str], Series]:
+    """Return the judge's readings by outcome."""
+    return together(
+        plain("judge_seconds_count", ok, judge=MODEL, outcome="ok"),
+        plain("judge_seconds_count", failed, judge=MODEL, outcome="judge_timeout"),
+    )
+
+
+def sampled(arrived: str, judged: str, rate: str = "0.1x1600") -> Callable[[str], Series]:
+    """Return answers, a tenth of which should be judged."""
+    return together(
+        plain("answers_total", arrived, signal="hallucination", judge=MODEL),
+        plain("judged_answers_total", judged, signal="hallucination", judge=MODEL),
+        plain("judge_sampling_rate", rate, judge=MODEL),
+    )
+
+
+def budget(level: str) -> Callable[[str], Series]:
+    """Return a budget of 5 dollars a day, of which a reading takes a tenth of a cent."""
+    return together(
+        plain("budget_level", level, unit="usd", per="day"),
+        plain("budget_limit", "5x120", unit="usd", per="day"),
+        plain("judge_expected_cost", "0.001x120", unit="usd", judge=MODEL),
+        plain("judge_sampling_rate", "0.002x120", judge=MODEL),
+    )
+
+
+JUDGING = (
+    Case(
+        alert="RagMonitorJudgeDown",
+        bad=together(
+            plain("judge_breaker_state", "0x30 2x9 1x1 2x80", judge=MODEL),
+            readings(ok="0+1x30 30x90", failed="0x30 0+1x9 9x81"),
+            plain("judge_missing_ratio", "0.25x120", judge=MODEL),
+        ),
+        good=together(
+            plain("judge_breaker_state", "0x30 2x2 1x1 0x87", judge=MODEL),
+            readings(ok="0+8x120", failed="0+2x120"),
+        ),
+        restarted=together(
+            plain("judge_breaker_state", "2x20 _x5 0x95", judge=MODEL),
+            readings(ok="0+8x30 0+8x90", failed="0+2x30 0+2x90"),
+        ),
+        fires_restarted=False,
+        at="45m",
+        labels={**OF_BOT, "severity": "ticket"},
+        description=(
+            "bot: openai/gpt-4o-mini has been left alone for at least five minutes, or fails on "
+            "most readings. Failed in the last 15 minutes: 100.0 % of the readings; without a "
+            "verdict in the last day: 25.0 % of the drawn answers. Meanwhile only the embedded "
+            "judge reads, and it never pages."
+        ),
+        dashboard=f"{PIPELINE}{OF_MODEL}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorVerdictsMissing",
+        bad=together(
+            plain("judge_missing_ratio", "0.15x120", judge=MODEL),
+            plain("hallucination_rate_missing_lower", "0.03x120", judge=MODEL, window="24h"),
+            plain("hallucination_rate_missing_upper", "0.18x120", judge=MODEL, window="24h"),
+        ),
+        good=plain("judge_missing_ratio", "0.05x120", judge=MODEL),
+        restarted=plain("judge_missing_ratio", "0.15x20 _x10 0x90", judge=MODEL),
+        fires_restarted=False,
+        at="1h",
+        labels={**OF_BOT, "severity": "ticket"},
+        description=(
+            "bot: openai/gpt-4o-mini gave no verdict on 15% of the answers that were drawn in the "
+            "last day. If they are not like the others, the estimates are off. Hallucination rate "
+            "over the last day, if every missing verdict were good: 3.0 %; if every one were bad: "
+            "18.0 %."
+        ),
+        dashboard=f"{PIPELINE}{OF_MODEL}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorJudgingStopped",
+        bad=together(
+            sampled("0+2x160", "0+0.2x20 4x140"),
+            plain("last_score_timestamp_seconds", "0+60x20 1200x140", judge=MODEL),
+        ),
+        good=sampled("0+2x160", "0+0.2x160"),
+        restarted=sampled("0+2x60 0+2x100", "0+0.2x60 0+0.2x100"),
+        fires_restarted=False,
+        at="1h45m",
+        labels={**OF_BOT, "severity": "ticket"},
+        description=(
+            "bot: openai/gpt-4o-mini has judged none of the last hour's answers (expected by now: "
+            "12). Last score: 1970-01-01 00:20:00 +0000 UTC."
+        ),
+        dashboard=f"{PIPELINE}{OF_MODEL}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorTooFewJudged",
+        bad=together(
+            estimate("hallucination", judged=0.1, value=0, minutes=150),
+            plain("answers_total", "0+2x150", signal="hallucination", judge=MODEL),
+        ),
+        good=estimate("hallucination", judged=2, value=0, minutes=150),
+        restarted=counters(
+            "hallucination", n=2, value=0, values=lambda step: f"0+{step:g}x60 0+{step:g}x90"
+        ),
+        fires_restarted=False,
+        at="2h20m",
+        labels={**OF_BOT, "severity": "info"},
+        description=(
+            "bot: of the last day's 280 answers openai/gpt-4o-mini judged 14, worth 14 drawn at "
+            "random; 30 are the least that tell a share of 5 % from one of 20 %."
+        ),
+        dashboard=f"{PIPELINE}{OF_MODEL}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorBudgetExhausted",
+        bad=budget("0.0005x120"),
+        good=budget("0.01x120"),
+        restarted=budget("0.0005x10 _x5 4x105"),
+        fires_restarted=False,
+        at="1h",
+        labels={"service": "bot", "unit": "usd", "per": "day", "severity": "ticket"},
+        description=(
+            "bot: 0.0005 usd of 5 per day are left, and a reading takes 0.0010. Until it fills up "
+            "again only the embedded judge reads. Chance of an answer to be judged: 0.2 %."
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorRulerMoved",
+        bad=together(
+            alarm("anchors", "ruler", days="1x30 33x90", active="0x30 1x90", since="_x30 1800x90"),
+            plain("anchor_flip_rate", "0.2x120", judge=MODEL),
+            plain("judge_flip_rate", "0.04x120", judge=MODEL),
+            plain("calibration_residual", "0.12x120", judge=MODEL),
+            plain("judge_info", "1x120", judge=MODEL, version="3f2a", kind="LLM"),
+        ),
+        good=alarm("anchors", "ruler", days="29x120"),
+        restarted=alarm("anchors", "ruler", days=RESTART),
+        fires_restarted=False,
+        at="1h",
+        labels={**OF_BOT, "kind": "ruler", "signal": "anchors", "severity": "ticket"},
+        description=(
+            "bot: openai/gpt-4o-mini by anchors: 33 days of evidence against a line of 30; raised: "
+            "1970-01-01 00:30:00 +0000 UTC. Share of frozen answers that it reads otherwise than "
+            "before: 20.0 %; share that it reads otherwise when asked twice: 4.0 %; observed less "
+            "predicted in the riskiest fifth: +0.120. Versions now: 3f2a ."
+        ),
+        dashboard=f"{PIPELINE}{OF_MODEL}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorNotArmed",
+        bad=together(
+            plain("build_info", "1x320", version="1"),
+            plain("alarm_learned_ratio", "0.4x320", signal="hallucination", kind="quality"),
+        ),
+        good=together(
+            plain("build_info", "1x320", version="1"),
+            plain("alarm_tolerate", "0.05x320", signal="hallucination", kind="quality"),
+        ),
+        restarted=together(
+            plain("build_info", "1x140 _x1 1x180", version="1"),
+            plain(
+                "alarm_tolerate", "0.05x140 _x1 0.05x180", signal="hallucination", kind="quality"
+            ),
+        ),
+        fires_restarted=False,
+        at="25h",
+        labels={"service": "bot", "severity": "info"},
+        description=(
+            "bot: the monitor has not learned yet what is normal (40.0 % of the verdicts it "
+            "needs), or its alarms are turned off. Until then nothing pages on hallucinations."
+        ),
+        dashboard=f"{OVERVIEW}{SINCE}",
+        step="5m",
+    ),
+)
+
+
+# --- operation ------------------------------------------------------------------------------------
+
+
+def evaluated(*, scored: str, incomplete: str) -> Callable[[str], Series]:
+    """Return evaluations by outcome."""
+    which = {"evaluator": "faithfulness", "judge": "lexical"}
+    return together(
+        plain("evaluations_total", scored, **which, outcome="scored"),
+        plain("evaluations_total", incomplete, **which, outcome="capture_incomplete"),
+    )
+
+
+def dropping(dropped: str, *, interactions: str = "0+10x120") -> Callable[[str], Series]:
+    """Return a queue that is full now and then."""
+    return together(
+        plain("dropped_total", dropped, reason="queue_full"),
+        plain("interactions_total", interactions, framework="langchain", status="ok"),
+        plain("queue_depth", "10000x120"),
+        plain("open_runs", "7x120"),
+    )
+
+
+OPERATION = (
+    Case(
+        alert="RagMonitorCaptureIncomplete",
+        bad=evaluated(scored="0+9x120", incomplete="0+1x120"),
+        good=evaluated(scored="0+99x120", incomplete="0+1x120"),
+        restarted=evaluated(scored="0+99x60 0+99x60", incomplete="0+1x60 0+1x60"),
+        fires_restarted=False,
+        at="1h30m",
+        labels={"service": "bot", "severity": "ticket"},
+        description=(
+            "bot: 10% of the last hour's evaluations have no score because question, chunks or "
+            "answer were not seen."
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorAnswersUncovered",
+        bad=plain("uncovered_ratio", "0.5x120", judge=MODEL),
+        good=plain("uncovered_ratio", "0.1x120", judge=MODEL),
+        restarted=plain("uncovered_ratio", "0.5x20 _x5 0x95", judge=MODEL),
+        fires_restarted=False,
+        at="1h",
+        labels={**OF_BOT, "severity": "ticket"},
+        description=(
+            "bot: 50% of recent answers could not be drawn for openai/gpt-4o-mini, so nothing is "
+            "known of them: the estimates are of the others."
+        ),
+        dashboard=f"{PIPELINE}{OF_MODEL}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorQueueDropping",
+        bad=dropping("0+1x120"),
+        good=dropping("0+0.05x120"),
+        restarted=dropping("0+0.05x60 0+0.05x60", interactions="0+10x60 0+10x60"),
+        fires_restarted=False,
+        at="1h",
+        labels={"service": "bot", "reason": "queue_full", "severity": "ticket"},
+        description=(
+            "bot: 10% of the last 15 minutes' interactions were dropped, reason queue_full. "
+            "Waiting now: 10000; open runs: 7."
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorInternalErrors",
+        # Born with its first error: `increase` alone would see nothing.
+        bad=plain("internal_errors_total", "_x40 1x80", stage="export"),
+        good=plain("internal_errors_total", "4x120", stage="export"),
+        restarted=plain("internal_errors_total", "4x60 0x60", stage="export"),
+        fires_restarted=False,
+        at="1h20m",
+        labels={"service": "bot", "stage": "export", "severity": "ticket"},
+        description=(
+            "bot: 1 errors in stage export in the last hour. The application's log has the first "
+            "of each kind, logger ragmonitor."
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+)
+
+
+# --- absence --------------------------------------------------------------------------------------
+
+PROCESS = {"job": "rag", "instance": "bot-0:9464"}
+
+
+def target(up: str, info: str) -> Callable[[str], Series]:
+    """Return a process of a service, as Prometheus scrapes it."""
+
+    def of(service: str) -> Series:
+        instance = f"{service}-0:9464"
+        return {
+            labelled("build_info", service=service, version="1", job="rag", instance=instance): (
+                info
+            ),
+            f'up{{job="rag",instance="{instance}"}}': up,
+        }
+
+    return of
+
+
+ABSENCE = (
+    Case(
+        alert="RagMonitorAbsent",
+        bad=plain("build_info", "1x30 _x90", version="1"),
+        good=plain("build_info", "1x120", version="1"),
+        restarted=plain("build_info", "1x55 _x4 1x60", version="2"),
+        fires_restarted=False,
+        at="1h",
+        labels={"service": "bot", "severity": "ticket"},
+        description=(
+            "bot: Prometheus scrapes nothing of its monitor. No alert about its answers can fire."
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorTargetDown",
+        bad=target("1x30 0x90", "1x30 _x90"),
+        good=target("1x120", "1x120"),
+        restarted=target("1x50 0x4 1x66", "1x50 _x4 1x66"),
+        fires_restarted=False,
+        at="1h",
+        labels={"service": "bot", "job": "rag", "instance": "bot-0:9464", "severity": "ticket"},
+        description=(
+            "bot: bot-0:9464 (job rag) does not answer. What it sees is missing in every estimate."
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorNothingScraped",
+        bad=lambda service: {f'up{{job="{service}"}}': "0x120"},
+        good=plain("build_info", "1x120", version="1"),
+        restarted=plain("build_info", "1x50 _x4 1x66", version="1"),
+        fires_restarted=False,
+        at="1h",
+        labels={"severity": "ticket"},
+        description=(
+            "Prometheus has no series of any ragmonitor. No alert about answers can fire. Is the "
+            "scrape configuration loaded?"
+        ),
+        dashboard=f"{GRAFANA}/ragmonitor-pipeline",
+        fires_without_data=frozenset(("",)),
+    ),
+)
+
+CASES = (*QUALITY, *INPUT, *JUDGING, *OPERATION, *ABSENCE)

@@ -1,0 +1,218 @@
+"""A simulated service: what the worker does with each answer, on a clock that is told the time."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ragmonitor.estimation import Alarms, Anchors, EarlyWarning, Statistics, Watchers, streams
+from ragmonitor.estimation.alarms import STATE_VERSION
+from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
+from ragmonitor.estimation.drift import Drift
+from ragmonitor.estimation.sums import Sums
+from ragmonitor.protocols import Estimates, Sampler
+from ragmonitor.records import AlarmEvent, Chance, Report, SeriesKey, Settled
+from ragmonitor.state import StateFile
+from ragmonitor.testing import ManualClock
+from tests.support.streams import LEXICAL, Answer, Course, Records, steady
+
+TICK_S = 5.0
+
+Verdict = Callable[[Answer], bool | None]
+"""What the judge says of an answer: hallucinated, not, or (None) nothing."""
+
+
+def truthful(answer: Answer) -> bool | None:
+    """Say what is true."""
+    return answer.hallucinated
+
+
+def erring(sensitivity: Course, specificity: Course = steady(1.0)) -> Verdict:
+    """Return a judge that sees this share of the hallucinated and passes this share of the sound."""
+
+    def verdict(answer: Answer) -> bool:
+        if answer.hallucinated:
+            return answer.luck < sensitivity(answer.at_s)
+        return answer.luck >= specificity(answer.at_s)
+
+    return verdict
+
+
+@dataclass(slots=True, kw_only=True)
+class Service:
+    """Feeds a stream to the classes under test, in the worker's order.
+
+    An answer that is not drawn is settled at once, one that is drawn when its verdict is in. The
+    clock is set to each answer's time, and to each tick's.
+    """
+
+    estimates: Estimates
+    sampler: Sampler | None
+    """None: only the embedded judge."""
+    clock: ManualClock
+    """Seconds since the stream began."""
+    records: Records = field(default_factory=Records)
+    verdict: Verdict = truthful
+    verdict_after_s: float = 3.0
+    tick_s: float = TICK_S
+    """How often time passes; the worker's own is 5 s."""
+    on_tick: Callable[[float], None] = lambda _: None
+    events: list[AlarmEvent] = field(default_factory=list)
+    answers: int = 0
+    drawn: int = 0
+    uncovered: int = 0
+    busy_s: float = 0.0
+    """In the classes under test, but for ticks; measured if `timed`."""
+    ticking_s: float = 0.0
+    timed: bool = False
+    _waiting: list[tuple[float, int, Answer, Settled]] = field(default_factory=list)
+    _ticked_s: float = 0.0
+
+    def feed(self, answers: Iterable[Answer]) -> None:
+        """Live through the answers, ticks in between."""
+        for answer in answers:
+            self.pass_time(answer.at_s)
+            self._take(answer)
+
+    def pass_time(self, until_s: float) -> None:
+        """Let ticks and verdicts come in until then."""
+        while self._ticked_s + self.tick_s <= until_s:
+            at_s = self._ticked_s = self._ticked_s + self.tick_s
+            self._settle(at_s)
+            self.clock.now_s = at_s
+            began = time.perf_counter() if self.timed else 0.0
+            self.events.extend(self.estimates.tick())
+            if self.sampler is not None:
+                self.sampler.boost(self.estimates.boost)
+            if self.timed:
+                self.ticking_s += time.perf_counter() - began
+            self.on_tick(at_s)
+        self._settle(until_s)
+        self.clock.now_s = until_s
+
+    def raised(self, signal: str = "hallucination") -> list[float]:
+        """Return when alarms of a signal were raised, since the stream began."""
+        return [
+            event.at_s - self.records.began_s
+            for event in self.events
+            if event.raised and event.signal == signal
+        ]
+
+    def _take(self, answer: Answer) -> None:
+        self.answers += 1
+        interaction = self.records.interaction(answer)
+        embedded = self.records.embedded(answer, interaction)
+        chance: Chance | None = None
+        began = time.perf_counter() if self.timed else 0.0
+        prediction = self.estimates.predict(embedded)
+        if self.sampler is not None:
+            chance = self.sampler.draw(interaction, uncertainty=prediction.uncertainty)
+            self.uncovered += chance.probability <= 0
+        settled = Settled(embedded=embedded, prediction=prediction, chance=chance)
+        if chance is None or not chance.drawn:
+            self.estimates.add(settled)
+            if self.timed:
+                self.busy_s += time.perf_counter() - began
+            return
+        if self.timed:
+            self.busy_s += time.perf_counter() - began
+        self.drawn += 1
+        due_s = answer.at_s + self.verdict_after_s
+        heapq.heappush(self._waiting, (due_s, self.drawn, answer, settled))
+
+    def _settle(self, until_s: float) -> None:
+        while self._waiting and self._waiting[0][0] <= until_s:
+            due_s, _, answer, settled = heapq.heappop(self._waiting)
+            self.clock.now_s = due_s
+            chance = settled.chance
+            assert chance is not None  # only drawn answers wait
+            judged = self._judged(answer, settled, chance)
+            began = time.perf_counter() if self.timed else 0.0
+            if self.sampler is not None:
+                self.sampler.settle(chance, chance.reserved)
+            self.estimates.add(
+                Settled(
+                    embedded=settled.embedded,
+                    prediction=settled.prediction,
+                    chance=chance,
+                    judged=judged,
+                )
+            )
+            if self.timed:
+                self.busy_s += time.perf_counter() - began
+
+    def _judged(self, answer: Answer, settled: Settled, chance: Chance) -> Report:
+        said = self.verdict(answer)
+        if said is None:
+            return self.records.failed(settled.interaction, chance)
+        return self.records.verdict(answer, settled.interaction, chance, hallucinated=said)
+
+
+def statistics(
+    clock: ManualClock,
+    records: Records,
+    *,
+    judge: bool = True,
+    tolerate: Mapping[str, float] | None = None,
+    alarms: Sequence[str] = ("*",),
+    boost: float = 4.0,
+    group_by: Sequence[str] = (),
+    folder: Path | None = None,
+) -> Statistics:
+    """Return the estimates of a simulated service, wired as a monitor wires them.
+
+    Args:
+        clock: Seconds since the stream began.
+        records: Of the stream.
+        judge: Whether there is one.
+        tolerate: By signal; what is not given is learned.
+        alarms: Patterns of the signals that may raise one.
+        boost: What an early warning raises sampling by.
+        group_by: Parts with a rate of their own.
+        folder: Where the state is kept; None: in memory.
+    """
+
+    def file(what: str, version: int) -> StateFile | None:
+        if folder is None:
+            return None
+        return StateFile.of_service(folder, what, "simulated", version=version)
+
+    def now() -> float:
+        return records.began_s + clock()
+
+    return Statistics(
+        embedded=LEXICAL.name,
+        judge=records.judge if judge else None,
+        watchers=Watchers(
+            alarms=Alarms(
+                streams(
+                    evaluators=records.evaluators,
+                    lower_is_better=(),
+                    embedded=LEXICAL.name,
+                    judge=records.judge.name if judge else None,
+                    patterns=alarms,
+                ),
+                false_alarm_every_days=30.0,
+                tolerate=tolerate,
+                now=now,
+                file=file("alarms", STATE_VERSION),
+            ),
+            warning=EarlyWarning(factor=boost, now=now),
+            # The simulated judge is asked nothing beside the stream.
+            anchors=Anchors(per_day=0),
+            drift=Drift(state=file("drift", DRIFT_VERSION), clock=clock, wall=now),
+        ),
+        clock=clock,
+        now=now,
+        group_by=group_by,
+        calibration_file=file("calibration", 1),
+    )
+
+
+def sums_of(estimates: Estimates, key: SeriesKey) -> Sums | None:
+    """Return a series' sums since the beginning; None: nothing was added to it."""
+    assert isinstance(estimates, Statistics)
+    return estimates._windows.sums(key)
