@@ -261,7 +261,9 @@ class Assessment:
     None: this judge gives verdicts only."""
     usage: JudgeUsage = field(default_factory=JudgeUsage)
     reference: ReferenceReading | None = None
-    """None: there was no reference answer, or the judge's reply could not be read there."""
+    """None: there was no reference answer, or the judge gave nothing usable of it."""
+    reference_cause: Cause | None = None
+    """Why there is no `reference` although there was a reference answer; None: `unreadable`."""
 
     @property
     def claims(self) -> tuple[SentenceVerdict, ...] | None:

@@ -141,5 +141,5 @@ def relevant_chunks(interaction: Interaction, assessment: Assessment) -> list[bo
 
 def _reading(assessment: Assessment) -> ReferenceReading:
     if assessment.reference is None:
-        raise NotScorableError(Cause.UNREADABLE)
+        raise NotScorableError(assessment.reference_cause or Cause.UNREADABLE)
     return assessment.reference

@@ -49,7 +49,6 @@ class InteractionAsker:
         tokens_most: float,
         room_tokens: int,
         usage: Callable[[], JudgeUsage],
-        causes: Mapping[str, Cause],
         draw: Callable[[], str] = draw_border,
     ) -> None:
         """Ask nothing yet.
@@ -62,7 +61,6 @@ class InteractionAsker:
             tokens_most: Of a prompt, estimated; a longer one is not sent.
             room_tokens: For a reply.
             usage: What `ask` cost so far.
-            causes: By the kind of a provider's error; others are `judge_error`.
             draw: Where borders come from.
         """
         self._interaction = interaction
@@ -72,7 +70,6 @@ class InteractionAsker:
         self._tokens_most = tokens_most
         self._room_tokens = max(ROOM_TOKENS, room_tokens)
         self._usage = usage
-        self._causes = causes
         self._draw = draw
         self._sentences: list[list[str]] | None = None
 
@@ -124,7 +121,7 @@ class InteractionAsker:
                 found = find_fields(reply.text, tuple(fields))
         except ProviderError as error:
             raise self._error(
-                str(error), self._causes.get(error.kind, Cause.JUDGE_ERROR)
+                str(error), error.cause
             ) from error
         missing = [name for name in fields if name not in found]
         if missing:
@@ -184,7 +181,6 @@ def asking_version() -> str:
         tokens_most=0,
         room_tokens=0,
         usage=JudgeUsage,
-        causes={},
         draw=lambda: "0",
     )
     prompt = asker.prompt(

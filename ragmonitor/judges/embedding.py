@@ -6,14 +6,12 @@ import asyncio
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any
 
 from ragmonitor.errors import JudgeError
 from ragmonitor.judges.provider import Price, Provider, ProviderError, _unlogged
 from ragmonitor.judges.tokens import most_tokens
 from ragmonitor.records import Cause, JudgeUsage
-
-_CAUSES: Final = {"timeout": Cause.JUDGE_TIMEOUT}
 
 
 class LitellmEmbedding:
@@ -133,7 +131,7 @@ class _Embedder(Provider):
         return JudgeError(
             self.model,
             str(error),
-            cause=_CAUSES.get(error.kind, Cause.JUDGE_ERROR),
+            cause=error.cause,
             retryable=error.kind in ("timeout", "transient"),
             usage=self._usage(tokens if is_late else 0),
         )

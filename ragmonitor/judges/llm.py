@@ -229,7 +229,7 @@ class LlmJudge:
         except ProviderError as error:
             raise self._error(
                 str(error),
-                cause=_CAUSES.get(error.kind, Cause.JUDGE_ERROR),
+                cause=error.cause,
                 retryable=error.kind in ("timeout", "transient", "down"),
                 usage=self._usage(made, began),
             ) from error
@@ -268,7 +268,8 @@ class LlmJudge:
         return replace(
             found,
             judge=replace(found.judge, version=f"{found.judge.version}.{reference_version()}"),
-            reference=reading,
+            reference=None if isinstance(reading, Cause) else reading,
+            reference_cause=reading if isinstance(reading, Cause) else None,
             usage=found.usage + calls.usage,
         )
 
@@ -283,7 +284,6 @@ class LlmJudge:
             tokens_most=self._tokens_per_call,
             room_tokens=self._room(len(assessment.sentences or ()), len(interaction.chunks)),
             usage=lambda: calls.usage,
-            causes=_CAUSES,
             draw=self._draw,
         )
 
@@ -451,7 +451,6 @@ class LlmJudge:
         )
 
 
-_CAUSES: Final = {"timeout": Cause.JUDGE_TIMEOUT, "down": Cause.JUDGE_DOWN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

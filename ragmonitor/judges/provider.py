@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, Protocol
 
 from ragmonitor.errors import MissingExtraError, RagMonitorError
 from ragmonitor.judges.prompts import Message
-from ragmonitor.records import JudgeUsage
+from ragmonitor.records import Cause, JudgeUsage
 
 Form = Literal["json_schema", "json_object", "text"]
 """What a model is asked to reply in, strictest first."""
@@ -106,6 +106,14 @@ class ProviderError(RagMonitorError):
         super().__init__(detail)
         self.kind = kind
         self.retry_after_s = retry_after_s
+
+    @property
+    def cause(self) -> Cause:
+        """What evaluations that needed the reply are counted under."""
+        return _CAUSES.get(self.kind, Cause.JUDGE_ERROR)
+
+
+_CAUSES: Final = {"timeout": Cause.JUDGE_TIMEOUT, "down": Cause.JUDGE_DOWN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

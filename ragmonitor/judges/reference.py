@@ -21,6 +21,7 @@ from ragmonitor.judges.reply import find_fields
 from ragmonitor.judges.sections import Section, compose
 from ragmonitor.records import (
     Assessment,
+    Cause,
     Interaction,
     Language,
     ReferenceReading,
@@ -109,8 +110,8 @@ async def read_reference(
     shares: Sequence[Sequence[Part]],
     *,
     draw: Callable[[], str] = draw_border,
-) -> ReferenceReading | None:
-    """Return what the model says of the reference; None if it gave nothing usable.
+) -> ReferenceReading | Cause:
+    """Return what the model says of the reference, or why it gave nothing usable.
 
     A reply that cannot be read is asked for once more. Evidence that needs several calls is asked
     about share by share: a sentence of the reference rests on what any share entails.
@@ -132,10 +133,10 @@ async def read_reference(
         counts = (len(answer), len(reference), len(texts))
         try:
             read = await _read_twice(ask, prompt, counts, language)
-        except ProviderError:
-            return None
+        except ProviderError as error:
+            return error.cause
         if read.chunks is None or read.in_answer is None or read.right is None:
-            return None
+            return Cause.UNREADABLE
         positions = [part.position for part in parts]
         checks.append(_moved(read, positions))
     return _joined(checks, reference, found)

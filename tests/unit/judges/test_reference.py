@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from ragmonitor.errors import NotScorableError
+from ragmonitor.evaluators.reference import counts_of
 from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.evidence import Part
 from ragmonitor.judges.lexical import LexicalJudge
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.judges.prompts import SYSTEM as MAIN
-from ragmonitor.judges.provider import Completion
+from ragmonitor.judges.provider import Completion, ProviderError
 from ragmonitor.judges.reference import (
     EXAMPLES,
     SYSTEM,
@@ -18,7 +20,7 @@ from ragmonitor.judges.reference import (
     read_reference,
     reference_version,
 )
-from ragmonitor.records import JudgeUsage, Verdict
+from ragmonitor.records import Cause, JudgeUsage, Verdict
 from tests.support.openai_server import OpenAiServer, Reply, judged, read_prompt, refused
 from tests.support.stories import assessment, interaction
 
@@ -264,6 +266,21 @@ async def test_shares_of_long_evidence_are_joined():
     read = await read_reference(ask, TOLD, found, shares)
     assert read.answer_claims == (True, False)
     assert [s.chunks for s in read.sentences] == [(0,), (2,), ()]
+
+
+async def test_a_failed_call_says_why_there_is_no_reading():
+    """A timeout is a timeout and not an unreadable reply."""
+
+    async def ask(_prompt, _room):
+        raise ProviderError("no reply", kind="timeout")
+
+    found = assessment("no_claim", "supported", "absent")
+    read = await read_reference(ask, TOLD, found, [[Part(position=0, text="x")]])
+    assert read is Cause.JUDGE_TIMEOUT
+    missing = replace(found, reference=None, reference_cause=read)
+    with pytest.raises(NotScorableError) as raised:
+        counts_of(missing)
+    assert raised.value.cause is Cause.JUDGE_TIMEOUT
 
 
 # Without a model
