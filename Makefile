@@ -9,7 +9,7 @@ PROXY := .litellm-proxy
 PACKAGES := . integrations/langchain integrations/llama_index integrations/litellm
 SOURCES := ragmonitor integrations/langchain/ragmonitor_langchain integrations/llama_index/ragmonitor_llama_index integrations/litellm/ragmonitor_litellm
 
-.PHONY: help setup phoenix proxy demo test check bench bench-judge build clean
+.PHONY: help setup phoenix proxy demo demo-stack test check bench bench-judge build clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -43,6 +43,9 @@ $(PROXY)/.installed: tests/support/litellm-proxy-constraints.txt
 
 demo: $(STAMP)  ## Watch a live RAG application being monitored (ARGS="--seconds 60 --json")
 	$(BIN)/ragmonitor demo $(ARGS)
+
+demo-stack: $(STAMP)  ## The demo with Prometheus and Alertmanager: see the page fire and resolve (Debian's packages)
+	$(BIN)/python tools/demo_stack.py $(ARGS)
 
 test: $(STAMP)  ## Run every test (ARGS="-k name")
 	$(BIN)/python -m pytest $(ARGS)

@@ -1,4 +1,4 @@
-# ruff: noqa: INP001, T201  # a script that people run by hand
+# ruff: noqa: INP001  # a script that people run by hand
 """Rebuild the lexical judge's table of common English words from SCOWL's word lists.
 
     python tools/frequency_table.py [FOLDER]

@@ -7,8 +7,9 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -36,7 +37,7 @@ class Reply:
 class Pages(Protocol):
     """What is served beside /metrics. Read only: there is nothing but GET."""
 
-    def reply(self, target: str, headers: Mapping[str, str]) -> Reply | None:
+    def reply(self, target: str, headers: Message) -> Reply | None:
         """Return what to answer to a path with its query; None: there is no such page."""
         ...
 

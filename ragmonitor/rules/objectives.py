@@ -45,7 +45,8 @@ BURNS: Final = (
     Burn(factor=3.0, long="1d", short="2h", lasts="1h", severity="ticket"),
     Burn(factor=1.0, long="3d", short="6h", lasts="3h", severity="ticket"),
 )
-"""Google, "The Site Reliability Workbook" (2018), chapter 5, "Multiwindow, Multi-Burn-Rate Alerts"."""
+"""Google, "The Site Reliability Workbook" (2018), chapter 5, "Multiwindow, Multi-Burn-Rate
+Alerts"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ DEFAULT_DASHBOARD_URL: Final = "http://127.0.0.1:3000"
 """Grafana of deploy/compose, on this machine."""
 NAME: Final = "ragmonitor"
 LONG: Final = 100
-"""Characters from which a text is folded over lines, which needs no quotes."""
+"""Characters from which a text stands in a block: no quotes, and expressions in one piece."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,10 @@ def as_yaml(content: dict[str, Any]) -> str:
             return True
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-        style = "|" if "\n" in value else ">" if len(value) > LONG else None
+        is_template = "{{" in value
+        style = None
+        if "\n" in value or len(value) > LONG:
+            style = ">" if is_template and "\n" not in value else "|"
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)

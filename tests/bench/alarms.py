@@ -234,7 +234,7 @@ def say_of_river() -> None:
 
 
 def monitor(runs: int) -> None:
-    """The same for sampling, estimates, alarms and early warning together, on 60 answers a min."""
+    """Print delays of sampling, estimates, alarms and early warning together."""
     print(
         f"\n60 answers a minute, 5 % judged by uncertainty (180 an hour), AUROC 0.8, verdicts "
         f"after 3 s, hallucination has half of the alarms; {runs} runs, half a quiet day first. "
@@ -266,7 +266,7 @@ def monitor(runs: int) -> None:
                 found[name][change].add(None if at_s is None else at_s - before_s)
             waiting = {name: make() for name, make in rules(BASE, cusum).items()}
             for answer in stream.answers():
-                if coin(f"flat {answer.number}") >= 0.05:
+                if coin(f"flat {seed} {answer.number}") >= 0.05:
                     continue
                 for name, rule in tuple(waiting.items()):
                     if sees(rule, answer) and answer.at_s >= before_s:
@@ -284,7 +284,7 @@ def monitor(runs: int) -> None:
 def raised_after(stream: Stream, tolerate: float, after_s: float, *, boost: float) -> float | None:
     """Return when the hallucination alarm was raised, after the change; None: it was not."""
     clock = simulation.ManualClock()
-    records = Records(evaluators=("faithfulness",))
+    records = Records(evaluators=("faithfulness",), seed=stream.seed)
     service = Service(
         estimates=simulation.statistics(
             clock, records, tolerate={"hallucination": tolerate}, boost=boost

@@ -19,7 +19,7 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ sys.path.insert(0, str(ROOT))
 from ragmonitor.estimation.drift.centroids import packed, packed_dense  # noqa: E402
 from ragmonitor.estimation.drift.features import features  # noqa: E402
 from ragmonitor.estimation.drift.reference import (  # noqa: E402
+    FOLDS,
     Asked,
     Collected,
     Reference,
@@ -37,11 +38,11 @@ from ragmonitor.estimation.drift.reference import (  # noqa: E402
 )
 
 DEFAULT_FOLDER = "../shared/data"
-SPLITS = 5
+SPLITS = 3
 SIZE = 2_000
 MIXED = (0.05, 0.10, 0.20)
 SPORT = re.compile(
-    r"\b(football\w*|basketball|league|baseball|hockey|olympic|rugby|cricket)\b", re.I
+    r"\b(football\w*|basketball|league|baseball|hockey|olympic|rugby|cricket)\b", re.IGNORECASE
 )
 SECTION = re.compile("^（([^）]*)）")
 SPORT_SECTION = re.compile("体育|足球|篮|NBA|杯")
@@ -118,11 +119,12 @@ def finished(collected: Collected, *, dense: bool = False) -> tuple[Reference, f
             longest = max(longest, took)
 
 
-def collected(points: Sequence[bytes]) -> Collected:
-    """Return a full collection of these."""
+def collected(points: Iterable[tuple[bytes, int]]) -> Collected:
+    """Return a full collection of these; a group is as a session."""
     found = Collected()
-    for at, point in enumerate(points):
-        found.add(str(at), Asked(point=point, grams=b"", scores=Scores()))
+    for at, (point, group) in enumerate(points):
+        asked = Asked(point=point, grams=b"", scores=Scores(), fold=group % FOLDS)
+        found.add(str(at), asked)
     return found
 
 
@@ -143,9 +145,12 @@ def power(case: Case) -> tuple[int, float, float]:
         order = list(case.usual)
         random.Random(seed).shuffle(order)
         cut = round(case.fitted * len(order))
-        fitted = [question for group in order[:cut] for question in group][:SIZE]
+        fitted = [(question, at) for at, group in enumerate(order[:cut]) for question in group]
+        fitted = fitted[:SIZE]
         fresh = [question for group in order[cut:] for question in group]
-        reference, _, _ = finished(collected(points(fitted)))
+        reference, _, _ = finished(
+            collected((packed(features(question)), at) for question, at in fitted)
+        )
         fresh_shares.append(novel_share(reference, fresh))
         new_shares.append(novel_share(reference, case.novel))
         sizes.append(len(fitted))
@@ -163,7 +168,7 @@ def costs(folder: Path) -> Iterator[tuple[str, str]]:
     began = time.thread_time()
     made = points(asked)
     yield "features of a question", f"{(time.thread_time() - began) / SIZE * 1e6:.0f} µs"
-    whole = collected(made)
+    whole = collected(zip(made, range(SIZE), strict=True))
     reference, took, longest = finished(whole)
     began = time.thread_time()
     for point in made:
@@ -182,7 +187,9 @@ def costs(folder: Path) -> Iterator[tuple[str, str]]:
     yield "one exchange with other processes", f"{(time.thread_time() - began) * 1e3:.0f} ms"
     luck = random.Random(0)
     vectors = [packed_dense([luck.gauss(0, 1) for _ in range(1_536)]) for _ in range(SIZE)]
-    reference, took, longest = finished(collected(vectors), dense=True)
+    reference, took, longest = finished(
+        collected(zip(vectors, range(SIZE), strict=True)), dense=True
+    )
     began = time.thread_time()
     for vector in vectors[:200]:
         reference.place(vector)

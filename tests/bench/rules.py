@@ -1,4 +1,4 @@
-"""Rules that others alarm by, for comparison: each sees verdicts one by one, and says when it fires.
+"""Rules that others alarm by, for comparison: each sees verdict after verdict, and may fire.
 
 A rule fires once, and again only when what it fired on has passed.
 """
@@ -104,7 +104,7 @@ class Cusum:
     threshold: float
     level: float = 0.0
 
-    def see(self, at_s: float, *, bad: bool) -> bool:  # noqa: ARG002
+    def see(self, at_s: float, *, bad: bool) -> bool:
         ratio = self.after / self.before if bad else (1 - self.after) / (1 - self.before)
         self.level = max(0.0, self.level + math.log(ratio))
         if self.level < self.threshold:
@@ -148,7 +148,7 @@ class Adwin:
 
         self._adwin: Any = ADWIN()
 
-    def see(self, at_s: float, *, bad: bool) -> bool:  # noqa: ARG002
+    def see(self, at_s: float, *, bad: bool) -> bool:
         before = self._adwin.estimation
         self._adwin.update(float(bad))
         return bool(self._adwin.drift_detected) and self._adwin.estimation > before

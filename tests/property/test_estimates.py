@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import json
 import math
 import random
 from collections.abc import Iterable
@@ -9,15 +11,19 @@ from dataclasses import astuple
 from typing import NamedTuple
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ragmonitor.estimation.interval import summarise
+from ragmonitor.estimation import summarise
+from ragmonitor.estimation.calibration import Calibration
 from ragmonitor.estimation.signals import Outcome
 from ragmonitor.estimation.sums import Sums, difference
 from ragmonitor.estimation.windows import Windows
-from ragmonitor.records import Moments, SeriesKey, Totals
+from ragmonitor.records import Chance, Interaction, Moments, SeriesKey, Settled, Totals
+from ragmonitor.sampling import Budget, ChanceSampler, Floors
 from ragmonitor.testing import ManualClock
+from tests.support import simulation
+from tests.support.streams import Records, Stream
 
 KEY = SeriesKey(signal="hallucination", judge="judge")
 shares = st.floats(0, 1)
@@ -184,8 +190,7 @@ def test_missing_verdicts_are_bounded_by_what_they_might_have_been(
 def test_a_pseudo_outcome_is_right_on_average(
     predicted: float, chance: float, value: float
 ) -> None:
-    """Read with its chance, not read otherwise: on average it is the value, however it was
-    predicted."""
+    """With its chance it is read, else not: on average it is the value, whatever was predicted."""
     outcome_ = Outcome(scored=True, value=value)
     read = summed([Told((1.0, predicted), chance, True, outcome_, "")]).moments()
     unread = summed([Told((1.0, predicted), chance, False, outcome_, "")]).moments()
@@ -233,3 +238,190 @@ def test_a_window_forgets_with_its_time_constant(told: list[Told], gap_s: float)
     assert moments.answers == pytest.approx(
         len(told) * math.exp(-gap_s / 3_600), rel=1e-6, abs=1e-9
     )
+
+
+# --- chances --------------------------------------------------------------------------------------
+
+
+def told_of(number: int, tag: str, route: str) -> Interaction:
+    return Interaction(
+        id=f"{number:032x}",
+        query="q",
+        chunks=(),
+        answer="a",
+        framework="python",
+        started_ns=0,
+        ended_ns=0,
+        tags=(tag,) if tag else (),
+        attributes={"route": route} if route else {},
+    )
+
+
+arrivals = st.lists(
+    st.tuples(
+        st.floats(0, 600),
+        st.floats(0, 20),
+        st.sampled_from(("", "judge me")),
+        st.sampled_from(("", "search", "checkout")),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+@given(rate=st.floats(1e-3, 1), boost=st.floats(0, 10), coming=arrivals)
+def test_a_chance_is_above_0_and_up_to_1_and_its_stake_up_to_2(
+    rate: float, boost: float, coming: list[tuple[float, float, str, str]]
+) -> None:
+    """Whatever is uncertain, tagged or boosted: weights are finite, and no bet is above 2."""
+    clock = ManualClock()
+    sampler = ChanceSampler(
+        rate, clock=clock, always=("judge me",), floors=Floors("route", per_hour=9.0)
+    )
+    sampler.boost(boost)
+    for number, (gap_s, uncertainty, tag, route) in enumerate(coming):
+        clock.advance(gap_s)
+        chance = sampler.draw(told_of(number, tag, route), uncertainty=uncertainty)
+        assert 0 < chance.probability <= 1
+        assert 0 < chance.rate <= 1
+        assert 0 <= chance.stake <= 2 + 1e-9
+        assert chance.drawn or chance.probability < 1
+        if chance.stratum == "forced":
+            assert chance.probability == 1
+
+
+@given(
+    limit=st.floats(1, 50),
+    coming=arrivals,
+    costs=st.lists(st.floats(0.01, 3), min_size=60, max_size=60),
+)
+def test_no_hour_costs_more_than_its_budget(
+    limit: float, coming: list[tuple[float, float, str, str]], costs: list[float]
+) -> None:
+    """However they come in and whatever they cost; what had no chance has no weight either."""
+    clock = ManualClock()
+    cost = iter(costs)
+    price = {}
+
+    def expected(interaction: Interaction) -> float:
+        return price.setdefault(interaction.id, next(cost))
+
+    sampler = ChanceSampler(
+        1.0,
+        clock=clock,
+        budget=Budget(per_hour=limit, unit="calls", clock=clock),
+        expected_cost=expected,
+        always=("judge me",),
+    )
+    spent: list[tuple[float, float]] = []
+    for number, (gap_s, uncertainty, tag, route) in enumerate(coming):
+        clock.advance(gap_s)
+        interaction = told_of(number, tag, route)
+        chance = sampler.draw(interaction, uncertainty=uncertainty)
+        assert 0 <= chance.probability <= 1
+        assert chance.probability > 0 or not chance.drawn
+        if chance.drawn and chance.cause is None:
+            spent.append((clock(), price[interaction.id]))
+            sampler.settle(chance, price[interaction.id])
+        within = math.fsum(amount for at_s, amount in spent if at_s > clock() - 3_600)
+        assert within <= limit * (1 + 1e-9)
+
+
+# --- the whole ------------------------------------------------------------------------------------
+
+
+class Fate(NamedTuple):
+    """What becomes of one simulated answer."""
+
+    gap_s: float
+    late_s: float
+    verdict: bool | None
+    jump_s: float
+
+
+fates = st.lists(
+    st.builds(
+        Fate,
+        gap_s=st.floats(0, 300),
+        late_s=st.floats(0, 7_200),
+        verdict=st.sampled_from((True, False, None)),
+        jump_s=st.sampled_from((0.0, 0.0, 0.0, -86_400.0, 86_400.0)),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(all_fates=fates, seed=st.integers(0, 1_000))
+def test_late_missing_and_jumping_leave_every_number_in_its_place(
+    all_fates: list[Fate], seed: int
+) -> None:
+    """Late and missing verdicts and a wall clock that jumps: no number is out of bounds.
+
+    Every answer is counted once, every interval holds its mean, evidence is finite, and nothing is
+    raised before anything was learned.
+    """
+    clock = ManualClock()
+    records = Records(evaluators=("faithfulness",))
+    estimates = simulation.statistics(clock, records)
+    simulated = Stream(seed=seed, for_s=1e9).answers()
+    waiting: list[tuple[float, int, Settled]] = []
+    for number, fate in enumerate(all_fates):
+        clock.advance(fate.gap_s)
+        records.began_s += fate.jump_s
+        one = next(simulated)._replace(at_s=clock(), number=number)
+        interaction = records.interaction(one)
+        embedded = records.embedded(one, interaction)
+        prediction = estimates.predict(embedded)
+        chance = Chance(probability=0.5, drawn=number % 2 == 0, rate=0.5)
+        judged = None
+        if chance.drawn:
+            judged = (
+                records.failed(interaction, chance)
+                if fate.verdict is None
+                else records.verdict(one, interaction, chance, hallucinated=fate.verdict)
+            )
+        settled = Settled(embedded=embedded, prediction=prediction, chance=chance, judged=judged)
+        heapq.heappush(waiting, (clock() + (fate.late_s if chance.drawn else 0), number, settled))
+        while waiting and waiting[0][0] <= clock():
+            estimates.add(heapq.heappop(waiting)[2])
+        assert estimates.tick() == ()
+    for _, _, settled in sorted(waiting, key=lambda each: each[:2]):
+        estimates.add(settled)
+    estimates.tick()
+    snapshot = estimates.snapshot()
+    totals = dict(snapshot.totals)
+    assert totals[KEY].answers == len(all_fates)
+    for _, _, moments in snapshot.moments:
+        estimate = summarise(moments)
+        assert estimate is None or 0 <= estimate.lower <= estimate.mean <= estimate.upper <= 1
+    for state in snapshot.alarms:
+        assert 0 <= state.evidence_days < math.inf
+
+
+verdicts = st.lists(
+    st.tuples(st.one_of(st.none(), shares), st.booleans(), shares, st.floats(1, 100)),
+    max_size=200,
+)
+
+
+@given(told=verdicts, feature=st.one_of(st.none(), shares))
+def test_what_a_calibration_keeps_makes_the_same_of_it_again(
+    told: list[tuple[float | None, bool, float, float]], feature: float | None
+) -> None:
+    """Written as JSON and read by another process it predicts the same."""
+    first, second, third = Calibration(), Calibration(), Calibration()
+    for said, scored, value, weight in told:
+        first.add(said, scored=scored, value=value if scored else 0.0, weight=weight)
+    first.merge()
+    kept = json.loads(json.dumps(first.state()))
+    second.merge(kept)
+    third.merge(json.loads(json.dumps(second.state())))
+    first.fit()
+    second.fit()
+    third.fit()
+    for one, other in zip(first.expected(feature), second.expected(feature), strict=True):
+        assert 0 <= one <= 1
+        assert one == pytest.approx(other, rel=1e-3, abs=1e-4)
+    assert second.expected(feature) == third.expected(feature)

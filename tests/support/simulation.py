@@ -17,7 +17,7 @@ from ragmonitor.protocols import Estimates, Sampler
 from ragmonitor.records import AlarmEvent, Chance, Report, SeriesKey, Settled
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
-from tests.support.streams import LEXICAL, Answer, Course, Records, steady
+from tests.support.streams import LEXICAL, Answer, Course, Records
 
 TICK_S = 5.0
 
@@ -30,8 +30,8 @@ def truthful(answer: Answer) -> bool | None:
     return answer.hallucinated
 
 
-def erring(sensitivity: Course, specificity: Course = steady(1.0)) -> Verdict:
-    """Return a judge that sees this share of the hallucinated and passes this share of the sound."""
+def erring(sensitivity: Course, specificity: Course) -> Verdict:
+    """Return a judge that sees this share of the bad answers and passes this share of the sound."""
 
     def verdict(answer: Answer) -> bool:
         if answer.hallucinated:
@@ -65,7 +65,7 @@ class Service:
     drawn: int = 0
     uncovered: int = 0
     busy_s: float = 0.0
-    """In the classes under test, but for ticks; measured if `timed`."""
+    """Of processor time in the classes under test, but for ticks; measured if `timed`."""
     ticking_s: float = 0.0
     timed: bool = False
     _waiting: list[tuple[float, int, Answer, Settled]] = field(default_factory=list)
@@ -83,12 +83,12 @@ class Service:
             at_s = self._ticked_s = self._ticked_s + self.tick_s
             self._settle(at_s)
             self.clock.now_s = at_s
-            began = time.perf_counter() if self.timed else 0.0
+            began = time.process_time() if self.timed else 0.0
             self.events.extend(self.estimates.tick())
             if self.sampler is not None:
                 self.sampler.boost(self.estimates.boost)
             if self.timed:
-                self.ticking_s += time.perf_counter() - began
+                self.ticking_s += time.process_time() - began
             self.on_tick(at_s)
         self._settle(until_s)
         self.clock.now_s = until_s
@@ -106,7 +106,7 @@ class Service:
         interaction = self.records.interaction(answer)
         embedded = self.records.embedded(answer, interaction)
         chance: Chance | None = None
-        began = time.perf_counter() if self.timed else 0.0
+        began = time.process_time() if self.timed else 0.0
         prediction = self.estimates.predict(embedded)
         if self.sampler is not None:
             chance = self.sampler.draw(interaction, uncertainty=prediction.uncertainty)
@@ -115,10 +115,10 @@ class Service:
         if chance is None or not chance.drawn:
             self.estimates.add(settled)
             if self.timed:
-                self.busy_s += time.perf_counter() - began
+                self.busy_s += time.process_time() - began
             return
         if self.timed:
-            self.busy_s += time.perf_counter() - began
+            self.busy_s += time.process_time() - began
         self.drawn += 1
         due_s = answer.at_s + self.verdict_after_s
         heapq.heappush(self._waiting, (due_s, self.drawn, answer, settled))
@@ -130,7 +130,7 @@ class Service:
             chance = settled.chance
             assert chance is not None  # only drawn answers wait
             judged = self._judged(answer, settled, chance)
-            began = time.perf_counter() if self.timed else 0.0
+            began = time.process_time() if self.timed else 0.0
             if self.sampler is not None:
                 self.sampler.settle(chance, chance.reserved)
             self.estimates.add(
@@ -142,7 +142,7 @@ class Service:
                 )
             )
             if self.timed:
-                self.busy_s += time.perf_counter() - began
+                self.busy_s += time.process_time() - began
 
     def _judged(self, answer: Answer, settled: Settled, chance: Chance) -> Report:
         said = self.verdict(answer)

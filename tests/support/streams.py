@@ -159,7 +159,7 @@ class Stream:
                 score=rng.gauss(0, 1) + shift + self.score_moves(at_s),
                 hallucinated=hallucinated,
                 refused=self.refusals > 0 and rng.random() < self.refusals,
-                supported=rng.choice(_SUPPORTED) if hallucinated else 1.0,
+                supported=rng.choice(SUPPORTED) if hallucinated else 1.0,
                 relevancy=_squash(1.5 + latent),
                 embedded_relevancy=_squash(1.5 + 0.5 * latent + 0.866 * rng.gauss(0, 1)),
                 session=session,
@@ -174,7 +174,8 @@ class Stream:
         return self.per_minute / MINUTE_S * traffic * daily
 
 
-_SUPPORTED = (0.0, 0.25, 1 / 3, 0.5, 0.5, 2 / 3, 0.75)
+SUPPORTED = (0.0, 0.25, 1 / 3, 0.5, 0.5, 2 / 3, 0.75)
+"""Share of the claims of a hallucinated answer that hold; one as likely as the other."""
 
 
 def _shift(auroc: float) -> float:
@@ -262,6 +263,7 @@ class Records:
         judge: JudgeIdentity = JUDGE,
         evaluators: Sequence[str] = (),
         questions: bool = False,
+        seed: int = 0,
     ) -> None:
         """Begin.
 
@@ -270,10 +272,12 @@ class Records:
             judge: Who gives the verdicts.
             evaluators: Whose scores are in the reports; empty: the default ones.
             questions: Whether they have texts; without, what watches questions costs nothing.
+            seed: Of the ids, and so of the coins.
         """
         self.began_s = began_s
         self.judge = judge
         self._questions = questions
+        self._seed = seed
         self._entries = tuple(table.select(evaluators))
         self._read: dict[
             tuple[object, ...], tuple[Assessment, tuple[Evaluation, ...], Diagnosis]
@@ -288,7 +292,7 @@ class Records:
         """Return what was asked and answered."""
         at_ns = int((self.began_s + answer.at_s) * 1e9)
         return Interaction(
-            id=f"{answer.number:032x}",
+            id=f"{self._seed:08x}{answer.number:024x}",
             query=_question(answer.number) if self._questions else "",
             chunks=_CHUNKS,
             answer="So it is.",
@@ -332,7 +336,7 @@ class Records:
             chance=chance,
         )
 
-    def _report(
+    def _report(  # noqa: PLR0917
         self,
         interaction: Interaction,
         judge: JudgeIdentity,
@@ -365,7 +369,7 @@ class Records:
         )
 
 
-def _reading(
+def _reading(  # noqa: PLR0917
     risk: int | None,
     relevancy: int,
     refused: bool,

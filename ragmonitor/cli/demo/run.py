@@ -280,6 +280,7 @@ def _summary(demo: Demo, counts: Counts) -> dict[str, Any]:
         "faithfulness": {p: e and round(e.mean, 4) for p, e in faithfulness.items()},
         "hallucination_rate": {p: e and round(e.mean, 4) for p, e in rates.items()},
         "by_phase": {phase: watch.phases[phase].interactions for phase in PHASES},
+        "spike": _spike(demo),
         "alarm": _alarm(demo),
         "worst": [offence.as_json() for offence in watch.worst],
         "metrics_url": demo.monitor.metrics_url,
@@ -290,6 +291,12 @@ def _summary(demo: Demo, counts: Counts) -> dict[str, Any]:
         ),
         "seconds": round(demo.elapsed_s, 2),
     }
+
+
+def _spike(demo: Demo) -> dict[str, float]:
+    """Return when the first spike was, in seconds since the epoch."""
+    began_s = demo.watch.began_ns / 1e9 + demo.schedule.before_s
+    return {"began_s": round(began_s, 3), "ended_s": round(began_s + demo.schedule.spike_s, 3)}
 
 
 def _announced(demo: Demo) -> tuple[Announced | None, float]:

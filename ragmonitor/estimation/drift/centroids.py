@@ -24,6 +24,8 @@ from ragmonitor.estimation.drift.features import Features
 CENTROIDS: Final = 20
 _ROUNDS: Final = 6
 """Of k-means; hardly a question still moves then."""
+_BEGINNING: Final = 500
+"""Dense vectors that k-means++ chooses from."""
 _SLICE: Final = 32
 """Questions between two yields: at most some milliseconds."""
 _DAMPING: Final = 1.5
@@ -336,13 +338,15 @@ class DenseCentroids:
     def fitted(cls, points: Sequence[bytes], seed: str) -> Generator[None, None, Self]:
         """Fit in slices; the generator returns the centroids."""
         luck = random.Random(seed)
-        size = len(points)
-        nearest = [math.inf] * size
-        chosen = luck.randrange(size)
+        # Vectors are unpacked anew for each use, which costs more than to compare them: a part of
+        # them is enough to begin with.
+        some = points if len(points) <= _BEGINNING else luck.sample(points, _BEGINNING)
+        nearest = [math.inf] * len(some)
+        chosen = luck.randrange(len(some))
         centres: list[Sequence[float]] = []
         while True:
-            centres.append(dense(points[chosen]))
-            for at, point in enumerate(points):
+            centres.append(dense(some[chosen]))
+            for at, point in enumerate(some):
                 nearest[at] = min(nearest[at], math.dist(dense(point), centres[-1]) ** 2)
                 if at % _SLICE == 0:
                     yield
@@ -350,16 +354,24 @@ class DenseCentroids:
             nearest = [distance if distance > 1e-9 else 0.0 for distance in nearest]
             if len(centres) == CENTROIDS or not any(nearest):
                 break
-            chosen = luck.choices(range(size), nearest)[0]
+            chosen = luck.choices(range(len(some)), nearest)[0]
+        places: list[int] = []
         for _ in range(_ROUNDS):
+            before, places = places, []
             sums: dict[int, Sequence[float]] = {}
-            fitted = cls([array("f", _unit(centre)) for centre in centres])
+            units = [_unit(centre) for centre in centres]
             for at, point in enumerate(points):
-                place, _distance = fitted.nearest(point)
                 vector = dense(point)
-                sums[place] = list(map(operator.add, sums.get(place, [0.0] * len(vector)), vector))
+                distances = [math.dist(vector, unit) for unit in units]
+                place = distances.index(min(distances))
+                places.append(place)
+                sums[place] = (
+                    list(map(operator.add, sums[place], vector)) if place in sums else vector
+                )
                 if at % _SLICE == 0:
                     yield
+            if places == before:
+                break
             centres = [sums[at] for at in sorted(sums)]
         return cls([array("f", _unit(centre)) for centre in centres])
 

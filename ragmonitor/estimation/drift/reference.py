@@ -27,7 +27,8 @@ WEAK_SHARE: Final = 0.05
 
 _SAMPLE: Final = 2_000
 """Questions of a reference that are kept, drawn evenly from however many it has."""
-_FOLDS: Final = 5
+FOLDS: Final = 5
+"""Parts of the reference, each held out once while the others are fitted."""
 _FEWEST: Final = 50
 """Questions, and retrievals with scores, without which there is nothing to compare with."""
 _AGREEING: Final = 0.75
@@ -59,6 +60,9 @@ class Asked:
     grams: bytes
     """Hashed features, to name topics by, where the point is not made of them; or empty."""
     scores: Scores
+    fold: int = 0
+    """Which of `FOLDS` parts it is held out with. Questions of a session go together: they
+    resemble each other as those of tomorrow's sessions will not."""
 
 
 @dataclass(slots=True)
@@ -124,6 +128,7 @@ class Collected:
                     b64encode(asked.grams).decode(),
                     asked.scores.high,
                     asked.scores.low,
+                    asked.fold,
                 ]
                 for key, asked in self.sample.items()
             ],
@@ -141,8 +146,9 @@ class Collected:
                     point=b64decode(point),
                     grams=b64decode(grams),
                     scores=Scores(high=high, low=low),
+                    fold=int(fold),
                 )
-                for key, point, grams, high, low in state["asked"]
+                for key, point, grams, high, low, fold in state["asked"]
             },
         )
 
@@ -298,12 +304,16 @@ class Reference:
         topics: list[int] = []
         if len(kept) >= _FEWEST:
             points = [one.point for one in kept]
-            for fold in range(_FOLDS):
-                others = [point for at, point in enumerate(points) if at % _FOLDS != fold]
+            folds = [one.fold for one in kept]
+            if len(set(folds)) < FOLDS:  # hardly a session, or one for everything
+                folds = [at % FOLDS for at in range(len(kept))]
+            for fold in range(FOLDS):
+                others = [point for point, of in zip(points, folds, strict=True) if of != fold]
                 fit = yield from kind.fitted(others, made_of)
-                for point in points[fold::_FOLDS]:
-                    held_out.append((fit.extent(point), fit.nearest(point)[1]))
-                    yield
+                for point, of in zip(points, folds, strict=True):
+                    if of == fold:
+                        held_out.append((fit.extent(point), fit.nearest(point)[1]))
+                        yield
             centroids = yield from kind.fitted(points, made_of)
             for point in points:
                 topics.append(centroids.nearest(point)[0])
@@ -327,6 +337,12 @@ class Reference:
         yield
         # By the way that a restart takes, so that a restart changes nothing.
         return (yield from cls.restored(told, made_of=made_of))
+
+
+def fold_of(name: str) -> int:
+    """Return the part that questions of a session go to; or, without one, an interaction."""
+    digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8, person=b"fold")
+    return int.from_bytes(digest.digest(), "big") % FOLDS
 
 
 def _version(made_of: str, state: Mapping[str, Any]) -> str:

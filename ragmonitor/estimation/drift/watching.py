@@ -16,7 +16,7 @@ from ragmonitor.conventions import QUESTION_PSI, REFERENCE_INFO, REFERENCE_RATIO
 from ragmonitor.estimation.drift.centroids import packed
 from ragmonitor.estimation.drift.embedding import STAGE, Embed, EmbeddingThread
 from ragmonitor.estimation.drift.features import FEATURES, features, words
-from ragmonitor.estimation.drift.reference import Asked, Collected, Reference, Scores
+from ragmonitor.estimation.drift.reference import Asked, Collected, Reference, Scores, fold_of
 from ragmonitor.estimation.drift.topics import TopicShares
 from ragmonitor.guard import record_error
 from ragmonitor.protocols import Clock
@@ -297,7 +297,8 @@ class Drift:
                 grams = packed(features(seen.text))
             if len(self._words) < _WORDS:
                 self._words.update(words(seen.text))
-        self._pending.add(seen.id, Asked(point=point, grams=grams, scores=seen.scores))
+        fold = fold_of(seen.session or seen.id)
+        self._pending.add(seen.id, Asked(point=point, grams=grams, scores=seen.scores, fold=fold))
 
     def _advance(self) -> None:
         """Look at the file if it is time to, and spend a slice on fitting."""

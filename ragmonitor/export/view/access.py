@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Mapping
+from email.message import Message
 from http.cookies import CookieError, SimpleCookie
 from typing import Final, Literal
 
@@ -44,11 +44,11 @@ class Access:
         # Not the token itself: whoever reads a cookie cannot use it as a bearer.
         self._cookie_value = digest[8:]
 
-    def refusal(self, headers: Mapping[str, str]) -> Refusal | None:
+    def refusal(self, headers: Message) -> Refusal | None:
         """Return why a request is refused; None: it is not.
 
         Args:
-            headers: Of the request; `get` must not depend on upper and lower case.
+            headers: Of the request.
         """
         if self._token is None:
             return None if is_loopback(_host(headers.get("Host", ""))) else "host"

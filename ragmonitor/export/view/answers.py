@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections import OrderedDict
@@ -79,6 +80,10 @@ class Kept:
     basis: Basis
     rank: float
     revision: int
+    same: bytes
+    """Equal for equal questions and answers."""
+    times: int
+    """How often it was given since it is kept."""
     data: bytes
     """A JSON object."""
 
@@ -217,15 +222,20 @@ class Answers:
         known = self._by_interaction.get(interaction.id)
         if known is not None:
             self._drop(known)
+        same = _digest(interaction)
+        equal = next((k for k in self._kept.values() if k.basis == basis and k.same == same), None)
+        if equal is not None:  # the list is of different answers: the newest stands for all
+            self._drop(equal)
         rank = math.log2(max(badness, 1e-3)) + interaction.ended_ns / 1e9 / HALF_LIFE_S
         rivals = [kept for kept in self._kept.values() if kept.basis == basis]
         if len(rivals) >= KEPT[basis]:
             least = min(rivals, key=lambda kept: kept.rank)
             if least.rank >= rank:
-                return known is not None
+                return known is not None or equal is not None
             self._drop(least)
         self._last += 1
-        told = self._told(report, basis, badness, cause)
+        times = 1 + (0 if equal is None else equal.times)
+        told = self._told(report, basis, badness, cause) | {"times": times}
         # What UTF-8 cannot hold, a lone surrogate, is written as JSON's own escape for it.
         data = compact_json(told).encode("utf-8", "backslashreplace")
         kept = Kept(
@@ -234,6 +244,8 @@ class Answers:
             basis=basis,
             rank=rank,
             revision=revision,
+            same=same,
+            times=times,
             data=data,
         )
         self._kept[kept.number] = self._by_interaction[interaction.id] = kept
@@ -303,6 +315,11 @@ def _cause(report: Report) -> Cause | None:
     return next((e.cause for e in report.evaluations if isinstance(e, Unscored)), None)
 
 
+def _digest(interaction: Interaction) -> bytes:
+    text = f"{interaction.status} {len(interaction.query)} {interaction.query}{interaction.answer}"
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+
+
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
@@ -314,14 +331,20 @@ def _chunks(
     *,
     shows: bool,
 ) -> list[dict[str, Any]]:
-    """Return the chunks that belong beside the answer: first those that bad sentences speak of."""
+    """Return the chunks that belong beside the answer.
+
+    First those that bad sentences speak of, then those that others rest on, then by relevance.
+    """
     relevance = (report.assessment.chunk_relevance if report.assessment is not None else None) or ()
     order: dict[int, None] = {}
     for wanted in (True, False):
         for sentence in sentences:
             if is_unsupported(sentence) == wanted:
                 order.update(dict.fromkeys(sentence.chunks))
-    order.update(dict.fromkeys(range(len(interaction.chunks))))
+    rest = range(len(interaction.chunks))
+    order.update(
+        dict.fromkeys(sorted(rest, key=lambda p: -relevance[p] if p < len(relevance) else 0.0))
+    )
     found = []
     for position in [p for p in order if 0 <= p < len(interaction.chunks)][:CHUNKS_MOST]:
         chunk = interaction.chunks[position]

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from email.message import Message
 from functools import cache
 from importlib import resources
 from typing import Any, Final
@@ -18,6 +19,7 @@ from ragmonitor.export.texts import Content, compact_json, package_version
 from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers
 from ragmonitor.export.view.history import Column, History
+from ragmonitor.export.view.spending import Spending
 from ragmonitor.protocols import Clock, Summarise
 from ragmonitor.records import (
     AlarmEvent,
@@ -53,8 +55,10 @@ _TYPES: Final = {
 _SAFE: Final = (
     (
         "Content-Security-Policy",
-        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-        "object-src 'none'",
+        (
+            "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+            "object-src 'none'"
+        ),
     ),
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
@@ -64,13 +68,17 @@ _SAFE: Final = (
 _REFUSALS: Final[Mapping[Refusal, tuple[int, str]]] = {
     "host": (
         403,
-        "This page is for this machine only: open it as http://localhost or http://127.0.0.1.\n"
-        "此页面仅限本机访问：请用 http://localhost 或 http://127.0.0.1 打开。\n",
+        (
+            "This page is for this machine only: open it as http://localhost or http://127.0.0.1.\n"
+            "此页面仅限本机访问：请用 http://localhost 或 http://127.0.0.1 打开。\n"
+        ),
     ),
     "token": (
         401,
-        "A token is needed: open /?token=... once, or send 'Authorization: Bearer ...'.\n"
-        "需要令牌：请先打开一次 /?token=...，或发送 'Authorization: Bearer ...'。\n",
+        (
+            "A token is needed: open /?token=... once, or send 'Authorization: Bearer ...'.\n"
+            "需要令牌：请先打开一次 /?token=...，或发送 'Authorization: Bearer ...'。\n"
+        ),
     ),
 }
 # A page that goes on by itself, and no redirect: a cookie that is for the same site only would not
@@ -151,6 +159,7 @@ class View:
             embedded=self._embedded, content=self._content, lower_is_better=self._lower_is_better
         )
         self._history = History()
+        self._spent = Spending(self._now)
         self._events: deque[dict[str, Any]] = deque(maxlen=EVENTS_MOST)
         self._snapshot = Snapshot()
         self._summed: tuple[Snapshot, list[dict[str, Any]], list[dict[str, Any]]] | None = None
@@ -172,6 +181,7 @@ class View:
                 self._seen += 1
             elif report.assessment is not None and report.judge.name == self._judge:
                 self._judged += 1
+            self._spent.add(report)
             if self._answers.add(report, revision=self._revision + 1):
                 self._revision += 1
 
@@ -232,12 +242,12 @@ class View:
 
     # --- to the browser -------------------------------------------------------------------------
 
-    def reply(self, target: str, headers: Mapping[str, str]) -> Reply | None:
+    def reply(self, target: str, headers: Message) -> Reply | None:
         """Return what to answer; None: there is no such page.
 
         Args:
             target: Path and query, as they came.
-            headers: Of the request; `get` must not depend on upper and lower case.
+            headers: Of the request.
         """
         asked = urlsplit(target)
         query = parse_qs(asked.query, max_num_fields=20)
@@ -296,6 +306,7 @@ class View:
                 "kept": self._answers.numbers(),
                 "history": history,
                 "events": list(self._events),
+                "spent": self._spent.told(),
             }
         snapshot = self._snapshot
         numbers, groups = self._sum_up(snapshot)

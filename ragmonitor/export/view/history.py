@@ -25,7 +25,7 @@ class Resolution:
 
 
 RESOLUTIONS: Final = (
-    Resolution(name="20m", every_s=5.0, points=240),
+    Resolution(name="20m", every_s=4.0, points=300),
     Resolution(name="2h", every_s=20.0, points=360),
     Resolution(name="24h", every_s=120.0, points=720),
 )
@@ -88,7 +88,7 @@ class _Ring:
         self._last_s = -math.inf
 
     def due(self, clock_s: float) -> bool:
-        # A little early is in time, or a refresh every 2 s would make every 5 s into every 6 s.
+        # A little early is in time, or a refresh a little early would be left out.
         return clock_s - self._last_s >= 0.9 * self.resolution.every_s
 
     def add(

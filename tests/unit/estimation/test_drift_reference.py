@@ -14,7 +14,15 @@ from ragmonitor.estimation.drift.centroids import (
     packed_dense,
 )
 from ragmonitor.estimation.drift.features import features, words
-from ragmonitor.estimation.drift.reference import Asked, Collected, Reference, Scores, Typical
+from ragmonitor.estimation.drift.reference import (
+    FOLDS,
+    Asked,
+    Collected,
+    Reference,
+    Scores,
+    Typical,
+    fold_of,
+)
 from ragmonitor.estimation.drift.topics import TopicShares
 from tests.support.questions import ASKED, questions
 
@@ -31,7 +39,10 @@ def finished(fit):
 def collected(asked, scores=lambda _: Scores()):
     found = Collected()
     for at, query in enumerate(asked):
-        found.add(f"id-{at}", Asked(point=packed(features(query)), grams=b"", scores=scores(at)))
+        found.add(
+            f"id-{at}",
+            Asked(point=packed(features(query)), grams=b"", scores=scores(at), fold=at % FOLDS),
+        )
     return found
 
 
@@ -217,3 +228,39 @@ def test_the_stability_index_has_no_bias():
             shares.add(luck.randrange(10), 0.0)
         indices.append(shares.stability_index(before))
     assert sum(indices) / 200 == pytest.approx(0, abs=0.004)
+
+
+def test_questions_of_a_session_are_held_out_together():
+    """Sessions whose questions repeat themselves: a new session's are not novel for that."""
+    luck = random.Random(9)
+    syllables = ["ka", "lo", "mi", "tu", "re", "so", "pa", "ne", "du", "wi"]
+
+    def session(name):
+        own = ["".join(luck.choices(syllables, k=4)) for _ in range(6)]
+        fold = fold_of(name)
+        return [(" ".join(luck.choices(own, k=5)), fold) for _ in range(10)]
+
+    together, apart = Collected(), Collected()
+    for at in range(60):
+        for number, (query, fold) in enumerate(session(f"session-{at}")):
+            point = packed(features(query))
+            for found, part in ((together, fold), (apart, number % FOLDS)):
+                found.add(
+                    f"{at} {number}", Asked(point=point, grams=b"", scores=Scores(), fold=part)
+                )
+    fresh = [packed(features(q)) for at in range(40) for q, _ in session(f"new-{at}")]
+    shares = []
+    for found in (together, apart):
+        fit = finished(Reference.fitted(found, dense=False, made_of="test", words={}))
+        shares.append(sum(fit.place(point)[1] for point in fresh) / len(fresh))
+    assert shares[0] < 0.05 < shares[1]
+
+
+def test_one_session_for_everything_is_as_none():
+    """An application that sets a constant as its session is watched all the same."""
+    found = Collected()
+    for at, query in enumerate(questions(ASKED, 200)):
+        point = packed(features(query))
+        found.add(str(at), Asked(point=point, grams=b"", scores=Scores(), fold=3))
+    fit = finished(Reference.fitted(found, dense=False, made_of="test", words={}))
+    assert fit.place(packed(features("Which comet orbits Neptune?")))[1] is True

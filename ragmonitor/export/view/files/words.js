@@ -39,6 +39,7 @@ const UNITS = { usd: ["", ""], tokens: ["tokens", "词元"], calls: ["calls", "�
 const PERS = { day: ["day", "天"], hour: ["hour", "小时"] };
 
 const TEXTS = {
+  sections: ["Sections", "章节"],
   skip: ["Skip to the answers", "跳到答案列表"],
   language: ["Language", "语言"],
   range: ["Time shown", "时间范围"],
@@ -81,8 +82,8 @@ const TEXTS = {
   factBoost: ["raised ×{boost} by early warning", "预警期间提高 ×{boost}"],
   factMissing: ["{share} of those drawn without a verdict", "抽中者中 {share} 无结论"],
   factCommon: ["of answers, before uncertainty is weighed", "占全部答案，未计不确定性"],
-  factBudget: ["left of the budget per {per}", "每{per}预算剩余"],
-  factSpent: ["spent {spent} of {limit}", "已用 {spent}，共 {limit}"],
+  factBudget: ["of {limit} per {per} spent on answers", "每{per}预算 {limit} 中已用于评审"],
+  factAtOnce: ["{level} may be spent at once now", "当前可一次性使用 {level}"],
   factNoBudget: ["no budget is set", "未设预算"],
   budget: ["Budget", "预算"],
   estimateTitle: ["{signal}, last hour", "{signal}，最近一小时"],
@@ -155,6 +156,7 @@ const TEXTS = {
   openTrace: ["Open trace", "打开追踪"],
   trace: ["trace", "追踪"],
   noTrace: ["no trace was sent", "未发送追踪"],
+  times: ["given {n} times", "出现 {n} 次"],
   took: ["{s} s", "{s} 秒"],
   judgeDidNot: ["judge: {cause}", "评审：{cause}"],
   foot: ["Kept in memory by this process; gone when it ends. For more than a day, and for all processes: /metrics and your traces.", "由本进程保存在内存中，进程结束即消失。更长时间与全部进程的数据请见 /metrics 与追踪系统。"],

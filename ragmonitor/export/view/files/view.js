@@ -1,0 +1,447 @@
+// Asks for what is new every few seconds, and shows it. Texts are only ever set as text.
+
+import { Answers } from "./answers.js";
+import { Chart, interval, meter, spark } from "./charts.js";
+import { called, language, list, speak, t } from "./words.js";
+
+const EVERY_MS = 3000, HIDDEN_MS = 15000;
+const RANGES = { "20m": 1200, "2h": 7200, "24h": 86400 };
+const FIRST = ["hallucination", "faithfulness", "answer_relevancy", "refusal"];
+const byId = (id) => document.getElementById(id);
+
+const store = { state: null, rings: {}, answers: new Map(), cursor: "", lastOk: null, lost: null };
+const chosen = { signal: "hallucination", range: null };
+
+// --- small tools ---------------------------------------------------------------------------------
+
+export function element(name, options = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(options)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key === "class") node.className = value;
+    else if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else node.setAttribute(key, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null));
+  return node;
+}
+
+function say(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/** Put children in place of those that are there, unless they say the same. */
+function renew(node, children) {
+  const next = document.createElement(node.localName);
+  next.append(...children);
+  if (next.innerHTML !== node.innerHTML) node.replaceChildren(...next.childNodes);
+}
+
+export function clock(seconds, exact = true) {
+  const options = exact ? { hour: "2-digit", minute: "2-digit", second: "2-digit" } : { hour: "2-digit", minute: "2-digit" };
+  return new Intl.DateTimeFormat(language(), { ...options, hourCycle: "h23" }).format(seconds * 1000);
+}
+
+/** With its date, if that is not today's. */
+export function moment(seconds) {
+  const today = new Date((store.state?.now_s ?? Date.now() / 1000) * 1000).toDateString();
+  const day = new Date(seconds * 1000);
+  const date = new Intl.DateTimeFormat(language(), { month: "short", day: "numeric" }).format(day);
+  return day.toDateString() === today ? clock(seconds) : `${date} ${clock(seconds, false)}`;
+}
+
+export function span(seconds) {
+  if (seconds < 90) return t("s", { n: Math.round(seconds) });
+  if (seconds < 5400) return t("min", { n: Math.round(seconds / 60) });
+  if (seconds < 129600) return t("h", { n: (seconds / 3600).toFixed(seconds < 36000 ? 1 : 0) });
+  return t("d", { n: Math.round(seconds / 86400) });
+}
+
+const isShare = (signal) => ["hallucination", "refusal", "empty_retrieval", "weak_retrieval", "novel_question", "wrong_refusal", "anchors"].includes(signal);
+
+export function number(value, signal = "") {
+  if (!isShare(signal)) return value.toFixed(2);
+  const percent = 100 * value;
+  return `${percent.toFixed(percent < 10 && percent > 0 ? 1 : 0)}%`;
+}
+
+function days(value) {
+  if (value >= 100) return Math.round(value).toLocaleString(language());
+  if (value >= 1) return value.toFixed(1);
+  return value >= 0.01 ? value.toFixed(2) : value > 0 ? "< 0.01" : "0";
+}
+
+const count = (n) => Math.round(n).toLocaleString(language());
+
+export function bound({ tolerate, falls, signal }) {
+  return t(falls ? "atLeast" : "atMost", { value: number(tolerate, signal) });
+}
+
+const amount = (value, unit) => (unit === "usd" ? `$${value < 1 && value > 0 ? value.toFixed(4) : value.toFixed(2)}` : `${count(value)} ${called("unit", unit)}`);
+
+// --- what is known -------------------------------------------------------------------------------
+
+const primary = () => store.state.judge ?? store.state.embedded;
+const estimate = (signal, judge, window) => store.state.numbers.find((n) => n.signal === signal && n.judge === judge && n.window === window);
+const whose = (signal) => (store.state.numbers.find((n) => n.signal === signal && n.judge === primary()) ? primary() : store.state.numbers.find((n) => n.signal === signal)?.judge ?? primary());
+const alarmOf = (signal, judge) => store.state.alarms.find((a) => a.signal === signal && a.judge === judge);
+const reading = (name, labels = {}) => store.state.readings.find((r) => r.name === name && Object.entries(labels).every(([k, v]) => r.labels[k] === v));
+const isOver = (found, alarm) => Boolean(found && alarm && alarm.tolerate !== null && (alarm.falls ? found.upper < alarm.tolerate : found.lower > alarm.tolerate));
+
+function signals() {
+  const names = new Set(store.state.numbers.filter((n) => n.judge === primary() || n.basis === "none").map((n) => n.signal));
+  const order = (name) => (FIRST.includes(name) ? FIRST.indexOf(name) : isShare(name) ? 60 : 30);
+  return [...names].sort((a, b) => order(a) - order(b) || a.localeCompare(b));
+}
+
+function basisTag(found) {
+  if (found.basis === "judged") return element("span", { class: "tag judged" }, t("judgedBy", { judge: found.judge }));
+  if (found.basis === "none") return element("span", { class: "tag" }, t("noJudge"));
+  return element("span", { class: "tag embedded" }, t("embeddedOnly"));
+}
+
+function howMany(found) {
+  const key = { judged: "nJudged", embedded: "nRead", none: "nSeen" }[found.basis];
+  return t(key, { n: count(found.judged) });
+}
+
+// --- sections ------------------------------------------------------------------------------------
+
+function showHead() {
+  const { state } = store;
+  say(byId("service"), state.service);
+  document.title = `${state.alarms.some((a) => a.active) ? "● " : ""}${state.service} · ragmonitor`;
+  const about = { version: state.version, service: state.service_version, time: span(state.now_s - state.started_s) };
+  say(byId("about"), t(state.service_version ? "aboutVersion" : "about", about));
+  say(byId("legend"), state.judge ? t("legend", { judge: state.judge }) : t("legendEmbedded", { embedded: state.embedded }));
+  const remark = byId("remark");
+  remark.hidden = state.processes < 2;
+  say(remark, state.processes < 2 ? "" : t("processes", { n: state.processes }));
+  const withheld = byId("withheld");
+  withheld.hidden = state.content === "all";
+  say(withheld, state.content === "all" ? "" : t("withheld", { content: state.content }));
+  say(byId("foot"), t("foot"));
+}
+
+function showLive() {
+  const node = byId("live");
+  node.classList.toggle("lost", store.lost !== null);
+  const time = store.lastOk === null ? "–" : clock(store.lastOk);
+  say(node, store.lost === "locked" ? t("locked") : store.lost ? t("lost", { time }) : store.lastOk === null ? t("waiting") : t("live", { time }));
+}
+
+function showVerdict() {
+  const { alarms } = store.state;
+  const active = alarms.filter((a) => a.active).sort((a, b) => (b.signal === "hallucination") - (a.signal === "hallucination") || (b.kind === "quality") - (a.kind === "quality") || a.since_s - b.since_s);
+  const rising = alarms.filter((a) => !a.active && a.tolerate !== null && a.evidence_days > 0.05);
+  const learning = alarms.filter((a) => a.tolerate === null);
+  const names = (some) => list(some.map((a) => called("signal", a.signal)));
+  let kind = "good", text = t("verdictFine", { all: alarms.length });
+  if (active.length) {
+    kind = "bad";
+    const [first, ...others] = active;
+    const found = estimate(first.signal, first.judge, "1h");
+    const time = moment(first.since_s);
+    text = found && first.tolerate !== null
+      ? t("verdictActiveWith", { signal: called("signal", first.signal), value: number(found.mean, first.signal), lower: number(found.lower, first.signal), upper: number(found.upper, first.signal), bound: bound(first), time })
+      : t("verdictActive", { signals: called("signal", first.signal), time });
+    if (others.length) text += ` ${t("verdictAlso", { signals: names(others) })}`;
+  } else if (rising.length) {
+    kind = "warn";
+    text = t("verdictRising", { signals: names(rising) });
+  } else if (!alarms.length) {
+    kind = "";
+    text = t("verdictNone");
+  } else if (learning.length) {
+    kind = "";
+    text = t("verdictLearning", { n: learning.length, all: alarms.length });
+  }
+  byId("verdict").className = `verdict ${kind}`;
+  say(byId("verdict"), text);
+}
+
+function scale(signal, found, limit) {
+  if (!isShare(signal)) return 1;
+  const most = Math.max(found.upper, limit ?? 0, 0.05) * 1.15;
+  return [0.1, 0.2, 0.3, 0.5, 0.75].find((each) => most <= each) ?? 1;
+}
+
+function card(signal) {
+  const judge = whose(signal);
+  const hour = estimate(signal, judge, "1h"), day = estimate(signal, judge, "24h");
+  const alarm = alarmOf(signal, judge);
+  const found = hour ?? { basis: store.state.judge ? "judged" : "embedded", judge };
+  const node = element("article", { class: "card panel", "data-signal": signal }, element("h3", {}, called("signal", signal)), element("div", {}, basisTag(found)));
+  const over = isOver(hour, alarm);
+  node.append(element("p", { class: `value${over ? " over" : ""}` }, hour ? number(hour.mean, signal) : "–"));
+  if (hour) {
+    const range = t("interval", { lower: number(hour.lower, signal), upper: number(hour.upper, signal) });
+    const limit = alarm?.tolerate ?? null;
+    node.append(interval(hour, { most: scale(signal, hour, limit), limit, over, label: range }));
+    node.append(element("p", { class: "range" }, `${range} · ${howMany(hour)}${limit === null ? "" : ` · ${t("tolerated", { bound: bound(alarm) })}`}`));
+  } else node.append(element("p", { class: "range" }, t("few")));
+  node.append(element("p", { class: "day" }, day ? t("day", { value: number(day.mean, signal), lower: number(day.lower, signal), upper: number(day.upper, signal), n: howMany(day) }) : t("noDay")));
+  return node;
+}
+
+function fact(value, what, more, drawn = null) {
+  return element("div", { class: "fact panel" }, element("b", {}, value), element("span", {}, what), element("span", {}, more), drawn);
+}
+
+function showNow() {
+  const { state } = store;
+  const shown = FIRST.filter((signal) => state.numbers.some((n) => n.signal === signal));
+  const others = signals().filter((signal) => !FIRST.includes(signal) && !isShare(signal));
+  renew(byId("cards"), [...shown, ...others].slice(0, 4).map(card).concat(shown.length ? [] : [element("p", { class: "empty" }, t("waiting"))]));
+  const arrivals = reading("ragmonitor_arrivals_per_second");
+  const facts = [fact(count(state.seen), t("factSeen"), arrivals ? t("factSeenMore", { rate: arrivals.value.toPrecision(2) }) : t("factSeenPlain"))];
+  if (state.judge) {
+    const missing = reading("ragmonitor_judge_missing_ratio", { judge: state.judge });
+    const read = missing ? t("factMissing", { share: `${(100 * missing.value).toFixed(1)}%` }) : t("judgedBy", { judge: state.judge });
+    facts.push(fact(count(state.judged), t("factJudged"), read));
+    const rate = reading("ragmonitor_judge_sampling_rate", { judge: state.judge });
+    const boost = reading("ragmonitor_judge_sampling_boost", { judge: state.judge })?.value ?? 1;
+    facts.push(fact(rate ? `${(100 * rate.value).toFixed(rate.value < 0.1 ? 1 : 0)}%` : "–", t("factShare"), boost > 1 ? t("factBoost", { boost }) : t("factCommon")));
+    const limits = state.readings.filter((r) => r.name === "ragmonitor_budget_limit");
+    for (const limit of limits) {
+      const { unit, per } = limit.labels;
+      const level = Math.max(0, reading("ragmonitor_budget_level", { unit, per })?.value ?? 0);
+      const spent = state.spent[per]?.[unit] ?? 0;
+      const told = t("factBudget", { limit: amount(limit.value, unit), per: called("per", per) });
+      facts.push(fact(amount(spent, unit), told, t("factAtOnce", { level: amount(level, unit) }), meter(spent / limit.value, spent > 0.9 * limit.value ? "bad" : "", told)));
+    }
+    if (!limits.length) facts.push(fact("–", t("budget"), t("factNoBudget")));
+  } else facts.push(fact("–", t("factJudged"), t("factJudgedNone")));
+  renew(byId("facts"), facts);
+}
+
+function range() {
+  if (chosen.range) return chosen.range;
+  const age = store.state.now_s - store.state.started_s;
+  return age < 1200 ? "20m" : age < 7200 ? "2h" : "24h";
+}
+
+function view() {
+  const name = range();
+  const { now_s: to, started_s: started } = store.state;
+  const from = Math.max(to - RANGES[name], Math.min(started, to - 60));
+  const ring = store.rings[name];
+  const first = ring ? Math.max(0, ring.times.findIndex((time) => time >= from - ring.every_s)) : 0;
+  const column = (signal, judge, part) => (ring?.series[signal]?.[judge]?.[part] ?? []).slice(first);
+  return { from, to, times: ring ? ring.times.slice(first) : [], column };
+}
+
+let charts = null;
+
+function showCharts() {
+  const { state } = store;
+  charts ??= { estimate: new Chart(byId("estimate"), byId("estimate-read")), evidence: new Chart(byId("evidence"), byId("evidence-read")) };
+  const names = signals();
+  const options = [...new Set([...names, ...state.alarms.map((a) => a.signal)])];
+  const select = byId("signal");
+  const known = [...select.options].map((o) => `${o.value}=${o.text}`).join();
+  if (known !== options.map((name) => `${name}=${called("signal", name)}`).join()) {
+    select.replaceChildren(...options.map((name) => element("option", { value: name }, called("signal", name))));
+  }
+  if (options.length && !options.includes(chosen.signal)) chosen.signal = options[0];
+  select.value = chosen.signal;
+  for (const button of byId("ranges").children) button.setAttribute("aria-pressed", String(button.value === range()));
+  const signal = chosen.signal, seen = view();
+  const alarm = state.alarms.find((a) => a.signal === signal);
+  const judge = alarm?.judge ?? whose(signal);
+  const [mean, lower, upper] = ["mean", "lower", "upper"].map((part) => seen.column(signal, judge, part));
+  const limit = alarm?.tolerate ?? null;
+  const high = Math.max(0.05, limit ?? 0, ...upper.filter((v) => v !== null));
+  const most = isShare(signal) ? [0.1, 0.2, 0.4, 0.6, 0.8].find((each) => high * 1.05 <= each) ?? 1 : 1;
+  const title = t("estimateTitle", { signal: called("signal", signal) });
+  const format = (value) => (isShare(signal) ? `${Math.round(100 * value * 10) / 10}%` : value.toFixed(2));
+  const common = { from: seen.from, to: seen.to, times: seen.times, clock, nothing: t("nothingYet") };
+  say(byId("estimate-title"), `${title} · ${judge === "none" ? t("noJudge") : judge === state.embedded ? t("embeddedOnly") : t("judgedBy", { judge })}`);
+  charts.estimate.show({
+    ...common, mean, lower, upper, least: 0, most, ticks: [0, 0.25, 0.5, 0.75, 1].map((s) => s * most), format, limit,
+    limitText: alarm && limit !== null ? t("tolerated", { bound: bound(alarm) }) : "", label: title,
+    tell: (n) => (mean[n] === null || mean[n] === undefined ? "" : t("readEstimate", { time: clock(seen.times[n]), value: number(mean[n], signal), lower: number(lower[n], signal), upper: number(upper[n], signal) })),
+  });
+  const evidence = seen.column(signal, judge, "evidence");
+  const line = state.line_days ?? 30;
+  const peak = Math.max(line * 10, ...evidence.filter((v) => v !== null));
+  const top = 10 ** Math.min(9, Math.ceil(Math.log10(peak)));
+  const powers = Array.from({ length: Math.round(Math.log10(top)) + 3 }, (_, n) => 10 ** (n - 2));
+  say(byId("evidence-title"), t("evidenceTitle"));
+  charts.evidence.show({
+    ...common, mean: evidence, least: 0.01, most: top, log: true, limit: line, limitText: t("pageLine", { days: line }), label: t("evidenceTitle"),
+    ticks: powers.length > 7 ? powers.filter((_, n) => n % 2 === 0) : powers, format: (value) => (value >= 1e4 ? `1e${Math.round(Math.log10(value))}` : String(value)),
+    nothing: alarm ? t("nothingYet") : t("noAlarm"),
+    tell: (n) => (evidence[n] === null || evidence[n] === undefined ? "" : t("readEvidence", { time: clock(seen.times[n]), value: days(evidence[n]) })),
+  });
+}
+
+function cell(found, kind, label) {
+  if (!found) return element("td", { class: `${kind} none`, "data-label": label }, "–");
+  return element("td", { class: kind, "data-label": label }, number(found.mean, found.signal), element("small", {}, `${t("interval", { lower: number(found.lower, found.signal), upper: number(found.upper, found.signal) })} · ${howMany(found)}`));
+}
+
+function showTable() {
+  const { state } = store;
+  const windows = ["1h", "24h"];
+  const columns = [];
+  const label = (key, window) => t(key, { window: window === "1h" ? "1 h" : "24 h" }).replace(/1 h$|24 h$/, (w) => (w === "1 h" ? t("h", { n: 1 }) : t("h", { n: 24 })));
+  if (state.judge) for (const window of windows) columns.push({ judge: state.judge, window, kind: "", label: label("colJudged", window) });
+  for (const window of windows) columns.push({ judge: state.embedded, window, kind: "embedded", label: label("colEmbedded", window) });
+  const trend = t("colTrend", { range: { "20m": t("min", { n: 20 }), "2h": t("h", { n: 2 }), "24h": t("h", { n: 24 }) }[range()] });
+  const head = element("tr", {}, element("th", { scope: "col" }, t("colSignal")), ...columns.map((c) => element("th", { scope: "col" }, c.label)), element("th", { scope: "col" }, trend));
+  renew(byId("numbers").tHead, [head]);
+  const seen = view();
+  const rows = signals().map((signal) => {
+    const judge = whose(signal), free = judge === "none";
+    const [mean, lower, upper] = ["mean", "lower", "upper"].map((part) => seen.column(signal, judge, part));
+    const row = element("tr", {}, element("th", { scope: "row" }, called("signal", signal)));
+    columns.forEach((column, n) => {
+      const plain = free ? n < 2 && estimate(signal, "none", windows[n]) : estimate(signal, column.judge, column.window);
+      row.append(cell(plain || null, free ? "" : column.kind, free ? label("colWhole", windows[n] ?? "1h") : column.label));
+    });
+    const some = mean.some((v) => v !== null);
+    const top = Math.max(0.05, ...upper.filter((v) => v !== null)), bottom = Math.min(1, ...lower.filter((v) => v !== null));
+    row.append(element("td", { class: "trend" }, some ? spark(seen.times, mean, lower, upper, { from: seen.from, to: seen.to, least: isShare(signal) ? 0 : Math.max(0, bottom - 0.05), most: Math.min(1, top + 0.05), label: `${called("signal", signal)}, ${trend}` }) : ""));
+    return row;
+  });
+  renew(byId("numbers").tBodies[0], rows);
+  const groups = state.groups.filter((g) => g.window === "1h");
+  byId("groups-box").hidden = !groups.length;
+  renew(byId("groups").tHead, [element("tr", {}, ...["colDimension", "colGroup"].map((key) => element("th", { scope: "col" }, t(key))), element("th", { scope: "col" }, called("signal", "hallucination")))]);
+  renew(byId("groups").tBodies[0], groups.sort((a, b) => b.mean - a.mean).map((g) => element("tr", {}, element("td", { "data-label": t("colDimension") }, g.dimension), element("th", { scope: "row" }, g.group), cell(g, g.basis === "embedded" ? "embedded" : "", called("signal", "hallucination")))));
+}
+
+function stateOf(alarm) {
+  if (alarm.tolerate === null) return t("stateLearning", { share: `${Math.floor(100 * alarm.learned)}%` });
+  if (alarm.active) return t("stateActive", { time: moment(alarm.since_s), ago: span(store.state.now_s - alarm.since_s), bound: bound(alarm) });
+  if (alarm.rising_since_s && alarm.evidence_days > 0.05) return t("stateRising", { time: moment(alarm.rising_since_s), bound: bound(alarm) });
+  return t("stateFine", { bound: bound(alarm) });
+}
+
+function showAlarms() {
+  const { state } = store;
+  const line = state.line_days ?? 30;
+  say(byId("line"), t("line", { days: line }));
+  const weight = (a) => (a.active ? 0 : 10) + { quality: 0, input: 1, ruler: 2 }[a.kind];
+  const sorted = [...state.alarms].sort((a, b) => weight(a) - weight(b));
+  renew(byId("alarms"), sorted.map((alarm) => {
+    // From a hundredth of a day to the line, each power of ten as wide as the next.
+    const share = alarm.tolerate === null ? alarm.learned : Math.log10(Math.max(alarm.evidence_days, 0.01) / 0.01) / Math.log10(line / 0.01);
+    const told = alarm.tolerate === null ? `${Math.floor(100 * alarm.learned)}%` : t("evidence", { value: days(alarm.evidence_days), days: line });
+    const kind = alarm.active ? "bad" : alarm.tolerate === null ? "quiet" : alarm.evidence_days > 1 ? "warn" : "";
+    return element("li", { class: `alarm panel${alarm.active ? " active" : ""}`, "data-signal": alarm.signal },
+      element("div", {}, element("p", {}, element("b", {}, called("signal", alarm.signal)), element("span", { class: "tag" }, called("kind", alarm.kind))), element("p", {}, stateOf(alarm))),
+      element("div", {}, element("small", {}, told), meter(share, kind, told)));
+  }));
+  byId("events-box").hidden = !state.events.length;
+  renew(byId("events"), [...state.events].reverse().map((event) => {
+    const found = event.estimate;
+    const told = found
+      ? t("eventEstimate", { value: number(found.mean, event.signal), lower: number(found.lower, event.signal), upper: number(found.upper, event.signal), bound: bound(event) })
+      : t("eventBound", { bound: bound(event) });
+    return element("li", {}, element("time", {}, moment(event.at_s)), element("b", {}, `${called("signal", event.signal)} `), element("span", { class: `tag ${event.raised ? "bad" : "good"}` }, t(event.raised ? "eventRaised" : "eventCleared")), ` ${told}`, event.detail ? element("span", { class: "quiet" }, ` ${event.detail}`) : null);
+  }));
+}
+
+const answers = new Answers(store);
+
+function show() {
+  showLive();
+  if (!store.state) return;
+  for (const part of [showHead, showVerdict, showNow, showCharts, showTable, showAlarms, () => answers.show()]) part();
+}
+
+function translate() {
+  document.documentElement.lang = language();
+  for (const node of document.querySelectorAll("[data-t]")) say(node, t(node.dataset.t));
+  for (const node of document.querySelectorAll('nav[data-label], [role="group"][data-label]')) node.setAttribute("aria-label", t(node.dataset.label));
+  for (const each of ["en", "zh"]) byId(`lang-${each}`).setAttribute("aria-pressed", String(each === language()));
+  byId("estimate").setAttribute("aria-label", t("hours"));
+  byId("evidence").setAttribute("aria-label", t("evidenceTitle"));
+  const names = { "20m": t("min", { n: 20 }), "2h": t("h", { n: 2 }), "24h": t("h", { n: 24 }) };
+  for (const button of byId("ranges").children) say(button, names[button.value]);
+  answers.translate();
+  show();
+}
+
+// --- news ----------------------------------------------------------------------------------------
+
+function takeHistory(history) {
+  for (const [name, news] of Object.entries(history)) {
+    const ring = (store.rings[name] ??= { every_s: news.every_s, last: 0, times: [], series: {} });
+    const from = news.revisions.findIndex((revision) => revision > ring.last);
+    if (from < 0) continue;
+    const before = ring.times.length;
+    ring.times.push(...news.times.slice(from));
+    ring.last = news.revisions.at(-1);
+    for (const [signal, judges] of Object.entries(news.series)) {
+      for (const [judge, parts] of Object.entries(judges)) {
+        const known = ((ring.series[signal] ??= {})[judge] ??= {});
+        for (const [part, values] of Object.entries(parts)) (known[part] ??= Array(before).fill(null)).push(...values.slice(from));
+      }
+    }
+    const extra = ring.times.length - news.points;
+    for (const judges of Object.values(ring.series)) {
+      for (const parts of Object.values(judges)) {
+        for (const values of Object.values(parts)) {
+          while (values.length < ring.times.length) values.push(null);
+          if (extra > 0) values.splice(0, extra);
+        }
+      }
+    }
+    if (extra > 0) ring.times.splice(0, extra);
+  }
+}
+
+function take(state) {
+  if (state.anew) {
+    store.rings = {};
+    store.answers.clear();
+    answers.forget();
+  }
+  store.cursor = state.cursor;
+  takeHistory(state.history);
+  for (const answer of state.answers) store.answers.set(answer.number, answer);
+  const kept = new Set(state.kept);
+  for (const key of store.answers.keys()) if (!kept.has(key)) store.answers.delete(key);
+  store.state = state;
+  store.lastOk = state.now_s;
+  store.lost = null;
+}
+
+let waiting = null;
+
+async function poll() {
+  clearTimeout(waiting);
+  try {
+    for (let more = true; more;) {
+      const reply = await fetch(`state.json?since=${encodeURIComponent(store.cursor)}`, { cache: "no-store", credentials: "same-origin" });
+      if (!reply.ok) throw new Error(reply.status === 401 || reply.status === 403 ? "locked" : "lost");
+      take(await reply.json());
+      ({ more } = store.state);
+    }
+  } catch (error) {
+    store.lost = error.message === "locked" ? "locked" : "lost";
+  }
+  show();
+  waiting = setTimeout(poll, document.hidden ? HIDDEN_MS : EVERY_MS);
+}
+
+function remember(name) {
+  try { localStorage.setItem("ragmonitor.language", name); } catch { /* storage is switched off: the browser's language stays */ }
+}
+
+function remembered() {
+  try { return localStorage.getItem("ragmonitor.language"); } catch { return null; }
+}
+
+for (const each of ["en", "zh"]) {
+  byId(`lang-${each}`).addEventListener("click", () => { speak(each); remember(each); translate(); });
+}
+byId("signal").addEventListener("change", (event) => { chosen.signal = event.target.value; showCharts(); });
+byId("ranges").append(...Object.keys(RANGES).map((name) => element("button", { type: "button", value: name, onclick: () => { chosen.range = name; show(); } })));
+document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
+speak(remembered() ?? (navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en"));
+translate();
+poll();

@@ -1,0 +1,174 @@
+# ruff: noqa: INP001  # a script that people run by hand
+"""Brings up the demo with Prometheus and Alertmanager, and shows the page fire and resolve.
+
+    make demo-stack [ARGS="--seconds 180 --rate 8 --json"]
+
+Needs Debian's packages prometheus and prometheus-alertmanager; everything listens on loopback. The
+rules and routes are those of deploy/, evaluated every second, and each receiver is a webhook here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.support.prometheus_server import (  # noqa: E402 - the repository is not installed
+    alertmanager_server,
+    free_port,
+    hurried_alertmanager,
+    hurried_rules,
+    prometheus_server,
+)
+from tests.support.webhook import Message, Webhook, webhook  # noqa: E402
+
+SPIKE = "RagMonitorHallucinationSpike"
+PROGRAMS = {"prometheus": "prometheus", "prometheus-alertmanager": "prometheus-alertmanager"}
+SETTLING_S = 15.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What happened, and when."""
+
+    demo: dict[str, Any] = field(default_factory=dict)
+    """The demo's own summary."""
+    page_delay_s: float | None = None
+    """From the first spoiled answer to the page; None: there was none."""
+    resolved_after_s: float | None = None
+    """From the last spoiled answer to the message that it is over."""
+    page: dict[str, str] = field(default_factory=dict)
+    """Annotations of the page."""
+    others: list[str] = field(default_factory=list)
+    """Names of the other alerts that somebody was told of."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an object for JSON."""
+        return {
+            "page": {
+                "fired": self.page_delay_s is not None,
+                "delay_s": self.page_delay_s,
+                "resolved": self.resolved_after_s is not None,
+                "resolved_after_s": self.resolved_after_s,
+                **self.page,
+            },
+            "other_alerts": self.others,
+            "demo": self.demo,
+        }
+
+
+def run(folder: Path, *, seconds: float, rate: float, quiet: bool) -> Outcome:
+    """Run the demo under the real servers and return what came of it.
+
+    Args:
+        folder: For the servers' data.
+        seconds: Of the demo: 40 % before the spike, 30 % in it, 30 % after.
+        rate: Questions per second.
+        quiet: Say nothing meanwhile.
+    """
+    port = free_port()
+    rules = hurried_rules(ROOT / "deploy/prometheus/rules/ragmonitor.yml", folder)
+    outcome = Outcome()
+    with webhook() as pager:
+        routes = hurried_alertmanager(
+            ROOT / "deploy/alertmanager/alertmanager.yml", folder, pager.url
+        )
+        with (
+            alertmanager_server(routes, folder) as alertmanager,
+            prometheus_server(
+                f"127.0.0.1:{port}", folder, rules=[rules], alertmanager=alertmanager
+            ) as prometheus,
+        ):
+            if not quiet:
+                print(f"Prometheus    {prometheus.url}")
+                print(f"Alertmanager  {alertmanager.url}")
+                print(f"metrics       http://127.0.0.1:{port}/metrics\n", flush=True)
+            command = [str(Path(sys.executable).with_name("ragmonitor")), "demo", "--json"]
+            command += ["--seconds", f"{seconds:g}", "--rate", f"{rate:g}", "--port", str(port)]
+            demo = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+            telling = threading.Thread(target=_tell, args=(pager, demo, quiet), daemon=True)
+            telling.start()
+            try:
+                told, _ = demo.communicate(timeout=seconds + 120)
+            finally:
+                demo.kill()
+            telling.join(timeout=SETTLING_S)
+    outcome.demo = json.loads(told.splitlines()[-1])
+    _sum_up(outcome, tuple(pager.messages))
+    return outcome
+
+
+def _tell(pager: Webhook, demo: subprocess.Popen[str], quiet: bool) -> None:
+    """Print messages as they come."""
+    began_s, seen = time.monotonic(), 0
+    while demo.poll() is None:
+        for message in pager.messages[seen:]:
+            seen += 1
+            for alert in message.content["alerts"] if not quiet else ():
+                name, status = alert["labels"]["alertname"], alert["status"]
+                line = f"{message.at_s - began_s:5.0f} s  {message.receiver:<6} {status:<8} {name}"
+                print(line, flush=True)
+                if name == SPIKE and status == "firing":
+                    print(f"         {alert['annotations']['description']}", flush=True)
+        time.sleep(0.2)
+
+
+def _sum_up(outcome: Outcome, messages: tuple[Message, ...]) -> None:
+    # Messages carry the monotonic clock, the demo's spike the one on the wall.
+    offset_s = time.time() - time.monotonic()
+    spike = outcome.demo["spike"]
+    names = set()
+    for message in messages:
+        at_s = message.at_s + offset_s
+        for alert in message.content["alerts"]:
+            name = alert["labels"]["alertname"]
+            if name != SPIKE:
+                names.add(name)
+            elif alert["status"] == "firing" and outcome.page_delay_s is None:
+                outcome.page_delay_s = round(at_s - spike["began_s"], 1)
+                outcome.page = dict(alert["annotations"])
+            elif alert["status"] == "resolved" and outcome.resolved_after_s is None:
+                outcome.resolved_after_s = round(at_s - spike["ended_s"], 1)
+    outcome.others = sorted(names)
+
+
+def main() -> int:
+    """Run it and say what happened; return 0 if the page fired and resolved."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=180.0, help="how long (180)")
+    parser.add_argument("--rate", type=float, default=8.0, help="questions per second (8)")
+    parser.add_argument("--json", action="store_true", help="print a summary for machines only")
+    options = parser.parse_args()
+    missing = [package for name, package in PROGRAMS.items() if shutil.which(name) is None]
+    if missing:
+        print(f"install them first: apt-get install {' '.join(missing)}", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = run(Path(folder), seconds=options.seconds, rate=options.rate, quiet=options.json)
+    if options.json:
+        print(json.dumps(outcome.as_json(), ensure_ascii=False))
+    else:
+        print(f"\npage fired {_after(outcome.page_delay_s)} the spike began")
+        print(f"page resolved {_after(outcome.resolved_after_s)} the spike ended")
+        print(f"other alerts: {', '.join(outcome.others) or 'none'}")
+    done = outcome.page_delay_s is not None and outcome.resolved_after_s is not None
+    return 0 if done else 1
+
+
+def _after(seconds: float | None) -> str:
+    return "not once after" if seconds is None else f"{seconds:.0f} s after"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
