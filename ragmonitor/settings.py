@@ -148,9 +148,9 @@ class Settings(BaseSettings):
         description="What the coin falls for: each answer, or all answers of a session alike.",
     )
     judge_always: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=("ragmonitor:judge",),
-        description="Tags of answers that are judged for certain, budget permitting; in a variable "
-        "separated by commas.",
+        default=("ragmonitor:judge", "user_feedback"),
+        description="Tags, or names of attributes, of answers that are judged for certain, budget "
+        "permitting; in a variable separated by commas.",
     )
     judge_floor_by: str | None = Field(
         default=None,

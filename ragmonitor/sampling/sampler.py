@@ -35,7 +35,7 @@ class ChanceSampler:
     the horizon half the time a full bucket would last, in readings of typical cost: what is
     expected of each, times the share of it that earlier ones came to. An answer's chance is
     `min(1, f (s + (1 - s) uncertainty))` with s the uniform share, 0.5, or f where that is more:
-    at f = 1 everything is read. Floors raise it, and answers with a tag of `always` have chance 1,
+    at f = 1 everything is read. Floors raise it, and answers that `always` names have chance 1,
     each in a stratum of its own; what cannot be paid has chance 0. Then, and not before, the coin.
 
     Nothing is drawn and then dropped for lack of money, which would bias every mean in a burst.
@@ -70,7 +70,7 @@ class ChanceSampler:
             expected_cost: Of one reading, at most, in the budget's unit. What it raises, `draw`
                 raises.
             by_session: The coin falls for sessions; answers without one have their own.
-            always: Tags of answers that are read for certain.
+            always: Tags, or names of attributes, of answers that are read for certain.
             floors: Least numbers of readings; None: none.
         """
         if not 0 < rate <= 1:
@@ -131,7 +131,10 @@ class ChanceSampler:
             probability = floor
             # Up to the common rate it is what this answer's like are drawn at anyhow.
             stratum = "floor" if floor > rate else "sampled"
-        if self._always and not self._always.isdisjoint(interaction.tags):
+        if self._always and not (
+            self._always.isdisjoint(interaction.tags)
+            and self._always.isdisjoint(interaction.attributes)
+        ):
             probability, stratum = 1.0, "forced"
         if probability <= 0:
             return _uncovered(rate)

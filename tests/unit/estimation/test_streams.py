@@ -1,0 +1,137 @@
+"""Which signals have an alarm, what verdicts are off by, and what a report says of a signal."""
+
+from dataclasses import replace
+
+import pytest
+
+from ragmonitor.estimation.residuals import Residuals
+from ragmonitor.estimation.signals import NOT_APPLICABLE, Outcome, features, outcomes
+from ragmonitor.estimation.streams import streams
+from ragmonitor.records import Cause, Report, Scored, Unscored
+from ragmonitor.testing import ManualClock
+from tests.support.stories import JUDGE, assessment, interaction
+
+NAMES = ("faithfulness", "answer_relevancy", "contradicted_claims", "hallucination")
+
+
+def of(judge="openai/x", patterns=("*",)):
+    return {
+        stream.signal: stream
+        for stream in streams(
+            evaluators=NAMES,
+            lower_is_better=("contradicted_claims", "hallucination"),
+            embedded="lexical",
+            judge=judge,
+            patterns=patterns,
+        )
+    }
+
+
+def test_the_false_alarms_are_shared_out_whole():
+    """Half for the hallucination rate, the rest in equal parts."""
+    shares = {signal: stream.share for signal, stream in of().items()}
+    assert shares.pop("hallucination") == 0.5
+    assert len(set(shares.values())) == 1
+    assert sum(shares.values()) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("patterns", [("hallucination",), ("faithfulness",), ("*_retrieval",)])
+def test_what_is_left_out_leaves_its_share_to_the_others(patterns):
+    """The shares of those that are wanted make 1."""
+    assert sum(stream.share for stream in of(patterns=patterns).values()) == pytest.approx(1)
+
+
+def test_a_mean_falls_unless_lower_is_better():
+    """Faithfulness must not fall, contradictions must not rise."""
+    found = of()
+    assert found["faithfulness"].falls
+    assert not found["contradicted_claims"].falls
+    assert not found["hallucination"].falls
+
+
+def test_without_a_judge_nobody_judges_the_judge():
+    """The quality signals are the embedded judge's, and named so."""
+    found = of(judge=None)
+    assert {s.judge for s in found.values() if s.kind == "quality"} == {"lexical"}
+    assert not any(stream.kind == "ruler" for stream in found.values())
+    assert {s.stake_most for s in found.values()} == {1.0}
+
+
+def report(found, **evaluations):
+    told = tuple(
+        Scored(evaluator=f"{name}@1", judge=JUDGE, score=value)
+        if isinstance(value, float)
+        else Unscored(evaluator=f"{name}@1", judge=JUDGE, cause=value)
+        for name, value in evaluations.items()
+    )
+    return Report(interaction=interaction(), judge=JUDGE, evaluations=told, assessment=found)
+
+
+def test_a_score_a_refusal_and_a_failure_are_three_things():
+    """A value, that the signal does not apply, and that there is no verdict."""
+    told = report(
+        assessment("supported", "absent"),
+        faithfulness=0.5,
+        answer_relevancy=Cause.REFUSAL,
+        context_relevance=Cause.UNREADABLE,
+    )
+    assert dict(outcomes(told)) == {
+        "hallucination": Outcome(scored=True, value=1.0),
+        "refusal": Outcome(scored=True, value=0.0),
+        "faithfulness": Outcome(scored=True, value=0.5),
+        "answer_relevancy": NOT_APPLICABLE,
+        "context_relevance": None,
+    }
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_every_cause_is_one_or_the_other(cause):
+    """Failures of judging are missing verdicts; all else says something of the answer."""
+    told = dict(outcomes(report(assessment("supported"), faithfulness=cause)))
+    failures = {
+        "not_sampled", "over_budget", "judge_busy", "judge_down", "evidence_too_long", "queue_full",
+        "judge_timeout", "judge_error", "unreadable", "evaluator_error", "shutdown",
+    }  # fmt: skip
+    assert (told["faithfulness"] is None) == (cause.value in failures)
+
+
+def test_a_refusal_claims_nothing_to_be_hallucinated():
+    """It is one more refusal, and in no rate of hallucinations."""
+    told = dict(outcomes(report(assessment("no_claim", evasive=True))))
+    assert told["hallucination"] == NOT_APPLICABLE
+    assert told["refusal"].value == 1
+
+
+def test_the_rate_of_hallucinations_comes_of_the_assessment_alone():
+    """An evaluator of the same name adds no second answer."""
+    told = outcomes(report(assessment("absent"), hallucination=0.0))
+    assert [signal for signal, _ in told].count("hallucination") == 1
+    assert dict(told)["hallucination"].value == 1
+
+
+def test_hallucination_is_predicted_from_the_risk():
+    """And not from the embedded verdict, which is yes or no; where there is none, from that."""
+    told = report(assessment("absent", risk=0.7))
+    assert dict(features(told, outcomes(told)))["hallucination"] == 0.7
+    told = replace(told, assessment=assessment("absent", risk=None))
+    assert dict(features(told, outcomes(told)))["hallucination"] == 1.0
+
+
+def test_the_riskiest_fifth_is_found_and_followed():
+    """As of the last tick; none before there are answers enough."""
+    residuals = Residuals(clock=ManualClock())
+    assert not residuals.is_risky(0.99)
+    for number in range(1_000):
+        residuals.predicted(number / 1_000)
+    residuals.tick()
+    assert residuals.is_risky(0.85)
+    assert not residuals.is_risky(0.75)
+
+
+def test_the_mean_residual_is_weighted_by_one_over_chance():
+    """Of twenty verdicts and more; before, nothing is said."""
+    residuals = Residuals(clock=ManualClock())
+    for number in range(20):
+        assert residuals.mean is None
+        residuals.add(0.5 if number % 2 else -0.5, weight=3.0 if number % 2 else 1.0)
+    assert residuals.mean == pytest.approx(0.25, abs=0.02)
