@@ -355,6 +355,56 @@ def doctor(
     raise typer.Exit(run(json_output=json_output))
 
 
+@app.command(epilog=EXIT_CODES)
+def explain(
+    address: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[URL]",
+            help="Of a running monitor's /metrics; host and port are enough. By default as the "
+            "settings say: http://127.0.0.1:9464/metrics.",
+        ),
+    ] = None,
+    *,
+    url: Annotated[str | None, typer.Option(help="The same, as an option.")] = None,
+    service: Annotated[str | None, typer.Option(help="Only this one.")] = None,
+    judge_rate: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0001, max=1.0, help="The setting, where a budget hides it; for the last table."
+        ),
+    ] = None,
+    answers_per_hour: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="Plan for this traffic instead of that of now."),
+    ] = None,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="One JSON object on standard output.")
+    ] = False,
+) -> None:
+    """Say what the numbers of a running monitor rest on, and what they would be at other budgets.
+
+    Reads its /metrics once: estimates and what they are made of, sampling, money, the judge,
+    alarms and their evidence, what comes in; then how wide intervals would be and how long alarms
+    would take at other budgets. docs/numbers.md says what each number means.
+    """
+    if address is not None and url is not None:
+        raise typer.BadParameter("give the address once: as an argument, or as --url")
+    from ragmonitor.cli.explain import Options, run
+
+    raise typer.Exit(
+        run(
+            Options(
+                url=address or url,
+                service=service,
+                judge_rate=judge_rate,
+                answers_per_hour=answers_per_hour,
+                json=json_output,
+            )
+        )
+    )
+
+
 app.add_typer(labels_commands, name="labels")
 
 

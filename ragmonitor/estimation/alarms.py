@@ -72,6 +72,8 @@ class Stream:
     """The highest stake of its bets; 2 where the chance of being judged varies."""
     default_tolerate: float | None = None
     """In the signal's own scale; None: learned where it is not given."""
+    least_learned: float = 0.0
+    """What is learned is at least this, on the scale of badness."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -556,7 +558,7 @@ class Alarms:
         watch.learning.add(x, min(stake, stream.stake_most))
         if watch.learning.verdicts < LEARNED_FROM:
             return
-        watch.learned = watch.learning.tolerate()
+        watch.learned = max(stream.least_learned, watch.learning.tolerate())
         watch.restart(watch.learned)
         logger.info(
             "ragmonitor: learned from %d verdicts what is tolerated: a mean %s of %s %.4g",

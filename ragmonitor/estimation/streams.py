@@ -61,8 +61,9 @@ def streams(
         (REFUSAL, quality, "quality", False, stake, None),
         *((name, quality, "quality", name not in lower_is_better, stake, None) for name in means),
         (EMPTY_RETRIEVAL, NO_JUDGE, "input", False, 1.0, None),
-        (WEAK_RETRIEVAL, NO_JUDGE, "input", False, 1.0, TOLERATE[WEAK_RETRIEVAL]),
-        (NOVEL_QUESTION, NO_JUDGE, "input", False, 1.0, TOLERATE[NOVEL_QUESTION]),
+        # Learned: a reference of few or clustered questions has more than its nominal share itself.
+        (WEAK_RETRIEVAL, NO_JUDGE, "input", False, 1.0, None),
+        (NOVEL_QUESTION, NO_JUDGE, "input", False, 1.0, None),
     ]
     if judge is not None:
         off = half(RESIDUAL_TOLERATED)
@@ -84,6 +85,7 @@ def streams(
             falls=falls,
             stake_most=most,
             default_tolerate=default,
+            least_learned=TOLERATE.get(signal, 0.0),
         )
         for signal, whose, kind, falls, most, default in wanted
     )

@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT))
 from ragmonitor.estimation.alarms import Alarms  # noqa: E402  # runs from a checkout
 from ragmonitor.estimation.alarms import Stream as Watched  # noqa: E402
 from ragmonitor.sampling import ChanceSampler, coin  # noqa: E402
+from ragmonitor.testing import ManualClock  # noqa: E402
 from tests.bench.rules import Rule, has_river, rules, tuned_cusum  # noqa: E402
 from tests.support import simulation  # noqa: E402
 from tests.support.simulation import Service  # noqa: E402
@@ -283,7 +284,7 @@ def monitor(runs: int) -> None:
 
 def raised_after(stream: Stream, tolerate: float, after_s: float, *, boost: float) -> float | None:
     """Return when the hallucination alarm was raised, after the change; None: it was not."""
-    clock = simulation.ManualClock()
+    clock = ManualClock()
     records = Records(evaluators=("faithfulness",), seed=stream.seed)
     service = Service(
         estimates=simulation.statistics(

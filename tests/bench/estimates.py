@@ -32,6 +32,7 @@ from ragmonitor.estimation.sums import difference  # noqa: E402
 from ragmonitor.protocols import Sampler  # noqa: E402
 from ragmonitor.records import Chance, Estimate, Interaction, Moments, SeriesKey  # noqa: E402
 from ragmonitor.sampling import Budget, ChanceSampler  # noqa: E402
+from ragmonitor.testing import ManualClock  # noqa: E402
 from tests.support import simulation  # noqa: E402
 from tests.support.simulation import Service  # noqa: E402
 from tests.support.streams import (  # noqa: E402
@@ -153,14 +154,14 @@ class Blocks:
 
 
 def service_of(
-    sampler: Callable[[simulation.ManualClock], Sampler],
+    sampler: Callable[[ManualClock], Sampler],
     *,
     seed: int,
     evaluators: Sequence[str],
     tick_s: float,
 ) -> Service:
     """Return a service with a judge, on a clock of its own."""
-    clock = simulation.ManualClock()
+    clock = ManualClock()
     records = Records(evaluators=evaluators, seed=seed)
     return Service(
         estimates=simulation.statistics(clock, records, alarms=()),
@@ -174,7 +175,7 @@ def service_of(
 def blocks_of(stream: Stream, key: SeriesKey, truth: float, *, uniform: bool) -> dict[int, Tally]:
     """Return the intervals of every block of a stream."""
 
-    def sampler(clock: simulation.ManualClock) -> Sampler:
+    def sampler(clock: ManualClock) -> Sampler:
         drawn = ChanceSampler(FRACTION, clock=clock)
         return Uniformly(drawn) if uniform else drawn
 
@@ -359,7 +360,7 @@ def bursts(days: float) -> None:
         stream = Stream(seed=100 + seed, for_s=3 * DAY_S, per_minute=60.0, bursts=Bursts(worse=3.0))
         ours_times: list[float] = []
         theirs_times: list[float] = []
-        clock = simulation.ManualClock()
+        clock = ManualClock()
         records = Records(evaluators=("faithfulness",), seed=stream.seed)
         budget = Budget(per_hour=180.0, unit="calls", clock=clock)
         sampler = Noted(
@@ -379,7 +380,7 @@ def bursts(days: float) -> None:
 
         def both(
             stream: Stream = stream,
-            clock: simulation.ManualClock = clock,
+            clock: ManualClock = clock,
             records: Records = records,
             dropping: Dropping = dropping,
             times: list[float] = theirs_times,
@@ -436,7 +437,7 @@ def bursts(days: float) -> None:
 class Noted:
     """A sampler of which it is noted when it drew."""
 
-    def __init__(self, sampler: Sampler, clock: simulation.ManualClock, times: list[float]) -> None:
+    def __init__(self, sampler: Sampler, clock: ManualClock, times: list[float]) -> None:
         self._sampler = sampler
         self._clock = clock
         self._times = times
@@ -477,7 +478,7 @@ def cost(answers: int) -> None:
         ("2 a minute, all judged", 2.0, 1.0, True),
     ):
         with tempfile.TemporaryDirectory() as folder:
-            clock = simulation.ManualClock()
+            clock = ManualClock()
             records = Records(questions=questions)
             budget = Budget(per_day=1e9, unit="tokens", clock=clock)
             service = Service(

@@ -154,6 +154,13 @@ def test_two_languages_have_rates_of_their_own() -> None:
         assert found.lower < 0.08 < found.upper
 
 
+def test_the_rate_is_that_of_the_judges_verdicts() -> None:
+    """A judge that misses 15 % of the bad and blames 3 % of the sound shows 6.3 %, not 4."""
+    verdict = simulation.erring(steady(0.85), steady(0.97))
+    found = estimate(run(monitored(verdict=verdict), Stream(seed=20, for_s=DAY_S / 4)))
+    assert found.lower < 0.04 * 0.85 + 0.96 * 0.03 < found.upper
+
+
 # --- verdicts that are late, or never come --------------------------------------------------------
 
 
@@ -285,16 +292,6 @@ def test_clusters_within_sessions_are_no_evidence_of_their_own() -> None:
     )
     service = run(monitored(fraction=1.0, tolerate=0.05, tick_s=300.0), stream)
     assert service.raised("hallucination") == []
-
-
-def test_a_judge_that_grows_stricter_is_seen_as_a_ruler_that_moved() -> None:
-    """It calls every tenth sound answer bad: verdicts are off what was predicted of them."""
-    stricter = simulation.erring(steady(1.0), step(1.0, 0.9, at_s=2 * HOUR_S))
-    service = monitored(fraction=0.2, tolerate=0.05, verdict=stricter)
-    run(service, Stream(seed=20, for_s=5 * HOUR_S))
-    assert service.raised("hallucination")
-    assert service.raised("calibration_high")
-    assert not service.raised("calibration_low")
 
 
 # --- time and state -------------------------------------------------------------------------------

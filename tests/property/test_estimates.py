@@ -301,7 +301,7 @@ def test_no_hour_costs_more_than_its_budget(
     """However they come in and whatever they cost; what had no chance has no weight either."""
     clock = ManualClock()
     cost = iter(costs)
-    price = {}
+    price: dict[str, float] = {}
 
     def expected(interaction: Interaction) -> float:
         return price.setdefault(interaction.id, next(cost))

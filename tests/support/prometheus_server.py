@@ -29,6 +29,7 @@ PACKAGES = {
     "promtool": "prometheus",
     "prometheus-alertmanager": "prometheus-alertmanager",
     "amtool": "prometheus-alertmanager",
+    "docker-compose": "docker-compose",
 }
 
 

@@ -31,8 +31,8 @@ SIGNALS: Final = (EMPTY_RETRIEVAL, WEAK_RETRIEVAL, NOVEL_QUESTION)
 TOLERATE: Final[Mapping[str, float]] = MappingProxyType(
     {NOVEL_QUESTION: 0.015, WEAK_RETRIEVAL: 0.075}
 )
-"""What an alarm accepts if nobody said: half as much again as the reference itself has. The share
-of empty retrievals has no such figure and is learned."""
+"""The least that an alarm accepts, where nobody said: half as much again as the reference itself
+has, nominally. What it accepts is learned from the first answers, and never below this."""
 
 STATE_VERSION: Final = 1
 """Of the file that a `Drift` shares with the other processes of its service."""

@@ -54,6 +54,11 @@ _BADNESS: Final = {
     Diagnosis.OFF_TOPIC: 0.6,
     Diagnosis.REFUSAL: 0.2,
 }
+_TOKEN: Final = re.compile(r"[a-z0-9_]{2,}|[\u3400-\u9fff]")
+_PASSAGE: Final = re.compile(r"[^\n.!?。！？]+(?:[.!?。！？](?!\s)[^\n.!?。！？]*)*[.!?。！？]*")
+_PASSAGES_WITHIN: Final = 20_000
+"""Characters of a chunk that are looked through."""
+_SHARED_LEAST: Final = 3
 _SCORES_COUNT: Final = 0.4
 """A low score alone is less than a claim that nothing bears out."""
 _FAILURES: Final = frozenset(
@@ -346,6 +351,7 @@ def _chunks(
         dict.fromkeys(sorted(rest, key=lambda p: -relevance[p] if p < len(relevance) else 0.0))
     )
     found = []
+    wrong = [sentence.text for sentence in sentences if is_unsupported(sentence)][:10]
     for position in [p for p in order if 0 <= p < len(interaction.chunks)][:CHUNKS_MOST]:
         chunk = interaction.chunks[position]
         score = chunk.score
@@ -356,9 +362,39 @@ def _chunks(
             "relevance": round(relevance[position], 3) if position < len(relevance) else None,
         }
         if shows:
-            told["text"] = _cut(chunk.text, CHUNK_MOST)
+            told["parts"] = closest(chunk.text, wrong)
         found.append(told)
     return found
+
+
+def closest(text: str, wrong: Iterable[str]) -> list[tuple[str, bool]]:
+    """Return a chunk in parts, the passage marked that speaks most of what the answer got wrong.
+
+    A guess by words in common, for the eye only: no score rests on it. What is too long is cut
+    around the passage.
+    """
+    sought = {token for sentence in wrong for token in _tokens(sentence)}
+    best, near = _SHARED_LEAST - 1e-9, None
+    for match in _PASSAGE.finditer(text[:_PASSAGES_WITHIN]):
+        tokens = set(_tokens(match.group()))
+        shared = len(tokens & sought)
+        # Long passages share words by chance.
+        closeness = shared / math.sqrt(max(1.0, len(tokens) / 12))
+        if shared >= _SHARED_LEAST and closeness > best:
+            best, near = closeness, match.span()
+    if near is None:
+        return [(_cut(text, CHUNK_MOST), False)]
+    start, end = near[0], min(near[1], near[0] + CHUNK_MOST // 2)
+    room = (CHUNK_MOST - (end - start)) // 2
+    before, after = text[:start], text[end:]
+    if len(before) > room:
+        before = "…" + before[-room:]
+    found = [(before, False), (text[start:end], True), (_cut(after, room), False)]
+    return [(part, marked) for part, marked in found if part]
+
+
+def _tokens(text: str) -> list[str]:
+    return _TOKEN.findall(text.lower())
 
 
 def marked(answer: str, sentences: Sequence[SentenceVerdict]) -> list[dict[str, Any]]:

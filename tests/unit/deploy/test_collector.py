@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragmonitor import Monitor, conventions
 from ragmonitor.evaluators import table
-from ragmonitor.export.otel import OtelExporter
 from ragmonitor.judges.lexical import LexicalJudge
 from ragmonitor.records import Diagnosis
 from ragmonitor.settings import Settings
@@ -249,15 +249,13 @@ def test_the_embedded_judge_is_told_from_models():
     assert not re.match(pattern, "openai/gpt-4o-mini@p7")
 
 
-def test_a_real_root_span_has_what_is_decided_by():
+def test_a_real_root_span_has_what_is_decided_by(monkeypatch: pytest.MonkeyPatch):
     """With the types that the policies expect: a boolean, a fraction, text."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    emitting = OtelExporter("bot", tracer_provider=provider)
-    with Monitor(
-        service="bot", prometheus=False, traces=False, exporters=[emitting]
-    ) as monitor:
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    with Monitor(service="bot", prometheus=False) as monitor:
         with monitor.interaction(query="How long may goods be returned?") as interaction:
             interaction.retrieved(["Goods may be returned within 30 days."])
             interaction.answered("Goods may be returned within 30 days. Shipping costs 99 euros.")

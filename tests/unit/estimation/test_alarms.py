@@ -818,3 +818,16 @@ def test_a_spike_is_found_in_about_twenty_minutes():
             service.settle()
         delays.append((service.clock() - change_s) / 60)
     assert 8 < statistics.median(delays) < 30
+
+
+def test_what_is_learned_is_never_below_a_stream_s_least():
+    """A reference that is nominally right about 1 % of questions is not held to less."""
+    alarms = Alarms(
+        [Stream(signal="novel", judge="none", kind="input", share=1.0, least_learned=0.2)],
+        false_alarm_every_days=30,
+        now=lambda: 0.0,
+    )
+    for number in range(1_000):
+        alarms.bet("novel", value=0.0, stake=1.0, at_s=float(number))
+    alarms.settle(lambda _: None)
+    assert alarms.states()[0].tolerate == 0.2

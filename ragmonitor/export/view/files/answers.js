@@ -97,7 +97,10 @@ export class Answers {
     const shown = this.listed.filter((n) => answers.has(n)).slice(0, this.size);
     const nodes = shown.map((n) => this.card(answers.get(n)));
     const box = byId("list");
-    if (nodes.length !== box.children.length || nodes.some((node, n) => node !== box.children[n])) box.replaceChildren(...nodes);
+    if (nodes.length !== box.children.length || nodes.some((node, n) => node !== box.children[n])) {
+      box.replaceChildren(...nodes);
+      nodes.forEach(bringNear);
+    }
     const left = this.listed.length - shown.length;
     byId("more").hidden = left <= 0;
     byId("more").textContent = t("more", { n: Math.max(0, left) });
@@ -175,6 +178,14 @@ export class Answers {
   }
 }
 
+/** Scroll each chunk, and nothing but it, to its marked passage. */
+function bringNear(node) {
+  for (const near of node.querySelectorAll(".near")) {
+    const box = near.parentElement;
+    box.scrollTop = near.offsetTop - 24;
+  }
+}
+
 /** Copy, with or without the browser's leave: over plain HTTP on another host it has no clipboard. */
 async function write(text, place) {
   if (navigator.clipboard) {
@@ -215,7 +226,13 @@ function findings(answer) {
 function chunk(each, answer) {
   const head = [t("chunk", { n: each.position + 1, all: answer.chunks_found }), each.id, each.relevance === null ? "" : t("relevance", { value: number(each.relevance) }), each.score === null ? "" : t("score", { value: each.score.toFixed(2) })];
   const box = element("div", {}, element("p", { class: "chunk-head" }, head.filter(Boolean).join(" · ")));
-  if (each.text !== undefined) box.append(element("div", { class: "chunk", tabindex: each.text.length > 500 ? "0" : null }, each.text || t("noText")));
+  if (!each.parts) return box;
+  const near = each.parts.some(([, marked]) => marked);
+  const text = element("div", { class: "chunk" }, ...each.parts.map(([part, marked]) => (marked ? element("span", { class: "near" }, part) : part)));
+  if (!each.parts.some(([part]) => part)) text.append(t("noText"));
+  if (each.parts.reduce((sum, [part]) => sum + part.length, 0) > 500) { text.tabIndex = 0; text.setAttribute("role", "region"); text.setAttribute("aria-label", head[0]); }
+  if (near) box.firstChild.append(` · ${t("closest")}`);
+  box.append(text);
   return box;
 }
 
@@ -223,7 +240,7 @@ function retrieved(answer) {
   const [first, ...others] = answer.chunks;
   if (!first) return [element("p", { class: "quiet" }, t("noChunks"))];
   const found = [chunk(first, answer)];
-  if (others.length) found.push(element("details", {}, element("summary", {}, t("moreChunks", { n: others.length })), ...others.map((each) => chunk(each, answer))));
+  if (others.length) found.push(element("details", { ontoggle: (event) => bringNear(event.target) }, element("summary", {}, t("moreChunks", { n: others.length })), ...others.map((each) => chunk(each, answer))));
   return found;
 }
 
