@@ -53,6 +53,7 @@ from ragmonitor.export import (
 )
 from ragmonitor.guard import logger, shielded
 from ragmonitor.judges import AssessmentCache, LexicalJudge, LlmJudge
+from ragmonitor.judging import Bench, Judging, Repeating, SecondReading
 from ragmonitor.protocols import EmbeddedJudge, Exporter, Finished, Judge, PricedJudge, Source
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import AlarmState, Cause, Chunk, Interaction, JudgeUsage
@@ -60,7 +61,7 @@ from ragmonitor.redaction import PersonalData, Redact, Redactor
 from ragmonitor.sampling import Budget, ChanceSampler, Floors, budget_file
 from ragmonitor.settings import Options, Settings
 from ragmonitor.state import StateFile
-from ragmonitor.worker import Judging, Repeating, SecondReading, Worker
+from ragmonitor.worker import Worker
 
 EXIT_TIMEOUT_S = 5.0
 
@@ -147,7 +148,9 @@ class Monitor:
         self._worker = Worker(
             self._queue,
             embedded=embedded,
-            judging=judging,
+            bench=None
+            if judging is None
+            else Bench(judging, table.select(settings.evaluators), clean=self._redactor.text),
             entries=table.select(settings.evaluators),
             estimates=self._estimates,
             traces=self._traces,
@@ -158,7 +161,6 @@ class Monitor:
                 *exporters,
             ],
             prepare=self._redactor,
-            clean=self._redactor.text,
             tend=self._tend,
             forget=self._forget,
         )

@@ -122,6 +122,7 @@ def fetched(url: str) -> str:
         with _opener(url).open(url, timeout=HTTP_TIMEOUT_S) as reply:
             found = reply.read(BYTES_MOST + 1)
     except HTTPError as error:
+        error.close()
         raise InputError(f"{shown} answers with status {error.code}, not with series") from error
     except (URLError, OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
@@ -314,7 +315,7 @@ def _health(said: Service) -> Iterator[str]:
         f"anchors: {anchors}, flipped: {_share(health.anchor_flip_rate)}."
     )
     if health.breaker:
-        state = "is tried with one reading at a time" if health.breaker < 2 else "is left alone"  # noqa: PLR2004
+        state = "is tried with one reading at a time" if health.breaker < 2 else "is left alone"
         yield f"Its provider fails and {state}."
     if health.human_labels:
         corrected = (
@@ -414,9 +415,11 @@ def _footnotes(said: Service) -> Iterator[str]:
             "The budget decides now, so that the setting judge_rate cannot be seen: rows are as if "
             "it were 1. Say it with --judge-rate."
         )
-    elif sampling is not None and sampling.bound_by == "judge_rate" and sampling.budget:
+    elif sampling is not None and any(
+        row.budget == "x1" and row.rate == sampling.judge_rate for row in said.outlook
+    ):
         yield (
-            f"judge_rate is {sampling.judge_rate:g}, which the budget bears: a larger one alone "
+            f"judge_rate is {sampling.judge_rate:g}, which the budget bears: a larger budget alone "
             "changes nothing."
         )
     if alarm is None:
@@ -451,7 +454,7 @@ def _number(value: float | None, form: str = ".2f") -> str:
 
 
 def _days(value: float) -> str:
-    return f"{value:.1f}" if value >= 1 else f"{value:.2g}" if value >= 0.001 else "0"  # noqa: PLR2004
+    return f"{value:.1f}" if value >= 1 else f"{value:.2g}" if value >= 0.001 else "0"
 
 
 def _hours(value: float) -> str:

@@ -364,10 +364,10 @@ def _makeup(scrape: Scrape, service: str, judge: str) -> Makeup | None:
         for labels, _ in scrape.each(names.EVALUATIONS + "_total", service=service, judge=judge)
     }
     # All evaluators see the same answers; what does not apply to one may to another.
-    evaluator = next((e for e in (HALLUCINATION, "faithfulness") if e in evaluators), None)
-    evaluator = evaluator or min(evaluators, default=None)
-    if evaluator is None:
+    if not evaluators:
         return None
+    preferred = [name for name in (HALLUCINATION, "faithfulness") if name in evaluators]
+    evaluator = preferred[0] if preferred else min(evaluators)
     for labels, value in scrape.each(
         names.EVALUATIONS + "_total", service=service, judge=judge, evaluator=evaluator
     ):

@@ -120,9 +120,7 @@ class InteractionAsker:
                 reply = await self._ask(again, 2 * room if reply.is_cut else room)
                 found = find_fields(reply.text, tuple(fields))
         except ProviderError as error:
-            raise self._error(
-                str(error), error.cause
-            ) from error
+            raise self._error(str(error), error.cause) from error
         missing = [name for name in fields if name not in found]
         if missing:
             raise self._error(f"the reply lacks {', '.join(missing)}", Cause.UNREADABLE)

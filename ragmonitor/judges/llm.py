@@ -451,8 +451,6 @@ class LlmJudge:
         )
 
 
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reply:
     """What was read of one share of the evidence, and in which form it was given."""

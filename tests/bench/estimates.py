@@ -31,7 +31,7 @@ from ragmonitor.estimation import summarise  # noqa: E402  # runs from a checkou
 from ragmonitor.estimation.sums import difference  # noqa: E402
 from ragmonitor.protocols import Sampler  # noqa: E402
 from ragmonitor.records import Chance, Estimate, Interaction, Moments, SeriesKey  # noqa: E402
-from ragmonitor.sampling import Budget, ChanceSampler  # noqa: E402
+from ragmonitor.sampling import Budget, ChanceSampler, coin  # noqa: E402
 from ragmonitor.testing import ManualClock  # noqa: E402
 from tests.support import simulation  # noqa: E402
 from tests.support.simulation import Service  # noqa: E402
@@ -331,15 +331,15 @@ class Dropping:
     """A fixed chance, and what the budget cannot pay is dropped: what others do."""
 
     def __init__(self, rate: float, budget: Budget) -> None:
-        self._inner = ChanceSampler(rate, clock=lambda: 0.0)
+        self._rate = rate
         self._budget = budget
-        self.calls: list[Interaction] = []
-        self.bad = 0
-        self.judged = 0
 
     def takes(self, interaction: Interaction) -> bool:
         """Return whether it is judged."""
-        return self._inner.draw(interaction).drawn and self._budget.reserve(1.0)
+        if coin(interaction.id) >= self._rate or not self._budget.reserve(1.0):
+            return False
+        self._budget.settle(1.0, 1.0)
+        return True
 
 
 def bursts(days: float) -> None:

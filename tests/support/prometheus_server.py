@@ -29,6 +29,8 @@ PACKAGES = {
     "promtool": "prometheus",
     "prometheus-alertmanager": "prometheus-alertmanager",
     "amtool": "prometheus-alertmanager",
+    "chromium": "chromium",
+    "chromedriver": "chromium-driver",
     "docker-compose": "docker-compose",
 }
 

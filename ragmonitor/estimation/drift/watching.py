@@ -18,14 +18,12 @@ from ragmonitor.estimation.drift.embedding import STAGE, Embed, EmbeddingThread
 from ragmonitor.estimation.drift.features import FEATURES, features, words
 from ragmonitor.estimation.drift.reference import Asked, Collected, Reference, Scores, fold_of
 from ragmonitor.estimation.drift.topics import TopicShares
+from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NOVEL_QUESTION, WEAK_RETRIEVAL
 from ragmonitor.guard import record_error
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Chunk, Interaction, Reading
 from ragmonitor.state import StateFile
 
-EMPTY_RETRIEVAL: Final = "empty_retrieval"
-WEAK_RETRIEVAL: Final = "weak_retrieval"
-NOVEL_QUESTION: Final = "novel_question"
 SIGNALS: Final = (EMPTY_RETRIEVAL, WEAK_RETRIEVAL, NOVEL_QUESTION)
 
 TOLERATE: Final[Mapping[str, float]] = MappingProxyType(

@@ -54,9 +54,9 @@ _BADNESS: Final = {
     Diagnosis.OFF_TOPIC: 0.6,
     Diagnosis.REFUSAL: 0.2,
 }
-_TOKEN: Final = re.compile(r"[a-z0-9_]{2,}|[\u3400-\u9fff]")
+_TOKEN: Final = re.compile(r"[a-z0-9_]*[0-9][a-z0-9_]*|[a-z_]{3,}|[\u3400-\u9fff]")
 _PASSAGE: Final = re.compile(r"[^\n.!?。！？]+(?:[.!?。！？](?!\s)[^\n.!?。！？]*)*[.!?。！？]*")
-_PASSAGES_WITHIN: Final = 20_000
+_PASSAGES_WITHIN: Final = 8_000
 """Characters of a chunk that are looked through."""
 _SHARED_LEAST: Final = 3
 _SCORES_COUNT: Final = 0.4
@@ -384,7 +384,8 @@ def closest(text: str, wrong: Iterable[str]) -> list[tuple[str, bool]]:
             best, near = closeness, match.span()
     if near is None:
         return [(_cut(text, CHUNK_MOST), False)]
-    start, end = near[0], min(near[1], near[0] + CHUNK_MOST // 2)
+    start = near[0] + len(text[near[0] : near[1]]) - len(text[near[0] : near[1]].lstrip())
+    end = min(near[1], start + CHUNK_MOST // 2)
     room = (CHUNK_MOST - (end - start)) // 2
     before, after = text[:start], text[end:]
     if len(before) > room:

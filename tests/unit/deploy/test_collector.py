@@ -212,7 +212,7 @@ def test_a_decision_waits_for_the_judge():
 
 
 def test_decisions_are_remembered_for_longer_than_traces():
-    """Of each of the two kinds at least ten times as many, as the processor's documentation asks."""
+    """Of each kind at least ten times as many, as the documentation of the processor asks."""
     sampling = config()["processors"]["tail_sampling"]
     assert min(sampling["decision_cache"].values()) >= 10 * sampling["num_traces"]
 

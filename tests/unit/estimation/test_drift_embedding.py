@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from ragmonitor.estimation.drift import EMPTY_RETRIEVAL, NOVEL_QUESTION, Drift
+from ragmonitor.estimation.drift import Drift
 from ragmonitor.estimation.drift.embedding import ROOM
+from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NOVEL_QUESTION
 from ragmonitor.guard import errors
 from tests.support.questions import ASKED, UNASKED, interaction, questions
 from tests.support.waiting import until

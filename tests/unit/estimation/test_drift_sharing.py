@@ -5,7 +5,8 @@ import json
 import pytest
 
 from ragmonitor.conventions import REFERENCE_RATIO
-from ragmonitor.estimation.drift import NOVEL_QUESTION, STATE_VERSION, Drift
+from ragmonitor.estimation.drift import STATE_VERSION, Drift
+from ragmonitor.estimation.signals import NOVEL_QUESTION
 from ragmonitor.guard import errors
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock

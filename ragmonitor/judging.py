@@ -1,0 +1,379 @@
+"""Asking the judges: who reads a drawn answer, who stands in, who reads it again, what it cost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ragmonitor.errors import JudgeError, MissingExtraError, RagMonitorError
+from ragmonitor.evaluators import Table, diagnosis, evaluate_asking, unscorable, unscored
+from ragmonitor.guard import logger, record_error, shielded
+from ragmonitor.protocols import ConnectedJudge, GuardedJudge, Judge, Sampler
+from ragmonitor.records import (
+    CERTAIN,
+    Assessment,
+    Cause,
+    Chance,
+    Diagnosis,
+    Interaction,
+    JudgeUsage,
+    Prediction,
+    Report,
+)
+from ragmonitor.sampling import coin
+
+JUDGE_GRACE_S = 5.0
+
+_PASSED_ON = (Cause.JUDGE_ERROR, Cause.JUDGE_TIMEOUT, Cause.JUDGE_DOWN)
+"""What one judge failed to read for these causes, the next one is asked to."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SecondReading:
+    """A judge that reads a share of what the first one reads, to be compared with it."""
+
+    judge: Judge
+    rate: float
+    on_alarm: bool = False
+    """Whether it reads all of them while an alarm is active."""
+    alarmed: bool = False
+
+    @property
+    def share(self) -> float:
+        """What it reads of the judged answers now."""
+        return 1.0 if self.on_alarm and self.alarmed else self.rate
+
+    def reads(self, interaction: Interaction) -> bool:
+        """Return whether it reads this one too; independent of the first judge's coin."""
+        return coin(f"{interaction.id} second") < self.share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeating:
+    """The same judge, asked again: how often it disagrees with itself, and with its past."""
+
+    judge: Judge
+    """Of the first judge's identity; it keeps no readings to give out again."""
+    rate: float
+    """Share of the judged answers that are read twice."""
+
+    def reads(self, interaction: Interaction) -> bool:
+        """Return whether this one is read twice; independent of the other coins."""
+        return coin(f"{interaction.id} repeat") < self.rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """The judge that reads a share of the answers, and how that share is drawn."""
+
+    judge: Judge
+    fallbacks: tuple[Judge, ...] = ()
+    """Asked in turn where the judge's provider fails; each reports under its own identity."""
+    second: SecondReading | None = None
+    repeating: Repeating | None = None
+    sampler: Sampler
+    concurrency: int
+    waiting_most: int
+    """Drawn answers that may wait; beyond, none is drawn."""
+    reading_timeout_s: float
+    """Over all calls of one reading."""
+    wait_s: float
+    """How long a trace is held for the judge's scores."""
+    spent: Callable[[JudgeUsage], float]
+    """What a reading cost, in the budget's unit."""
+
+    @property
+    def chain(self) -> tuple[Judge, ...]:
+        """Who is asked, in turn, until one has read the answer."""
+        return self.judge, *self.fallbacks
+
+    @property
+    def reporting(self) -> tuple[Judge, ...]:
+        """Whose readings are reported."""
+        return self.chain if self.second is None else (*self.chain, self.second.judge)
+
+    @property
+    def judges(self) -> tuple[Judge, ...]:
+        """All of them."""
+        again = () if self.repeating is None else (self.repeating.judge,)
+        return *self.reporting, *again
+
+    @property
+    def is_down(self) -> bool:
+        """Whether nobody would be asked now."""
+        return not any(_admits(judge) for judge in self.chain)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """What came of one drawn answer."""
+
+    reports: tuple[Report, ...]
+    """By the judge, by those that stood in for it in turn, and last by the second judge if there is
+    one."""
+    judged: Report | None = None
+    """By the judge itself."""
+    stand_in: Report | None = None
+    """By who read it where the judge failed to."""
+    again: Report | None = None
+    """By the judge, which read it twice; reported nowhere."""
+    compared: tuple[Report, Report] | None = None
+    """Two judges' reports of it."""
+
+
+class Bench:
+    """The judges of one monitor, on one event loop."""
+
+    def __init__(self, judging: Judging, entries: Table, *, clean: Callable[[str], str]) -> None:
+        """Ask nobody yet.
+
+        Args:
+            judging: Who judges.
+            entries: The evaluators.
+            clean: Redacts one text: what a judge's provider says of a failure.
+        """
+        self.judging = judging
+        self._entries = entries
+        self._clean = clean
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew on another loop, or in a forked child."""
+        self._slots = asyncio.Semaphore(self.judging.concurrency)
+        self._prepared = asyncio.Event()
+
+    async def prepare(self) -> None:
+        """Load what the judges need; who asks waits for it."""
+        try:
+            for judge in self.judging.judges:
+                if isinstance(judge, ConnectedJudge):
+                    with shielded("judge"):
+                        await _prepare(judge)
+        finally:
+            self._prepared.set()
+
+    async def close(self) -> None:
+        """Close connections of the running loop."""
+        for judge in self.judging.judges:
+            if isinstance(judge, ConnectedJudge):
+                with shielded("judge"):
+                    await judge.close()
+
+    # --- before the coin ------------------------------------------------------------------------
+
+    def draw(
+        self, interaction: Interaction, prediction: Prediction, *, waiting: int
+    ) -> tuple[Chance, Cause | None]:
+        """Return the chance that it is read, and why it is not.
+
+        Args:
+            interaction: What was answered.
+            prediction: What past verdicts say of it.
+            waiting: How many drawn answers wait already.
+        """
+        cause = unscorable(interaction)
+        if cause is not None:
+            return CERTAIN, cause
+        # Before the coin: what is drawn is always read, or the mean would be biased.
+        if waiting >= self.judging.waiting_most:
+            chance = Chance(probability=0.0, drawn=False, cause=Cause.JUDGE_BUSY)
+        elif self.judging.is_down:
+            chance = Chance(probability=0.0, drawn=False, cause=Cause.JUDGE_DOWN)
+        else:
+            try:
+                chance = self.judging.sampler.draw(interaction, uncertainty=prediction.uncertainty)
+            except JudgeError as error:  # it could not be read at any cost
+                chance = Chance(probability=0.0, drawn=False, cause=error.cause)
+            except Exception as error:  # noqa: BLE001 - a judge that cannot tell what it costs
+                record_error("sample", error)
+                chance = Chance(probability=0.0, drawn=False, cause=Cause.JUDGE_ERROR)
+        return chance, chance.cause or (None if chance.drawn else Cause.NOT_SAMPLED)
+
+    def unread(self, interaction: Interaction, chance: Chance, cause: Cause) -> Readings:
+        """Return the reports of an answer that nobody reads."""
+        judged = self._unread_by(self.judging.judge, interaction, chance, cause)
+        second, its_chance = self.judging.second, self._second_chance(interaction, chance)
+        if second is None or its_chance is None:
+            return Readings(reports=(judged,), judged=judged)
+        other = self._unread_by(second.judge, interaction, its_chance, cause)
+        return Readings(reports=(judged, other), judged=judged)
+
+    def _unread_by(
+        self, judge: Judge, interaction: Interaction, chance: Chance, cause: Cause
+    ) -> Report:
+        return Report(
+            interaction=interaction,
+            judge=judge.identity,
+            evaluations=unscored(self._entries, judge.identity, cause),
+            assessment=None,
+            chance=chance,
+        )
+
+    def _second_chance(self, interaction: Interaction, chance: Chance) -> Chance | None:
+        second = self.judging.second
+        if second is None:
+            return None
+        return replace(
+            chance,
+            probability=chance.probability * second.share,
+            drawn=chance.drawn and second.reads(interaction),
+            reserved=0.0,
+        )
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    async def ask(self, interaction: Interaction, chance: Chance) -> Readings:
+        """Return what the judges found of a drawn answer; its cost is settled, come what may."""
+        # Decided while the coin falls, since the money is set aside then.
+        its_chance = self._second_chance(interaction, chance)
+        spent = 0.0
+        try:
+            # These first: waiting for them must not use up the judge's own time.
+            async with await self._turn():
+                spent = chance.reserved  # if this is cancelled nobody knows what it cost
+                chain, costs = await self._ask_chain(interaction, chance)
+                again, cost = await self._ask_twice(interaction, chance, chain[-1])
+                costs.append(cost)
+                other: Report | None = None
+                if its_chance is not None:
+                    other, cost = await self._ask_second(interaction, chance, its_chance)
+                    costs.append(cost)
+                spent = sum(costs)
+        finally:
+            self.judging.sampler.settle(chance, spent)
+        first = next((report for report in chain if report.assessment is not None), None)
+        both = first is not None and other is not None and other.assessment is not None
+        return Readings(
+            reports=tuple(chain) if other is None else (*chain, other),
+            judged=chain[0],
+            stand_in=None if first is chain[0] else first,
+            again=again,
+            compared=(first, other) if both and first is not None and other is not None else None,
+        )
+
+    async def check(self, interaction: Interaction, chance: Chance) -> Report | None:
+        """Return what the judge says now of an answer that was judged before."""
+        repeating = self.judging.repeating
+        if repeating is None:
+            return None
+        spent = chance.reserved
+        try:
+            async with await self._turn():
+                report, _, cost = await self._ask_one(repeating.judge, interaction, chance)
+            spent = _known(cost, chance)
+        finally:
+            self.judging.sampler.settle(chance, spent)
+        return report
+
+    async def _turn(self) -> asyncio.Semaphore:
+        """Return what to hold while asking, once the judges are loaded."""
+        await self._prepared.wait()
+        return self._slots
+
+    async def _ask_chain(
+        self, interaction: Interaction, chance: Chance
+    ) -> tuple[list[Report], list[float]]:
+        reports: list[Report] = []
+        costs: list[float] = []
+        for judge in self.judging.chain:
+            report, cause, cost = await self._ask_one(judge, interaction, chance)
+            reports.append(report)
+            costs.append(_known(cost, chance))
+            if cause not in _PASSED_ON:
+                break
+        return reports, costs
+
+    async def _ask_twice(
+        self, interaction: Interaction, chance: Chance, first: Report
+    ) -> tuple[Report | None, float]:
+        """Have the judge read some answers twice."""
+        repeating = self.judging.repeating
+        if (
+            repeating is None
+            or first.assessment is None
+            or first.judge != repeating.judge.identity
+            or not repeating.reads(interaction)
+        ):
+            return None, 0.0
+        again, _, cost = await self._ask_one(repeating.judge, interaction, chance)
+        return again, _known(cost, chance)
+
+    async def _ask_second(
+        self, interaction: Interaction, chance: Chance, its_chance: Chance
+    ) -> tuple[Report, float]:
+        second = self.judging.second
+        assert second is not None  # noqa: S101 - for the type; it has a chance
+        if not its_chance.drawn:
+            return self._unread_by(second.judge, interaction, its_chance, Cause.NOT_SAMPLED), 0.0
+        report, _, cost = await self._ask_one(second.judge, interaction, its_chance)
+        return report, _known(cost, chance)
+
+    async def _ask_one(
+        self, judge: Judge, interaction: Interaction, chance: Chance
+    ) -> tuple[Report, Cause | None, float | None]:
+        """Return a judge's report, why there are no scores, and the cost; None: nobody knows it."""
+        usage: JudgeUsage | None = None
+        within_s = self.judging.reading_timeout_s + JUDGE_GRACE_S
+        try:
+            async with asyncio.timeout(within_s):
+                assessment = await judge.assess(interaction)
+            usage = assessment.usage
+            evaluations, asked = await evaluate_asking(
+                self._entries, interaction, assessment, judge, within_s=within_s
+            )
+        except JudgeError as error:
+            cause, detail, usage = error.cause, str(error), error.usage
+        except TimeoutError:
+            cause, detail = Cause.JUDGE_TIMEOUT, "no reply within the time for one reading"
+        except Exception as error:  # noqa: BLE001 - a judge is anybody's code
+            record_error("judge", error)
+            cause, detail = Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}"
+            if isinstance(error, MissingExtraError):
+                usage = JudgeUsage()
+        else:
+            usage += asked
+            report = Report(
+                interaction=interaction,
+                judge=assessment.judge,
+                evaluations=evaluations,
+                assessment=assessment,
+                chance=chance,
+                diagnosis=diagnosed(interaction, assessment),
+                usage=usage,
+            )
+            return report, None, self.judging.spent(usage)
+        report = Report(
+            interaction=interaction,
+            judge=judge.identity,
+            evaluations=unscored(self._entries, judge.identity, cause, self._clean(detail)),
+            assessment=None,
+            chance=chance,
+            usage=usage or JudgeUsage(calls=1),
+        )
+        return report, cause, None if usage is None else self.judging.spent(usage)
+
+
+def diagnosed(interaction: Interaction, assessment: Assessment | None) -> Diagnosis | None:
+    """Return what went wrong with an answer; None: nothing is known of it."""
+    if assessment is not None:
+        with shielded("evaluate"):  # a judge is anybody's code, and so is what it returns
+            return diagnosis(interaction, assessment)
+    return None
+
+
+async def _prepare(judge: ConnectedJudge) -> None:
+    try:
+        await judge.prepare()
+    except RagMonitorError as error:
+        # Each reading will say so too; here it is said before any money was expected of it.
+        logger.warning("ragmonitor: the judge cannot read: %s", error)
+
+
+def _known(cost: float | None, chance: Chance) -> float:
+    """Return a reading's cost; where nobody knows it, what was set aside."""
+    return chance.reserved if cost is None else cost
+
+
+def _admits(judge: Judge) -> bool:
+    return not isinstance(judge, GuardedJudge) or judge.admits()

@@ -1,0 +1,365 @@
+"""`ragmonitor explain`: what it says of a running monitor's series, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ragmonitor.cli.app import app
+from ragmonitor.cli.explain import address
+from ragmonitor.cli.scraped import Scrape, read
+from ragmonitor.errors import InputError
+from ragmonitor.estimation import summarise
+from ragmonitor.export import PrometheusExporter
+from ragmonitor.records import Cause, Chance, Scored, Unscored
+from ragmonitor.sampling import Budget, ChanceSampler
+from ragmonitor.testing import ManualClock
+from tests.support.prometheus_server import free_port
+from tests.support.simulation import Service, statistics
+from tests.support.streams import HOUR_S, JUDGE, Records, Stream, steady
+from tests.unit.export.examples import report
+
+runner = CliRunner()
+
+COST = 0.001
+PER_DAY = 4.8
+"""Pays 183 readings an hour, of 3,600 answers: the budget decides."""
+TOLERATE = 0.05
+
+
+def explained(*options: str) -> Any:
+    """Return what `--json` prints."""
+    result = runner.invoke(app, ["explain", *options, "--json"])
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def refused(*options: str) -> str:
+    """Return what is said of a use that is wrong."""
+    result = runner.invoke(app, ["explain", *options])
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    return result.stderr
+
+
+@contextmanager
+def served(
+    *,
+    judge: bool = True,
+    budget: bool = True,
+    hours: float = 6.0,
+    tolerate: float | None = TOLERATE,
+) -> Iterator[str]:
+    """Serve the series of a simulated service, and give their address."""
+    clock = ManualClock()
+    records = Records(evaluators=("faithfulness", "hallucination"))
+    sampler = None
+    if judge:
+        sampler = ChanceSampler(
+            0.5,
+            clock=clock,
+            budget=Budget(PER_DAY, clock=clock) if budget else None,
+            expected_cost=lambda _: COST,
+        )
+    service = Service(
+        estimates=statistics(
+            clock,
+            records,
+            judge=judge,
+            boost=1.0,
+            tolerate=None if tolerate is None else {"hallucination": tolerate},
+        ),
+        sampler=sampler,
+        clock=clock,
+        records=records,
+        tick_s=60.0,
+    )
+    service.feed(Stream(seed=3, for_s=hours * HOUR_S, rate=steady(0.04)).answers())
+    service.pass_time(hours * HOUR_S)
+    exporter = PrometheusExporter("support-bot", summarise=summarise, port=0)
+    try:
+        missing = Unscored(evaluator="faithfulness@1", judge=JUDGE, cause=Cause.JUDGE_TIMEOUT)
+        unread = replace(missing, cause=Cause.NOT_SAMPLED)
+        scored = Scored(evaluator="faithfulness@1", judge=JUDGE, score=1.0)
+        exporter.evaluations([scored, scored, scored, unread, missing])
+        uncovered = Chance(probability=0.0, drawn=False, cause=Cause.OVER_BUDGET)
+        for chance in (Chance(probability=1.0, drawn=True), uncovered):
+            exporter.export(report(JUDGE, evaluations=(), assessment=None, chance=chance))
+        if sampler is not None:
+            exporter.readings(sampler.readings(JUDGE.name))
+        exporter.refresh(
+            snapshot=service.estimates.snapshot(), queue_depth=0, open_runs=0, errors={}
+        )
+        assert exporter.url is not None
+        yield exporter.url
+    finally:
+        exporter.close()
+
+
+@pytest.fixture(scope="module")
+def judged() -> Iterator[str]:
+    """Serve a service with a judge, whose budget decides."""
+    with served() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[str]:
+    """Serve a service without a judge."""
+    with served(judge=False, hours=1.0) as url:
+        yield url
+
+
+@contextmanager
+def answering(status: int, body: bytes) -> Iterator[str]:
+    """Serve always the same."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/metrics"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(timeout=10)
+
+
+# --- what it says ---------------------------------------------------------------------------------
+
+
+def test_help_has_exit_codes():
+    """As every command's."""
+    assert "Exit codes" in runner.invoke(app, ["explain", "--help"]).output
+
+
+def test_means_have_their_intervals(judged: str):
+    """Of both windows, by the judge, with what they are worth."""
+    (said,) = explained(judged)["services"]
+    found = {(mean["signal"], mean["window"]): mean for mean in said["means"]}
+    assert {"hallucination", "refusal", "faithfulness"} == {signal for signal, _ in found}
+    rate = found["hallucination", "24h"]
+    assert rate["lower"] < 0.04 < rate["upper"]
+    assert rate["judge"] == said["judge"] == JUDGE.name
+    assert rate["effective_n"] > 500
+    assert rate["missing_lower"] <= rate["mean"] <= rate["missing_upper"]
+
+
+def test_the_makeup_counts_answers_by_what_became_of_them(judged: str):
+    """Judged, predicted, without a verdict and why; and how many had no chance."""
+    (said,) = explained(judged)["services"]
+    makeup = said["makeup"]
+    assert makeup["answers"] == 5
+    assert makeup["predicted"] == 1
+    assert makeup["without_verdict"] == {"judge_timeout": 1}
+    assert makeup["judged"] >= makeup["with_value"] > 1_000
+    assert makeup["uncovered_ratio"] == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_budget_that_decides_is_seen_to(judged: str):
+    """The setting judge_rate cannot be seen then, and the pace is what the budget bears."""
+    (said,) = explained(judged)["services"]
+    sampling = said["sampling"]
+    assert sampling["bound_by"] == "budget"
+    assert sampling["judge_rate"] is None
+    (limit,) = sampling["budget"]
+    assert limit["sustained_per_hour"] == pytest.approx(PER_DAY * 11 / 12 / 24)
+    assert sampling["spent_per_hour"] == pytest.approx(limit["sustained_per_hour"], rel=0.3)
+    assert limit["level"] < limit["limit"] / 12
+
+
+def test_other_budgets_pay_in_proportion(judged: str):
+    """Up to the setting, where it is said; more readings are narrower and faster."""
+    (said,) = explained(judged, "--judge-rate", "0.1")["services"]
+    rows = {row["budget"]: row for row in said["outlook"]}
+    assert list(rows) == ["x0.25", "x0.5", "x1", "x2", "x4", "unlimited", "every answer"]
+    one = rows["x1"]["judged_per_hour"]
+    assert one == pytest.approx(183, rel=0.02)
+    assert rows["x0.25"]["judged_per_hour"] == pytest.approx(one / 4)
+    assert rows["x4"]["rate"] == rows["unlimited"]["rate"] == 0.1
+    assert rows["every answer"]["rate"] == 1.0
+    assert rows["x0.25"]["half_width_1h"] > rows["x1"]["half_width_1h"]
+    assert rows["x1"]["half_width_1h"] > rows["x1"]["half_width_24h"]
+    slow, fast = rows["x0.25"]["jumps"], rows["x1"]["jumps"]
+    assert [jump["mean"] for jump in fast] == [0.1, 0.2]
+    assert all(a["hours"] > b["hours"] for a, b in zip(slow, fast, strict=True))
+    assert fast[0]["hours"] > fast[1]["hours"]
+
+
+def test_the_hourly_width_is_that_of_the_gauge(judged: str):
+    """At the budget of now, in a window that is filled."""
+    (said,) = explained(judged)["services"]
+    row = next(row for row in said["outlook"] if row["budget"] == "x1")
+    hour = next(m for m in said["means"] if (m["signal"], m["window"]) == ("hallucination", "1h"))
+    assert row["half_width_1h"] == pytest.approx((hour["upper"] - hour["lower"]) / 2, rel=0.15)
+
+
+def test_other_traffic_may_be_planned_for(judged: str):
+    """A budget that pays for a tenth pays for all of a tenth of the traffic."""
+    (said,) = explained(judged, "--answers-per-hour", "100")["services"]
+    row = next(row for row in said["outlook"] if row["budget"] == "x1")
+    assert (row["rate"], row["judged_per_hour"]) == (1.0, 100.0)
+
+
+def test_an_alarm_says_where_it_stands(judged: str):
+    """Given tolerances, and those that are being learned, each with its line."""
+    (said,) = explained(judged)["services"]
+    alarms = {alarm["signal"]: alarm for alarm in said["alarms"]}
+    assert alarms["hallucination"]["tolerate"] == TOLERATE
+    assert not alarms["hallucination"]["active"]
+    assert {alarm["line_days"] for alarm in alarms.values()} == {30.0}
+
+
+def test_without_a_limit_the_setting_decides():
+    """There is one row for now, and one for everything."""
+    with served(budget=False, hours=0.5) as url:
+        (said,) = explained(url)["services"]
+    assert said["sampling"]["judge_rate"] == pytest.approx(0.5)
+    assert [row["budget"] for row in said["outlook"]] == ["unlimited", "every answer"]
+
+
+def test_what_is_learned_takes_its_time(judged: str):
+    """The text says how many verdicts are to come and how long that is; no delay is made up."""
+    with served(hours=0.5, tolerate=None) as url:
+        (said,) = explained(url)["services"]
+        text = runner.invoke(app, ["explain", url]).stdout
+    assert all(row["jumps"] == [] for row in said["outlook"])
+    assert "is being learned" in text
+    assert "until then nothing is alarmed" in text
+
+
+def test_without_a_judge_it_says_so(embedded: str):
+    """The embedded judge's numbers are its opinion, and are not dressed up."""
+    (said,) = explained(embedded)["services"]
+    assert said["judge"] == "lexical"
+    assert not said["judged"]
+    assert said["sampling"] is said["health"] is None
+    assert said["outlook"] == []
+    text = runner.invoke(app, ["explain", embedded]).stdout
+    assert "NOT JUDGED" in text
+    assert "--answers-per-hour" in text
+
+
+def test_without_a_judge_traffic_can_be_said(embedded: str):
+    """Every answer bets then, at stakes of 1."""
+    (said,) = explained(embedded, "--answers-per-hour", "600")["services"]
+    (row,) = said["outlook"]
+    assert row["judged_per_hour"] == 600
+    assert len(row["jumps"]) == 2
+
+
+@pytest.mark.parametrize("url", ["judged", "embedded"])
+def test_the_text_has_every_part(url: str, request: pytest.FixtureRequest):
+    """Headings that somebody on call finds, whatever is known already."""
+    text = runner.invoke(app, ["explain", request.getfixturevalue(url)]).stdout
+    for heading in (
+        "Estimates",
+        "What they are made of",
+        "Alarms: evidence, in days",
+        "What comes in",
+        "What would happen at other budgets",
+    ):
+        assert heading in text
+
+
+def test_the_service_can_be_named(judged: str):
+    """Also where the address is an option."""
+    host = judged.removesuffix("/metrics")
+    (said,) = explained("--service", "support-bot", "--url", host)["services"]
+    assert said["service"] == "support-bot"
+
+
+def test_json_has_no_number_that_json_has_not(judged: str):
+    """Infinite and missing ones are null."""
+    text = runner.invoke(app, ["explain", judged, "--json"]).stdout
+    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+
+
+def test_a_scrape_without_ours_is_read_as_nothing():
+    """Series of others are left out, and no service is there."""
+    assert Scrape('up{service="x"} 1\n').services == ()
+
+
+def test_a_monitor_that_has_seen_nothing_is_explained_all_the_same():
+    """Each part says that nothing is known."""
+    said = read(Scrape('ragmonitor_build_info{service="x",version="1"} 1\n'), "x")
+    assert (said.version, said.means, said.makeup, said.outlook) == ("1", (), None, ())
+
+
+# --- what it refuses ------------------------------------------------------------------------------
+
+
+def test_nobody_answers():
+    """It says where, why, and what to look at."""
+    said = refused(f"127.0.0.1:{free_port()}")
+    assert "nothing answers at http://127.0.0.1:" in said
+    assert "is the monitored application running?" in said
+
+
+def test_somebody_else_answers():
+    """Series of others are not a monitor's."""
+    with answering(200, b"up 1\n") as url:
+        assert "serves no series of ragmonitor" in refused(url)
+
+
+def test_what_is_served_is_no_text_of_series():
+    """A page, for instance."""
+    with answering(200, b'ragmonitor_x{service="a\n<html>') as url:
+        assert "no text of Prometheus series" in refused(url)
+
+
+def test_a_status_is_said():
+    """Such as that of a server that wants to know who asks."""
+    with answering(403, b"") as url:
+        assert "answers with status 403" in refused(url)
+
+
+def test_a_service_that_is_not_there(judged: str):
+    """The ones that are there are named."""
+    said = refused(judged, "--service", "other")
+    assert "no service 'other', but support-bot" in said
+
+
+def test_the_address_is_given_once(judged: str):
+    """As an argument or as an option."""
+    assert "give the address once" in refused(judged, "--url", judged)
+
+
+def test_a_password_is_never_shown():
+    """Not even in what goes wrong."""
+    said = refused(f"http://me:secret@127.0.0.1:{free_port()}/metrics")
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("wrong", ["ftp://127.0.0.1/metrics", "http://:9464", "http://a:b/metrics"])
+def test_what_is_no_address(wrong: str):
+    """It is said before anything is asked."""
+    with pytest.raises(InputError, match="is no address of HTTP"):
+        address(wrong)
+
+
+def test_host_and_port_are_enough(monkeypatch: pytest.MonkeyPatch):
+    """The rest is as always; without any the settings say."""
+    assert address("10.0.0.1:9000") == "http://10.0.0.1:9000/metrics"
+    assert address("https://a.example/x/metrics") == "https://a.example/x/metrics"
+    assert address(None) == "http://127.0.0.1:9464/metrics"
+    monkeypatch.setenv("RAGMONITOR_PROMETHEUS_HOST", "0.0.0.0")
+    monkeypatch.setenv("RAGMONITOR_PROMETHEUS_PORT", "9999")
+    assert address(None) == "http://127.0.0.1:9999/metrics"

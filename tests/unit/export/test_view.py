@@ -1,0 +1,440 @@
+"""The page's numbers and files, over real HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import resources
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from ragmonitor import guard
+from ragmonitor.export import PrometheusExporter, View
+from ragmonitor.export.view.exporter import ANSWERS_PER_REPLY, POINTS_PER_REPLY
+from ragmonitor.protocols import AlarmListener, Exporter, SnapshotListener
+from ragmonitor.records import (
+    AlarmEvent,
+    AlarmState,
+    Diagnosis,
+    Estimate,
+    JudgeUsage,
+    Reading,
+    SeriesKey,
+    Snapshot,
+)
+from ragmonitor.testing import ManualClock
+from tests.unit.export.examples import LEXICAL, MODEL, interaction, report, summarise, sums
+
+TOKEN = "a token of enough length"
+SPIKE = Estimate(mean=0.3, lower=0.2, upper=0.4, effective_n=50)
+
+
+@pytest.fixture(autouse=True)
+def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
+
+
+def view(**options: Any) -> View:
+    given = {"summarise": summarise, "embedded": "lexical", "judge": MODEL.name, **options}
+    return View(given.pop("service", "shop"), **given)
+
+
+def state(shown: View, since: str = "") -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(shown.state(since))
+    return told
+
+
+def snapshot(**changes: Any) -> Snapshot:
+    return replace(
+        Snapshot(
+            moments=(
+                (SeriesKey(signal="hallucination", judge=MODEL.name), "1h", sums(1, 0, 0, 0)),
+                (SeriesKey(signal="hallucination", judge=MODEL.name), "24h", sums(1, 0)),
+                (SeriesKey(signal="hallucination", judge="lexical"), "1h", sums(1, 1, 0, 0)),
+                (SeriesKey(signal="empty_retrieval", judge="none"), "1h", sums(0, 0)),
+                (
+                    SeriesKey(
+                        signal="hallucination", judge=MODEL.name, dimension="route", group="/chat"
+                    ),
+                    "1h",
+                    sums(1, 0),
+                ),
+            ),
+            alarms=(
+                AlarmState(
+                    signal="hallucination",
+                    judge=MODEL.name,
+                    kind="quality",
+                    evidence_days=3.5,
+                    active=False,
+                    tolerate=0.1,
+                ),
+            ),
+            readings=(Reading(name="ragmonitor_alarm_line_days", value=30.0),),
+        ),
+        **changes,
+    )
+
+
+def bad(n: int, judge=MODEL, **changes: Any):
+    asked = interaction(id=f"i-{n}", query=f"question {n}")
+    return report(judge, **{"interaction": asked, "diagnosis": Diagnosis.CONTRADICTION, **changes})
+
+
+@contextmanager
+def served(shown: View | None) -> Iterator[str]:
+    exporter = PrometheusExporter("shop", summarise=summarise, port=0, pages=shown)
+    exporter.refresh(snapshot=Snapshot(), queue_depth=0, open_runs=0, errors=guard.errors)
+    try:
+        assert exporter.url is not None
+        yield exporter.url.removesuffix("/metrics")
+    finally:
+        exporter.close()
+
+
+def get(
+    base: str, target: str, *, method: str = "GET", **headers: str
+) -> tuple[int, http.client.HTTPMessage, str]:
+    place = urlsplit(base)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port or 0, timeout=10)
+    connection.request(method, target, headers=headers)
+    reply = connection.getresponse()
+    body = reply.read().decode()
+    connection.close()
+    return reply.status, reply.headers, body
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+
+def test_it_is_an_exporter_that_is_told_everything():
+    """Reports, alarms, and the numbers of now."""
+    shown: Exporter = view()
+    assert isinstance(shown, AlarmListener)
+    assert isinstance(shown, SnapshotListener)
+    assert shown.flush(1.0) is True
+
+
+def test_every_number_says_who_read_for_it():
+    """Judged, embedded only, or nobody's business."""
+    shown = view()
+    shown.snapshot(snapshot())
+    numbers = {(n["signal"], n["judge"], n["window"]): n for n in state(shown)["numbers"]}
+    judged = numbers["hallucination", MODEL.name, "1h"]
+    assert judged == {
+        "signal": "hallucination",
+        "judge": MODEL.name,
+        "window": "1h",
+        "basis": "judged",
+        "judged": 4.0,
+        "mean": 0.25,
+        "lower": 0.15,
+        "upper": 0.35,
+        "effective_n": 4.0,
+        "missing_lower": 0.0,
+        "missing_upper": 1.0,
+    }
+    assert numbers["hallucination", "lexical", "1h"]["basis"] == "embedded"
+    assert numbers["empty_retrieval", "none", "1h"]["basis"] == "none"
+
+
+def test_parts_stand_by_themselves():
+    """A route's rate is not the service's."""
+    shown = view()
+    shown.snapshot(snapshot())
+    told = state(shown)
+    assert [(g["dimension"], g["group"], g["mean"]) for g in told["groups"]] == [
+        ("route", "/chat", 0.5)
+    ]
+    assert all("dimension" not in n for n in told["numbers"])
+
+
+def test_alarms_are_told_with_their_line():
+    """In days."""
+    shown = view()
+    shown.snapshot(snapshot())
+    told = state(shown)
+    assert told["line_days"] == 30.0
+    assert told["alarms"][0]["evidence_days"] == 3.5
+    assert told["alarms"][0]["tolerate"] == 0.1
+
+
+def test_raised_and_cleared_alarms_are_remembered():
+    """The last ones, with the estimate of their time."""
+    shown = view()
+    for n in range(100):
+        event = AlarmEvent(
+            signal="hallucination",
+            judge=MODEL.name,
+            kind="quality",
+            raised=n % 2 == 0,
+            at_s=float(n),
+            since_s=0.0,
+            evidence_days=31.0,
+            tolerate=0.1,
+            estimate=SPIKE,
+        )
+        shown.alarm(event)
+    events = state(shown)["events"]
+    assert [event["at_s"] for event in events] == [float(n) for n in range(50, 100)]
+    assert events[-1]["estimate"]["mean"] == 0.3
+
+
+def test_infinite_evidence_breaks_nothing():
+    """JSON has no number for it."""
+    shown = view()
+    (alarm,) = snapshot().alarms
+    shown.snapshot(snapshot(alarms=(replace(alarm, evidence_days=float("inf")),)))
+    assert state(shown)["alarms"][0]["evidence_days"] is None
+
+
+def test_what_was_spent_is_summed_by_window():
+    """In every unit, whoever the judge was; what is older than the window is left out."""
+    now = ManualClock(10_000.0)
+    shown = view(now=now)
+    usage = JudgeUsage(calls=1, input_tokens=900, output_tokens=100, cost_usd=0.01)
+    shown.export(bad(1, usage=usage))
+    now.advance(2 * 3600)
+    shown.export(bad(2, usage=usage))
+    spent = state(shown)["spent"]
+    assert spent["hour"] == {"usd": 0.01, "tokens": 1000, "calls": 1}
+    assert spent["day"] == {"usd": 0.02, "tokens": 2000, "calls": 2}
+
+
+def test_seen_and_judged_are_counted():
+    """Each answer once."""
+    shown = view()
+    for n in range(3):
+        shown.export(bad(n, LEXICAL))
+    shown.export(bad(0))
+    told = state(shown)
+    assert (told["seen"], told["judged"]) == (3, 1)
+
+
+# --- what is new ---------------------------------------------------------------------------------
+
+
+def test_the_second_time_only_news_are_told():
+    """Of answers and of history."""
+    clock = ManualClock()
+    shown = view(clock=clock)
+    shown.snapshot(snapshot())
+    shown.export(bad(1))
+    first = state(shown)
+    clock.advance(60.0)
+    shown.snapshot(snapshot())
+    shown.export(bad(2))
+    second = state(shown, first["cursor"])
+    assert first["anew"] is True
+    assert second["anew"] is False
+    assert [answer["id"] for answer in second["answers"]] == ["i-2"]
+    assert len(second["kept"]) == 2
+    assert len(second["history"]["20m"]["times"]) == 1
+
+
+def test_a_reply_is_bounded_and_all_of_them_are_everything():
+    """A browser that comes for the first time asks again until there is no more."""
+    clock = ManualClock()
+    shown = view(clock=clock)
+    for n in range(300):
+        clock.advance(4.0)
+        shown.snapshot(snapshot())
+        shown.export(bad(n))
+    cursor, answers, revisions, replies = "", {}, set(), 0
+    while True:
+        raw = shown.state(cursor)
+        assert len(raw) < 300_000
+        told = json.loads(raw)
+        assert len(told["answers"]) <= ANSWERS_PER_REPLY
+        assert len(told["history"]["20m"]["times"]) <= POINTS_PER_REPLY
+        answers |= {answer["number"]: answer for answer in told["answers"]}
+        revisions |= set(told["history"]["20m"]["revisions"])
+        cursor, replies = told["cursor"], replies + 1
+        if not told["more"]:
+            break
+    assert set(answers) == set(told["kept"])
+    assert len(revisions) == 300
+    assert replies > 5
+
+
+@pytest.mark.parametrize("since", ["other-5", "x", "-", "99999999999999999999999", "%00", "é-١"])
+def test_what_is_not_our_cursor_begins_anew(since):
+    """Of an earlier process, or of somebody else."""
+    shown = view()
+    shown.export(bad(1))
+    told = state(shown, since)
+    assert told["anew"] is True
+    assert len(told["answers"]) == 1
+
+
+def test_a_forked_child_begins_anew():
+    """What was seen is the parent's to show."""
+    shown = view()
+    shown.export(bad(1))
+    before = state(shown)["instance"]
+    shown.after_fork_in_child()
+    told = state(shown)
+    assert told["seen"] == 0
+    assert told["answers"] == []
+    assert told["instance"] != before
+
+
+def test_it_may_be_read_while_it_is_filled():
+    """By threads of the server, from the worker's."""
+    clock = ManualClock()
+    shown = view(clock=clock)
+    failures: list[Exception] = []
+    stop = threading.Event()
+
+    def read() -> None:
+        cursor = ""
+        while not stop.is_set():
+            try:
+                cursor = state(shown, cursor)["cursor"]
+            except Exception as error:  # noqa: BLE001 - any is a failure
+                failures.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for n in range(400):
+        clock.advance(4.0)
+        shown.export(bad(n, LEXICAL))
+        shown.export(bad(n))
+        shown.snapshot(snapshot())
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert failures == []
+
+
+# --- over HTTP -----------------------------------------------------------------------------------
+
+
+def test_the_page_and_all_its_files_are_served():
+    """Every file that is in the package, and every one under its type."""
+    files = resources.files("ragmonitor.export.view").joinpath("files")
+    with served(view()) as base:
+        for file in files.iterdir():
+            status, headers, body = get(base, f"/ragmonitor/{file.name}")
+            assert status == 200
+            assert body == file.read_text(encoding="utf-8")
+            assert headers["Content-Type"].startswith(("text/", "image/svg"))
+        assert get(base, "/ragmonitor/")[2] == files.joinpath("index.html").read_text("utf-8")
+
+
+def test_every_reply_keeps_the_browser_strict():
+    """Nothing from elsewhere, nothing embedded elsewhere, nothing kept."""
+    with served(view()) as base:
+        for target in ("/", "/ragmonitor/", "/ragmonitor/state.json", "/ragmonitor/view.js"):
+            _, headers, _ = get(base, target)
+            assert headers["Content-Security-Policy"].startswith("default-src 'self';")
+            assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert headers["Cache-Control"] == "no-store"
+            assert headers["Referrer-Policy"] == "no-referrer"
+            assert "Access-Control-Allow-Origin" not in headers
+
+
+def test_the_root_leads_to_the_page():
+    """By a relative way, for a proxy may serve it under a prefix."""
+    with served(view()) as base:
+        for target in ("/", "/ragmonitor"):
+            status, headers, _ = get(base, target)
+            assert (status, headers["Location"]) == (302, "ragmonitor/")
+
+
+def test_metrics_are_served_as_before():
+    """Beside the page, and at the root where there is no page."""
+    with served(view()) as base:
+        assert "ragmonitor_queue_depth" in get(base, "/metrics")[2]
+        assert "ragmonitor_queue_depth" in get(base, "/metrics/")[2]
+    with served(None) as base:
+        assert "ragmonitor_queue_depth" in get(base, "/")[2]
+        assert get(base, "/ragmonitor/")[0] == 404
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/ragmonitor/nothing.js",
+        "/ragmonitor/../exporter.py",
+        "/ragmonitor/files/view.js",
+        "/ragmonitor/%2e%2e/exporter.py",
+        "/other",
+    ],
+)
+def test_there_is_nothing_else(target):
+    """Only the files that are listed, whatever the path says."""
+    with served(view()) as base:
+        assert get(base, target)[0] == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_nothing_can_be_written(method):
+    """There is no method but GET."""
+    with served(view()) as base:
+        assert get(base, "/ragmonitor/state.json", method=method)[0] == 501
+
+
+def test_an_error_of_ours_is_answered_and_counted():
+    """And neither the server nor the application notices."""
+    before = guard.errors["view"]
+    broken = view()
+    broken.shared_by(lambda: 1 // 0)
+    with served(broken) as base:
+        assert get(base, "/ragmonitor/state.json")[0] == 500
+        assert get(base, "/metrics")[0] == 200
+    assert guard.errors["view"] == before + 1
+
+
+def test_a_name_that_is_made_to_point_here_reads_nothing():
+    """DNS rebinding: the browser would send its own page's name."""
+    with served(view()) as base:
+        status, _, body = get(base, "/ragmonitor/state.json", Host="evil.example:9464")
+        assert status == 403
+        assert "shop" not in body
+
+
+def test_with_a_token_all_of_the_page_needs_it():
+    """/metrics does not: it holds no text."""
+    with served(view(token=TOKEN)) as base:
+        for target in ("/ragmonitor/", "/ragmonitor/state.json", "/ragmonitor/view.js"):
+            status, headers, _ = get(base, target)
+            assert (status, headers["WWW-Authenticate"]) == (401, "Bearer")
+        assert get(base, "/ragmonitor/", Authorization=f"Bearer {TOKEN}")[0] == 200
+        assert get(base, "/metrics")[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/ragmonitor", "/ragmonitor/"])
+def test_the_token_is_shown_once_and_becomes_a_cookie(path):
+    """The page then goes on by itself, to an address without the token."""
+    with served(view(token=TOKEN)) as base:
+        status, headers, body = get(base, f"{path}?token={TOKEN.replace(' ', '+')}")
+        assert status == 200
+        assert TOKEN not in body
+        cookie = headers["Set-Cookie"].split(";")[0]
+        assert get(base, "/ragmonitor/state.json", Cookie=cookie)[0] == 200
+
+
+def test_a_wrong_token_gets_no_cookie():
+    """And is told how it should be."""
+    with served(view(token=TOKEN)) as base:
+        status, headers, body = get(base, "/?token=wrong")
+        assert status == 401
+        assert "Set-Cookie" not in headers
+        assert "/?token=" in body
+
+
+def test_processes_are_counted_where_they_share_a_folder():
+    """The page says that it shows one of them."""
+    shown = view()
+    assert state(shown)["processes"] == 1
+    shown.shared_by(lambda: 4)
+    assert state(shown)["processes"] == 4

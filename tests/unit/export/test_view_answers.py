@@ -1,0 +1,312 @@
+"""The answers that the page keeps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ragmonitor.export.view.answers import ANSWER_MOST, KEPT, Answers, closest, marked, parts
+from ragmonitor.records import (
+    Assessment,
+    Cause,
+    Chunk,
+    Diagnosis,
+    Report,
+    Scored,
+    SentenceVerdict,
+    Unscored,
+    Verdict,
+)
+from tests.unit.export.examples import (
+    ANSWER,
+    LEXICAL,
+    MODEL,
+    SECOND,
+    TARGET,
+    assessment,
+    interaction,
+    report,
+)
+
+SECRET = "商品可在30天内退货。"
+
+
+def answers(**options: Any) -> Answers:
+    return Answers(**{"embedded": "lexical", "content": "all", **options})
+
+
+def told(kept: Answers) -> list[dict[str, Any]]:
+    by_number = {each["number"]: each for each in map(json.loads, kept.since(0, 1000)[0])}
+    return [by_number[number] for number in kept.numbers()]
+
+
+def bad(n: int, *, judge=LEXICAL, at_s: float = 0.0, **changes: Any) -> Report:
+    """Return a report on an answer of its own, contradicted by its chunks."""
+    base = interaction(id=f"i-{n}", query=f"question {n}")
+    moved = replace(base, ended_ns=base.ended_ns + int(at_s * SECOND))
+    return report(
+        judge,
+        **{"interaction": moved, "diagnosis": Diagnosis.CONTRADICTION, "target": TARGET, **changes},
+    )
+
+
+def supported(judge=LEXICAL) -> Assessment:
+    fine = SentenceVerdict(text=ANSWER, start=0, end=len(ANSWER), verdict=Verdict.SUPPORTED)
+    return assessment(judge, sentences=(fine,))
+
+
+def good(n: int, judge=LEXICAL) -> Report:
+    scores = (Scored(evaluator="faithfulness@1", judge=judge, score=1.0),)
+    return bad(
+        n, judge=judge, assessment=supported(judge), diagnosis=Diagnosis.OK, evaluations=scores
+    )
+
+
+def failed(n: int, cause: Cause, judge=MODEL) -> Report:
+    evaluations = (Unscored(evaluator="faithfulness@1", judge=judge, cause=cause),)
+    return bad(n, judge=judge, assessment=None, diagnosis=None, evaluations=evaluations)
+
+
+def fill(kept: Answers, reports: list[Report]) -> None:
+    for revision, each in enumerate(reports, 1):
+        kept.add(each, revision=revision)
+
+
+def test_a_bad_answer_is_kept_with_what_is_needed_to_see_why():
+    """The sentence with its words, the chunk it contradicts first, and the trace."""
+    kept = answers()
+    fill(kept, [bad(1)])
+    (found,) = told(kept)
+    assert found["basis"] == "embedded"
+    assert found["answer"][1]["parts"] == [["运费为", False], ["99元", True], ["。", False]]
+    assert found["answer"][1]["verdict"] == "contradicted"
+    assert [chunk["position"] for chunk in found["chunks"]] == [1, 0]
+    assert found["trace_id"] == TARGET.trace_id
+    assert found["attributes"]["route"] == "/chat"
+
+
+def test_a_good_answer_is_not_kept():
+    """There is nothing to see."""
+    kept = answers()
+    assert not kept.add(good(1), revision=1)
+    assert len(kept) == 0
+
+
+def test_judged_answers_come_first():
+    """However bad the embedded judge finds others."""
+    kept = answers()
+    fill(kept, [bad(1), bad(2, judge=MODEL), bad(3)])
+    assert [each["basis"] for each in told(kept)] == ["judged", "embedded", "embedded"]
+
+
+def test_a_judge_takes_the_place_of_the_embedded_one():
+    """One answer stands once, with the scores of both."""
+    kept = answers()
+    fill(kept, [bad(1), bad(1, judge=MODEL)])
+    (found,) = told(kept)
+    assert (found["basis"], found["judge"]) == ("judged", MODEL.name)
+    assert found["embedded"][0] == {"evaluator": "faithfulness", "score": 0.5}
+
+
+def test_what_a_judge_finds_good_leaves():
+    """The embedded judge was wrong."""
+    kept = answers()
+    fill(kept, [bad(1), good(1, MODEL)])
+    assert told(kept) == []
+
+
+def test_a_second_judge_changes_nothing():
+    """It is there to be compared with the first."""
+    kept = answers()
+    other = replace(MODEL, name="openai/other")
+    fill(kept, [bad(1, judge=MODEL), good(1, other)])
+    assert told(kept)[0]["judge"] == MODEL.name
+
+
+def test_why_the_judge_did_not_read_it_is_said():
+    """Beside the embedded judge's scores."""
+    kept = answers()
+    fill(kept, [bad(1), failed(1, Cause.NOT_SAMPLED)])
+    (found,) = told(kept)
+    assert (found["basis"], found["judge_cause"]) == ("embedded", "not_sampled")
+
+
+def test_an_answer_that_could_not_be_judged_is_kept_with_its_cause():
+    """So that one can filter by it."""
+    kept = answers()
+    fill(kept, [good(1), failed(1, Cause.JUDGE_TIMEOUT)])
+    (found,) = told(kept)
+    assert (found["basis"], found["cause"]) == ("unread", "judge_timeout")
+
+
+def test_an_answer_that_was_not_drawn_is_not():
+    """It is most of the traffic."""
+    kept = answers()
+    fill(kept, [good(1), failed(1, Cause.NOT_SAMPLED)])
+    assert told(kept) == []
+
+
+def test_an_application_that_failed_is_kept():
+    """By its status and the type of its error."""
+    kept = answers(content="none")
+    base = failed(1, Cause.APPLICATION_ERROR, LEXICAL)
+    raised = replace(base.interaction, status="error", error="ValueError: secret")
+    fill(kept, [replace(base, interaction=raised)])
+    (found,) = told(kept)
+    assert (found["status"], found["error"]) == ("error", "ValueError")
+
+
+def test_equal_answers_stand_once():
+    """With how often they were given; the newest stands for all."""
+    kept = answers()
+    first, second = bad(1), bad(1)
+    second = replace(second, interaction=replace(second.interaction, id="i-again"))
+    fill(kept, [first, second])
+    (found,) = told(kept)
+    assert (found["times"], found["id"]) == (2, "i-again")
+
+
+def test_each_kind_is_bounded():
+    """Answers of one kind take no room from another."""
+    kept = answers()
+    fill(kept, [bad(n) for n in range(300)] + [bad(1000 + n, judge=MODEL) for n in range(300)])
+    bases = [each["basis"] for each in told(kept)]
+    assert bases.count("judged") == KEPT["judged"]
+    assert bases.count("embedded") == KEPT["embedded"]
+
+
+def test_of_equally_bad_ones_the_newest_stay():
+    """The list is of late."""
+    kept = answers()
+    fill(kept, [bad(n, at_s=60.0 * n) for n in range(100)])
+    assert [each["id"] for each in told(kept)][:2] == ["i-99", "i-98"]
+    assert "i-0" not in {each["id"] for each in told(kept)}
+
+
+def test_bytes_are_bounded_and_judged_ones_stay_longest():
+    """Long texts are cut, and too many of them leave."""
+    kept = answers(bytes_most=50_000)
+    long = (Chunk(text="x" * 100_000),) * 20
+    fill(kept, [bad(0, judge=MODEL)])
+    for n in range(1, 50):
+        each = bad(n)
+        each = replace(each, interaction=replace(each.interaction, chunks=long))
+        kept.add(each, revision=n + 1)
+    assert kept.size_bytes <= 50_000
+    assert kept.size_bytes == sum(map(len, kept.since(0, 1000)[0]))
+    assert told(kept)[0]["basis"] == "judged"
+
+
+def test_ids_and_labels_are_cut():
+    """They are the application's, and may be of any length."""
+    kept = answers()
+    each = bad(1)
+    huge = replace(
+        each.interaction,
+        id="i" * 10_000,
+        name="n" * 10_000,
+        attributes={f"a{n}": "v" * 10_000 for n in range(100)},
+    )
+    fill(kept, [replace(each, interaction=huge)])
+    assert kept.size_bytes < 20_000
+
+
+@pytest.mark.parametrize("content", ["none", "hashed"])
+def test_without_content_there_are_no_texts(content):
+    """Neither question, answer, chunk, nor words of them; verdicts and scores stay."""
+    kept = answers(content=content)
+    fill(kept, [bad(1)])
+    data = kept.since(0, 10)[0][0].decode()
+    for text in ("question 1", "运费", "99元", SECRET, "Shipping", "无依据"):
+        assert text not in data
+    (found,) = told(kept)
+    assert [each["verdict"] for each in found["verdicts"]] == ["supported", "contradicted"]
+    assert found["chunks"][0]["id"] == "doc-2"
+
+
+def test_a_lone_surrogate_is_sent_as_json_writes_it():
+    """No text of an application breaks the page."""
+    kept = answers()
+    each = bad(1)
+    fill(kept, [replace(each, interaction=replace(each.interaction, query="a\ud800b"))])
+    assert told(kept)[0]["question"] == "a\ud800b"
+
+
+def test_lower_is_better_where_it_is():
+    """A score of 1 is as bad as it gets."""
+    scores = (Scored(evaluator="noise@1", judge=LEXICAL, score=1.0),)
+    fine = replace(good(1), evaluations=scores)
+    kept = answers(lower_is_better=("noise",))
+    assert kept.add(fine, revision=1) is True
+    assert answers().add(fine, revision=1) is False
+
+
+# --- marking --------------------------------------------------------------------------------------
+
+
+def verdict(text: str, start: int, kind: Verdict = Verdict.ABSENT, **more: Any) -> SentenceVerdict:
+    return SentenceVerdict(text=text, start=start, end=start + len(text), verdict=kind, **more)
+
+
+def joined(pieces: list[dict[str, Any]]) -> str:
+    return "".join(
+        piece.get("text") or "".join(text for text, _ in piece.get("parts", ())) for piece in pieces
+    )
+
+
+def test_the_pieces_are_the_answer():
+    """Gaps between sentences included, and characters beyond 16 bits."""
+    answer = "A 😀 is fine.  \nB is not. Rest"
+    pieces = marked(answer, [verdict("B is not.", answer.index("B is"))])
+    assert joined(pieces) == answer
+    assert [piece.get("verdict") for piece in pieces] == [None, "absent", None]
+
+
+def test_offsets_that_cannot_be_are_left_out():
+    """A judge is anybody's code."""
+    answer = "Short."
+    wrong = [verdict("x" * 50, 3), verdict("y", -5), verdict("z", 100)]
+    assert joined(marked(answer, wrong)) == answer
+
+
+def test_of_a_long_answer_the_unsupported_sentence_stays():
+    """Though it stands at the end; what is left out is counted."""
+    answer = "Fine. " * 5_000 + "It is wrong."
+    pieces = marked(answer, [verdict("It is wrong.", len(answer) - 12)])
+    assert pieces[-1]["verdict"] == "absent"
+    kept = len(joined(pieces))
+    assert kept <= ANSWER_MOST
+    assert kept + sum(piece.get("cut", 0) for piece in pieces) == len(answer)
+
+
+def test_words_are_marked_whole():
+    """3 is not marked within 30; Chinese goes without spaces."""
+    assert parts("3 of 30", ["3"]) == [("3", True), (" of 30", False)]
+    assert parts("运费为99元。", ["99元"]) == [("运费为", False), ("99元", True), ("。", False)]
+
+
+def test_words_are_no_patterns():
+    """They are looked for as they are."""
+    assert parts("a.b (c", [".b (", "x*"]) == [("a", False), (".b (", True), ("c", False)]
+
+
+def test_the_closest_passage_is_marked():
+    """By words in common, and only where there are enough."""
+    text = "Intro. The limit is 3.5 MB per file. Other things."
+    assert closest(text, ["The limit is 9 MB per file."]) == [
+        ("Intro. ", False),
+        ("The limit is 3.5 MB per file.", True),
+        (" Other things.", False),
+    ]
+    assert closest(text, ["Nothing alike."]) == [(text, False)]
+
+
+def test_a_long_chunk_is_cut_around_it():
+    """What matters is within."""
+    text = "word " * 800 + "\nThe limit is 3.5 MB per file.\n" + "more " * 800
+    found = closest(text, ["The limit is 9 MB per file."])
+    assert [part for part, near in found if near] == ["The limit is 3.5 MB per file."]
+    assert sum(len(part) for part, _ in found) <= 2_002
