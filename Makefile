@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml constraints.txt integrations/langchain/pyproject.toml i
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev \
-	  --editable '.[litellm,demo]' --editable integrations/langchain --editable integrations/llama_index --editable integrations/litellm
+	  --editable '.[litellm,demo,rules]' --editable integrations/langchain --editable integrations/llama_index --editable integrations/litellm
 	@touch $@
 
 phoenix: $(PHOENIX)/.installed  ## Create $(PHOENIX) with the real Phoenix that tests start (850 MB)

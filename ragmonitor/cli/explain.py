@@ -250,10 +250,10 @@ def _makeup(said: Service) -> Iterator[str]:
     if found is None:
         yield "Nothing was answered yet."
         return
-    yield (
-        f"{found.answers:,} answers: {found.judged:,} judged, of them {found.with_value:,} with a "
-        f"value; {found.predicted:,} not drawn, which enter by what past verdicts predict of them."
-    )
+    how = "judged" if said.judged else "read by the embedded judge"
+    yield f"{found.answers:,} answers: {found.with_value:,} {how}, with a value."
+    if found.predicted:
+        yield f"Not drawn: {found.predicted:,}; they enter by what past verdicts predict of them."
     if found.without_value:
         yield f"No value, so in no hallucination rate: {_counts(found.without_value)}."
     if found.without_verdict:

@@ -45,6 +45,7 @@ WORSE: Final = (2.0, 4.0)
 """Times what is tolerated: the jumps of which the outlook says how long an alarm would take."""
 _SLACK: Final = 0.9
 """A rate below so much of what the budget bears is not the budget's doing."""
+_SCORED: Final = "scored"
 _INPUTS: Final = {
     EMPTY_RETRIEVAL: names.EMPTY_RETRIEVAL_RATIO,
     WEAK_RETRIEVAL: names.WEAK_RETRIEVAL_RATIO,
@@ -73,9 +74,8 @@ class Makeup:
     """What the judged hallucination rate rests on, since the process began."""
 
     answers: int
-    judged: int
-    """Read, whether the signal applies to them or not."""
     with_value: int
+    """Judged, and the rate applies to them."""
     predicted: int
     """Not drawn: they enter by what was predicted of them."""
     without_value: Mapping[str, int]
@@ -376,15 +376,12 @@ def _makeup(scrape: Scrape, service: str, judge: str) -> Makeup | None:
     rest = {
         cause: n
         for cause, n in outcomes.items()
-        if cause not in missing and cause not in ("scored", Cause.NOT_SAMPLED.value)
+        if cause not in missing and cause not in (_SCORED, Cause.NOT_SAMPLED.value)
     }
     own = _of(service, judge=judge)
     return Makeup(
         answers=sum(outcomes.values()),
-        judged=round(scrape.total(f"{names.JUDGED_ANSWERS}_total", signal=REFUSAL, **own)),
-        with_value=round(
-            scrape.total(f"{names.JUDGED_ANSWERS}_total", signal=HALLUCINATION, **own)
-        ),
+        with_value=outcomes.get(_SCORED, 0),
         predicted=outcomes.get(Cause.NOT_SAMPLED.value, 0),
         without_value=rest,
         without_verdict={cause: n for cause, n in outcomes.items() if cause in missing},

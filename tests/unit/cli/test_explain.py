@@ -169,7 +169,7 @@ def test_the_makeup_counts_answers_by_what_became_of_them(judged: str):
     assert makeup["answers"] == 5
     assert makeup["predicted"] == 1
     assert makeup["without_verdict"] == {"judge_timeout": 1}
-    assert makeup["judged"] >= makeup["with_value"] > 1_000
+    assert makeup["with_value"] == 3
     assert makeup["uncovered_ratio"] == pytest.approx(0.5, abs=0.01)
 
 

@@ -31,7 +31,7 @@ def test_links_lead_somewhere():
 def test_files_that_are_named_exist():
     """From the project's root, or from here; what a command writes, too."""
     named = set(re.findall(r"(?:deploy|tests|docs|overlays|base)/[\w./-]*\w\.(?:ya?ml|py)\b", TEXT))
-    assert len(named) > 10
+    assert len(named) >= 10
     places = (ROOT, DEPLOY, DEPLOY / "kubernetes")
     assert {
         name for name in named if not any((place / name).is_file() for place in places)

@@ -77,7 +77,7 @@ export function bound({ tolerate, falls, signal }) {
   return t(falls ? "atLeast" : "atMost", { value: number(tolerate, signal) });
 }
 
-const amount = (value, unit) => (unit === "usd" ? `$${value < 1 && value > 0 ? value.toFixed(4) : value.toFixed(2)}` : `${count(value)} ${called("unit", unit)}`);
+const amount = (value, unit) => (unit === "usd" ? `$${value < 0.1 && value > 0 ? value.toFixed(4) : value.toFixed(2)}` : `${count(value)} ${called("unit", unit)}`);
 
 // --- what is known -------------------------------------------------------------------------------
 

@@ -1,0 +1,563 @@
+"""The page in a real browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from ragmonitor import guard
+from ragmonitor.estimation import summarise
+from ragmonitor.export import PrometheusExporter, View
+from ragmonitor.records import (
+    AlarmEvent,
+    AlarmState,
+    Cause,
+    Chunk,
+    Diagnosis,
+    Interaction,
+    Moments,
+    Reading,
+    Report,
+    Scored,
+    SentenceVerdict,
+    SeriesKey,
+    Snapshot,
+    Unscored,
+    Verdict,
+)
+from ragmonitor.testing import ManualClock
+from tests.support.browser import Page, browser
+from tests.unit.export.examples import LEXICAL, MODEL, TARGET, assessment, interaction, report
+
+pytestmark = pytest.mark.stack
+
+SCRIPT = "<script>window.broken = true</script><img src=x onerror='window.broken = true'>"
+SERVICE = f"shop {SCRIPT}"
+TRACES = "http://traces.example/trace/{trace_id}"
+ANSWER = "The limit is 9 MB 😀 per file. Ask in Helsinki."
+
+
+@pytest.fixture(autouse=True)
+def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
+
+
+def asked(n: int, **changes: Any) -> Interaction:
+    base = interaction(
+        id=f"i-{n}",
+        query=f"Question {n} {SCRIPT}",
+        answer=ANSWER,
+        chunks=(
+            Chunk(text=f"Intro.\nThe limit is 3.5 MB per file. {SCRIPT}", id="policy"),
+            Chunk(text="Something else entirely.", id="other"),
+        ),
+        attributes={"route": "/chat" if n % 2 else "/search"},
+        framework="langchain" if n % 2 else "llama_index",
+    )
+    return replace(base, ended_ns=base.ended_ns + n * 1_000_000_000, **changes)
+
+
+def wrong(n: int, judge=MODEL, **changes: Any) -> Report:
+    middle = ANSWER.index(" Ask")
+    sentences = (
+        SentenceVerdict(
+            text=ANSWER[:middle],
+            start=0,
+            end=middle,
+            verdict=Verdict.CONTRADICTED,
+            chunks=(0,),
+            words=("9 MB",),
+            reasons=("number",),
+        ),
+        SentenceVerdict(
+            text=ANSWER[middle + 1 :],
+            start=middle + 1,
+            end=len(ANSWER),
+            verdict=Verdict.ABSENT,
+            words=("Helsinki",),
+        ),
+    )
+    evaluations = (
+        Scored(evaluator="faithfulness@1", judge=judge, score=(n % 10) / 10),
+        Scored(evaluator="answer_relevancy@1", judge=judge, score=0.9),
+    )
+    return report(
+        judge,
+        **{
+            "interaction": asked(n),
+            "assessment": assessment(judge, sentences=sentences, language="en"),
+            "evaluations": evaluations,
+            "diagnosis": Diagnosis.CONTRADICTION if n % 3 else Diagnosis.RETRIEVAL_MISS,
+            "target": TARGET,
+            **changes,
+        },
+    )
+
+
+def timed_out(n: int) -> Report:
+    evaluations = (Unscored(evaluator="faithfulness@1", judge=MODEL, cause=Cause.JUDGE_TIMEOUT),)
+    return wrong(n, assessment=None, diagnosis=None, evaluations=evaluations)
+
+
+def sums(bad: int, all_: int) -> Moments:
+    total = Moments()
+    for n in range(all_):
+        total += Moments.of(float(n < bad))
+    return total
+
+
+def numbers(bad: int, evidence_days: float, *, active: bool) -> Snapshot:
+    hallucination = {"signal": "hallucination", "judge": MODEL.name}
+    learning = AlarmState(
+        signal="faithfulness",
+        judge=MODEL.name,
+        kind="quality",
+        evidence_days=0.0,
+        active=False,
+        tolerate=None,
+        learned=0.41,
+        falls=True,
+    )
+    rate = AlarmState(
+        **hallucination,
+        kind="quality",
+        evidence_days=evidence_days,
+        active=active,
+        since_s=1_795_000_000.0 if active else None,
+        tolerate=0.05,
+    )
+    return Snapshot(
+        moments=(
+            (SeriesKey(**hallucination), "1h", sums(bad, 100)),
+            (SeriesKey(**hallucination), "24h", sums(bad, 400)),
+            (SeriesKey(signal="hallucination", judge="lexical"), "1h", sums(2 * bad, 400)),
+            (SeriesKey(signal="faithfulness", judge=MODEL.name), "1h", sums(90, 100)),
+        ),
+        alarms=(rate, learning),
+        readings=(
+            Reading(name="ragmonitor_alarm_line_days", value=30.0),
+            Reading(
+                name="ragmonitor_judge_sampling_rate",
+                value=0.1,
+                labels=(("judge", MODEL.name),),
+            ),
+            Reading(
+                name="ragmonitor_budget_limit",
+                value=5.0,
+                labels=(("unit", "usd"), ("per", "day")),
+            ),
+            Reading(
+                name="ragmonitor_budget_level",
+                value=0.4,
+                labels=(("unit", "usd"), ("per", "day")),
+            ),
+        ),
+    )
+
+
+class Shown:
+    """A page that is served, and what fills it."""
+
+    def __init__(self, **options: Any) -> None:
+        self.clock = ManualClock()
+        self.now = ManualClock(1_795_000_100.0)
+        self.view = View(
+            SERVICE,
+            summarise=summarise,
+            embedded="lexical",
+            clock=self.clock,
+            now=self.now,
+            **{"judge": MODEL.name, "trace_url": TRACES, **options},
+        )
+        self.exporter = PrometheusExporter("shop", summarise=summarise, port=0, pages=self.view)
+        self.exporter.refresh(snapshot=Snapshot(), queue_depth=0, open_runs=0, errors=guard.errors)
+        self.base = str(self.exporter.url).removesuffix("/metrics")
+
+    def fill(self, *, active: bool = False) -> None:
+        for n in range(12):
+            self.tick(numbers(n if active else 3, 40.0 if active else 0.001, active=active))
+        for n in range(20):
+            self.view.export(wrong(n, LEXICAL))
+            if n < 15:
+                self.view.export(wrong(n))
+        self.view.export(timed_out(99))
+
+    def tick(self, snapshot: Snapshot) -> None:
+        self.clock.advance(4.0)
+        self.now.advance(4.0)
+        self.view.snapshot(snapshot)
+
+
+@pytest.fixture
+def shown() -> Iterator[Shown]:
+    built = Shown()
+    yield built
+    built.exporter.close()
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    with browser(tmp_path / "profile") as opened:
+        yield opened
+
+
+def load(page: Page, shown: Shown) -> None:
+    page.driver.get(f"{shown.base}/")
+    page.shows("the answers are drawn", "document.querySelectorAll('.answer').length >= 10")
+
+
+def test_the_page_shows_what_is_known_and_asks_nobody_else(page: Page, shown: Shown) -> None:
+    """Numbers with intervals, charts, alarms, answers; no error, no request to another place."""
+    shown.fill()
+    load(page, shown)
+    card = page.text('.card[data-signal="hallucination"]')
+    assert re.search(
+        r"3\.0%\n.*0\.\d% to 8\.\d%.*100 judged.*tolerated at most 5\.0%", card, re.DOTALL
+    )
+    assert f"judged by {MODEL.name}" in card
+    assert "24 h: 0.8%" in card
+    row = page.text("#numbers tbody tr")
+    assert "100 judged" in row
+    assert "400 read" in row
+    assert "Embedded only, 1 h" in page.text("#numbers thead")
+    assert page.count("#estimate .band") == 1
+    assert (
+        page.run("return document.querySelector('#estimate .curve').getAttribute('d')").count("L")
+        == 11
+    )
+    assert "alarm at 30 days" in page.text("#evidence svg") or page.count("#evidence .limit") == 1
+    assert "10%" in page.text("#facts")
+    assert "$0.40 may be spent at once now" in page.text("#facts")
+    assert "Learning what is usual: 41%" in page.text('.alarm[data-signal="faithfulness"]')
+    assert "1 of 2 signals still learn" in page.text("#verdict")
+    assert page.errors() == []
+    asked_for = {urlsplit(url) for url in page.requests() if not url.startswith("chrome")}
+    assert {url.scheme for url in asked_for} <= {"http", "data"}
+    assert {url.netloc for url in asked_for if url.scheme == "http"} == {
+        urlsplit(shown.base).netloc
+    }
+
+
+def test_an_unsupported_sentence_is_marked_beside_its_chunk(page: Page, shown: Shown) -> None:
+    """The offending words stronger, and the closest passage of the chunk with it."""
+    shown.fill()
+    load(page, shown)
+    article = ".answer.judged"
+    marks = page.run(
+        "return [...document.querySelector(arguments[0]).querySelectorAll('mark')].map((m) =>"
+        " [m.className, [...m.childNodes].filter((n) => !n.matches?.('.hidden'))"
+        ".map((n) => n.textContent).join(''), m.querySelector('strong').textContent])",
+        article,
+    )
+    assert marks == [
+        ["contradicted", "The limit is 9 MB 😀 per file.", "9 MB"],
+        ["absent", "Ask in Helsinki.", "Helsinki"],
+    ]
+    assert page.run("return document.querySelector('.answer .near').textContent") == (
+        "The limit is 3.5 MB per file."
+    )
+    assert page.text(f"{article} .said").startswith("The limit is 9 MB")
+    link = page.run("return document.querySelector('.answer footer a').href")
+    assert link == TRACES.replace("{trace_id}", TARGET.trace_id)
+    assert page.text(f"{article} footer code") == TARGET.trace_id
+
+
+def test_texts_stay_texts(page: Page, shown: Shown) -> None:
+    """Of a question, a chunk, a service's name: nothing of it becomes an element, nothing runs."""
+    shown.fill()
+    load(page, shown)
+    assert page.run("return window.broken") is None
+    assert page.count("main script, main img, header script") == 0
+    assert page.text("#service") == SERVICE
+    assert SCRIPT in page.text(".answer h3")
+    assert SCRIPT in page.text(".answer .chunk")
+    assert page.errors() == []
+
+
+def test_filters_leave_what_fits(page: Page, shown: Shown) -> None:
+    """By who read it, cause, diagnosis, route, framework; each says how many it would leave."""
+    shown.fill()
+    load(page, shown)
+    assert page.text("#shown") == "21 of 21 kept"
+    assert page.run("return document.querySelector('.answer').className").endswith("judged")
+
+    page.choose("basis", "embedded")
+    assert page.text("#shown") == "5 of 21 kept"
+    assert page.count(".answer.judged") == 0
+    page.choose("basis", "")
+
+    assert set(page.options("outcome")) == {"", "scored", "judge_timeout"}
+    page.choose("outcome", "judge_timeout")
+    assert page.count(".answer") == 1
+    assert "Judge timed out" in page.text(".answer")
+    page.choose("outcome", "")
+
+    page.choose("diagnosis", "retrieval_miss")
+    assert page.text("#shown") == "7 of 21 kept"
+    page.choose("attribute", "route: /chat")
+    assert page.text("#shown") == "3 of 21 kept"
+    # No filter offers what the others leave nothing of.
+    assert set(page.options("framework")) == {"", "langchain"}
+    page.choose("framework", "langchain")
+    assert page.text("#shown") == "3 of 21 kept"
+
+    page.run("document.querySelector('#filters [name=reset]').click()")
+    assert page.text("#shown") == "21 of 21 kept"
+
+
+def test_by_an_evaluator_the_lowest_score_comes_first(page: Page, shown: Shown) -> None:
+    """Among those that were judged."""
+    shown.fill()
+    load(page, shown)
+    page.choose("evaluator", "faithfulness")
+    scores = page.run(
+        "return [...document.querySelectorAll('.answer.judged')].map((a) =>"
+        " Number(a.innerText.match(/Faithfulness ([0-9.]+)/)[1]))"
+    )
+    assert scores == sorted(scores)
+    assert scores[0] == 0.0
+
+
+def test_nothing_bad_so_far_is_said(page: Page, shown: Shown) -> None:
+    """An empty list is no broken page."""
+    shown.tick(numbers(0, 0.0, active=False))
+    page.driver.get(f"{shown.base}/")
+    page.shows("it says so", "document.querySelector('#empty').innerText")
+    assert page.text("#empty") == "No bad answer so far."
+    assert page.errors() == []
+
+
+def test_more_answers_are_shown_when_asked_for(page: Page, shown: Shown) -> None:
+    """Ten at a time."""
+    shown.fill()
+    load(page, shown)
+    assert page.count(".answer") == 10
+    page.run("document.querySelector('#more').click()")
+    assert page.count(".answer") == 20
+
+
+def test_it_speaks_chinese_when_asked_to_and_remembers(page: Page, shown: Shown) -> None:
+    """Every label changes, none stays behind."""
+    shown.fill()
+    load(page, shown)
+    page.run("document.querySelector('#lang-zh').click()")
+    assert page.run("return document.documentElement.lang") == "zh"
+    assert "幻觉率" in page.text('.card[data-signal="hallucination"]')
+    assert f"由 {MODEL.name} 评审" in page.text('.card[data-signal="hallucination"]')
+    assert "与检索内容矛盾" in page.text(".answer")
+    assert "正在学习常态" in page.text("#alarms")
+    left = page.run(
+        "return document.querySelector('main').innerText.match(/[A-Z][a-z]+ [a-z]+ [a-z]+/g)"
+    )
+    assert {each for each in left or [] if each not in ANSWER and "else" not in each} == set()
+    page.driver.refresh()
+    page.shows("it is drawn again", "document.querySelectorAll('.answer').length >= 10")
+    assert page.run("return document.documentElement.lang") == "zh"
+
+
+def test_a_chinese_browser_is_spoken_to_in_chinese(tmp_path: Path, shown: Shown) -> None:
+    """Without asking."""
+    shown.fill()
+    with browser(tmp_path / "profile", language="zh-CN") as page:
+        load(page, shown)
+        assert page.run("return document.documentElement.lang") == "zh"
+
+
+def test_news_come_by_themselves_and_move_nothing(page: Page, shown: Shown) -> None:
+    """Numbers change in place; new answers wait until they are asked for."""
+    shown.fill()
+    load(page, shown)
+    first = page.run("return document.querySelector('.answer').dataset.number")
+    heights = "[...document.querySelectorAll('main > section')].map((s) => s.offsetTop)"
+    before = page.run(f"return {heights}")
+    shown.tick(numbers(5, 0.002, active=False))
+    shown.view.export(wrong(200))
+    page.shows("the number is new", "document.querySelector('.card .value').innerText === '5.0%'")
+    assert page.run("return document.querySelector('.answer').dataset.number") == first
+    assert page.run(f"return {heights}") == before
+    page.shows("it is offered", "document.querySelector('[name=fresh]').innerText === 'Show 1 new'")
+    page.run("document.querySelector('[name=fresh]').click()")
+    assert "Question 200" in page.text("#list")
+
+
+def test_an_alarm_is_said_at_the_top(page: Page, shown: Shown) -> None:
+    """With the estimate, the tolerance and since when; in the title too."""
+    shown.fill(active=True)
+    shown.view.alarm(
+        AlarmEvent(
+            signal="hallucination",
+            judge=MODEL.name,
+            kind="quality",
+            raised=True,
+            at_s=1_795_000_000.0,
+            since_s=1_794_999_000.0,
+            evidence_days=40.0,
+            tolerate=0.05,
+        )
+    )
+    load(page, shown)
+    said = page.text("#verdict")
+    assert re.match(r"Alarm: Hallucination rate 11% \(\d\.\d% to 19%\), tolerated at most 5", said)
+    assert "bad" in page.run("return document.querySelector('#verdict').className")
+    assert page.run("return document.title").startswith("● ")
+    assert "raised" in page.run("return document.querySelector('#events').textContent")
+    assert page.count(".alarm.active") == 1
+
+
+def test_without_a_judge_nothing_looks_judged(page: Page) -> None:
+    """Every number says that it is the embedded judge's."""
+    shown = Shown(judge=None)
+    try:
+        snapshot = numbers(3, 0.0, active=False)
+        embedded = tuple(m for m in snapshot.moments if m[0].judge == "lexical")
+        shown.tick(replace(snapshot, moments=embedded, alarms=()))
+        for n in range(12):
+            shown.view.export(wrong(n, LEXICAL))
+        load(page, shown)
+        assert "embedded only" in page.text('.card[data-signal="hallucination"]')
+        assert "No judge is configured" in page.text("#legend")
+        assert page.count(".tag.judged") == 0
+        assert "Judged" not in page.text("#numbers thead")
+    finally:
+        shown.exporter.close()
+
+
+def test_withheld_texts_are_said_to_be_withheld(page: Page) -> None:
+    """Ids, scores and verdicts are shown."""
+    shown = Shown(content="none")
+    try:
+        shown.fill()
+        load(page, shown)
+        assert "Texts are withheld (content = none)" in page.text("#withheld")
+        assert "Helsinki" not in page.run("return document.body.textContent")
+        assert "Sentence 1: contradicts a chunk" in page.text(".answer .findings")
+        assert page.errors() == []
+    finally:
+        shown.exporter.close()
+
+
+def test_the_token_opens_the_page_once_and_for_all(page: Page) -> None:
+    """From the address to a cookie, to an address without it."""
+    shown = Shown(token="a-token-of-enough-length")
+    try:
+        shown.fill()
+        page.driver.get(f"{shown.base}/")
+        assert "A token is needed" in page.text("body")
+        page.driver.get(f"{shown.base}/?token=a-token-of-enough-length")
+        page.shows("it goes on", "document.querySelectorAll('.answer').length >= 10")
+        assert page.driver.current_url == f"{shown.base}/ragmonitor/"
+        assert page.run("return document.cookie") == ""
+    finally:
+        shown.exporter.close()
+
+
+def test_a_server_that_is_gone_is_said_to_be(page: Page, shown: Shown) -> None:
+    """What was known stays, with the time it is of."""
+    shown.fill()
+    load(page, shown)
+    shown.exporter.close()
+    page.shows(
+        "it says so", "document.querySelector('#live').innerText.startsWith('No connection')"
+    )
+    assert page.count(".answer") == 10
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_it_fits_the_window_and_can_be_read(
+    tmp_path: Path, shown: Shown, width: int, dark: bool
+) -> None:
+    """Nothing is wider than the window; text stands out from its ground by 4.5 to 1."""
+    shown.fill(active=True)
+    with browser(tmp_path / "profile", width=width, height=900, dark=dark) as page:
+        load(page, shown)
+        assert page.run("return document.documentElement.scrollWidth - innerWidth") <= 0
+        assert page.run(CONTRAST) == []
+
+
+def test_it_can_be_used_by_keyboard(page: Page, shown: Shown) -> None:
+    """Everything that can be pressed is reached, named, and charts are read with arrows."""
+    from selenium.webdriver import ActionChains, Keys
+
+    shown.fill()
+    load(page, shown)
+    unnamed = page.run(
+        "return [...document.querySelectorAll('button, select, a, [tabindex=\"0\"]')].filter((n) =>"
+        " n.offsetParent && !(n.innerText.trim() || n.getAttribute('aria-label')"
+        " || n.labels?.length)).map((n) => n.outerHTML.slice(0, 80))"
+    )
+    assert unnamed == []
+    page.run("document.querySelector('#estimate').focus()")
+    ActionChains(page.driver).send_keys(Keys.ARROW_LEFT).perform()
+    assert re.search(r"\d\d:\d\d:\d\d: 3\.0%", page.text("#estimate-read"))
+    page.run("document.querySelector('#lang-zh').focus()")
+    ActionChains(page.driver).send_keys(Keys.ENTER).perform()
+    assert page.run("return document.documentElement.lang") == "zh"
+
+
+CONTRAST = """
+const light = (c) => { const [r, g, b] = c.map((v) => { v /= 255; return v <= 0.03928 ? v / 12.92
+  : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+const parse = (text) => { const [r, g, b, a = 1] = text.match(/[0-9.]+/g).map(Number);
+  return [r, g, b, a]; };
+const ground = (node) => { for (let n = node; n; n = n.parentElement) {
+  const c = parse(getComputedStyle(n).backgroundColor); if (c[3] === 1) return c; }
+  return [255, 255, 255, 1]; };
+const found = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const node = walker.currentNode.parentElement;
+  if (!walker.currentNode.textContent.trim() || !node.offsetParent || node.closest('.hidden, svg')
+    || node.disabled) continue;
+  const style = getComputedStyle(node);
+  const [a, b] = [light(parse(style.color).slice(0, 3)), light(ground(node).slice(0, 3))];
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  const told = `${ratio.toFixed(2)} ${node.className} ${node.textContent.slice(0, 30)}`;
+  if (ratio < 4.5) found.push(told);
+}
+return found;
+"""
+
+
+def test_the_demo_serves_it(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With answers of both frameworks, judged, while it runs."""
+    import subprocess
+    import sys
+
+    from tests.support.prometheus_server import free_port
+    from tests.support.waiting import until
+
+    port = free_port()
+    variables = {k: v for k, v in os.environ.items() if not k.startswith(("RAGMONITOR_", "OTEL_"))}
+    command = [sys.executable, "-m", "ragmonitor.cli.app", "demo"]
+    demo = subprocess.Popen(
+        [*command, "--seconds", "60", "--port", str(port), "--rate", "20"],
+        cwd=tmp_path,
+        env=variables,
+        stdout=subprocess.DEVNULL,
+    )
+    url = f"http://127.0.0.1:{port}/ragmonitor/"
+
+    def judged() -> Any:
+        with urllib.request.urlopen(f"{url}state.json", timeout=5) as reply:
+            told = json.load(reply)
+        return told["judged"] > 20 and told["kept"]
+
+    try:
+        until("answers were judged", judged, within_s=60)
+        page.driver.get(url)
+        page.shows("answers are drawn", "document.querySelectorAll('.answer').length > 0")
+        assert "judged by demo/stand-in" in page.text('.card[data-signal="hallucination"]')
+        assert page.errors() == []
+    finally:
+        demo.terminate()
+        demo.wait(30)
