@@ -1,0 +1,258 @@
+"""A real monitor explained, and the pages that say what its series mean."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from typer.testing import CliRunner
+
+from ragmonitor.cli.app import app
+from ragmonitor.cli.drivers import GROUP
+from ragmonitor.cli.scraped import Scrape
+from ragmonitor.estimation import summarise
+from ragmonitor.export import PrometheusExporter
+from ragmonitor.export.instruments import READINGS
+from tests.support.prometheus_server import free_port, require_binary
+from tests.support.recorded import Sums, recorded
+from tests.support.scripts import ROOT
+from tests.support.waiting import until
+
+SECONDS = 200
+"""Longer than anybody looks; it is ended before."""
+RATE = 20
+NUMBERS = ROOT / "docs" / "numbers.md"
+METRICS = ROOT / "docs" / "metrics.md"
+PROMQL = re.findall(r"```promql\n(.*?)```", NUMBERS.read_text(encoding="utf-8"), re.DOTALL)
+SUFFIXES = {"counter": "_total", "info": "_info"}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run the demo until some answers are judged, and give its address."""
+    for framework in ("langchain", "llama_index"):
+        if not metadata.entry_points(group=GROUP, name=framework):
+            pytest.skip(f"the integration of {framework} is not installed; see `make setup`")
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/metrics"
+    command = [sys.executable, "-m", "ragmonitor.cli.app", "demo", "--json"]
+    told = ["--seconds", str(SECONDS), "--rate", str(RATE), "--port", str(port)]
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("RAGMONITOR_", "OTEL_"))}
+    process = subprocess.Popen(
+        [*command, *told],
+        cwd=tmp_path_factory.mktemp("demo"),
+        env={**clean, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until("verdicts enough", lambda: judged(url) > 60, within_s=90)
+        yield url
+    finally:
+        process.kill()
+        process.wait(timeout=30)
+
+
+def fetched(url: str, accept: str = "text/plain") -> str:
+    """Return what is served."""
+    request = urllib.request.Request(url, headers={"Accept": accept})
+    with urllib.request.urlopen(request, timeout=10) as reply:
+        return str(reply.read(), "utf-8")
+
+
+def judged(url: str) -> float:
+    """Return how many answers the judge has read; 0 while nobody answers."""
+    try:
+        scrape = Scrape(fetched(url))
+    except OSError:
+        return 0
+    return scrape.total(
+        "ragmonitor_judged_answers_total", signal="hallucination", judge="demo/stand-in"
+    )
+
+
+def test_a_live_demo_is_explained(demo: str):
+    """Its judge, money, alarms, and an outlook in which more verdicts are quicker."""
+    result = CliRunner().invoke(app, ["explain", demo, "--json"])
+    assert result.exit_code == 0, result.stderr
+    (said,) = json.loads(result.stdout)["services"]
+    assert said["judge"] == "demo/stand-in"
+    assert said["judged"]
+    rate = next(mean for mean in said["means"] if mean["signal"] == "hallucination")
+    assert rate["lower"] <= rate["mean"] <= rate["upper"]
+    assert said["sampling"]["judge_rate"] == pytest.approx(0.5)
+    assert said["sampling"]["spent_per_hour"] > 0
+    assert {limit["per"] for limit in said["sampling"]["budget"]} == {"day"}
+    assert said["makeup"]["with_value"] > 60
+    alarms = {alarm["signal"]: alarm for alarm in said["alarms"]}
+    assert alarms["hallucination"]["tolerate"] == pytest.approx(0.15)
+    assert {"anchors", "novel_question", "faithfulness"} <= set(alarms)
+    rows = {row["budget"]: row for row in said["outlook"]}
+    now, all_of_it = rows["unlimited"]["jumps"][0], rows["every answer"]["jumps"][0]
+    assert all_of_it["hours"] < now["hours"] < 1
+
+
+def test_a_live_demo_is_told_to_people(demo: str):
+    """The same in words."""
+    result = CliRunner().invoke(app, ["explain", demo])
+    assert result.exit_code == 0, result.stderr
+    assert "Judge: demo/stand-in" in result.stdout
+    assert "what past verdicts predict" in " ".join(result.stdout.split())
+
+
+# --- docs/metrics.md ------------------------------------------------------------------------------
+
+
+def documented() -> dict[str, tuple[str, set[str]]]:
+    """Return the type and the labels of every series in the tables."""
+    found: dict[str, tuple[str, set[str]]] = {}
+    for line in METRICS.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.startswith("| `ragmonitor_") or len(cells) != 3:
+            continue
+        kind = cells[1].split()[0].rstrip(":;,")
+        # Behind a colon stand values, or an explanation, up to a semicolon.
+        named = (part.partition(":")[0] for part in cells[2].split(";"))
+        labels = {name.strip() for part in named for name in part.split(",")} - {""}
+        root = ""
+        for name in re.findall(r"`(\w+)`", cells[0]):
+            root = root if name.startswith("_") else name
+            found[root + name if name.startswith("_") else name] = kind, labels
+    return found
+
+
+@pytest.fixture(scope="module")
+def described() -> Iterator[dict[str, str]]:
+    """Return the type of everything that the endpoint may ever serve."""
+    exporter = PrometheusExporter("x", summarise=summarise, serve=False)
+    families = exporter.registry.collect()
+    yield {family.name + SUFFIXES.get(family.type, ""): family.type for family in families}
+    exporter.close()
+
+
+def test_every_series_stands_on_its_page(described: dict[str, str]):
+    """And none that is not there."""
+    assert set(documented()) == set(described)
+
+
+def test_types_are_as_documented(described: dict[str, str]):
+    """An info is a gauge to who scrapes it."""
+    shown = {name: "gauge" if kind == "info" else kind for name, kind in described.items()}
+    assert {name: kind for name, (kind, _) in documented().items()} == shown
+
+
+def test_labels_are_as_documented(demo: str):
+    """Of every series that the demo has, and of the plain gauges that it has not."""
+    accept = "application/openmetrics-text; version=1.0.0"
+    families: Any = text_string_to_metric_families(fetched(demo, accept))  # type: ignore[no-untyped-call]
+    found = {name: set(labels) for name, (_, _, labels) in READINGS.items()}
+    for family in families:
+        labels = {label for sample in family.samples for label in sample.labels}
+        if family.samples:
+            name = family.name + SUFFIXES.get(family.type, "")
+            found[name] = labels - {"service", "le"}
+    told = documented()
+    assert len(found) > 60
+    wrong = {
+        name: (labels, told[name][1]) for name, labels in found.items() if labels != told[name][1]
+    }
+    assert wrong == {}
+
+
+# --- docs/numbers.md ------------------------------------------------------------------------------
+
+
+def promtool(*arguments: str) -> None:
+    """Fail with what it says if it finds a fault."""
+    done = subprocess.run(
+        [require_binary("promtool"), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_there_are_expressions():
+    """Of the rate, of a fleet, of the page."""
+    assert len(PROMQL) >= 5
+
+
+@pytest.mark.stack
+def test_expressions_parse(tmp_path: Path):
+    """As the rules of a real Prometheus."""
+    rules = [{"record": f"of:page:{n}", "expr": expr} for n, expr in enumerate(PROMQL)]
+    path = tmp_path / "rules.yml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "page", "rules": rules}]}))
+    promtool("check", "rules", str(path))
+
+
+@pytest.mark.stack
+def test_the_first_expression_is_the_mean(tmp_path: Path):
+    """Summed over two processes; what the page says is what the formula gives."""
+    sums = Sums(
+        answers=960,
+        judged=96,
+        value_positive=144,
+        value_negative=48,
+        scored_positive=960,
+        scored_negative=0,
+        value_squares=480,
+        scored_squares=960,
+        difference_squares=960,
+    )
+    wanted = recorded(sums)
+    assert wanted is not None
+    series = [
+        {
+            "series": f"ragmonitor_{name}_total"
+            f'{{service="x",judge="j",signal="hallucination",instance="{instance}"}}',
+            # 24 steps of an hour: half of it in each of two processes.
+            "values": f"0+{grown / 48}x48",
+        }
+        for name, grown in sums.counters().items()
+        for instance in ("a", "b")
+    ]
+    case = {
+        "interval": "1h",
+        "input_series": series,
+        "promql_expr_test": [
+            {
+                "expr": PROMQL[0],
+                "eval_time": "48h",
+                "exp_samples": [{"labels": '{service="x",judge="j"}', "value": wanted.mean}],
+            }
+        ],
+    }
+    path = tmp_path / "test.yml"
+    path.write_text(
+        yaml.safe_dump({"rule_files": [], "evaluation_interval": "1h", "tests": [case]})
+    )
+    promtool("test", "rules", str(path))
+
+
+def test_commands_on_the_page_are_there():
+    """Every file that a command names exists."""
+    text = NUMBERS.read_text(encoding="utf-8")
+    files = set(re.findall(r"tests/[\w/]+\.py", text))
+    assert files
+    assert [file for file in files if not (ROOT / file).is_file()] == []
+
+
+def test_links_lead_somewhere():
+    """To pages of this folder."""
+    for page in (NUMBERS, METRICS):
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).is_file(), f"{page.name}: {link}"
