@@ -335,7 +335,7 @@ class Monitor:
     @property
     def alarms(self) -> tuple[AlarmState, ...]:
         """Where the evidence of each signal stands, as of a few seconds ago."""
-        return self._estimates.snapshot().alarms
+        return self._worker.latest.alarms
 
     def refreeze_anchors(self) -> None:
         """Accept the judge as it judges now: its next verdicts on the anchors are frozen anew.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 from ragmonitor.records import (
@@ -324,10 +324,6 @@ class Meters(Exporter, Protocol):
 
     def worked(self, stage: str, seconds: float) -> None:
         """Take note of what one interaction cost behind the request, by stage."""
-        ...
-
-    def readings(self, readings: Iterable[Reading]) -> None:
-        """Show plain gauges, until they are shown anew."""
         ...
 
     def refresh(

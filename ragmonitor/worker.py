@@ -50,7 +50,6 @@ from ragmonitor.records import (
     Chance,
     Interaction,
     Prediction,
-    Reading,
     Report,
     Settled,
     Snapshot,
@@ -125,6 +124,8 @@ class Worker:
         self._given_up: deque[str] = deque()
         self._checks: set[asyncio.Task[None]] = set()
         """Readings outside the sample, of answers that were judged before."""
+        self.latest = self._snapshot()
+        """Every number as of the last refresh; may be read from any thread."""
         _survive_forks(self)
 
     # --- the application's side -----------------------------------------------------------------
@@ -289,9 +290,9 @@ class Worker:
         with shielded("worker"), self._step:
             self._count_refused()
             self._estimate()
-            snapshot = self._estimates.snapshot()
+            self.latest = self._snapshot()
             self._meters.refresh(
-                snapshot=snapshot,
+                snapshot=self.latest,
                 queue_depth=len(self._queue),
                 open_runs=self._tend(),
                 errors=errors,
@@ -299,16 +300,22 @@ class Worker:
             for judge in self._bench.judging.reporting if self._bench is not None else ():
                 if isinstance(judge, GuardedJudge):
                     self._meters.breaker(judge.identity.name, judge.breaker_state)
-            self._show(snapshot)
+            for exporter in self._exporters:
+                if isinstance(exporter, SnapshotListener):
+                    with shielded("export"):
+                        exporter.snapshot(self.latest)
 
-    def _show(self, snapshot: Snapshot) -> None:
-        """Show the numbers of now to exporters that want them, those of the sampling included."""
-        for exporter in self._exporters:
-            if isinstance(exporter, SnapshotListener):
-                with shielded("export"):
-                    exporter.snapshot(
-                        replace(snapshot, readings=(*snapshot.readings, *self._sampling))
-                    )
+    def _snapshot(self) -> Snapshot:
+        """Return every number of now, those of the sampling included."""
+        snapshot = Snapshot()
+        with shielded("estimate"):
+            snapshot = self._estimates.snapshot()
+        if self._bench is not None:
+            judging = self._bench.judging
+            with shielded("sample"):
+                sampling = judging.sampler.readings(judging.judge.identity.name)
+                snapshot = replace(snapshot, readings=(*snapshot.readings, *sampling))
+        return snapshot
 
     def _estimate(self) -> None:
         with shielded("estimate"):
@@ -319,8 +326,6 @@ class Worker:
         judging = self._bench.judging
         with shielded("sample"):
             judging.sampler.boost(self._estimates.boost)
-            self._sampling = tuple(judging.sampler.readings(judging.judge.identity.name))
-            self._meters.readings(self._sampling)
         if judging.second is not None:
             judging.second.alarmed = self._estimates.alarmed
         with shielded("estimate"):
@@ -561,7 +566,6 @@ class Worker:
             self._meters.after_fork_in_child()
 
     _working: asyncio.Lock
-    _sampling: tuple[Reading, ...] = ()
     """What the sampler said last."""
     _forking = False
 

@@ -29,6 +29,7 @@ METRICS = "/metrics"
 _LOCAL = re.compile(r"localhost|127(\.\d+){3}|::1")
 _ANY_HOST = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 _DEFAULT_PORT = 9464
+MINUTES_FROM = 2.0
 MINUTES_BELOW_HOURS = 2.0
 DAYS_FROM_HOURS = 72.0
 
@@ -459,7 +460,7 @@ def _days(value: float) -> str:
 
 def _hours(value: float) -> str:
     if value < MINUTES_BELOW_HOURS:
-        return f"{60 * value:.0f} min" if 60 * value >= 1 else "< 1 min"
+        return f"{60 * value:.0f} min" if 60 * value >= MINUTES_FROM else f"{3600 * value:.0f} s"
     if value < DAYS_FROM_HOURS:
         return f"{value:.1f} h"
     return f"{value / 24:.1f} d"

@@ -553,7 +553,7 @@ def _row(said: Service, budget: str, rate: float, arrivals: float) -> Row:
 
 def _jumps(said: Service, means: Iterable[Mean], verdicts: float) -> Iterator[Jump]:
     alarm = next((each for each in said.alarms if each.signal == HALLUCINATION), None)
-    if alarm is None or alarm.tolerate is None:
+    if alarm is None or alarm.tolerate is None or math.isnan(alarm.line_days):
         return
     day = {mean.window: mean.mean for mean in means}.get("24h", 0.0)
     watched = Watched(

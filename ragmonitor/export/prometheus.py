@@ -204,7 +204,7 @@ class PrometheusExporter:
         """Take note of what one interaction cost behind the request."""
         self._instruments.worker_seconds.labels(self._service, stage).observe(seconds)
 
-    def readings(self, readings: Iterable[Reading]) -> None:
+    def _show_readings(self, readings: Iterable[Reading]) -> None:
         """Show plain gauges, until they are shown anew."""
         for reading in readings:
             labels = tuple(self._labels.value(name, value) for name, value in reading.labels)
@@ -296,7 +296,7 @@ class PrometheusExporter:
         self._show_moments(snapshot.moments)
         self._show_totals(snapshot.totals)
         self._show_alarms(snapshot.alarms)
-        self.readings(snapshot.readings)
+        self._show_readings(snapshot.readings)
         self._show_checks(snapshot.checks)
         for judge, coverage in self._coverage.items():
             coverage.decay(self._clock())

@@ -54,11 +54,13 @@ _BADNESS: Final = {
     Diagnosis.OFF_TOPIC: 0.6,
     Diagnosis.REFUSAL: 0.2,
 }
-_TOKEN: Final = re.compile(r"[a-z0-9_]*[0-9][a-z0-9_]*|[a-z_]{3,}|[\u3400-\u9fff]")
+_TOKEN: Final = re.compile(r"[a-z0-9_]*[0-9][a-z0-9_]*|[a-z_]{4,}|[\u3400-\u9fff]")
 _PASSAGE: Final = re.compile(r"[^\n.!?。！？]+(?:[.!?。！？](?!\s)[^\n.!?。！？]*)*[.!?。！？]*")
 _PASSAGES_WITHIN: Final = 8_000
 """Characters of a chunk that are looked through."""
 _SHARED_LEAST: Final = 3
+_SHARED_SHARE: Final = 0.3
+"""Of a passage's words. Below these two, what words have in common is chance."""
 _SCORES_COUNT: Final = 0.4
 """A low score alone is less than a claim that nothing bears out."""
 _FAILURES: Final = frozenset(
@@ -374,13 +376,15 @@ def closest(text: str, wrong: Iterable[str]) -> list[tuple[str, bool]]:
     around the passage.
     """
     sought = {token for sentence in wrong for token in _tokens(sentence)}
-    best, near = _SHARED_LEAST - 1e-9, None
+    best, near = 0.0, None
     for match in _PASSAGE.finditer(text[:_PASSAGES_WITHIN]):
         tokens = set(_tokens(match.group()))
         shared = len(tokens & sought)
         # Long passages share words by chance.
         closeness = shared / math.sqrt(max(1.0, len(tokens) / 12))
-        if shared >= _SHARED_LEAST and closeness > best:
+        if shared < max(_SHARED_LEAST, _SHARED_SHARE * len(tokens)):
+            continue
+        if closeness > best:
             best, near = closeness, match.span()
     if near is None:
         return [(_cut(text, CHUNK_MOST), False)]
