@@ -181,8 +181,13 @@ def _tell_service(console: Console, said: Service) -> None:
             "NOT JUDGED: no judge is configured. Every number is the embedded judge's opinion "
             f'(judge="{said.judge}"), which sees what words show; see docs/numbers.md.'
         )
-    _title(console, "Estimates, 95 % intervals")
+    _title(console, "Estimates in %, with 95 % intervals")
     _print(console, _means(said.means))
+    if said.means:
+        line(
+            "As many as: answers, drawn evenly and judged, that would tell as much. Missing 0 ... 1: "
+            "what the mean would be if every verdict that never came were 0, or 1."
+        )
     _title(console, "What they are made of, since the process began")
     for text in _makeup(said):
         line(text)
@@ -193,7 +198,7 @@ def _tell_service(console: Console, said: Service) -> None:
         _title(console, "The ruler")
         for text in _health(said):
             line(text)
-    _title(console, "Alarms: evidence, in days, against its line")
+    _title(console, f"Alarms: evidence, in days; the line is at {_line(said.alarms)}")
     _print(console, _alarms(said.alarms))
     if said.warning_evidence_days is not None:
         line(
@@ -228,17 +233,21 @@ def _table(*columns: str) -> Table:
 
     table = Table(box=box.SIMPLE, pad_edge=False)
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right")
+        # Figures stay whole: a terminal of 80 columns has room for them.
+        if number == 0:
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
     return table
 
 
 def _means(means: tuple[Mean, ...]) -> Table:
-    table = _table("signal", "window", "mean", "interval", "as many as", "if missing verdicts were")
+    table = _table("signal", "window", "mean", "interval", "as many as", "missing 0 ... 1")
     for mean in means:
         table.add_row(
             mean.signal,
             mean.window,
-            _share(mean.mean),
+            f"{100 * mean.mean:.1f}",
             _range(mean.lower, mean.upper),
             "-" if mean.effective_n is None else f"{mean.effective_n:,.0f}",
             _range(mean.missing_lower, mean.missing_upper, between=" ... "),
@@ -261,8 +270,8 @@ def _makeup(said: Service) -> Iterator[str]:
         yield f"No verdict: {_counts(found.without_verdict)}."
     if said.judged:
         yield (
-            f"Missing of what was drawn within a day: {_share(found.missing_ratio)}; the last "
-            "column above is how far that could move a mean, were they all 0 or all 1."
+            f"Missing, of what was drawn within a day: {_share(found.missing_ratio)}; the last "
+            "column above is how far that could move a mean."
         )
         yield (
             f"Uncovered: {_share(found.uncovered_ratio)} of recent answers had no chance to be "
@@ -323,33 +332,35 @@ def _health(said: Service) -> Iterator[str]:
             "too few for a corrected rate"
             if health.corrected is None
             else f"corrected rate {_share(health.corrected)} "
-            f"{_range(health.corrected_lower, health.corrected_upper)}"
+            f"[{_range(health.corrected_lower, health.corrected_upper)}]"
         )
         yield f"People's labels: {health.human_labels:.0f}; {corrected}."
 
 
 def _alarms(alarms: tuple[Alarm, ...]) -> Table:
-    table = _table("signal", "kind", "by", "evidence", "line", "tolerate", "state")
+    table = _table("signal", "kind", "evidence", "tolerate", "state")
     for alarm in alarms:
         table.add_row(
             alarm.signal,
             alarm.kind,
-            alarm.judge,
             _days(alarm.evidence_days),
-            f"{alarm.line_days:g}",
             "-" if alarm.tolerate is None else f"{alarm.tolerate:.4g}",
             _state(alarm),
         )
     return table
 
 
+def _line(alarms: tuple[Alarm, ...]) -> str:
+    return next((f"{alarm.line_days:g}" for alarm in alarms), "-")
+
+
 def _state(alarm: Alarm) -> str:
     if alarm.active:
         since = alarm.since_s
-        when = "" if since is None else f" since {datetime.fromtimestamp(since, UTC):%F %H:%M} UTC"
+        when = "" if since is None else f" since {datetime.fromtimestamp(since, UTC):%m-%d %H:%M}Z"
         return f"ACTIVE{when}"
     if alarm.tolerate is None:
-        return f"learning, {alarm.verdicts_left:,} verdicts to go"
+        return f"learning, {alarm.verdicts_left:,} to go"
     return "quiet"
 
 
@@ -372,26 +383,26 @@ def _input(said: Service) -> Iterator[str]:
 
 def _outlook(said: Service) -> Table:
     jumps = max((row.jumps for row in said.outlook), key=len)
+    unit = said.sampling.unit if said.sampling is not None else ""
     table = _table(
         "budget",
         "rate",
         "judged/h",
-        "cost/h",
-        "hourly rate ±",
-        "daily rate ±",
-        *(f"alarm if it jumps to {_share(jump.mean)}" for jump in jumps),
+        f"{unit or 'cost'}/h",
+        "± 1h",
+        "± 24h",
+        *(f"to {_share(jump.mean)}" for jump in jumps),
     )
-    unit = said.sampling.unit if said.sampling is not None else ""
     for row in said.outlook:
-        table.add_row(*_cells(row, unit))
+        table.add_row(*_cells(row))
     return table
 
 
-def _cells(row: Row, unit: str) -> Iterator[str]:
+def _cells(row: Row) -> Iterator[str]:
     yield row.budget
     yield _share(row.rate)
     yield f"{row.judged_per_hour:,.0f}"
-    yield "-" if row.cost_per_hour is None else _amount(row.cost_per_hour, unit)
+    yield "-" if row.cost_per_hour is None else _plain(row.cost_per_hour)
     yield _share(row.half_width_1h)
     yield _share(row.half_width_24h)
     for jump in row.jumps:
@@ -407,9 +418,13 @@ def _footnotes(said: Service) -> Iterator[str]:
             yield "Nothing arrives just now; say --answers-per-hour."
         return
     yield (
-        "Halves of 95 % intervals of the hallucination rate as it is, in windows that are filled; "
-        "mean delays, by the detector's growth (docs/numbers.md)."
+        "±: half the 95 % interval of the hallucination rate as it is, in windows that are filled."
     )
+    if any(row.jumps for row in said.outlook):
+        yield (
+            "to ...: how long its alarm takes on average if the rate jumps to twice, or four "
+            "times, what is tolerated (docs/numbers.md)."
+        )
     sampling = said.sampling
     if sampling is not None and sampling.judge_rate is None:
         yield (
@@ -447,7 +462,7 @@ def _share(value: float | None) -> str:
 def _range(low: float | None, high: float | None, between: str = ", ") -> str:
     if low is None or high is None:
         return "-"
-    return f"{100 * low:.1f}{between}{100 * high:.1f} %"
+    return f"{100 * low:.1f}{between}{100 * high:.1f}"
 
 
 def _number(value: float | None, form: str = ".2f") -> str:
@@ -468,8 +483,12 @@ def _hours(value: float) -> str:
 
 def _amount(value: float, unit: str) -> str:
     if unit == "usd":
-        return f"{value:.2f} USD" if value >= 1 else f"{value:.2g} USD"
+        return f"{_plain(value)} USD"
     return f"{value:,.0f} {unit}"
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.2f}" if value >= 1 else f"{value:.2g}"
 
 
 def _counts(counts: Any) -> str:

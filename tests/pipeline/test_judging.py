@@ -335,13 +335,13 @@ def test_the_judge_s_own_calls_are_not_traffic(servers, reports, monitors):
 
 def test_a_judge_s_settings_reach_it(monkeypatch):
     """One address for the first judge alone, its own for each other."""
-    from ragmonitor.monitor import _llm_judge
+    from ragmonitor.wiring import llm_judge
     from ragmonitor.settings import Settings
 
     settings = Settings.load(
         judge="openai/a", judge_api_base="http://h/v1", budget_tokens_per_hour=100_000
     )
-    made = [_llm_judge(settings, name) for name in ("openai/a", "openai/b", "m@http://i/v1")]
+    made = [llm_judge(settings, name) for name in ("openai/a", "openai/b", "m@http://i/v1")]
     assert all(isinstance(judge, LlmJudge) for judge in made)
     assert [judge._completer.api_base for judge in made] == ["http://h/v1", None, "http://i/v1"]
     assert made[2].identity.name == "m"

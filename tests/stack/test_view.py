@@ -43,7 +43,7 @@ pytestmark = pytest.mark.stack
 SCRIPT = "<script>window.broken = true</script><img src=x onerror='window.broken = true'>"
 SERVICE = f"shop {SCRIPT}"
 TRACES = "http://traces.example/trace/{trace_id}"
-ANSWER = "The limit is 9 MB 😀 per file. Ask in Helsinki."
+ANSWER = "The upload limit is 9 MB 😀 per file. Ask in Helsinki."
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def asked(n: int, **changes: Any) -> Interaction:
         query=f"Question {n} {SCRIPT}",
         answer=ANSWER,
         chunks=(
-            Chunk(text=f"Intro.\nThe limit is 3.5 MB per file. {SCRIPT}", id="policy"),
+            Chunk(text=f"Intro.\nThe upload limit is 3.5 MB per file. {SCRIPT}", id="policy"),
             Chunk(text="Something else entirely.", id="other"),
         ),
         attributes={"route": "/chat" if n % 2 else "/search"},
@@ -259,13 +259,13 @@ def test_an_unsupported_sentence_is_marked_beside_its_chunk(page: Page, shown: S
         article,
     )
     assert marks == [
-        ["contradicted", "The limit is 9 MB 😀 per file.", "9 MB"],
+        ["contradicted", "The upload limit is 9 MB 😀 per file.", "9 MB"],
         ["absent", "Ask in Helsinki.", "Helsinki"],
     ]
     assert page.run("return document.querySelector('.answer .near').textContent") == (
-        "The limit is 3.5 MB per file."
+        "The upload limit is 3.5 MB per file."
     )
-    assert page.text(f"{article} .said").startswith("The limit is 9 MB")
+    assert page.text(f"{article} .said").startswith("The upload limit is 9 MB")
     link = page.run("return document.querySelector('.answer footer a').href")
     assert link == TRACES.replace("{trace_id}", TARGET.trace_id)
     assert page.text(f"{article} footer code") == TARGET.trace_id

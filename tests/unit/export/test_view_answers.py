@@ -295,10 +295,10 @@ def test_words_are_no_patterns():
 
 def test_the_closest_passage_is_marked():
     """By words in common, and only where there are enough."""
-    text = "Intro. The limit is 3.5 MB per file. Other things."
+    text = "Intro. The upload limit is 3.5 MB per file. Other things."
     assert closest(text, ["The upload limit is 9 MB per file today."]) == [
         ("Intro. ", False),
-        ("The limit is 3.5 MB per file.", True),
+        ("The upload limit is 3.5 MB per file.", True),
         (" Other things.", False),
     ]
     assert closest(text, ["Nothing alike."]) == [(text, False)]
@@ -306,7 +306,7 @@ def test_the_closest_passage_is_marked():
 
 def test_a_long_chunk_is_cut_around_it():
     """What matters is within."""
-    text = "word " * 800 + "\nThe limit is 3.5 MB per file.\n" + "more " * 800
+    text = "word " * 800 + "\nThe upload limit is 3.5 MB per file.\n" + "more " * 800
     found = closest(text, ["The upload limit is 9 MB per file today."])
-    assert [part for part, near in found if near] == ["The limit is 3.5 MB per file."]
+    assert [part for part, near in found if near] == ["The upload limit is 3.5 MB per file."]
     assert sum(len(part) for part, _ in found) <= 2_002
