@@ -360,7 +360,7 @@ def explain(
     address: Annotated[
         str | None,
         typer.Argument(
-            metavar="[URL]",
+            metavar="URL",
             help="Of a running monitor's /metrics; host and port are enough. By default as the "
             "settings say: http://127.0.0.1:9464/metrics.",
         ),

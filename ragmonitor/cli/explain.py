@@ -185,8 +185,8 @@ def _tell_service(console: Console, said: Service) -> None:
     _print(console, _means(said.means))
     if said.means:
         line(
-            "As many as: answers, drawn evenly and judged, that would tell as much. Missing 0 ... 1: "
-            "what the mean would be if every verdict that never came were 0, or 1."
+            "Like n: how many answers, drawn evenly and judged, would tell as much. Missing "
+            "0 ... 1: the mean if every verdict that never came were 0, or 1."
         )
     _title(console, "What they are made of, since the process began")
     for text in _makeup(said):
@@ -242,7 +242,7 @@ def _table(*columns: str) -> Table:
 
 
 def _means(means: tuple[Mean, ...]) -> Table:
-    table = _table("signal", "window", "mean", "interval", "as many as", "missing 0 ... 1")
+    table = _table("signal", "window", "mean", "interval", "like n", "missing 0 ... 1")
     for mean in means:
         table.add_row(
             mean.signal,
@@ -338,7 +338,7 @@ def _health(said: Service) -> Iterator[str]:
 
 
 def _alarms(alarms: tuple[Alarm, ...]) -> Table:
-    table = _table("signal", "kind", "evidence", "tolerate", "state")
+    table = _table("signal", "kind", "days", "tolerate", "state")
     for alarm in alarms:
         table.add_row(
             alarm.signal,
@@ -391,7 +391,7 @@ def _outlook(said: Service) -> Table:
         f"{unit or 'cost'}/h",
         "± 1h",
         "± 24h",
-        *(f"to {_share(jump.mean)}" for jump in jumps),
+        *(f"to {100 * jump.mean:.3g} %" for jump in jumps),
     )
     for row in said.outlook:
         table.add_row(*_cells(row))
@@ -400,7 +400,7 @@ def _outlook(said: Service) -> Table:
 
 def _cells(row: Row) -> Iterator[str]:
     yield row.budget
-    yield _share(row.rate)
+    yield f"{100 * row.rate:.3g} %"
     yield f"{row.judged_per_hour:,.0f}"
     yield "-" if row.cost_per_hour is None else _plain(row.cost_per_hour)
     yield _share(row.half_width_1h)

@@ -37,4 +37,6 @@ class Arrivals:
         seen_s = now - self._since
         if seen_s <= 0:
             return 0.0
-        return self.per_s(now) / -math.expm1(-self._fading_per_s * seen_s)
+        seen = -math.expm1(-self._fading_per_s * seen_s)
+        # A time too short for a float to tell from none.
+        return self.per_s(now) / seen if seen > 0 else 0.0

@@ -156,7 +156,7 @@ class ChanceSampler:
 
     def _common(self, bearable_per_s: float, now: float) -> float:
         """Return what is common to all answers of the moment, 0 to 1."""
-        bearable = bearable_per_s / max(_SMALLEST, self._arrivals.per_s(now))
+        bearable = bearable_per_s / max(_SMALLEST, self._arrivals.per_s_since_first(now))
         return min(1.0, self._boost * min(self._rate, bearable))
 
     def _by_uncertainty(self, interaction: Interaction, rate: float, uncertainty: float) -> float:
@@ -244,7 +244,7 @@ class ChanceSampler:
                 name=names.SAMPLING_RATE, value=self._common(bearable_per_s, now), labels=whose
             ),
             Reading(name=names.SAMPLING_BOOST, value=self._boost, labels=whose),
-            Reading(name=names.ARRIVALS, value=self._arrivals.per_s(now)),
+            Reading(name=names.ARRIVALS, value=self._arrivals.per_s_since_first(now)),
             *money,
         )
 

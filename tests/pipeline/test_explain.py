@@ -104,10 +104,11 @@ def test_a_live_demo_is_explained(demo: str):
 
 
 def test_a_live_demo_is_told_to_people(demo: str):
-    """The same in words."""
+    """The same in words, in a terminal of 80 columns."""
     result = CliRunner().invoke(app, ["explain", demo])
     assert result.exit_code == 0, result.stderr
     assert "Judge: demo/stand-in" in result.stdout
+    assert "…" not in result.stdout, "cut off, at 80 columns"
     assert "what past verdicts predict" in " ".join(result.stdout.split())
 
 

@@ -352,7 +352,7 @@ def test_it_speaks_chinese_when_asked_to_and_remembers(page: Page, shown: Shown)
     page.run("document.querySelector('#lang-zh').click()")
     assert page.run("return document.documentElement.lang") == "zh"
     assert "幻觉率" in page.text('.card[data-signal="hallucination"]')
-    assert f"由 {MODEL.name} 评审" in page.text('.card[data-signal="hallucination"]')
+    assert f"{MODEL.name} 评审" in page.text('.card[data-signal="hallucination"]')
     assert "与检索内容矛盾" in page.text(".answer")
     assert "正在学习常态" in page.text("#alarms")
     left = page.run(

@@ -413,7 +413,7 @@ class Past:
             ("weak_retrieval", "none", "input", weak),
             ("novel_question", "none", "input", False),
             ("anchors", MODEL, "ruler", False),
-            ("calibration", MODEL, "ruler", False),
+            ("calibration_high", MODEL, "ruler", False),
         ]
         for signal, judge, kind, moved in signals:
             evidence = self._evidence.setdefault((signal, judge, kind), Evidence())

@@ -93,11 +93,11 @@ def served(
         uncovered = Chance(probability=0.0, drawn=False, cause=Cause.OVER_BUDGET)
         for chance in (Chance(probability=1.0, drawn=True), uncovered):
             exporter.export(report(JUDGE, evaluations=(), assessment=None, chance=chance))
+        snapshot = service.estimates.snapshot()
         if sampler is not None:
-            exporter.readings(sampler.readings(JUDGE.name))
-        exporter.refresh(
-            snapshot=service.estimates.snapshot(), queue_depth=0, open_runs=0, errors={}
-        )
+            readings = (*snapshot.readings, *sampler.readings(JUDGE.name))
+            snapshot = replace(snapshot, readings=readings)
+        exporter.refresh(snapshot=snapshot, queue_depth=0, open_runs=0, errors={})
         assert exporter.url is not None
         yield exporter.url
     finally:

@@ -59,7 +59,7 @@ const TEXTS = {
   aboutVersion: ["ragmonitor {version} · service version {service} · watching for {time}", "ragmonitor {version} · 服务版本 {service} · 已监测 {time}"],
   legend: ["Means with 95% intervals, older answers weighing less. Judged: read by {judge}, weighted so that sampling cannot bias it.", "均值及 95% 置信区间，越早的答案权重越低。已评审：由 {judge} 阅读，并按抽样概率加权，抽样不会造成偏差。"],
   legendEmbedded: ["Means with 95% intervals, older answers weighing less. No judge is configured: every number is the embedded score's ({embedded}) and less exact than a judge's.", "均值及 95% 置信区间，越早的答案权重越低。未配置评审模型：所有数字来自内置评分（{embedded}），不如评审模型准确。"],
-  judgedBy: ["judged by {judge}", "由 {judge} 评审"],
+  judgedBy: ["judged by {judge}", "{judge} 评审"],
   embeddedOnly: ["embedded only", "仅内置评分"],
   noJudge: ["needs no judge", "无需评审"],
   interval: ["{lower} to {upper}", "{lower} 至 {upper}"],
