@@ -502,6 +502,8 @@ class Moments:
     """The same, an older one for its age's weight squared: Kish's effective number follows."""
     judged_value: float = 0.0
     """Sum of their scores, unweighted."""
+    judged_value_squared: float = 0.0
+    """Sum of their squares."""
     missing: float = 0.0
     """Answers that were drawn and gave no verdict, each for 1 / chance."""
     drawn: float = 0.0
@@ -534,6 +536,7 @@ class Moments:
             judged=1.0,
             judged_squared=1.0,
             judged_value=score,
+            judged_value_squared=score**2,
             drawn=weight,
         )
 

@@ -14,7 +14,7 @@ FORGOTTEN: Final = math.exp(-3)
 """Below this many judged answers a window is empty: one counts for three time constants."""
 MODEL_TRUST: Final = 5.0
 """How many bad answers' worth of trust the design effect as predicted keeps."""
-LEAST_DESIGN_EFFECT: Final = 0.2
+LEAST_DESIGN_EFFECT: Final = 0.05
 
 
 def summarise(moments: Moments) -> Estimate | None:
@@ -67,8 +67,24 @@ def _design_effect(moments: Moments, mean: float, n: float) -> float:
         # that came after say how wide it is for all.
         variance = moments.expected_variance / moments.expected_scored / moments.scored
         predicted = variance * n / (expected * (1 - expected))
+    predicted *= _dispersion(moments)
     rarer = max(0.0, min(moments.judged_value, moments.judged - moments.judged_value))
     return (rarer * seen + MODEL_TRUST * predicted) / (rarer + MODEL_TRUST)
+
+
+def _dispersion(moments: Moments) -> float:
+    """Return how widely scores spread, of how widely 0 and 1 of the same mean would; 0 to 1.
+
+    1 for a share. Few scores tell little of it: it is drawn towards 1, as if five more had shown
+    that.
+    """
+    n = moments.judged
+    mean = moments.judged_value / n
+    most = mean * (1 - mean)
+    if most <= 0:
+        return 1.0
+    seen = min(1.0, max(0.0, moments.judged_value_squared / n - mean**2) / most)
+    return (n * seen + MODEL_TRUST) / (n + MODEL_TRUST)
 
 
 def _bounds(moments: Moments) -> tuple[float, float]:

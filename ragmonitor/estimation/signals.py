@@ -69,7 +69,8 @@ def outcomes(report: Report) -> Outcomes:
         if name in (HALLUCINATION, REFUSAL):
             continue
         if isinstance(evaluation, Scored):
-            found.append((name, Outcome(scored=True, value=evaluation.score)))
+            # By position: a third of the time, and this runs for every score.
+            found.append((name, Outcome(True, evaluation.score)))
         else:
             found.append((name, None if evaluation.cause in NO_VERDICT else NOT_APPLICABLE))
     return found

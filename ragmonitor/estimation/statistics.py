@@ -76,6 +76,20 @@ class Watchers:
     labels: HumanLabels | None = None
 
 
+class _Series(dict[str, Sums]):
+    """One judge's sums by signal, made when they are first asked for."""
+
+    def __init__(self, windows: Windows, judge: str) -> None:
+        super().__init__()
+        self._windows = windows
+        self._judge = judge
+
+    def __missing__(self, signal: str) -> Sums:
+        key = SeriesKey(signal=signal, judge=self._judge)
+        self[signal] = sums = self._windows.sums(key)
+        return sums
+
+
 class Statistics:
     """Predicts, sums up, and watches: the stage `Estimates` of one service."""
 
@@ -129,9 +143,9 @@ class Statistics:
 
     def _begin(self) -> None:
         self._latest: tuple[Report | None, Outcomes] = (None, ())
-        self._sums: dict[str, dict[str, tuple[Sums, ...]]] = {}
-        """By judge and signal, so that no key is built for each answer."""
-        self._part_sums: dict[tuple[str, str, str], Sums] = {}
+        self._series: dict[str, _Series] = {}
+        """By judge, so that no key is built for each answer."""
+        self._parts: dict[tuple[str, str, str], Sums] = {}
 
     # --- one answer -----------------------------------------------------------------------------
 
@@ -172,77 +186,74 @@ class Statistics:
         session, at_s = interaction.session_id, interaction.ended_ns / 1e9
         judge, chance = self._judge, settled.chance
         self._drift.observe(interaction, at_s)
-        decides = judge is None
-        series = self._series(self._embedded)
-        for signal, outcome in self._outcomes(embedded):
-            for sums in series(signal, settled if decides else None):
-                sums.exact(outcome, session)
-            if decides and outcome is not None and outcome.scored:
-                self._bet(settled, embedded, signal, outcome, stake=1.0)
-        if judge is None or chance is None:
+        found = self._outcomes(embedded)
+        series = self._of_judge(self._embedded)
+        for signal, outcome in found:
+            series[signal].exact(outcome, session)
+        if judge is None:
+            for sums in self._parts_of(embedded, self._embedded):
+                sums.exact(found[0][1], session)
+            self._bet(settled, embedded, found, stake=1.0)
+            return
+        if chance is None:
             return
         if settled.prediction.hallucination is not None:
             self._warning.add(settled.prediction.hallucination, at_s)
         if chance.probability <= 0:
             return
-        series = self._series(judge)
-        if settled.judged is None:
-            for signal, expected in settled.prediction.expected.items():
-                for sums in series(signal, settled):
-                    sums.unread(expected, chance.probability, session)
+        if settled.judged is not None:
+            self._read(settled, settled.judged, chance)
+            if settled.stand_in is not None:
+                self._stand_in(settled, settled.stand_in, chance)
             return
-        self._read(settled, settled.judged, chance)
-        if settled.stand_in is not None:
-            self._stand_in(settled, settled.stand_in, chance)
+        series = self._of_judge(judge)
+        for signal, expected in settled.prediction.expected.items():
+            series[signal].unread(expected, chance.probability, session)
+        for sums in self._parts_of(embedded, judge):
+            expected = settled.prediction.expected.get(HALLUCINATION, _NOTHING)
+            sums.unread(expected, chance.probability, session)
 
     def _read(self, settled: Settled, judged: Report, chance: Chance) -> None:
-        language = _language(settled.embedded)
+        language, session = _language(settled.embedded), settled.interaction.session_id
         said = dict(features(settled.embedded, self._outcomes(settled.embedded)))
-        series = self._series(judged.judge.name)
-        weight = 1 / chance.probability
-        for signal, outcome in outcomes(judged):
-            expected = settled.prediction.expected.get(signal, _NOTHING)
-            for sums in series(signal, settled):
-                sums.read(expected, chance.probability, outcome, settled.interaction.session_id)
+        found, predicted = outcomes(judged), settled.prediction.expected
+        series, weight = self._of_judge(judged.judge.name), 1 / chance.probability
+        for signal, outcome in found:
+            expected = predicted.get(signal, _NOTHING)
+            series[signal].read(expected, chance.probability, outcome, session)
             if outcome is None:
                 continue
             for calibration in self._learners(signal, language):
                 calibration.add(
                     said.get(signal), scored=outcome.scored, value=outcome.value, weight=weight
                 )
-            if outcome.scored:
-                self._bet(settled, judged, signal, outcome, stake=chance.stake)
-                if signal == HALLUCINATION:
-                    self._judge_the_judge(settled, judged, outcome)
+        hallucinated = found[0][1]
+        for sums in self._parts_of(settled.embedded, judged.judge.name):
+            expected = predicted.get(HALLUCINATION, _NOTHING)
+            sums.read(expected, chance.probability, hallucinated, session)
+        self._bet(settled, judged, found, stake=chance.stake)
+        if hallucinated is not None and hallucinated.scored:
+            self._judge_the_judge(settled, judged, hallucinated)
 
     def _stand_in(self, settled: Settled, read: Report, chance: Chance) -> None:
         """Take in who reads what the judge fails to, and of which nothing was predicted.
 
         Its means rest on its verdicts by 1 / chance alone; alarms take any ruler's verdict.
         """
-        series = self._series(read.judge.name)
-        for signal, outcome in outcomes(read):
-            for sums in series(signal, None):
-                sums.read(_NOTHING, chance.probability, outcome, settled.interaction.session_id)
-            if outcome is not None and outcome.scored:
-                self._bet(settled, read, signal, outcome, stake=chance.stake)
+        found, series = outcomes(read), self._of_judge(read.judge.name)
+        for signal, outcome in found:
+            session = settled.interaction.session_id
+            series[signal].read(_NOTHING, chance.probability, outcome, session)
+        self._bet(settled, read, found, stake=chance.stake)
 
-    def _series(self, judge: str) -> Callable[[str, Settled | None], Sequence[Sums]]:
-        """Return what gives the sums of a signal: of all answers, and of the parts it is in."""
-        known = self._sums.setdefault(judge, {})
+    def _of_judge(self, judge: str) -> _Series:
+        known = self._series.get(judge)
+        if known is None:
+            known = self._series[judge] = _Series(self._windows, judge)
+        return known
 
-        def sums(signal: str, settled: Settled | None) -> Sequence[Sums]:
-            own = known.get(signal)
-            if own is None:
-                found = self._windows.sums(SeriesKey(signal=signal, judge=judge))
-                own = known[signal] = () if found is None else (found,)
-            if settled is None or signal != HALLUCINATION or not self._group_by:
-                return own
-            return (*own, *self._parts(settled.embedded, judge))
-
-        return sums
-
-    def _parts(self, report: Report, judge: str) -> Iterator[Sums]:
+    def _parts_of(self, report: Report, judge: str) -> Iterator[Sums]:
+        """Yield the sums of the parts of the traffic that an answer is in."""
         for dimension in self._group_by:
             if dimension == "language":
                 group = _language(report)
@@ -253,14 +264,10 @@ class Statistics:
             if not group:
                 continue
             name = (judge, dimension, group)
-            known = self._part_sums.get(name)
+            known = self._parts.get(name)
             if known is None:
-                known = self._windows.sums(
-                    SeriesKey(signal=HALLUCINATION, judge=judge, dimension=dimension, group=group)
-                )
-                if known is None:
-                    continue
-                self._part_sums[name] = known
+                key = SeriesKey(signal=HALLUCINATION, judge=judge, dimension=dimension, group=group)
+                known = self._parts[name] = self._windows.sums(key)
             yield known
 
     def _judge_the_judge(self, settled: Settled, judged: Report, outcome: Outcome) -> None:
@@ -281,18 +288,19 @@ class Statistics:
                 session=interaction.session_id,
             )
 
-    def _bet(
-        self, settled: Settled, read: Report, signal: str, outcome: Outcome, *, stake: float
-    ) -> None:
+    def _bet(self, settled: Settled, read: Report, found: Outcomes, *, stake: float) -> None:
         interaction = settled.interaction
-        self._alarms.bet(
-            signal,
-            value=outcome.value,
-            stake=stake,
-            at_s=interaction.ended_ns / 1e9,
-            session=interaction.session_id,
-            example=partial(self._example, settled, read, signal, outcome),
-        )
+        at_s, session = interaction.ended_ns / 1e9, interaction.session_id
+        for signal, outcome in found:
+            if outcome is not None and outcome.scored:
+                self._alarms.bet(
+                    signal,
+                    value=outcome.value,
+                    stake=stake,
+                    at_s=at_s,
+                    session=session,
+                    example=partial(self._example, settled, read, signal, outcome),
+                )
 
     def _example(self, settled: Settled, read: Report, signal: str, outcome: Outcome) -> Example:
         """Return the answer as an example of what is wrong; the worse for more bad claims."""
@@ -325,12 +333,11 @@ class Statistics:
         return (*self._alarms.settle(self._estimate), *self._changes_of_judge())
 
     def _look_at_input(self) -> None:
-        series = self._series(NO_JUDGE)
+        series = self._of_judge(NO_JUDGE)
         for observed in self._drift.take():
             for signal, found in observed.outcomes.items():
                 outcome = Outcome(scored=True, value=float(found))
-                for sums in series(signal, None):
-                    sums.exact(outcome, observed.session)
+                series[signal].exact(outcome, observed.session)
                 self._alarms.bet(
                     signal,
                     value=outcome.value,
@@ -382,8 +389,14 @@ class Statistics:
 
     @property
     def boost(self) -> float:
-        """What the sampling should be raised by for now; 1: nothing suspicious."""
-        return self._warning.boost
+        """What the sampling should be raised by for now; 1: nothing suspicious.
+
+        Once the verdicts have raised the alarm themselves there is nothing left to find out.
+        """
+        return 1.0 if self._is_active(HALLUCINATION) else self._warning.boost
+
+    def _is_active(self, signal: str) -> bool:
+        return any(state.active for state in self._alarms.states() if state.signal == signal)
 
     def snapshot(self) -> Snapshot:
         """Return every number as of the last tick."""

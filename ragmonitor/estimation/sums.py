@@ -43,6 +43,7 @@ class Sums:
     __slots__ = (
         "answers",
         "certain",
+        "certain_square",
         "certain_value",
         "corrected_down",
         "corrected_scored_down",
@@ -58,6 +59,7 @@ class Sums:
         "expected_variance",
         "judged",
         "judged_value",
+        "judged_value_squared",
         "missing",
         "missing_high",
         "missing_low",
@@ -78,6 +80,7 @@ class Sums:
     answers: float
     certain: float
     certain_value: float
+    certain_square: float
     expected: float
     expected_scored: float
     expected_variance: float
@@ -93,6 +96,7 @@ class Sums:
     cross_scored_scored: float
     judged: float
     judged_value: float
+    judged_value_squared: float
     drawn: float
     missing: float
     missing_low: float
@@ -114,7 +118,9 @@ class Sums:
         # What is the same for all of them is counted once, and added when it is asked for.
         self.certain += 1
         self.certain_value += value
-        self.value_value += value * value
+        square = value * value
+        self.certain_square += square
+        self.value_value += square
         self.difference_squares += off * off
         if session:
             self._join(session, value, 1.0)
@@ -168,6 +174,7 @@ class Sums:
             self._remember(residual, residual_scored, weight)
             self.judged += applies
             self.judged_value += outcome.value
+            self.judged_value_squared += outcome.value * outcome.value
         if correction > 0:
             self.corrected_up += correction
         else:
@@ -237,6 +244,7 @@ class Sums:
             certain + self.judged,
             certain + self.judged,
             self.certain_value + self.judged_value,
+            self.certain_square + self.judged_value_squared,
             self.missing,
             certain + self.drawn,
             self.missing_low,

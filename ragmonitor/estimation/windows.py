@@ -37,13 +37,13 @@ class Windows:
         self._ticked_at = clock()
         self._kept: dict[SeriesKey, _Kept] = {}
 
-    def sums(self, key: SeriesKey) -> Sums | None:
-        """Return the sums to add an answer to; None: there are too many series already."""
+    def sums(self, key: SeriesKey) -> Sums:
+        """Return the sums to add an answer to; beyond `SERIES_MOST` some that nobody reads."""
         kept = self._kept.get(key)
         if kept is None:
-            if len(self._kept) >= SERIES_MOST:
-                return None
-            kept = self._kept[key] = _Kept()
+            kept = _Kept()
+            if len(self._kept) < SERIES_MOST:
+                self._kept[key] = kept
         return kept.sums
 
     def tick(self) -> None:
