@@ -134,6 +134,10 @@ class Statistics:
         self._windows = Windows(clock=clock)
         self._calibrations: dict[tuple[str, str], Calibration] = {}
         """By signal and language; of all languages under the empty one."""
+        self._pooled: dict[str, Calibration] = {}
+        """Those of all languages, by signal."""
+        self._by_language = False
+        """Whether hallucination is predicted by language: both have verdicts enough."""
         self._calibration_file = calibration_file
         self._mean_uncertainty = 0.0
         self._refreezes = False
@@ -153,11 +157,11 @@ class Statistics:
         """Return what past verdicts say of an answer; called once each, before the coin falls."""
         if self._judge is None:
             return _UNPREDICTED
-        pooled = self._calibrations
+        pooled = self._pooled
         predictor = self._hallucination(_language(embedded))
         expected = {}
         for signal, feature in features(embedded, self._outcomes(embedded)):
-            calibration = predictor if signal == HALLUCINATION else pooled.get((signal, ""))
+            calibration = predictor if signal == HALLUCINATION else pooled.get(signal)
             expected[signal] = _NOTHING if calibration is None else calibration.expected(feature)
         if predictor is None or not predictor.is_fitted:
             return Prediction(expected=expected)
@@ -470,11 +474,9 @@ class Statistics:
 
     def _hallucination(self, language: str) -> Calibration | None:
         """Return what predicts it: of the language, where both have verdicts enough."""
-        known = self._calibrations
-        of_both = [known.get((HALLUCINATION, each)) for each in ("en", "zh")]
-        if language and all(each is not None and each.is_fitted for each in of_both):
-            return known.get((HALLUCINATION, language))
-        return known.get((HALLUCINATION, ""))
+        if self._by_language and language:
+            return self._calibrations.get((HALLUCINATION, language))
+        return self._pooled.get(HALLUCINATION)
 
     def _learners(self, signal: str, language: str) -> Iterator[Calibration]:
         yield self._of(signal, "")
@@ -485,6 +487,8 @@ class Statistics:
         known = self._calibrations.get((signal, language))
         if known is None:
             known = self._calibrations[signal, language] = Calibration()
+            if not language:
+                self._pooled[signal] = known
         return known
 
     def _learn(self, *, restart: bool = False) -> None:
@@ -518,6 +522,8 @@ class Statistics:
             except ValueError as error:
                 logger.warning("ragmonitor: calibration of %s begins anew: %s", signal, error)
                 calibration.merge()
+        of_both = [self._calibrations.get((HALLUCINATION, each)) for each in ("en", "zh")]
+        self._by_language = all(each is not None and each.is_fitted for each in of_both)
 
 
 def _hallucinated(report: Report) -> bool | None:
