@@ -9,7 +9,7 @@ PROXY := .litellm-proxy
 PACKAGES := . integrations/langchain integrations/llama_index integrations/litellm
 SOURCES := ragmonitor integrations/langchain/ragmonitor_langchain integrations/llama_index/ragmonitor_llama_index integrations/litellm/ragmonitor_litellm
 
-.PHONY: help setup phoenix proxy demo demo-stack test check bench bench-judge build clean
+.PHONY: help setup phoenix proxy demo demo-stack test check bench bench-numbers bench-judge build clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -63,6 +63,18 @@ bench: $(STAMP)  ## Measure: request path, memory, event loop, embedded judge (A
 	$(BIN)/python tests/bench/million.py
 	$(BIN)/python tests/bench/embedded_judge.py
 	$(BIN)/python tests/bench/auroc.py $(ARGS)
+
+bench-numbers: $(STAMP)  ## Estimates and alarms on simulated traffic, beside the rules that others alarm by (an hour)
+	$(BIN)/python tests/bench/estimates.py coverage
+	$(BIN)/python tests/bench/estimates.py savings
+	$(BIN)/python tests/bench/estimates.py bursts
+	$(BIN)/python tests/bench/estimates.py graded
+	$(BIN)/python tests/bench/estimates.py cost
+	$(BIN)/python tests/bench/alarms.py false
+	$(BIN)/python tests/bench/alarms.py delay
+	$(BIN)/python tests/bench/alarms.py monitor
+	$(BIN)/python tests/bench/drift.py $(ARGS)
+	$(BIN)/python tests/bench/sampling.py
 
 bench-judge: $(STAMP)  ## Calls and tokens of the LLM judge beside those of RAGAS (which it installs: 800 MB)
 	$(BIN)/python tests/bench/judge_cost.py $(ARGS)
