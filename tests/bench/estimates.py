@@ -320,6 +320,7 @@ def plain_width(rate: float, n: int) -> float:
                 judged=n,
                 judged_squared=n,
                 judged_value=bad,
+                judged_value_squared=bad,
             )
         )
         assert found is not None
