@@ -11,9 +11,10 @@ from typing import Final
 
 from ragmonitor import conventions as names
 from ragmonitor.estimation.alarms import Alarms
-from ragmonitor.estimation.anchors import Anchors, FlipRate
+from ragmonitor.estimation.anchors import Anchors
 from ragmonitor.estimation.calibration import Calibration
 from ragmonitor.estimation.drift import Drift
+from ragmonitor.estimation.flips import FlipRate
 from ragmonitor.estimation.interval import summarise
 from ragmonitor.estimation.labels import HumanLabels
 from ragmonitor.estimation.residuals import Residuals

@@ -335,8 +335,8 @@ def test_the_judge_s_own_calls_are_not_traffic(servers, reports, monitors):
 
 def test_a_judge_s_settings_reach_it(monkeypatch):
     """One address for the first judge alone, its own for each other."""
-    from ragmonitor.wiring import llm_judge
     from ragmonitor.settings import Settings
+    from ragmonitor.wiring import llm_judge
 
     settings = Settings.load(
         judge="openai/a", judge_api_base="http://h/v1", budget_tokens_per_hour=100_000

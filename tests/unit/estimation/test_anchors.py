@@ -12,20 +12,11 @@ import pytest
 
 from ragmonitor import conventions
 from ragmonitor.errors import InputError
-from ragmonitor.estimation.anchors import (
-    ANCHORS_MOST,
-    BATCH_S,
-    CHARACTERS_MOST,
-    CLAIM_S,
-    COLLECT_S,
-    COOLDOWN_S,
-    DAY_S,
-    TRIES_MOST,
-    VERSION,
-    Anchors,
-    FlipRate,
-    binomial_tail,
-)
+from ragmonitor.estimation.anchors import DAY_S, VERSION, Anchors
+from ragmonitor.estimation.anchors.batches import BATCH_S, COOLDOWN_S, TRIES_MOST, binomial_tail
+from ragmonitor.estimation.anchors.places import ANCHORS_MOST, CHARACTERS_MOST, COLLECT_S
+from ragmonitor.estimation.anchors.records import CLAIM_S
+from ragmonitor.estimation.flips import FlipRate
 from ragmonitor.guard import errors
 from ragmonitor.records import Chunk, JudgeIdentity
 from ragmonitor.state import StateFile

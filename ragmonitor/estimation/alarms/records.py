@@ -1,0 +1,56 @@
+"""The signals that may raise an alarm, and what their verdicts do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ragmonitor.records import AlarmKind, Example
+
+EMBEDDED = "lexical"
+"""The embedded judge's name in labels."""
+
+Pending = tuple[float, int, float, float, str, Callable[[], Example] | None]
+"""When, the place of the stream, badness, stake, session and example; see `Alarms.bet`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """One signal that may raise an alarm."""
+
+    signal: str
+    judge: str
+    """Whose verdicts bet on it; `none` for what needs no judge."""
+    kind: AlarmKind
+    share: float
+    """Of all false alarms that are allowed; those of all streams together at most 1."""
+    falls: bool = False
+    """Better the higher it is: `tolerate` is the lowest mean accepted."""
+    stake_most: float = 1.0
+    """The highest stake of its bets; 2 where the chance of being judged varies."""
+    default_tolerate: float | None = None
+    """In the signal's own scale; None: learned where it is not given."""
+    least_learned: float = 0.0
+    """What is learned is at least this, on the scale of badness."""
+
+
+def key_of(stream: Stream) -> str:
+    """Return the stream's name in the file.
+
+    A changed judge goes on with the evidence it finds. Not so one that takes over from the
+    embedded judge, or gives way to it: their verdicts have little in common.
+    """
+    return f"{stream.signal}@{EMBEDDED}" if stream.judge == EMBEDDED else stream.signal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """An alarm was raised or cleared; becomes an event once the state is safe."""
+
+    stream: Stream
+    raised: bool
+    at_s: float
+    since_s: float
+    evidence_days: float
+    tolerate: float
+    examples: tuple[Example, ...] = ()

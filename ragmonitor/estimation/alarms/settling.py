@@ -1,0 +1,345 @@
+"""The alarms of one service: bets are noted, and settled every few seconds."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+from ragmonitor.estimation.alarms.learning import LEARNED_FROM
+from ragmonitor.estimation.alarms.records import Pending, Stream, Turn, key_of
+from ragmonitor.estimation.alarms.sessions import Sessions
+from ragmonitor.estimation.alarms.watches import Watch
+from ragmonitor.estimation.detector import CLEARED_AT
+from ragmonitor.guard import logger, record_error, shielded
+from ragmonitor.records import AlarmEvent, AlarmState, Estimate, Example
+from ragmonitor.state import StateFile
+
+STATE_VERSION = 1
+
+PENDING_MOST = 20_000
+"""Bets between two ticks."""
+LATE_MOST_S = 1_800.0
+"""A verdict that is later than this counts as so late: its value matters, its time no more."""
+
+
+class Alarms:
+    """The alarms of one service.
+
+    Bets are noted as verdicts come in and are applied by `settle`, every few seconds. With a
+    file, whoever settles owns all streams for that moment: it reads the newest state, applies its
+    own bets and writes, so that all processes are one alarm. Without, each process is its own.
+
+    As long as every signal keeps to what is tolerated, all streams together raise at most one
+    false alarm in `false_alarm_every_days`, on average: a stream with the share s has its line at
+    `false_alarm_every_days / s`, and shows its evidence times s, so that all have the same line.
+
+    One thread at a time.
+    """
+
+    def __init__(
+        self,
+        streams: Sequence[Stream],
+        *,
+        false_alarm_every_days: float,
+        tolerate: Mapping[str, float] | None = None,
+        now: Callable[[], float] = time.time,
+        file: StateFile | None = None,
+    ) -> None:
+        """Begin without evidence; the file is not touched yet.
+
+        Args:
+            streams: At most one for each signal.
+            false_alarm_every_days: The line.
+            tolerate: By signal, in its own scale; what the user says. Other signals' are ignored.
+            now: Seconds since the epoch.
+            file: What outlives the process, and is shared; of version `STATE_VERSION`.
+
+        Raises:
+            ValueError: Two streams of one signal, a share of 0, or shares above 1 together.
+        """
+        self._streams = tuple(streams)
+        self._index = {stream.signal: place for place, stream in enumerate(self._streams)}
+        if len(self._index) < len(self._streams):
+            raise ValueError("two streams of one signal")
+        shares = [stream.share for stream in self._streams]
+        if min(shares, default=1.0) <= 0 or sum(shares) > 1 + 1e-9:
+            raise ValueError("the streams' shares are to be above 0, and at most 1 together")
+        self._every_days = false_alarm_every_days
+        given = tolerate or {}
+        self._given = [
+            given.get(stream.signal, stream.default_tolerate) for stream in self._streams
+        ]
+        self._now = now
+        self._file = file
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything: a forked child, whose parent keeps what was noted. The file stays."""
+        self._watches = [
+            Watch(
+                line_days=self._every_days / stream.share,
+                stake_most=stream.stake_most,
+                tolerate=self._wanted(place, None),
+            )
+            for place, stream in enumerate(self._streams)
+        ]
+        self._pending: list[Pending] = []
+        self._lost = 0
+        self._sessions = Sessions()
+        self._seen = ""
+        """Which writing of the file this process knows or is ahead of."""
+        self._strangers: dict[str, Any] = {}
+        """Streams in the file that are not configured now: kept for when they are again."""
+
+    def bet(
+        self,
+        signal: str,
+        *,
+        value: float,
+        stake: float,
+        at_s: float,
+        session: str = "",
+        example: Callable[[], Example] | None = None,
+    ) -> None:
+        """Note one verdict; it counts from the next `settle` on. Cheap, and touches no file.
+
+        Args:
+            signal: Without a stream of that name nothing is noted.
+            value: In the signal's own scale, 0 to 1.
+            stake: As `Chance.stake`; without one there is nothing to bet.
+            at_s: When the answer was given, in seconds since the epoch.
+            session: Of several verdicts on one session within an hour the first one bets.
+            example: Called at most once, at the next `settle`, if it is one of the worst.
+        """
+        place = self._index.get(signal)
+        if place is None or not (stake > 0 and math.isfinite(value) and math.isfinite(at_s)):
+            return
+        if len(self._pending) >= PENDING_MOST:
+            self._lost += 1
+            return
+        x = 1.0 - value if self._streams[place].falls else value
+        self._pending.append((at_s, place, min(1.0, max(0.0, x)), stake, session, example))
+
+    def falls(self, signal: str) -> bool:
+        """Return whether the signal is better the higher it is."""
+        place = self._index.get(signal)
+        return place is not None and self._streams[place].falls
+
+    def settle(self, estimate: Callable[[str], Estimate | None]) -> tuple[AlarmEvent, ...]:
+        """Apply what was noted, and return the alarms that were raised or cleared by it.
+
+        With a file each is returned by the one process whose bets turned it. A file that cannot
+        be read or written is an error of ours, counted and logged once: alarms then go on in
+        memory.
+
+        Args:
+            estimate: By signal, the last hour's; asked for the signals of events only.
+        """
+        if self._lost:
+            record_error("estimation", OverflowError(f"{self._lost} verdicts too many for alarms"))
+            self._lost = 0
+        # In order of time, as the guarantee wants it, and then in an order that does not depend
+        # on which verdict came in first.
+        pending = sorted(self._pending, key=itemgetter(0, 1, 2, 3))
+        self._pending = []
+        turns = self._turns(pending) if self._file is None else self._shared(self._file, pending)
+        return tuple(self._event(turn, estimate) for turn in turns)
+
+    def states(self) -> tuple[AlarmState, ...]:
+        """Return where each stream stands, in their order, as of the last `settle`.
+
+        Before the first one, as the file has it: an alarm is not over because a process starts.
+        """
+        if self._file is not None and not self._seen:
+            with shielded("estimation"):
+                self._look(self._file)
+        return tuple(
+            AlarmState(
+                signal=stream.signal,
+                judge=stream.judge,
+                kind=stream.kind,
+                evidence_days=watch.evidence_days * stream.share,
+                active=watch.clearing is not None,
+                since_s=watch.since_s,
+                rising_since_s=watch.rising_since_s,
+                tolerate=self._own_scale(place, watch.tolerate),
+                learned=watch.learning.share if watch.tolerate is None else 1.0,
+                falls=stream.falls,
+                raised=watch.raised,
+            )
+            for place, (stream, watch) in enumerate(zip(self._streams, self._watches, strict=True))
+        )
+
+    # --- what is tolerated
+
+    def _wanted(self, place: int, learned: float | None) -> float | None:
+        """On the scale of badness: what the user says, else what was learned."""
+        given = self._given[place]
+        if given is None:
+            return learned
+        return 1.0 - given if self._streams[place].falls else given
+
+    def _own_scale(self, place: int, tolerate: float | None) -> float | None:
+        if tolerate is None:
+            return None
+        given = self._given[place]
+        if given is not None and tolerate == self._wanted(place, None):
+            return given
+        return 1.0 - tolerate if self._streams[place].falls else tolerate
+
+    def _out_of_tune(self) -> list[int]:
+        """Streams whose evidence is about another `tolerate` than they are to keep to now."""
+        return [
+            place
+            for place, watch in enumerate(self._watches)
+            if watch.tolerate != self._wanted(place, watch.learned)
+        ]
+
+    # --- what is shared
+
+    def _shared(self, file: StateFile, pending: Sequence[Pending]) -> list[Turn]:
+        turns: list[Turn] | None = None
+        try:
+            # Another process may have moved on; nothing of ours is to be written then.
+            if not pending and self._look(file) is None and not self._out_of_tune():
+                return []
+            with file.alone():
+                if (unreadable := self._look(file)) is not None:
+                    record_error("estimation", unreadable)
+                turns = self._turns(pending)
+                writing = secrets.token_hex(4)
+                file.write(self._dump(writing))
+                self._seen = writing
+        except OSError as error:
+            record_error("estimation", error)
+        return self._turns(pending) if turns is None else turns
+
+    def _look(self, file: StateFile) -> ValueError | None:
+        """Take over the newest state, unless this process is the one that is ahead of it.
+
+        It is ahead where its last writing failed: nobody has written since then, or the file
+        would tell of another writing.
+
+        Returns:
+            Why the file cannot be understood: what this process knows goes on then, at a start
+            from nothing, and is to replace it. None: all is well, or there is no file.
+
+        Raises:
+            OSError: It cannot be opened.
+        """
+        try:
+            told = file.read()
+        except ValueError as error:
+            return error
+        if told is None or told.get("writing") == self._seen:
+            return None
+        streams = told.get("streams")
+        known = dict(streams) if isinstance(streams, dict) else {}
+        for stream, watch in zip(self._streams, self._watches, strict=True):
+            entry = known.pop(key_of(stream), None)
+            if entry is None:
+                continue
+            try:
+                watch.load(entry)
+            except ValueError as error:
+                record_error("estimation", error)
+        self._strangers = known
+        if told.get("order") == self._order():
+            self._sessions.meet(told.get("sessions"))
+        self._seen = str(told.get("writing"))
+        return None
+
+    def _dump(self, writing: str) -> dict[str, Any]:
+        mine = {
+            key_of(stream): watch.dump()
+            for stream, watch in zip(self._streams, self._watches, strict=True)
+        }
+        return {
+            "writing": writing,
+            "streams": {**self._strangers, **mine},
+            "order": self._order(),
+            "sessions": self._sessions.dump(),
+        }
+
+    def _order(self) -> list[str]:
+        return [key_of(stream) for stream in self._streams]
+
+    # --- bets
+
+    def _turns(self, pending: Iterable[Pending]) -> list[Turn]:
+        now_s = self._now()
+        turns = []
+        for place in self._out_of_tune():
+            watch = self._watches[place]
+            if watch.clearing is not None and watch.since_s is not None:
+                # It was an alarm about something else; who was told of it is told of its end.
+                turns.append(self._turn(place, raised=False, at_s=now_s, since_s=watch.since_s))
+            watch.restart(self._wanted(place, watch.learned))
+        for told_s, place, x, stake, session, example in pending:
+            # Nothing is answered in the future, and what is very late has its time behind it.
+            at_s = min(now_s, max(told_s, now_s - LATE_MOST_S))
+            if session and self._sessions.has_bet(session, place, at_s):
+                continue
+            watch = self._watches[place]
+            if watch.tolerate is None:
+                self._learn(place, x, stake)
+            elif watch.clearing is not None:
+                watch.clearing.bet(x, stake, at_s)
+                if watch.clearing.evidence >= CLEARED_AT and watch.since_s is not None:
+                    turns.append(self._turn(place, raised=False, at_s=at_s, since_s=watch.since_s))
+                    watch.restart(watch.tolerate)
+            elif watch.bet(x, stake, at_s, example):
+                since_s = at_s if watch.rising_since_s is None else watch.rising_since_s
+                turns.append(self._turn(place, raised=True, at_s=at_s, since_s=since_s))
+                watch.raise_alarm(at_s)
+        return turns
+
+    def _learn(self, place: int, x: float, stake: float) -> None:
+        watch, stream = self._watches[place], self._streams[place]
+        watch.learning.add(x, min(stake, stream.stake_most))
+        if watch.learning.verdicts < LEARNED_FROM:
+            return
+        watch.learned = max(stream.least_learned, watch.learning.tolerate())
+        watch.restart(watch.learned)
+        logger.info(
+            "ragmonitor: learned from %d verdicts what is tolerated: a mean %s of %s %.4g",
+            watch.learning.verdicts,
+            stream.signal,
+            "at least" if stream.falls else "at most",
+            self._own_scale(place, watch.learned),
+        )
+
+    def _turn(self, place: int, *, raised: bool, at_s: float, since_s: float) -> Turn:
+        stream, watch = self._streams[place], self._watches[place]
+        return Turn(
+            stream=stream,
+            raised=raised,
+            at_s=at_s,
+            since_s=since_s,
+            evidence_days=watch.detector.evidence * stream.share,
+            tolerate=self._own_scale(place, watch.tolerate) or 0.0,
+            examples=tuple(watch.examples) if raised else (),
+        )
+
+    @staticmethod
+    def _event(turn: Turn, estimate: Callable[[str], Estimate | None]) -> AlarmEvent:
+        stream, found = turn.stream, None
+        with shielded("estimation"):
+            found = estimate(stream.signal)
+        return AlarmEvent(
+            signal=stream.signal,
+            judge=stream.judge,
+            kind=stream.kind,
+            raised=turn.raised,
+            at_s=turn.at_s,
+            since_s=turn.since_s,
+            evidence_days=turn.evidence_days,
+            tolerate=turn.tolerate,
+            falls=stream.falls,
+            estimate=found,
+            examples=turn.examples,
+        )

@@ -1,0 +1,191 @@
+"""Where each stream stands: its evidence, its alarm, and the state of both in a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+from ragmonitor.estimation.alarms.learning import Learning
+from ragmonitor.estimation.detector import CLEARING_RISKS, MULTIPLES, Clearing, Detector
+from ragmonitor.guard import shielded
+from ragmonitor.records import Example
+
+RISING_FROM = 0.01
+"""Evidence is rising from this share of the line on."""
+EXAMPLES = 3
+
+
+@dataclass(slots=True, kw_only=True)
+class Watch:
+    """Where one stream stands. `tolerate` and `learned` are on the scale of badness."""
+
+    line_days: float
+    stake_most: float
+    tolerate: float | None = None
+    """What the evidence is about; None: not known yet."""
+    learned: float | None = None
+    learning: Learning = field(default_factory=Learning)
+    detector: Detector = field(init=False)
+    clearing: Clearing | None = None
+    """Only while the alarm is active."""
+    since_s: float | None = None
+    held_days: float = 0.0
+    """The evidence that raised the active alarm."""
+    rising_since_s: float | None = None
+    raised: int = 0
+    examples: list[Example] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.restart(self.tolerate)
+
+    def restart(self, tolerate: float | None) -> None:
+        """Forget evidence and alarm; from now on the evidence is about this."""
+        self.tolerate = tolerate
+        self.detector = Detector(
+            tolerate=1.0 if tolerate is None else tolerate,
+            stake_most=self.stake_most,
+            line_days=self.line_days,
+        )
+        self.clearing = None
+        self.since_s = self.rising_since_s = None
+        self.held_days = 0.0
+        self.examples = []
+
+    def bet(
+        self,
+        x: float,
+        stake: float,
+        at_s: float,
+        example: Callable[[], Example] | None,
+    ) -> bool:
+        """Bet on the stream, and return whether that raises its alarm; `raise_alarm` does it.
+
+        Args:
+            x: The verdict, on the scale of badness.
+            stake: As `Chance.stake`.
+            at_s: When the answer was given, in seconds since the epoch.
+            example: Called at most once, if it is one of the worst.
+        """
+        detector = self.detector
+        detector.pass_time(at_s)
+        detector.bet(x, stake)
+        evidence = detector.evidence
+        if evidence < RISING_FROM * self.line_days:
+            if self.rising_since_s is not None:
+                self.rising_since_s = None
+                self.examples = []
+            return False
+        if self.rising_since_s is None:
+            self.rising_since_s = at_s
+        if example is not None and x > detector.tolerate:
+            _keep_worst(self.examples, x, example)
+        # A lower line than that of the last run may be behind the evidence already. Even so, it is
+        # a bad answer that raises an alarm.
+        return evidence >= self.line_days and x > detector.tolerate
+
+    def raise_alarm(self, at_s: float) -> None:
+        """Let the alarm be active since this moment; the evidence is for its end from now on."""
+        self.held_days = self.detector.evidence
+        self.since_s = at_s
+        self.rising_since_s = None
+        self.examples = []
+        self.raised += 1
+        self.detector.restart()
+        self.clearing = Clearing(
+            tolerate=self.detector.tolerate, stake_most=self.stake_most, at_s=at_s
+        )
+
+    @property
+    def evidence_days(self) -> float:
+        """Of an active alarm what raised it; else what there is now."""
+        return self.detector.evidence if self.clearing is None else self.held_days
+
+    def dump(self) -> dict[str, Any]:
+        """Return what `load` takes over; without examples, which stay in the process."""
+        learning, clearing = self.learning, self.clearing
+        return {
+            "tolerate": self.tolerate,
+            "learned": self.learned,
+            "learning": [
+                learning.verdicts,
+                learning.weight,
+                learning.weight_squared,
+                learning.weighted,
+            ],
+            "evidence": self.detector.parts,
+            "at_s": self.detector.at_s,
+            "clearing": clearing
+            and [clearing.at_s, clearing.age_hours, clearing.stake_most, *clearing.parts],
+            "since_s": self.since_s,
+            "held_days": self.held_days,
+            "rising_since_s": self.rising_since_s,
+            "raised": self.raised,
+        }
+
+    def load(self, told: Any) -> None:
+        """Take over what another process told. Raises `ValueError`, and is unchanged then."""
+        try:
+            other = Watch(line_days=self.line_days, stake_most=self.stake_most)
+            other.restart(number_or_none(told["tolerate"]))
+            other.learned = number_or_none(told["learned"])
+            verdicts, *sums = (number(each) for each in told["learning"])
+            weight, weight_squared, weighted = sums
+            other.learning = Learning(
+                verdicts=int(verdicts),
+                weight=weight,
+                weight_squared=weight_squared,
+                weighted=weighted,
+            )
+            other.detector.parts = [number(each) for each in told["evidence"]]
+            if len(other.detector.parts) != len(MULTIPLES):
+                raise ValueError("evidence of another mixture")
+            other.detector.at_s = number_or_none(told["at_s"])
+            other.since_s = number_or_none(told["since_s"])
+            other.held_days = number(told["held_days"])
+            other.rising_since_s = number_or_none(told["rising_since_s"])
+            other.raised = int(number(told["raised"]))
+            other.clearing = other._clearing(told["clearing"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"a stream's state is not as expected: {error!r}") from error
+        rising = other.rising_since_s
+        other.examples = [
+            each for each in self.examples if rising is not None and each.at_s >= rising
+        ]
+        for name in self.__slots__:
+            setattr(self, name, getattr(other, name))
+
+    def _clearing(self, told: Any) -> Clearing | None:
+        if told is None:
+            return None
+        at_s, age_hours, stake_most, *parts = (number(each) for each in told)
+        if self.tolerate is None or self.since_s is None or len(parts) != len(CLEARING_RISKS):
+            raise ValueError("a clearance of another mixture")
+        clearing = Clearing(tolerate=self.tolerate, stake_most=stake_most, at_s=at_s)
+        clearing.restore(parts, age_hours)
+        return clearing
+
+
+def number_or_none(told: Any) -> float | None:
+    """Return a finite number that is not negative; None for None. Raises as `number`."""
+    return None if told is None else number(told)
+
+
+def number(told: Any) -> float:
+    """Return a finite number that is not negative. Raises `ValueError`, `TypeError`."""
+    found = float(told)
+    if not 0 <= found < math.inf:
+        raise ValueError(f"{found} cannot be part of an alarm's state")
+    return found
+
+
+def _keep_worst(examples: list[Example], x: float, example: Callable[[], Example]) -> None:
+    """Keep the worst, worst first; of equally bad ones the newest, whose trace is still kept."""
+    if len(examples) == EXAMPLES and examples[-1].badness > x:
+        return
+    with shielded("estimation"):
+        examples.append(example())
+    examples.sort(key=attrgetter("badness", "at_s"), reverse=True)
+    del examples[EXAMPLES:]

@@ -1,0 +1,39 @@
+"""People's verdicts on judged answers, and what they make of the judged rate.
+
+The judged rate is that of a judge who errs: at a true rate of 4 % a judge that is right about 97 %
+of the fine answers reports 6.3 %. People read some of its answers, drawn apart among those that it
+found hallucinated and those that it found fine, and say for each kind how many are.
+"""
+
+from ragmonitor.estimation.labels.correction import (
+    LABELS_LEAST,
+    RECENT_S,
+    combined,
+    corrected,
+    hallucinated_share,
+    labels_to_halve,
+    recent,
+    wilson,
+)
+from ragmonitor.estimation.labels.records import Label, LabelRow, Share
+from ragmonitor.estimation.labels.tables import labels_of, read_labels, read_rows
+from ragmonitor.estimation.labels.watching import LOOK_EVERY_S, HumanLabels
+
+__all__ = [
+    "LABELS_LEAST",
+    "LOOK_EVERY_S",
+    "RECENT_S",
+    "HumanLabels",
+    "Label",
+    "LabelRow",
+    "Share",
+    "combined",
+    "corrected",
+    "hallucinated_share",
+    "labels_of",
+    "labels_to_halve",
+    "read_labels",
+    "read_rows",
+    "recent",
+    "wilson",
+]

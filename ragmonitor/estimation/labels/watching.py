@@ -1,0 +1,92 @@
+"""The labels of a live monitor: a file that people go on filling in."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from ragmonitor import conventions
+from ragmonitor.errors import InputError
+from ragmonitor.estimation.labels.correction import corrected, recent
+from ragmonitor.estimation.labels.records import Label
+from ragmonitor.estimation.labels.tables import read_labels
+from ragmonitor.guard import record_error
+from ragmonitor.protocols import Clock
+from ragmonitor.records import Estimate, Reading
+
+LOOK_EVERY_S: Final = 60.0
+
+
+class HumanLabels:
+    """The labels of a file that people go on filling in; never raises.
+
+    It is looked at once a minute at most, and read when it has changed. One that cannot be read is
+    an error of ours, counted once; what it said before stays.
+    """
+
+    def __init__(
+        self, path: Path, *, now: Callable[[], float] = time.time, clock: Clock = time.monotonic
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            path: Of the CSV.
+            now: Seconds since the epoch, for the labels' age.
+            clock: For looking again.
+        """
+        self._path = path
+        self._now = now
+        self._clock = clock
+        self._look_at = -math.inf
+        self._seen: tuple[int, int] | str | None = ""
+        """Size and time of the file as it was read; None: there was none; "": not looked yet."""
+        self._labels: Sequence[Label] = ()
+
+    @property
+    def count(self) -> int:
+        """How many labels of the last 30 days there are."""
+        return len(self._recent())
+
+    def estimate(self, rate: Estimate) -> Estimate | None:
+        """Return the corrected rate; None: there are too few labels."""
+        return corrected(rate, self._recent())
+
+    def readings(self, judge: str, rate: Estimate | None) -> Sequence[Reading]:
+        """Return how many labels there are and the rate that they make of the judged one."""
+        told = [Reading(name=conventions.HUMAN_LABELS, value=self.count)]
+        found = None if rate is None else self.estimate(rate)
+        if found is not None:
+            name, labels = conventions.CORRECTED_RATE, (("judge", judge),)
+            told += [
+                Reading(name=name, value=found.mean, labels=labels),
+                Reading(name=f"{name}_lower", value=found.lower, labels=labels),
+                Reading(name=f"{name}_upper", value=found.upper, labels=labels),
+            ]
+        return told
+
+    def _recent(self) -> Sequence[Label]:
+        now = self._clock()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_EVERY_S
+            self._look()
+        return recent(self._labels, self._now())
+
+    def _look(self) -> None:
+        try:
+            found = self._path.stat()
+            state = (found.st_size, found.st_mtime_ns)
+        except OSError as error:
+            if self._seen is not None:
+                record_error("estimation", error)
+            self._seen = None
+            return
+        if state == self._seen:
+            return
+        self._seen = state
+        try:
+            self._labels = read_labels(self._path)
+        except InputError as error:
+            record_error("estimation", error)
