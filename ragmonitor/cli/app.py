@@ -199,35 +199,36 @@ def score(
     cannot be read gives a line with its number and an error. The summary goes to standard error.
     Ctrl-C waits for the replies under way and ends with exit code 130; --resume goes on.
     """
-    from ragmonitor.cli.score import Options, run
+    from ragmonitor.cli.compare import run as run_comparison
+    from ragmonitor.cli.score import Options
+    from ragmonitor.cli.score import run as run_score
 
     if (file is None) == (compare is None):
         raise typer.BadParameter("give a FILE to score, or --compare BEFORE AFTER")
-    raise typer.Exit(
-        run(
-            Options(
-                file=file or "",
-                compare=compare,
-                judge=judge,
-                evaluators=tuple(n.strip() for n in evaluators.split(",") if n.strip()),
-                form=_named(form),
-                output=output,
-                output_form=None
-                if output_format is WrittenFormat.AUTO
-                else cast("OutputFormat", output_format.value),
-                resume=resume,
-                overwrite=overwrite,
-                budget_usd=budget_usd,
-                budget_tokens=budget_tokens,
-                concurrency=concurrency,
-                api_base=api_base,
-                embedding=embedding,
-                plugins=tuple(plugin or ()),
-                json_summary=json_output,
-                quiet=quiet,
-            )
-        )
+    options = Options(
+        file=file or "",
+        compare=compare,
+        judge=judge,
+        evaluators=tuple(n.strip() for n in evaluators.split(",") if n.strip()),
+        form=_named(form),
+        output=output,
+        output_form=None
+        if output_format is WrittenFormat.AUTO
+        else cast("OutputFormat", output_format.value),
+        resume=resume,
+        overwrite=overwrite,
+        budget_usd=budget_usd,
+        budget_tokens=budget_tokens,
+        concurrency=concurrency,
+        api_base=api_base,
+        embedding=embedding,
+        plugins=tuple(plugin or ()),
+        json_summary=json_output,
+        quiet=quiet,
     )
+    if compare is not None:
+        raise typer.Exit(run_comparison(options, compare))
+    raise typer.Exit(run_score(options))
 
 
 @app.command(epilog=EXIT_CODES)

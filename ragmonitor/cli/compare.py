@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragmonitor.cli.outputs import Written, read_back, written_form
 from ragmonitor.cli.readers import Format, Records
-from ragmonitor.cli.score import BAD_LINES_SHOWN, prepare, scorer_for, told_cost
+from ragmonitor.cli.score import BAD_LINES_SHOWN, equip, prepare, scorer_for, told_cost
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, progress, say
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.estimation.paired import Difference, paired_difference
@@ -87,6 +87,7 @@ def run(options: Options, files: tuple[str, str]) -> int:
         raise SettingsError(
             "--compare writes no lines; score each file with -o first, then compare the outputs"
         )
+    equip(options)
     scorer = scorer_for(options)
     first, second = asyncio.run(_sides(scorer, options, files))
     _check_rulers(first, second)

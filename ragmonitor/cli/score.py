@@ -83,20 +83,21 @@ class Options:
         return self.output_form or SUFFIXES.get(suffix, "jsonl")
 
 
-def run(options: Options) -> int:
-    """Score the file, or compare two, and return the exit code.
-
-    Raises:
-        RagMonitorError: Nothing was scored: a file, a setting or a budget is missing or wrong.
-    """
+def equip(options: Options) -> None:
+    """Load the plugins and the embedding model that were asked for. Raises `RagMonitorError`."""
     for plugin in options.plugins:
         load_plugin(plugin)
     if options.embedding:
         use_embedding(options)
-    if options.compare is not None:
-        from ragmonitor.cli.compare import run as compare
 
-        return compare(options, options.compare)
+
+def run(options: Options) -> int:
+    """Score the file and return the exit code.
+
+    Raises:
+        RagMonitorError: Nothing was scored: a file, a setting or a budget is missing or wrong.
+    """
+    equip(options)
     if options.resume and (options.file_out is None or options.file == "-"):
         raise SettingsError("--resume reads the input twice and the output once; it needs files")
     scorer = scorer_for(options)

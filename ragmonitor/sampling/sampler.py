@@ -156,7 +156,8 @@ class ChanceSampler:
 
     def _common(self, bearable_per_s: float, now: float) -> float:
         """Return what is common to all answers of the moment, 0 to 1."""
-        bearable = bearable_per_s / max(_SMALLEST, self._arrivals.per_s_since_first(now))
+        # Not over the time since the first one: the first burst would look like all the traffic.
+        bearable = bearable_per_s / max(_SMALLEST, self._arrivals.per_s(now))
         return min(1.0, self._boost * min(self._rate, bearable))
 
     def _by_uncertainty(self, interaction: Interaction, rate: float, uncertainty: float) -> float:

@@ -50,6 +50,7 @@ _TYPES: Final = {
     "answers.js": "text/javascript; charset=utf-8",
     "charts.js": "text/javascript; charset=utf-8",
     "words.js": "text/javascript; charset=utf-8",
+    "writing.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 _SAFE: Final = (

@@ -1,6 +1,6 @@
 // The worst answers: filters, and each answer with what is wrong in it beside what was retrieved.
 
-import { element, moment, number } from "./view.js";
+import { element, moment, number } from "./writing.js";
 import { called, language, list, t } from "./words.js";
 
 const PAGE = 10;

@@ -3,6 +3,7 @@
 import { Answers } from "./answers.js";
 import { Chart, interval, meter, spark } from "./charts.js";
 import { called, language, list, speak, t } from "./words.js";
+import { clock, days, element, isShare, moment, number, renew, say, span, tell } from "./writing.js";
 
 const EVERY_MS = 3000, HIDDEN_MS = 15000;
 const RANGES = { "20m": 1200, "2h": 7200, "24h": 86400 };
@@ -11,65 +12,6 @@ const byId = (id) => document.getElementById(id);
 
 const store = { state: null, rings: {}, answers: new Map(), cursor: "", lastOk: null, lost: null };
 const chosen = { signal: "hallucination", range: null };
-
-// --- small tools ---------------------------------------------------------------------------------
-
-export function element(name, options = {}, ...children) {
-  const node = document.createElement(name);
-  for (const [key, value] of Object.entries(options)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (key === "class") node.className = value;
-    else if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else node.setAttribute(key, value === true ? "" : value);
-  }
-  node.append(...children.filter((child) => child !== null));
-  return node;
-}
-
-function say(node, text) {
-  if (node.textContent !== text) node.textContent = text;
-}
-
-/** Put children in place of those that are there, unless they say the same. */
-function renew(node, children) {
-  const next = document.createElement(node.localName);
-  next.append(...children);
-  if (next.innerHTML !== node.innerHTML) node.replaceChildren(...next.childNodes);
-}
-
-export function clock(seconds, exact = true) {
-  const options = exact ? { hour: "2-digit", minute: "2-digit", second: "2-digit" } : { hour: "2-digit", minute: "2-digit" };
-  return new Intl.DateTimeFormat(language(), { ...options, hourCycle: "h23" }).format(seconds * 1000);
-}
-
-/** With its date, if that is not today's. */
-export function moment(seconds) {
-  const today = new Date((store.state?.now_s ?? Date.now() / 1000) * 1000).toDateString();
-  const day = new Date(seconds * 1000);
-  const date = new Intl.DateTimeFormat(language(), { month: "short", day: "numeric" }).format(day);
-  return day.toDateString() === today ? clock(seconds) : `${date} ${clock(seconds, false)}`;
-}
-
-export function span(seconds) {
-  if (seconds < 90) return t("s", { n: Math.round(seconds) });
-  if (seconds < 5400) return t("min", { n: Math.round(seconds / 60) });
-  if (seconds < 129600) return t("h", { n: (seconds / 3600).toFixed(seconds < 36000 ? 1 : 0) });
-  return t("d", { n: Math.round(seconds / 86400) });
-}
-
-const isShare = (signal) => ["hallucination", "refusal", "empty_retrieval", "weak_retrieval", "novel_question", "wrong_refusal", "anchors"].includes(signal);
-
-export function number(value, signal = "") {
-  if (!isShare(signal)) return value.toFixed(2);
-  const percent = 100 * value;
-  return `${percent.toFixed(percent < 10 && percent > 0 ? 1 : 0)}%`;
-}
-
-function days(value) {
-  if (value >= 100) return Math.round(value).toLocaleString(language());
-  if (value >= 1) return value.toFixed(1);
-  return value >= 0.01 ? value.toFixed(2) : value > 0 ? "< 0.01" : "0";
-}
 
 const count = (n) => Math.round(n).toLocaleString(language());
 
@@ -395,6 +337,7 @@ function takeHistory(history) {
 }
 
 function take(state) {
+  tell(state.now_s);
   if (state.anew) {
     store.rings = {};
     store.answers.clear();
