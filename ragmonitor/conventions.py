@@ -174,6 +174,8 @@ ALARMS_RAISED: Final = "ragmonitor_alarms_raised"
 WARNING_EVIDENCE_DAYS: Final = "ragmonitor_warning_evidence_days"
 
 SAMPLING_RATE: Final = "ragmonitor_judge_sampling_rate"
+SAMPLING_RATE_MOST: Final = "ragmonitor_judge_sampling_rate_most"
+"""The setting judge_rate."""
 SAMPLING_BOOST: Final = "ragmonitor_judge_sampling_boost"
 ARRIVALS: Final = "ragmonitor_arrivals_per_second"
 EXPECTED_COST: Final = "ragmonitor_judge_expected_cost"

@@ -413,16 +413,13 @@ def _sampling(scrape: Scrape, service: str, judge_rate: float | None) -> Samplin
         for labels, limit in scrape.each(names.BUDGET_LIMIT, **own)
     ]
     unit = unit or next((la["unit"] for la, _ in scrape.each(names.BUDGET_LIMIT, **own)), "")
-    borne = math.inf
-    if buckets and cost and arrivals_per_hour > 0:
-        pace_per_s = min(bucket.pace_per_s(cost) for bucket in buckets)
-        borne = pace_per_s * HOUR_S / cost / arrivals_per_hour
-    decides = rate / boost < _SLACK * borne and not (boost > 1 and rate >= 1)
+    most = judge_rate if judge_rate is not None else scrape.one(names.SAMPLING_RATE_MOST, **own)
+    decides = most is not None and rate >= _SLACK * min(1.0, boost * most)
     return Sampling(
         rate=rate,
         boost=boost,
         arrivals_per_hour=arrivals_per_hour,
-        judge_rate=judge_rate if judge_rate is not None else rate / boost if decides else None,
+        judge_rate=most,
         bound_by="judge_rate" if decides else "budget",
         readings_per_hour=rate * arrivals_per_hour,
         expected_cost=cost,

@@ -53,6 +53,11 @@ READINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Chance to be judged of an answer as uncertain as most.",
         ("judge",),
     ),
+    names.SAMPLING_RATE_MOST: (
+        "livemostrecent",
+        "What the chance is while the budget bears it: the setting judge_rate.",
+        ("judge",),
+    ),
     names.SAMPLING_BOOST: ("livemax", "What the chance is raised by on suspicion.", ("judge",)),
     names.EXPECTED_COST: (
         "livemostrecent",

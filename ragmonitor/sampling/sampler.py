@@ -244,6 +244,7 @@ class ChanceSampler:
             Reading(
                 name=names.SAMPLING_RATE, value=self._common(bearable_per_s, now), labels=whose
             ),
+            Reading(name=names.SAMPLING_RATE_MOST, value=self._rate, labels=whose),
             Reading(name=names.SAMPLING_BOOST, value=self._boost, labels=whose),
             Reading(name=names.ARRIVALS, value=self._arrivals.per_s_since_first(now)),
             *money,

@@ -174,11 +174,11 @@ def test_the_makeup_counts_answers_by_what_became_of_them(judged: str):
 
 
 def test_a_budget_that_decides_is_seen_to(judged: str):
-    """The setting judge_rate cannot be seen then, and the pace is what the budget bears."""
+    """The pace is what the budget bears, and below the setting."""
     (said,) = explained(judged)["services"]
     sampling = said["sampling"]
     assert sampling["bound_by"] == "budget"
-    assert sampling["judge_rate"] is None
+    assert sampling["rate"] < sampling["judge_rate"] == pytest.approx(0.5)
     (limit,) = sampling["budget"]
     assert limit["sustained_per_hour"] == pytest.approx(PER_DAY * 11 / 12 / 24)
     assert sampling["spent_per_hour"] == pytest.approx(limit["sustained_per_hour"], rel=0.3)
@@ -213,7 +213,7 @@ def test_the_hourly_width_is_that_of_the_gauge(judged: str):
 
 def test_other_traffic_may_be_planned_for(judged: str):
     """A budget that pays for a tenth pays for all of a tenth of the traffic."""
-    (said,) = explained(judged, "--answers-per-hour", "100")["services"]
+    (said,) = explained(judged, "--answers-per-hour", "100", "--judge-rate", "1")["services"]
     row = next(row for row in said["outlook"] if row["budget"] == "x1")
     assert (row["rate"], row["judged_per_hour"]) == (1.0, 100.0)
 

@@ -396,6 +396,7 @@ def test_the_readings_say_what_is_going_on(clock):
     judge, unit = ("judge", "m"), ("unit", "tokens")
     assert found.keys() == {
         ("ragmonitor_judge_sampling_rate", (judge,)),
+        ("ragmonitor_judge_sampling_rate_most", (judge,)),
         ("ragmonitor_judge_sampling_boost", (judge,)),
         ("ragmonitor_arrivals_per_second", ()),
         ("ragmonitor_judge_expected_cost", (judge, unit)),
@@ -428,6 +429,7 @@ def test_without_a_budget_there_is_no_talk_of_money(clock):
     sampler = ChanceSampler(0.2, clock=clock)
     assert [reading.name for reading in sampler.readings("m")] == [
         "ragmonitor_judge_sampling_rate",
+        "ragmonitor_judge_sampling_rate_most",
         "ragmonitor_judge_sampling_boost",
         "ragmonitor_arrivals_per_second",
     ]
