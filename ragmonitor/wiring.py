@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ from ragmonitor.estimation import (
     summarise,
 )
 from ragmonitor.estimation.alarms import STATE_VERSION as ALARMS_VERSION
+from ragmonitor.estimation.alarms import Stream
 from ragmonitor.estimation.anchors import VERSION as ANCHORS_VERSION
 from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
 from ragmonitor.estimation.drift import Drift
@@ -219,17 +221,10 @@ def estimates_of(
             return None
         return StateFile.of_service(folder, what, settings.service, version=version)
 
-    entries = table.select(settings.evaluators)
     judge = None if judging is None else judging.judge.identity
     watchers = Watchers(
         alarms=Alarms(
-            streams(
-                evaluators=[entry.name for entry in entries],
-                lower_is_better=[entry.name for entry in entries if entry.lower_is_better],
-                embedded=embedded.identity.name,
-                judge=None if judge is None else judge.name,
-                patterns=settings.alarms,
-            ),
+            _streams(settings, embedded.identity.name, None if judge is None else judge.name),
             false_alarm_every_days=settings.false_alarm_every_days,
             tolerate=settings.tolerate,
             file=file("alarms", ALARMS_VERSION),
@@ -253,6 +248,34 @@ def estimates_of(
         false_alarm_every_days=settings.false_alarm_every_days,
         calibration_file=file("calibration", 1),
     )
+
+
+def _streams(settings: Settings, embedded: str, judge: str | None) -> Sequence[Stream]:
+    """Return what may raise an alarm.
+
+    Raises:
+        SettingsError: `alarms` or `tolerate` names what is no signal.
+    """
+    entries = table.select(settings.evaluators)
+
+    def chosen(judge: str | None, patterns: Sequence[str]) -> Sequence[Stream]:
+        return streams(
+            evaluators=[entry.name for entry in entries],
+            lower_is_better=[entry.name for entry in entries if entry.lower_is_better],
+            embedded=embedded,
+            judge=judge,
+            patterns=patterns,
+        )
+
+    # Those of a judge may be named where there is none yet.
+    known = [stream.signal for stream in chosen(judge or "any", ("*",))]
+    for name, given in (("alarms", settings.alarms), ("tolerate", tuple(settings.tolerate))):
+        for pattern in given:
+            if not fnmatch.filter(known, pattern):
+                raise SettingsError(
+                    f"{name}: {pattern!r} is no signal; signals are {', '.join(known)}"
+                )
+    return chosen(judge, settings.alarms)
 
 
 def _anchors(settings: Settings, file: StateFile | None) -> Anchors:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor import Monitor
-from ragmonitor.errors import JudgeError
+from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.records import AlarmEvent, Cause
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import total
@@ -143,6 +143,15 @@ def test_only_the_chosen_signals_have_an_alarm(monitors):
         "refusal",
     }
     assert monitors(good, alarms="none").alarms == ()
+
+
+@pytest.mark.parametrize(
+    "options", [{"tolerate": {"halucination": 0.1}}, {"alarms": ("halucination",)}]
+)
+def test_a_misspelt_signal_is_an_error_and_not_ignored(monitors, options):
+    """It says which signals there are."""
+    with pytest.raises(SettingsError, match="'halucination' is no signal; signals are halluc"):
+        monitors(good, **options)
 
 
 def test_an_alarm_outlives_a_restart(monitors, heard, tmp_path):

@@ -167,3 +167,24 @@ def test_fallbacks_in_a_variable_are_separated_by_commas(monkeypatch):
     monkeypatch.setenv("RAGMONITOR_JUDGE_FALLBACKS", "a/b, c@http://h:1/v1")
     found = Settings.load(judge="m", budget_usd_per_day=1)
     assert found.judge_fallbacks == ("a/b", "c@http://h:1/v1")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (0.05, {"hallucination": 0.05}),
+        ("0.05", {"hallucination": 0.05}),
+        ("hallucination=0.05, faithfulness=0.9", {"hallucination": 0.05, "faithfulness": 0.9}),
+        ({"refusal": 0.3}, {"refusal": 0.3}),
+    ],
+)
+def test_what_is_tolerated_is_told_by_signal(given, expected):
+    """A bare number is the hallucination rate; in a variable it is one line."""
+    assert Settings.load(tolerate=given).tolerate == expected
+
+
+@pytest.mark.parametrize("given", ["2", "hallucination=", "hallucination=often", 0, {"refusal": 1}])
+def test_what_cannot_be_tolerated_is_refused(given):
+    """A share lies between 0 and 1."""
+    with pytest.raises(SettingsError, match="tolerate"):
+        Settings.load(tolerate=given)
