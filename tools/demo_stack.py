@@ -1,7 +1,7 @@
 # ruff: noqa: INP001  # a script that people run by hand
 """Brings up the demo with Prometheus and Alertmanager, and shows the page fire and resolve.
 
-    make demo-stack [ARGS="--seconds 180 --rate 8 --json"]
+    make demo-stack [ARGS="--seconds 240 --rate 8 --json"]
 
 Needs Debian's packages prometheus and prometheus-alertmanager; everything listens on loopback. The
 rules and routes are those of deploy/, evaluated every second, and each receiver is a webhook here.
@@ -146,7 +146,7 @@ def _sum_up(outcome: Outcome, messages: tuple[Message, ...]) -> None:
 def main() -> int:
     """Run it and say what happened; return 0 if the page fired and resolved."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=180.0, help="how long (180)")
+    parser.add_argument("--seconds", type=float, default=240.0, help="how long (240)")
     parser.add_argument("--rate", type=float, default=8.0, help="questions per second (8)")
     parser.add_argument("--json", action="store_true", help="print a summary for machines only")
     options = parser.parse_args()
