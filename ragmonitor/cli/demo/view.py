@@ -44,7 +44,7 @@ def screen(
     )
     parts: list[RenderableType] = [
         state,
-        Text(),
+        alarm_line(watch),
         Text(f"faithfulness of the answers, {watch.bin_s:.3g} s per column", style="bold"),
         chart(watch, width=max(10, width - _AXIS - 6)),
         phases(watch),
@@ -56,6 +56,18 @@ def screen(
         parts += [marked(offence) for offence in tuple(watch.latest)]
     parts += [Text(), *(Text(line, style="dim") for line in footer)]
     return Panel(Group(*parts), title=title, box=box.ROUNDED)
+
+
+def alarm_line(watch: Watch) -> Text:
+    """Return what alarm is active, and by how much; an empty line without one."""
+    active = watch.active
+    if active is None:
+        return Text()
+    event = active.event
+    told = f" alarm: {event.signal}, tolerated {event.tolerate:.2f}"
+    if event.estimate is not None:
+        told += f", {_with_interval(event.estimate)} over the last hour when it was raised"
+    return Text(f"{told} ", style="bold white on red")
 
 
 def chart(watch: Watch, *, width: int) -> Text:

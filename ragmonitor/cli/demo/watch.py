@@ -171,6 +171,16 @@ class Watch:
         """Take note of an alarm."""
         self.announced.append(Announced(event=event, at_s=time.monotonic()))
 
+    @property
+    def active(self) -> Announced | None:
+        """The newest alarm about the answers that is not cleared; None: there is none."""
+        latest: dict[str, Announced] = {}
+        for announced in tuple(self.announced):
+            if announced.event.kind == "quality":
+                latest[announced.event.signal] = announced
+        raised = [each for each in latest.values() if each.event.raised]
+        return max(raised, key=lambda each: each.at_s, default=None)
+
     def offences(self, event: AlarmEvent) -> list[Offence]:
         """Return the worst answers behind an alarm."""
         found = []

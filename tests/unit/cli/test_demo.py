@@ -26,10 +26,18 @@ from ragmonitor.cli.demo.schedule import Schedule
 from ragmonitor.cli.demo.spoiler import spoil
 from ragmonitor.cli.demo.terms import Weights, terms
 from ragmonitor.cli.demo.traffic import SpoilableModel
-from ragmonitor.cli.demo.view import chart, screen, sparkline
+from ragmonitor.cli.demo.view import alarm_line, chart, screen, sparkline
 from ragmonitor.cli.demo.watch import Bin, Watch
 from ragmonitor.judges import LexicalJudge
-from ragmonitor.records import CERTAIN, Report, Scored, SentenceVerdict, Verdict
+from ragmonitor.records import (
+    CERTAIN,
+    AlarmEvent,
+    Estimate,
+    Report,
+    Scored,
+    SentenceVerdict,
+    Verdict,
+)
 from tests.support import stories
 
 TEXTS = [
@@ -254,3 +262,28 @@ def test_the_picture_shows_the_spike_and_the_missing_words():
     assert text.splitlines()[0].endswith("████████      ██████")
     assert sparkline(watch.bins.values()) == "████████▁▁▁▁▁▁██████"
     assert sparkline([Bin()]) == " "
+
+
+def test_an_alarm_is_on_the_picture_until_it_is_cleared():
+    """With what is tolerated and what was found; alarms about the input are not among it."""
+
+    def event(*, raised, kind="quality"):
+        return AlarmEvent(
+            signal="hallucination" if kind == "quality" else "novel_question",
+            judge="j",
+            kind=kind,
+            raised=raised,
+            at_s=0.0,
+            since_s=0.0,
+            evidence_days=30.0,
+            tolerate=0.15,
+            estimate=Estimate(mean=0.4, lower=0.3, upper=0.5, effective_n=80),
+        )
+
+    watch = Watch(bin_s=1)
+    assert str(alarm_line(watch)) == ""
+    watch.alarm(event(raised=True))
+    watch.alarm(event(raised=True, kind="input"))
+    assert "hallucination, tolerated 0.15, 0.40 (0.30 to 0.50)" in str(alarm_line(watch))
+    watch.alarm(event(raised=False))
+    assert str(alarm_line(watch)) == ""
