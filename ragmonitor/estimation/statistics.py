@@ -60,6 +60,9 @@ from ragmonitor.state import StateFile
 UNCERTAINTY_KEPT: Final = 500.0
 """How many answers the mean uncertainty remembers."""
 LEAST_UNCERTAINTY: Final = 1e-3
+GROUPS_MOST: Final = 40
+"""Of one dimension; further values are taken together: an id is no part of the traffic."""
+OTHER_GROUPS: Final = "other"
 CHANGE_SHOWN_S: Final = 86_400.0
 """A judge that was replaced by one that judges otherwise is an active alarm for so long."""
 _NOTHING: Final = (0.0, 0.0)
@@ -207,7 +210,7 @@ class Statistics:
         if chance.probability <= 0:
             return
         if settled.judged is not None:
-            self._read(settled, settled.judged, chance)
+            self._read(settled, settled.judged, judge, chance)
             if settled.stand_in is not None:
                 self._stand_in(settled, settled.stand_in, chance)
             return
@@ -218,11 +221,12 @@ class Statistics:
             expected = settled.prediction.expected.get(HALLUCINATION, _NOTHING)
             sums.unread(expected, chance.probability, session)
 
-    def _read(self, settled: Settled, judged: Report, chance: Chance) -> None:
+    def _read(self, settled: Settled, judged: Report, judge: str, chance: Chance) -> None:
+        # Under the name that unread answers are counted under, whatever the assessment calls itself.
         language, session = _language(settled.embedded), settled.interaction.session_id
         said = dict(features(settled.embedded, self._outcomes(settled.embedded)))
         found, predicted = outcomes(judged), settled.prediction.expected
-        series, weight = self._of_judge(judged.judge.name), 1 / chance.probability
+        series, weight = self._of_judge(judge), 1 / chance.probability
         for signal, outcome in found:
             expected = predicted.get(signal, _NOTHING)
             series[signal].read(expected, chance.probability, outcome, session)
@@ -233,7 +237,7 @@ class Statistics:
                     said.get(signal), scored=outcome.scored, value=outcome.value, weight=weight
                 )
         hallucinated = found[0][1]
-        for sums in self._parts_of(settled.embedded, judged.judge.name):
+        for sums in self._parts_of(settled.embedded, judge):
             expected = predicted.get(HALLUCINATION, _NOTHING)
             sums.read(expected, chance.probability, hallucinated, session)
         self._bet(settled, judged, found, stake=chance.stake)
@@ -268,12 +272,23 @@ class Statistics:
                 group = report.interaction.attributes.get(dimension, "")
             if not group:
                 continue
-            name = (judge, dimension, group)
-            known = self._parts.get(name)
+            known = self._parts.get((judge, dimension, group))
             if known is None:
-                key = SeriesKey(signal=HALLUCINATION, judge=judge, dimension=dimension, group=group)
-                known = self._parts[name] = self._windows.sums(key)
+                known = self._part(judge, dimension, group)
             yield known
+
+    def _part(self, judge: str, dimension: str, group: str) -> Sums:
+        """Return the sums of a part that was not met before; of too many, those of the others."""
+        met = sum(known[:2] == (judge, dimension) for known in self._parts)
+        if met >= GROUPS_MOST:
+            group = OTHER_GROUPS
+        name = (judge, dimension, group)
+        known = self._parts.get(name)
+        if known is None:
+            known = self._parts[name] = self._windows.sums(
+                SeriesKey(signal=HALLUCINATION, judge=judge, dimension=dimension, group=group)
+            )
+        return known
 
     def _judge_the_judge(self, settled: Settled, judged: Report, outcome: Outcome) -> None:
         interaction, chance = settled.interaction, settled.chance

@@ -58,12 +58,17 @@ def monitors(heard):
         monitor.close()
 
 
+def tell_one(monitor, number, **changes):
+    """Hand over an answer of now."""
+    now_ns = time.time_ns()
+    told = interaction(id=f"a{number}", started_ns=now_ns, ended_ns=now_ns, **changes)
+    monitor.observe(told)
+
+
 def tell(monitor, numbers, **changes):
     """Hand over answers of now, one after the other, and let the monitor take them in."""
     for number in numbers:
-        now_ns = time.time_ns()
-        told = interaction(id=f"a{number}", started_ns=now_ns, ended_ns=now_ns, **changes)
-        monitor.observe(told)
+        tell_one(monitor, number, **changes)
     assert monitor.flush()
 
 
@@ -235,6 +240,23 @@ def test_answers_are_estimated_by_part_of_the_traffic(monitors):
     assert total(monitor.registry, name, group="faq", **labels) == 0
     labels["dimension"] = "language"
     assert total(monitor.registry, name, group="en", **labels) == pytest.approx(0.5, abs=0.01)
+
+
+def test_too_many_parts_of_the_traffic_are_taken_together(monitors):
+    """An id by mistake makes neither endless series nor endless memory."""
+    monitor = monitors(good, group_by=("user",))
+    for number in range(120):
+        tell_one(monitor, number, attributes={"user": f"u{number}"})
+    assert monitor.flush()
+    (family,) = (
+        family
+        for family in monitor.registry.collect()
+        if family.name == "ragmonitor_group_hallucination_rate"
+    )
+    groups = {sample.labels["group"] for sample in family.samples}
+    assert len(groups) == 41
+    assert "other" in groups
+    assert len(monitor._estimates._parts) == 41
 
 
 def test_a_tagged_answer_is_judged_for_certain(monitors):
