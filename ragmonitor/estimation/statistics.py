@@ -222,7 +222,7 @@ class Statistics:
             sums.unread(expected, chance.probability, session)
 
     def _read(self, settled: Settled, judged: Report, judge: str, chance: Chance) -> None:
-        # Under the name that unread answers are counted under, whatever the assessment calls itself.
+        # Under the name of the unread ones, whatever the assessment calls itself.
         language, session = _language(settled.embedded), settled.interaction.session_id
         said = dict(features(settled.embedded, self._outcomes(settled.embedded)))
         found, predicted = outcomes(judged), settled.prediction.expected
