@@ -70,6 +70,7 @@ bench-numbers: $(STAMP)  ## Estimates and alarms on simulated traffic, beside th
 	$(BIN)/python tests/bench/estimates.py bursts
 	$(BIN)/python tests/bench/estimates.py graded
 	$(BIN)/python tests/bench/estimates.py cost
+	$(BIN)/python tests/bench/estimates.py steps
 	$(BIN)/python tests/bench/alarms.py false
 	$(BIN)/python tests/bench/alarms.py delay
 	$(BIN)/python tests/bench/alarms.py monitor

@@ -409,8 +409,7 @@ class Worker:
     def _assembled(self, finished: Finished) -> Interaction | None:
         try:
             interaction = finished.interaction()
-        except Exception:
-            # Counted as dropped, then logged and counted as our error by the caller.
+        except Exception:  # counted here; goes on to the caller, which logs it as our error
             self._meters.dropped("unreadable")
             raise
         return None if interaction is None else self._prepare(interaction)

@@ -8,6 +8,7 @@ from operator import add, mul, sub
 from typing import Final
 
 from ragmonitor.estimation.sums import Sums
+from ragmonitor.guard import record_error
 from ragmonitor.protocols import Clock
 from ragmonitor.records import SQUARES, SUMS, Moments, SeriesKey, Totals, Window
 
@@ -44,6 +45,8 @@ class Windows:
             kept = _Kept()
             if len(self._kept) < SERIES_MOST:
                 self._kept[key] = kept
+            else:
+                record_error("estimate", OverflowError(f"more than {SERIES_MOST} series: {key}"))
         return kept.sums
 
     def tick(self) -> None:
