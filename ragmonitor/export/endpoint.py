@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
-import socket
-import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from typing import Final, Protocol
+from urllib.parse import parse_qs, urlsplit
 
-from prometheus_client import MetricsHandler
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder, gzip_accepted
 
-from ragmonitor.guard import logger, record_error, shielded
+from ragmonitor.export.server import BoundedServer, Rejection, Reply
+from ragmonitor.guard import logger, shielded
 
-REQUEST_TIMEOUT_S = 10.0
-"""A client that connects and says nothing is let go after this."""
-METRICS = "/metrics"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """What a browser is answered."""
-
-    status: int
-    content_type: str = "text/plain; charset=utf-8"
-    body: bytes = b""
-    headers: tuple[tuple[str, str], ...] = ()
+METRICS: Final = "/metrics"
+_MALFORMED: Final = Reply(status=400, body=b"this request cannot be read\n")
+_NOT_FOUND: Final = Reply(status=404, body=b"there is no such page\n")
+_BROKEN: Final = Reply(status=500, body=b"an error of ragmonitor's; see the log\n")
 
 
 class Pages(Protocol):
@@ -55,11 +44,12 @@ class Endpoint:
 
     def __init__(
         self,
-        registry: Collector,
+        registry: CollectorRegistry,
         *,
         host: str,
         port: int,
         shared: bool,
+        rejected: Callable[[Rejection], None],
         pages: Pages | None = None,
     ) -> None:
         """Open nothing yet.
@@ -70,14 +60,17 @@ class Endpoint:
             port: 0: any free one.
             shared: Other processes of this application serve the same numbers, so that a taken
                 port is nothing to worry about.
+            rejected: Told of each request that was not answered as asked, from any thread.
             pages: What else is served; None: nothing.
         """
         self._registry = registry
         self._host = host
         self._port = port
         self._shared = shared
+        self._rejected = rejected
         self._pages = pages
-        self._server: _Server | None = None
+        self._server: BoundedServer | None = None
+        self._thread: threading.Thread | None = None
         self._warned = False
 
     @property
@@ -92,18 +85,24 @@ class Endpoint:
     def open(self) -> bool:
         """Listen if nobody else does; return whether this process serves."""
         if self._server is not None:
-            return True
+            if self._thread is not None and self._thread.is_alive():
+                return True
+            self._server.server_close()
+            self._server = None
         try:
-            server = _Server(
-                self._host, self._port, _Handler.factory(self._registry), pages=self._pages
-            )
+            server = BoundedServer(self._host, self._port, self._answer, count=self._rejected)
         except OSError as error:
             self._warn(error)
             return False
-        self._server = server
-        threading.Thread(
+        thread = threading.Thread(
             target=server.serve_forever, name="ragmonitor-metrics", daemon=True
-        ).start()
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # the host has no thread left: a later call may find one
+            server.server_close()
+            raise
+        self._server, self._thread = server, thread
         return True
 
     def close(self) -> None:
@@ -114,11 +113,42 @@ class Endpoint:
             server.server_close()
 
     def after_fork_in_child(self) -> None:
-        """Let go of the parent's socket, which would keep its port taken after its death."""
+        """Let go of the parent's sockets, which would keep its port taken after its death."""
         server, self._server = self._server, None
         self._warned = False
         if server is not None:
-            server.socket.close()  # the thread that served it stayed with the parent
+            server.abandon()
+
+    def _answer(self, target: str, headers: Message) -> Reply:
+        try:
+            asked = urlsplit(target)
+        except ValueError:
+            return _MALFORMED
+        path = asked.path.rstrip("/")
+        if path != METRICS and self._pages is not None:
+            reply: Reply | None = _BROKEN
+            with shielded("view"):
+                reply = self._pages.reply(target, headers)
+            return reply or _NOT_FOUND
+        return self._metrics(asked.query, headers) if path in ("", METRICS) else _NOT_FOUND
+
+    def _metrics(self, query: str, headers: Message) -> Reply:
+        accept = headers.get("Accept", "")
+        try:
+            # What is asked for comes back in the reply's headers.
+            encode, content_type = choose_encoder(accept if accept.isprintable() else "")
+        except (TypeError, ValueError):  # its version is no version
+            encode, content_type = choose_encoder("")
+        names = parse_qs(query).get("name[]")
+        body = encode(self._registry.restricted_registry(names) if names else self._registry)
+        if not gzip_accepted(headers.get("Accept-Encoding", "")):
+            return Reply(status=200, content_type=content_type, body=body)
+        return Reply(
+            status=200,
+            content_type=content_type,
+            body=gzip.compress(body),
+            headers=(("Content-Encoding", "gzip"),),
+        )
 
     def _warn(self, error: OSError) -> None:
         if self._warned:
@@ -142,62 +172,3 @@ class Endpoint:
                 place,
                 os.getpid(),
             )
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        handler: type[BaseHTTPRequestHandler],
-        *,
-        pages: Pages | None,
-    ) -> None:
-        self._host = host
-        self.pages = pages
-        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        super().__init__((host, port), handler)
-
-    def server_bind(self) -> None:
-        # Not HTTPServer's, which asks the name service for our own name and may wait for it.
-        if self.allow_reuse_address:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = self._host, int(self.server_address[1])
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
-        error = sys.exc_info()[1]
-        if isinstance(error, Exception) and not isinstance(error, ConnectionError | TimeoutError):
-            record_error("metrics", error)
-
-
-class _Handler(MetricsHandler):
-    timeout = REQUEST_TIMEOUT_S
-
-    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
-        path = urlsplit(self.path).path.rstrip("/")
-        pages = getattr(self.server, "pages", None)
-        if path != METRICS and pages is not None:
-            self._show(pages)
-        elif path in ("", METRICS):
-            super().do_GET()
-        else:
-            self.send_error(404)
-
-    def _show(self, pages: Pages) -> None:
-        reply: Reply | None = Reply(status=500, body=b"an error of ragmonitor's; see the log\n")
-        with shielded("view"):
-            reply = pages.reply(self.path, self.headers)
-        if reply is None:
-            self.send_error(404)
-            return
-        self.send_response(reply.status)
-        self.send_header("Content-Type", reply.content_type)
-        self.send_header("Content-Length", str(len(reply.body)))
-        for name, value in reply.headers:
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(reply.body)

@@ -205,6 +205,11 @@ class Instruments:
         self.internal_errors = self._counter(
             names.INTERNAL_ERRORS, "Errors of the monitoring itself.", "stage"
         )
+        self.requests_rejected = self._counter(
+            names.REQUESTS_REJECTED,
+            "Requests to this endpoint that were not answered as asked, and why.",
+            "reason",
+        )
         self.queue_depth = self._gauge(names.QUEUE_DEPTH, "Interactions that wait to be scored.")
         self.open_runs = self._gauge(names.OPEN_RUNS, "Framework runs that have not ended.")
         self.last_score = Gauge(

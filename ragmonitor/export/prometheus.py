@@ -24,6 +24,7 @@ from ragmonitor.export.endpoint import Endpoint, Pages
 from ragmonitor.export.families import LabelPairs, described, final_families
 from ragmonitor.export.instruments import SCORE_BUCKETS, Instruments, Labels
 from ragmonitor.export.processes import shared_folder
+from ragmonitor.export.server import Rejection
 from ragmonitor.export.texts import package_version
 from ragmonitor.protocols import BreakerState, Clock, Summarise
 from ragmonitor.records import (
@@ -104,7 +105,12 @@ class PrometheusExporter:
         if registry is not None:
             registry.register(collector)
         self._endpoint = Endpoint(
-            self.registry, host=host, port=port, shared=self._folder is not None, pages=pages
+            self.registry,
+            host=host,
+            port=port,
+            shared=self._folder is not None,
+            rejected=self._count_rejected,
+            pages=pages,
         )
         self._pages = pages
         if pages is not None and self._folder is not None:
@@ -226,6 +232,9 @@ class PrometheusExporter:
             info.remove(self._service, judge, *known)
         self._identities[judge] = identity
         info.labels(self._service, judge, *identity).set(1)
+
+    def _count_rejected(self, reason: Rejection) -> None:
+        self._instruments.requests_rejected.labels(self._service, reason).inc()
 
     def _count(self, evaluation: Evaluation) -> None:
         outcome = evaluation.cause.value if isinstance(evaluation, Unscored) else "scored"

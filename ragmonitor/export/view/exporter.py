@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from ragmonitor import conventions as names
-from ragmonitor.export.endpoint import Reply
+from ragmonitor.export.server import Reply
 from ragmonitor.export.texts import Content, compact_json, package_version
 from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers
@@ -250,8 +250,11 @@ class View:
             target: Path and query, as they came.
             headers: Of the request.
         """
-        asked = urlsplit(target)
-        query = parse_qs(asked.query, max_num_fields=20)
+        try:
+            asked = urlsplit(target)
+            query = parse_qs(asked.query, max_num_fields=20)
+        except ValueError:
+            return Reply(status=400, body=b"this request cannot be read\n", headers=_SAFE)
         if asked.path in ("/", PATH[:-1]) or (asked.path == PATH and "token" in query):
             return self._enter(asked.path, query.get("token", [""])[0])
         if not asked.path.startswith(PATH):

@@ -1,0 +1,364 @@
+"""An HTTP server that takes little of its host: few threads, few descriptors, little time.
+
+Whoever can connect could otherwise make threads and descriptors of the host without end: a
+connection is open for `REQUEST_TIMEOUT_S` at most, from its acceptance to its last byte, whatever
+its client does, and there are `MAX_CONNECTIONS` of them at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any, Final, Literal
+
+from ragmonitor.guard import record_error, shielded
+from ragmonitor.protocols import Clock
+
+REQUEST_TIMEOUT_S: Final = 10.0
+"""A connection ends so long after its acceptance, in seconds; Prometheus waits no longer either."""
+MAX_CONNECTIONS: Final = 16
+"""Each has a thread and a descriptor of the host."""
+MAX_HEAD_BYTES: Final = 32_768
+"""The request line and all headers together."""
+_BACKLOG: Final = 128
+_MAKING_ROOM_S: Final = 0.2
+_LINGER_S: Final = 1.0
+_LINGER_BYTES: Final = 65_536
+_ACCEPT_AGAIN_S: Final = 0.5
+_NO_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+Rejection = Literal["malformed", "too_large", "too_many", "too_slow"]
+"""Why a request was not answered as asked.
+
+`malformed`: it is no HTTP, or asks for what cannot be read; `too_large`: its head is beyond
+`MAX_HEAD_BYTES`; `too_many`: there were others; `too_slow`: its client took longer than
+`REQUEST_TIMEOUT_S`.
+"""
+_BY_STATUS: Final[dict[int, Rejection]] = {
+    400: "malformed",
+    414: "too_large",
+    431: "too_large",
+    501: "malformed",
+    503: "too_many",
+    505: "malformed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a browser is answered."""
+
+    status: int
+    content_type: str = "text/plain; charset=utf-8"
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+Answer = Callable[[str, Message], Reply]
+"""From a request's target (path and query, as they came) and its headers to the reply."""
+
+_BROKEN: Final = Reply(status=500, body=b"an error of ragmonitor's; see the log\n")
+_BUSY: Final = Reply(status=503, body=b"busy with other requests; try again later\n")
+
+
+class BoundedServer(HTTPServer):
+    """Answers GET requests, a bounded number at once, each for a bounded time.
+
+    When all connections are taken, the oldest of those that wait for their client makes room for
+    the new one; when none waits, the new one is closed. So clients that say nothing cannot keep a
+    scrape away.
+    """
+
+    request_queue_size = _BACKLOG
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        answer: Answer,
+        *,
+        count: Callable[[Rejection], None],
+        clock: Clock = time.monotonic,
+    ) -> None:
+        """Listen; nothing is answered before `serve_forever`.
+
+        Args:
+            host: Address to listen on.
+            port: 0: any free one.
+            answer: Called for one request at a time, from threads of the server's.
+            count: Told of each request that was not answered as asked, from any thread.
+            clock: For the deadlines.
+
+        Raises:
+            OSError: The address cannot be listened on.
+        """
+        self._host = host
+        self._answer = answer
+        self._count = count
+        self._clock = clock
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._closing = threading.Lock()
+        self._answering = threading.Lock()
+        self._connections: dict[_Connection, None] = {}
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+
+    def abandon(self) -> None:
+        """Let go, in a forked child, of the parent's sockets.
+
+        The threads that served them stayed with the parent, and so do the locks: whoever held one
+        at the fork never releases it here.
+        """
+        self.socket.close()
+        for connection in list(self._connections):
+            connection.sock.close()
+
+    # --- what socketserver calls, on the thread that accepts ------------------------------------
+
+    def server_bind(self) -> None:
+        """Bind, without HTTPServer's question to the name service, which may have to wait."""
+        if self.allow_reuse_address:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = self._host, int(self.server_address[1])
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection; with no descriptor left, wait a little before the next try."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                # The host has no descriptor left. Whoever waits goes on waiting, and so do we:
+                # asking again at once would turn a thread of the host's into a busy loop.
+                self.rejected("too_many")
+                time.sleep(_ACCEPT_AGAIN_S)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Give a new connection a thread, if there is room for it."""
+        if not self._find_room():
+            self.rejected("too_many")
+            self.shutdown_request(request)
+            return
+        connection = _Connection(request, self._clock)
+        self._connections[connection] = None
+        try:
+            threading.Thread(
+                target=self._serve,
+                args=(connection, client_address),
+                name="ragmonitor-request",
+                daemon=True,
+            ).start()
+        except RuntimeError:  # the host has no thread left
+            self.rejected("too_many")
+            self._end(connection)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
+        """Print nothing, unlike the library."""
+        self.rejected("too_many")
+
+    def _find_room(self) -> bool:
+        if self._free.acquire(blocking=False):
+            return True
+        with self._closing:
+            for connection in list(self._connections):
+                if connection.cut_short():
+                    break
+            else:
+                return False
+        return self._free.acquire(timeout=_MAKING_ROOM_S)
+
+    # --- on a connection's own thread -----------------------------------------------------------
+
+    def _serve(self, connection: _Connection, client_address: Any) -> None:
+        try:
+            # Typed as if it took sockets only.
+            self.finish_request(connection, client_address)  # type: ignore[arg-type]
+        except RejectedError as error:
+            self.rejected(error.reason)
+        except OSError:  # the client has gone
+            pass
+        except Exception as error:  # noqa: BLE001 - nothing of ours may reach the host's excepthook
+            record_error("metrics", error)
+        finally:
+            self._end(connection)
+
+    def _end(self, connection: _Connection) -> None:
+        with self._closing:
+            self._connections.pop(connection, None)
+            self.shutdown_request(connection.sock)
+        self._free.release()
+
+    def reply(self, target: str, headers: Message, *, within_s: float) -> Reply:
+        """Return what to answer, one request at a time.
+
+        Sixteen at once would take the interpreter from the host.
+
+        Args:
+            target: Path and query, as they came.
+            headers: Of the request.
+            within_s: How long to wait for others.
+        """
+        if not self._answering.acquire(timeout=within_s):
+            return _BUSY
+        try:
+            with shielded("metrics"):
+                return self._answer(target, headers)
+            return _BROKEN
+        finally:
+            self._answering.release()
+
+    def rejected(self, reason: Rejection) -> None:
+        """Count a request that was not answered as asked."""
+        with shielded("metrics"):
+            self._count(reason)
+
+
+class RejectedError(Exception):
+    """A connection is to be closed without an answer."""
+
+    def __init__(self, reason: Rejection) -> None:
+        super().__init__(reason)
+        self.reason: Rejection = reason
+
+
+class _Connection(io.RawIOBase):
+    """A client's connection, as a file whose reading and writing end at one deadline."""
+
+    def __init__(self, sock: socket.socket, clock: Clock) -> None:
+        super().__init__()
+        self.sock = sock
+        self.head_bytes = 0
+        self._clock = clock
+        self._deadline_s = clock() + REQUEST_TIMEOUT_S
+        self._waits = True
+        self._is_cut_short = False
+
+    @property
+    def left_s(self) -> float:
+        """How many seconds are left; 0 if none."""
+        return max(0.0, self._deadline_s - self._clock())
+
+    def cut_short(self) -> bool:
+        """End it if it waits for its client; return whether it does."""
+        if not self._waits or self._is_cut_short:
+            return False
+        self._is_cut_short = True
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self.head_bytes >= MAX_HEAD_BYTES:
+            raise RejectedError("too_large")
+        n = 0
+        with self._within_time():
+            n = self.sock.recv_into(buffer)
+        self.head_bytes += n
+        return n
+
+    def write(self, data: Any) -> int:
+        with self._within_time():
+            self.sock.sendall(data)  # its time limit is for the whole, not for each piece
+        return len(data)
+
+    def linger(self) -> None:
+        """Read what is still to come, within bounds, of a request that is not wanted.
+
+        Closed with bytes unread, a connection is reset, and its client may never see the reply.
+        """
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_WR)
+            deadline_s = self._clock() + min(_LINGER_S, self.left_s)
+            read = 0
+            while read < _LINGER_BYTES and (left_s := deadline_s - self._clock()) > 0:
+                self.sock.settimeout(left_s)
+                n = len(self.sock.recv(8192))
+                if n == 0:
+                    return
+                read += n
+
+    @contextlib.contextmanager
+    def _within_time(self) -> Iterator[None]:
+        left_s = self.left_s
+        if left_s <= 0:
+            raise RejectedError("too_slow")
+        self.sock.settimeout(left_s)
+        self._waits = True
+        try:
+            yield
+        except TimeoutError:
+            raise RejectedError("too_slow") from None
+        except OSError:
+            if not self._is_cut_short:
+                raise
+        self._waits = False
+        if self._is_cut_short:
+            raise RejectedError("too_many")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Reads one request and answers it; the connection is not kept."""
+
+    server: BoundedServer
+    request: _Connection
+    server_version = "ragmonitor"
+    sys_version = ""
+
+    def setup(self) -> None:
+        self.rfile = io.BufferedReader(self.request)
+        # Typed as if it were buffered; http.server writes a reply's head at once.
+        self.wfile = self.request  # type: ignore[assignment]
+
+    def handle(self) -> None:
+        self.close_connection = True
+        try:
+            self.handle_one_request()
+        except RejectedError as error:
+            if error.reason != "too_large":
+                raise
+            self.requestline, self.request_version, self.command = "", "HTTP/1.0", ""
+            self.send_error(431)
+
+    def finish(self) -> None:
+        """Leave the connection to whoever accepted it."""
+
+    def do_GET(self) -> None:
+        reply = self.server.reply(self.path, self.headers, within_s=self.request.left_s / 2)
+        self.send_response(reply.status)
+        self.send_header("Content-Type", reply.content_type)
+        self.send_header("Content-Length", str(len(reply.body)))
+        self.send_header("Connection", "close")
+        for name, value in reply.headers:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(reply.body)
+        self._account(reply.status)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        super().send_error(code, message, explain)
+        self._account(code)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - of the library
+        """Log nothing: it would go to the host's standard error."""
+
+    def _account(self, status: int) -> None:
+        reason = _BY_STATUS.get(status)
+        if reason is not None:
+            self.server.rejected(reason)
+            self.request.linger()

@@ -1,0 +1,362 @@
+"""What clients can take of their host through the endpoint: little, whatever they do."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from email.message import Message
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Gauge
+
+from ragmonitor import guard
+from ragmonitor.export import server as servers
+from ragmonitor.export.endpoint import Endpoint
+from ragmonitor.export.server import MAX_CONNECTIONS, MAX_HEAD_BYTES, BoundedServer, Reply
+from ragmonitor.testing import ManualClock
+
+GET = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+PATIENCE_S = 10.0
+FOLDED = b"application/openmetrics-text;version=1.0.0;\r\n Set-Cookie=a"
+
+
+class Served:
+    """A running server, and what it rejected."""
+
+    def __init__(self, answer: Callable[[str, Message], Reply], **options: ManualClock) -> None:
+        self.rejected: Counter[str] = Counter()
+        self.server = BoundedServer("127.0.0.1", 0, answer, count=self._count, **options)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
+        self.thread.start()
+        self.clients: list[socket.socket] = []
+
+    def _count(self, reason: str) -> None:
+        self.rejected[reason] += 1
+
+    def connect(self, sent: bytes = b"") -> socket.socket:
+        """Return a new client that has sent these bytes."""
+        client = socket.create_connection(self.server.server_address[:2], PATIENCE_S)
+        self.clients.append(client)
+        client.sendall(sent)
+        return client
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def hello(target: str, headers: Message) -> Reply:
+    return Reply(status=200, body=b"hello")
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    built = Served(hello)
+    yield built
+    built.close()
+
+
+def received(client: socket.socket) -> bytes:
+    """Return all that the server sends until it closes."""
+    parts = []
+    try:
+        while part := client.recv(65_536):
+            parts.append(part)
+    except ConnectionError:
+        pass
+    return b"".join(parts)
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    """Return whether it comes to hold."""
+    end_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def threads() -> int:
+    return sum(t.name == "ragmonitor-request" for t in threading.enumerate())
+
+
+def test_a_request_is_answered_and_its_connection_closed(served: Served) -> None:
+    """No connection is kept, whatever the client asks for."""
+    kept = GET.replace(b"\r\n\r\n", b"\r\nConnection: keep-alive\r\n\r\n")
+    reply = received(served.connect(kept))
+    assert reply.startswith(b"HTTP/1.0 200 ")
+    assert reply.endswith(b"\r\n\r\nhello")
+    assert served.rejected == {}
+
+
+def test_silent_clients_take_a_bounded_number_of_threads_and_keep_nobody_away(
+    served: Served,
+) -> None:
+    """Of many that say nothing the oldest are closed, and a scrape is answered all the same."""
+    silent = [served.connect(b"GET /met") for _ in range(5 * MAX_CONNECTIONS)]
+    most = threads()
+    assert received(served.connect(GET)).endswith(b"hello")
+    assert max(most, threads()) <= MAX_CONNECTIONS
+    assert received(silent[0]) == b""
+    assert served.rejected["too_many"] >= 4 * MAX_CONNECTIONS
+    assert set(served.rejected) == {"too_many"}
+
+
+def test_nobody_is_cut_short_who_is_being_answered() -> None:
+    """When all connections are at work, the newcomer is closed, and none of those."""
+    begun, go_on = threading.Semaphore(0), threading.Event()
+    at_work = [False] * MAX_CONNECTIONS
+
+    def slowly(target: str, headers: Message) -> Reply:
+        begun.release()
+        assert go_on.wait(PATIENCE_S)
+        return hello(target, headers)
+
+    built = Served(slowly)
+    try:
+        clients = [built.connect(GET) for _ in range(MAX_CONNECTIONS)]
+        assert begun.acquire(timeout=PATIENCE_S)
+        assert eventually(lambda: [c._waits for c in list(built.server._connections)] == at_work)
+        assert received(built.connect(GET)) == b""
+        assert built.rejected == {"too_many": 1}
+        go_on.set()
+        assert [received(client)[-5:] for client in clients] == [b"hello"] * MAX_CONNECTIONS
+    finally:
+        go_on.set()
+        built.close()
+
+
+def test_the_time_limit_is_for_the_whole_request() -> None:
+    """A client that sends a byte now and then does not begin it anew with each."""
+    clock = ManualClock()
+    built = Served(hello, clock=clock)
+    try:
+        client = built.connect(b"G")
+        for byte in (b"E", b"T", b" "):
+            assert eventually(lambda: all(c._waits for c in list(built.server._connections)))
+            clock.advance(servers.REQUEST_TIMEOUT_S / 2)
+            client.sendall(byte)
+            time.sleep(0.05)  # to be read on its own
+        assert received(client) == b""
+        assert eventually(lambda: built.rejected == {"too_slow": 1})
+    finally:
+        built.close()
+
+
+def test_a_client_that_does_not_read_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sending ends at the same deadline as reading."""
+    monkeypatch.setattr(servers, "REQUEST_TIMEOUT_S", 0.3)
+    built = Served(lambda *_: Reply(status=200, body=bytes(50_000_000)))
+    try:
+        built.connect(GET)
+        assert eventually(lambda: built.rejected == {"too_slow": 1})
+        assert eventually(lambda: threads() == 0)
+    finally:
+        built.close()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /" + b"x" * 2 * MAX_HEAD_BYTES + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"a: " + b"x" * 2 * MAX_HEAD_BYTES + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 101 + b"\r\n",
+    ],
+    ids=["request line", "header", "many headers"],
+)
+def test_a_large_head_is_refused(served: Served, head: bytes) -> None:
+    """No more of it than the bound is held, and the client is told."""
+    reply = received(served.connect(head))
+    assert reply.split(b" ", 2)[1] in (b"431", b"400")
+    assert sum(served.rejected.values()) == 1
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        b"nonsense",
+        b"GET / HTTP/one",
+        b"GET / HTTP/3.0",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"POST /metrics HTTP/1.1",
+    ],
+)
+def test_what_is_no_request_is_told_so_and_counted(
+    served: Served, request_line: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is no error of ours, and no line in the host's log."""
+    before = Counter(guard.errors)
+    reply = received(served.connect(request_line + b"\r\n\r\n"))
+    assert b"Error code: " in reply
+    assert served.rejected == {"malformed": 1}
+    assert guard.errors == before
+    assert caplog.records == []
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[Endpoint]:
+    registry = CollectorRegistry(auto_describe=True)
+    Gauge("temperature", "of something", registry=registry).set(1)
+    built = Endpoint(registry, host="127.0.0.1", port=0, shared=False, rejected=lambda _: None)
+    built.open()
+    yield built
+    built.close()
+
+
+def ask(endpoint: Endpoint, request: bytes) -> bytes:
+    assert endpoint.url is not None
+    port = int(endpoint.url.rsplit(":", 1)[1].removesuffix("/metrics"))
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
+        client.sendall(request)
+        client.shutdown(socket.SHUT_WR)
+        return received(client)
+
+
+@pytest.mark.parametrize(
+    ("request_head", "status"),
+    [
+        (b"GET http://[ HTTP/1.1\r\n\r\n", b"400"),
+        (
+            b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text;version=x\r\n\r\n",
+            b"200",
+        ),
+        (b"GET / HTTP/1.1\r\nAccept: " + FOLDED + b"\r\n\r\n", b"200"),
+        (b"GET /metrics?name[]=\xff%00 HTTP/1.1\r\nHost: \xff\x00\r\n\r\n", b"200"),
+    ],
+)
+def test_what_cannot_be_read_is_no_error_of_ours(
+    endpoint: Endpoint, request_head: bytes, status: bytes
+) -> None:
+    """A malformed target is answered 400; a header that cannot be heeded is not heeded."""
+    before = Counter(guard.errors)
+    reply = ask(endpoint, request_head)
+    assert reply.split(b" ", 2)[1] == status
+    assert b"Set-Cookie" not in reply
+    assert guard.errors == before
+
+
+ACCEPTED = st.text(st.sampled_from("application/openmetrics-text,;=version10.escaping \tqé"))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    target=st.text(st.characters(codec="latin-1", exclude_characters=" \r\n"), max_size=40),
+    accept=ACCEPTED | st.text(st.characters(codec="latin-1", exclude_characters="\r\n")),
+    encoding=st.sampled_from(["gzip", "gzip;q=0", "", "x,gzip"]),
+    raw=st.none() | st.binary(max_size=200),
+)
+def test_no_request_is_an_error_of_ours(
+    endpoint: Endpoint, target: str, accept: str, encoding: str, raw: bytes | None
+) -> None:
+    """Whatever bytes come, there is a reply, and the monitoring has no error."""
+    before = Counter(guard.errors)
+    head = f"GET /{target} HTTP/1.1\r\nAccept: {accept}\r\nAccept-Encoding: {encoding}\r\n\r\n"
+    reply = ask(endpoint, head.encode("latin-1") if raw is None else raw)
+    if raw is None:
+        assert reply.startswith(b"HTTP/1.0 ")
+    assert b" 500 " not in reply.partition(b"\r\n")[0]
+    assert guard.errors == before
+
+
+def test_without_descriptors_it_waits_instead_of_spinning(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the host has no descriptor left, the thread that accepts is no busy loop."""
+    naps: list[float] = []
+    accept = socket.socket.accept
+    failures = iter([OSError(errno.EMFILE, os.strerror(errno.EMFILE))] * 3)
+
+    def scarce(self: socket.socket) -> object:
+        for failure in failures:
+            raise failure
+        return accept(self)
+
+    monkeypatch.setattr(servers.time, "sleep", naps.append)
+    monkeypatch.setattr(socket.socket, "accept", scarce)
+    assert received(served.connect(GET)).endswith(b"hello")
+    assert naps == [servers._ACCEPT_AGAIN_S] * 3
+
+
+def test_without_threads_the_connection_is_closed_and_counted(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server lives on, and answers as soon as there are threads again."""
+    caplog.set_level(logging.WARNING)
+
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as scarce:
+        scarce.setattr(threading.Thread, "start", start)
+        assert received(served.connect(GET)) == b""
+    assert served.rejected == {"too_many": 1}
+    assert caplog.records == []
+    assert received(served.connect(GET)).endswith(b"hello")
+
+
+def test_an_error_of_ours_is_told_the_client_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """The reply is 500, not a closed connection, and the next request is answered."""
+    built = Served(lambda *_: Reply(status=1 // 0))
+    before = guard.errors["metrics"]
+    try:
+        assert b" 500 " in received(built.connect(GET))
+        assert guard.errors["metrics"] == before + 1
+        assert "the application is not affected" in caplog.text
+        assert b" 500 " in received(built.connect(GET))
+    finally:
+        built.close()
+
+
+def test_a_forked_child_holds_none_of_the_parents_connections() -> None:
+    """Neither the socket that listens nor those of clients stay open in it."""
+    built = Served(hello)
+    try:
+        client = built.connect(b"GET /")
+        assert eventually(lambda: len(built.server._connections) == 1)
+        (connection,) = built.server._connections
+        descriptors = (built.server.socket.fileno(), connection.sock.fileno())
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            built.server.abandon()
+            held = [Path(f"/proc/self/fd/{each}").exists() for each in descriptors]
+            os.write(writer, b"y" if any(held) else b"n")
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert os.read(reader, 1) == b"n"
+        client.sendall(b" HTTP/1.1\r\n\r\n")
+        assert received(client).endswith(b"hello")
+        os.close(reader)
+        os.close(writer)
+    finally:
+        built.close()
+
+
+def test_a_server_whose_thread_died_is_opened_again() -> None:
+    """`open` is called at each tick; it sees that nobody serves."""
+    registry = CollectorRegistry()
+    built = Endpoint(registry, host="127.0.0.1", port=0, shared=False, rejected=lambda _: None)
+    assert built.open()
+    first = built._server
+    assert first is not None
+    first.shutdown()  # as if it had died
+    assert built._thread is not None
+    built._thread.join(PATIENCE_S)
+    assert built.open()
+    try:
+        assert built._server is not first
+        assert b" 200 " in ask(built, GET)
+    finally:
+        built.close()
