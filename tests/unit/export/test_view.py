@@ -394,12 +394,11 @@ def test_an_error_of_ours_is_answered_and_counted():
     assert guard.errors["view"] == before + 1
 
 
-@pytest.mark.parametrize("target", ["/ragmonitor/?" + "a=b&" * 50, "http://[/ragmonitor/"])
-def test_a_target_that_cannot_be_read_is_the_clients_error(target):
+def test_a_target_that_cannot_be_read_is_the_clients_error():
     """It is answered 400, and no error of ours is counted."""
     before = guard.errors.copy()
     with served(view()) as base:
-        assert get(base, target)[0] == 400
+        assert get(base, "/ragmonitor/?" + "a=b&" * 50)[0] == 400
     assert guard.errors == before
 
 
