@@ -8,13 +8,20 @@ from ragmonitor.records import Cause, JudgeUsage
 class RagMonitorError(Exception):
     """Base of every error that this package raises on purpose."""
 
+    quotes_no_text = False
+    """Whether its messages can hold nothing that the content switch withholds from logs."""
+
 
 class SettingsError(RagMonitorError):
     """A setting is missing, unknown or out of range; the message says which and what to do."""
 
+    quotes_no_text = True
+
 
 class MissingExtraError(RagMonitorError):
     """An optional part is not installed; the message names the command that installs it."""
+
+    quotes_no_text = True
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} is not installed; run: pip install 'ragmonitor[{extra}]'")

@@ -2,18 +2,54 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import re
+import traceback
 from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 logger = logging.getLogger("ragmonitor")
 
 errors: Counter[str] = Counter()
 """Errors so far in this process, by stage."""
 
-_logged: set[tuple[str, type[BaseException], int]] = set()
+_logged: set[Hashable] = set()
 _LOGGED_MOST = 200
+_MESSAGE = "ragmonitor: error in stage %s; the application is not affected%s"
+_FRAMES_MOST = 50
+_CHAIN_MOST = 20
+"""Errors of one chain of causes, and of one group, that a log shows."""
+
+
+class _Quoting:
+    """What of an error's message the log of this process may show."""
+
+    withheld = False
+    clean: Callable[[str], str] | None = None
+
+
+_quoting = _Quoting()
+
+
+def withhold_messages() -> None:
+    """Log no message of anybody's exceptions from now on: they quote questions and answers.
+
+    It holds for the whole process and is not taken back: several monitors may live in it, an error
+    does not say whose it is, and so the strictest of them decides, after its end too.
+    """
+    _quoting.withheld = True
+
+
+def clean_messages(clean: Callable[[str], str]) -> None:
+    """Log messages of exceptions only as this function returns them, from now on.
+
+    Args:
+        clean: Takes secrets out of a text, on any thread. Where it raises, nothing is quoted.
+    """
+    _quoting.clean = clean
 
 
 class shielded:  # noqa: N801 - reads as a statement: `with shielded("capture"):`
@@ -45,18 +81,125 @@ class shielded:  # noqa: N801 - reads as a statement: `with shielded("capture"):
 
 
 def record_error(stage: str, error: Exception) -> None:
-    """Count and log an error of ours, where a `with` block does not fit (hot callbacks)."""
+    """Count and log an error of ours, where a `with` block does not fit (hot callbacks).
+
+    What the error says is in the log only as far as `withhold_messages` and `clean_messages` let
+    it: its type, its place and those of its causes always are.
+    """
     errors[stage] += 1
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    seen = (stage, type(error), trace.tb_lineno if trace is not None else 0)
-    level: Literal[10, 30] = logging.DEBUG if seen in _logged else logging.WARNING
-    if len(_logged) < _LOGGED_MOST:
-        _logged.add(seen)
-    logger.log(
-        level,
-        "ragmonitor: error in stage %s; the application is not affected",
+    level = _level((stage, type(error), trace.tb_lineno if trace is not None else 0))
+    # A host's handler may raise, and nothing of ours may reach the host.
+    with contextlib.suppress(Exception):
+        if not logger.isEnabledFor(level):
+            return
+        shown = _as_shown(error)
+        if shown is None:
+            logger.log(level, _MESSAGE, stage, "", exc_info=error)
+        else:
+            logger.log(level, _MESSAGE, stage, f"\n{shown}")
+
+
+def record_problem(stage: str, problem: str) -> None:
+    """Count and log, in one line, what is no fault in the code: a full disk, a limit that is met.
+
+    Args:
+        stage: Where it is counted.
+        problem: What is wrong, what is lost by it, and what to do; no text of the host's. It is
+            logged at WARNING once, whatever numbers are in it, and then at DEBUG.
+    """
+    errors[stage] += 1
+    level = _level((stage, re.sub(r"\d+", "0", problem)))
+    with contextlib.suppress(Exception):
+        logger.log(level, "ragmonitor: %s", problem)
+
+
+def record_unkept(stage: str, what: str, error: OSError) -> None:
+    """Count and log that the state folder fails: `what` then lives and ends with this process."""
+    record_problem(
         stage,
-        exc_info=error,
+        f"{what} cannot be kept in state_dir ({reason(error)}) and will be lost at the end of this "
+        "process; give its user write access to the folder, or free space on the disk",
     )
+
+
+def reason(error: BaseException) -> str:
+    """Return an error's message in one line, as far as a log may show it, or else its type.
+
+    Of the operating system's errors it is the system's own words with the path.
+    """
+    if isinstance(error, OSError) and error.strerror:
+        path = "" if error.filename is None else f": {error.filename}"
+        return f"{error.strerror}{path}"
+    message = _message(error)
+    return " ".join(message.split())[:300] if message else type(error).__name__
+
+
+def _level(seen: Hashable) -> int:
+    if seen in _logged or len(_logged) >= _LOGGED_MOST:
+        return logging.DEBUG
+    _logged.add(seen)
+    return logging.WARNING
+
+
+def _message(error: BaseException) -> str:
+    """Return what may be quoted of an error's message: empty if nothing may."""
+    try:
+        if _quoting.withheld and getattr(error, "quotes_no_text", False) is not True:
+            return ""
+        return str(error) if _quoting.clean is None else _quoting.clean(str(error))
+    except Exception:  # noqa: BLE001 - messages are anybody's code
+        return ""
+
+
+def _as_shown(error: BaseException) -> str | None:
+    """Return an error's traceback as the log may have it; None: as it is."""
+    if _quoting.withheld:
+        return "".join(_without_messages(error))
+    if _quoting.clean is None:
+        return None
+    try:
+        text = "".join(traceback.format_exception(error))
+        cleaned = _quoting.clean(text)
+    except Exception:  # noqa: BLE001 - messages and hooks are anybody's code
+        return "".join(_without_messages(error))
+    return None if cleaned == text else cleaned
+
+
+def _without_messages(error: BaseException) -> Iterator[str]:
+    chain: list[tuple[BaseException, str]] = []
+    known: set[int] = set()
+    link, now = "", error
+    while id(now) not in known and len(chain) < _CHAIN_MOST:
+        known.add(id(now))
+        chain.append((now, link))
+        if now.__cause__ is not None:
+            link, now = "the direct cause of", now.__cause__
+        elif now.__context__ is not None and not now.__suppress_context__:
+            link, now = "handled when there came", now.__context__
+        else:
+            break
+    for each, link in reversed(chain):
+        if each.__traceback__ is not None:
+            yield "Traceback (most recent call last):\n"
+            yield from traceback.format_tb(each.__traceback__, -_FRAMES_MOST)
+        yield f"{_named(each)}\n"
+        if link:
+            yield f"\n... {link}:\n\n"
+    yield "(messages of errors are left out: they may quote what content or redaction withholds)"
+
+
+def _named(error: BaseException) -> str:
+    kind = type(error)
+    name = (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
+    if isinstance(error, BaseExceptionGroup):
+        parts = ", ".join(type(each).__qualname__ for each in error.exceptions[:_CHAIN_MOST])
+        return f"{name} of {len(error.exceptions)}: {parts}"
+    message = _message(error)
+    return f"{name}: {message}" if message else name

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ragmonitor.errors import JudgeError, MissingExtraError, RagMonitorError
 from ragmonitor.evaluators import Table, diagnosis, evaluate_asking, unscorable, unscored
-from ragmonitor.guard import logger, record_error, shielded
+from ragmonitor.guard import logger, reason, record_error, shielded
 from ragmonitor.protocols import ConnectedJudge, GuardedJudge, Judge, Sampler
 from ragmonitor.records import (
     CERTAIN,
@@ -16,10 +16,12 @@ from ragmonitor.records import (
     Cause,
     Chance,
     Diagnosis,
+    Evaluation,
     Interaction,
     JudgeUsage,
     Prediction,
     Report,
+    Unscored,
 )
 from ragmonitor.sampling import coin
 
@@ -336,7 +338,7 @@ class Bench:
             report = Report(
                 interaction=interaction,
                 judge=assessment.judge,
-                evaluations=evaluations,
+                evaluations=cleaned(evaluations, self._clean),
                 assessment=assessment,
                 chance=chance,
                 diagnosis=diagnosed(interaction, assessment),
@@ -354,6 +356,18 @@ class Bench:
         return report, cause, None if usage is None else self.judging.spent(usage)
 
 
+def cleaned(
+    evaluations: Sequence[Evaluation], clean: Callable[[str], str]
+) -> tuple[Evaluation, ...]:
+    """Return evaluations with what their failures say rewritten: it may quote anything."""
+    return tuple(
+        replace(each, detail=clean(each.detail))
+        if isinstance(each, Unscored) and each.detail
+        else each
+        for each in evaluations
+    )
+
+
 def diagnosed(interaction: Interaction, assessment: Assessment | None) -> Diagnosis | None:
     """Return what went wrong with an answer; None: nothing is known of it."""
     if assessment is not None:
@@ -367,7 +381,7 @@ async def _prepare(judge: ConnectedJudge) -> None:
         await judge.prepare()
     except RagMonitorError as error:
         # Each reading will say so too; here it is said before any money was expected of it.
-        logger.warning("ragmonitor: the judge cannot read: %s", error)
+        logger.warning("ragmonitor: the judge cannot read: %s", reason(error))
 
 
 def _known(cost: float | None, chance: Chance) -> float:

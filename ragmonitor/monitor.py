@@ -32,12 +32,12 @@ from ragmonitor.export import (
     OtelExporter,
     PrometheusExporter,
 )
-from ragmonitor.guard import shielded
+from ragmonitor.guard import clean_messages, shielded, withhold_messages
 from ragmonitor.judging import Bench
 from ragmonitor.protocols import Exporter, Finished, Judge, Source
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import AlarmState, Cause, Chunk, Interaction
-from ragmonitor.redaction import PersonalData, Redact, Redactor
+from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
 from ragmonitor.settings import Options, Settings
 from ragmonitor.wiring import embedded_judge, estimates_of, exporters_of, judging_of, view_of
 from ragmonitor.worker import Worker
@@ -90,6 +90,7 @@ class Monitor:
         elif service is not None or isinstance(judge, str) or options:
             raise SettingsError("give either settings or options, not both")
         self.settings = settings
+        _restrict_logs(settings, redact)
         embedded = embedded_judge(settings)
         judging = judging_of(settings, judge if not isinstance(judge, str) else None)
         view = view_of(settings, embedded, judging)
@@ -140,6 +141,7 @@ class Monitor:
                 *exporters,
             ],
             prepare=self._redactor,
+            clean=self._redactor.text,
             tend=self._tend,
             forget=self._forget,
         )
@@ -441,6 +443,14 @@ class Monitor:
     def _forget(self) -> None:
         for source in self._tended():
             source.clear()
+
+
+def _restrict_logs(settings: Settings, redact: Redact | None) -> None:
+    """Keep out of our log what may not leave by any other way."""
+    if settings.content != "all" or redact is not None or "personal" in settings.redaction:
+        withhold_messages()
+    if "secrets" in settings.redaction:
+        clean_messages(without_secrets)
 
 
 def _close_at_exit(monitor: Monitor) -> Callable[[], None]:

@@ -52,6 +52,7 @@ def exporters_of(settings: Settings, meters: PrometheusExporter) -> Iterator[Exp
             content=settings.content,
             hash_key=settings.hash_key,
             service=settings.service,
+            lost=meters.dropped,
         )
     if settings.phoenix_url is not None:
         key = settings.phoenix_api_key

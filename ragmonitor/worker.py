@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -27,8 +27,8 @@ from ragmonitor.evaluators import (
     unscorable,
     unscored,
 )
-from ragmonitor.guard import errors, logger, record_error, shielded
-from ragmonitor.judging import Bench, Readings, diagnosed
+from ragmonitor.guard import errors, logger, record_error, record_problem, shielded
+from ragmonitor.judging import Bench, Readings, cleaned, diagnosed
 from ragmonitor.protocols import (
     AlarmListener,
     EmbeddedJudge,
@@ -82,6 +82,7 @@ class Worker:
         meters: Meters,
         exporters: Sequence[Exporter],
         prepare: Callable[[Interaction], Interaction],
+        clean: Callable[[str], str],
         tend: Callable[[], int],
         forget: Callable[[], None],
     ) -> None:
@@ -97,6 +98,7 @@ class Worker:
             meters: What people scrape.
             exporters: Further places for reports.
             prepare: Redacts a record before anything else sees it.
+            clean: Redacts one text: what an evaluator says of its failure.
             tend: Called now and then; gives up abandoned runs and returns how many are open.
             forget: Called in a forked child; drops the runs that the parent has open.
         """
@@ -109,6 +111,7 @@ class Worker:
         self._meters = meters
         self._exporters = tuple(exporters)
         self._prepare = prepare
+        self._clean = clean
         self._tend = tend
         self._forget = forget
         self._starting = threading.RLock()
@@ -233,6 +236,7 @@ class Worker:
         self._waker = asyncio.Event()
         self._working = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(_escaped)
         ticking = asyncio.create_task(self._tick())
         preparing = asyncio.create_task(self._prepare_judges())
         try:
@@ -438,7 +442,7 @@ class Worker:
         evaluations = (
             unscored(self._entries, identity, cause or Cause.JUDGE_ERROR)
             if assessment is None
-            else evaluate(self._entries, interaction, assessment)
+            else cleaned(evaluate(self._entries, interaction, assessment), self._clean)
         )
         return Report(
             interaction=interaction,
@@ -567,6 +571,15 @@ class Worker:
     _working: asyncio.Lock
     """What the sampler said last."""
     _forking = False
+
+
+def _escaped(_loop: asyncio.AbstractEventLoop, told: Mapping[str, Any]) -> None:
+    """Take what nobody caught: asyncio's own handler would log its message and its traceback."""
+    error = told.get("exception")
+    if isinstance(error, Exception):
+        record_error("worker", error)
+    else:
+        record_problem("worker", f"asyncio: {told.get('message', '')}")
 
 
 def _survive_forks(worker: Worker) -> None:

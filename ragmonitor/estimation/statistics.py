@@ -37,7 +37,7 @@ from ragmonitor.estimation.streams import (
 from ragmonitor.estimation.sums import Sums
 from ragmonitor.estimation.warning import EarlyWarning
 from ragmonitor.estimation.windows import Windows
-from ragmonitor.guard import logger, record_error
+from ragmonitor.guard import logger, record_unkept
 from ragmonitor.protocols import Clock
 from ragmonitor.records import (
     AlarmEvent,
@@ -524,7 +524,7 @@ class Statistics:
                 }
                 file.write({"judge": self._judge, "signals": states})
         except OSError as error:
-            record_error("estimate", error)
+            record_unkept("estimate", "the calibration", error)
             self._merge({})
 
     def _merge(self, told: Mapping[str, object]) -> None:

@@ -8,7 +8,7 @@ from operator import add, mul, sub
 from typing import Final
 
 from ragmonitor.estimation.sums import Sums
-from ragmonitor.guard import record_error
+from ragmonitor.guard import record_problem
 from ragmonitor.protocols import Clock
 from ragmonitor.records import SQUARES, SUMS, Moments, SeriesKey, Totals, Window
 
@@ -46,7 +46,9 @@ class Windows:
             if len(self._kept) < SERIES_MOST:
                 self._kept[key] = kept
             else:
-                record_error("estimate", OverflowError(f"more than {SERIES_MOST} series: {key}"))
+                record_problem(
+                    "estimate", f"more than {SERIES_MOST} series; further ones are not estimated"
+                )
         return kept.sums
 
     def tick(self) -> None:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ragmonitor.export.texts import PROCESS_KEY, Content, Disclosure, compact_json
+from ragmonitor.guard import reason, record_problem
 from ragmonitor.records import Evaluation, Report, Scored, evaluator_name
+
+Lost = Callable[[str, int], None]
+"""Told why, and how many reports did not arrive."""
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+"""Of what we make: the lines hold the application's texts. What is there keeps its own."""
 
 
 def report_line(
@@ -93,7 +103,8 @@ def encoded(line: dict[str, Any]) -> bytes:
 class JsonLinesExporter:
     """Appends every report to a file, each with one write; several processes may share the file.
 
-    The file is opened at the first report, and again after it was moved away or a write failed.
+    The file is opened at the first report, and again after it was moved away or a write failed. It
+    is made for its owner alone, as is its folder where that is missing.
     """
 
     def __init__(
@@ -103,26 +114,45 @@ class JsonLinesExporter:
         content: Content = "all",
         hash_key: bytes | None = None,
         service: str = "",
+        lost: Lost | None = None,
     ) -> None:
+        """Open nothing yet.
+
+        Args:
+            path: Of the file.
+            content: What is shown of texts.
+            hash_key: Of hashes; None: random, of this process.
+            service: Named in each line if not empty.
+            lost: Told of every report that was not written.
+        """
         self._path = Path(path)
         self._content: Content = content
         self._hash_key = hash_key
         self._service = service
+        self._lost = lost
         self._file: int | None = None
         self._opened: tuple[int, int] | None = None
         self._torn = False
         """The last line was cut short by a full disk; the next must not be glued to it."""
 
     def export(self, report: Report) -> None:
-        """Append one line.
-
-        Raises:
-            OSError: The disk is full, the folder is gone, ... The next report is tried afresh.
-        """
+        """Append one line; one that cannot be written is counted, and the next is tried afresh."""
         line = report_line(
             report, content=self._content, hash_key=self._hash_key, service=self._service
         )
-        data = encoded(line)
+        try:
+            self._write(encoded(line))
+        except OSError as error:
+            if self._lost is not None:
+                self._lost("jsonl_failed", 1)
+            record_problem(
+                "export",
+                f"jsonl {self._path} cannot be written ({reason(error)}): reports are lost until "
+                "it can, counted as jsonl_failed; give this process's user write access, or free "
+                "space on the disk",
+            )
+
+    def _write(self, data: bytes) -> None:
         if self._torn:
             data = b"\n" + data
         file = self._open()
@@ -134,7 +164,7 @@ class JsonLinesExporter:
         self._torn = 0 < written < len(data)
         if written < len(data):
             self.close()
-            raise OSError(f"{self._path}: only {written} of {len(data)} bytes were written")
+            raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes were written")
 
     def flush(self, timeout_s: float) -> bool:  # noqa: ARG002 - of the protocol
         """Have nothing buffered."""
@@ -150,8 +180,8 @@ class JsonLinesExporter:
         if self._file is not None and self._opened == self._identity():
             return self._file
         self.close()
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+        self._path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, FILE_MODE)
         self._opened = self._identity()
         return self._file
 

@@ -101,6 +101,8 @@ class Limits:
 class DeliveryError(RagMonitorError):
     """A server did not take what was posted; the message says why and what to do."""
 
+    quotes_no_text = True
+
     def __init__(
         self, problem: str, *, retryable: bool, retry_after_s: float | None = None
     ) -> None:

@@ -149,6 +149,11 @@ def without(text: str, secrets: list[Secret]) -> str:
     return "".join([*pieces, text[done:]])
 
 
+def without_secrets(text: str) -> str:
+    """Return the text with a mark where each secret stood that is found in it."""
+    return without(text, secrets_in(text))
+
+
 def is_secret_under(name: str, value: str) -> bool:
     """Return whether a value is a secret by the name it has: `{"password": "..."}`."""
     assigned = _ASSIGNED.search(f"{_words(name)}=")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragmonitor.errors import SettingsError
+from ragmonitor.errors import RagMonitorError, SettingsError
 from ragmonitor.guard import record_error
 from ragmonitor.records import Chunk, Interaction
 from ragmonitor.redaction.credentials import MARK, is_secret_under, secrets_in, without
@@ -26,6 +26,12 @@ DEPTH_MOST = 10
 KNOWN_LEAST = 8
 """Characters from which on a secret is recognised again where nothing gives it away."""
 KNOWN_MOST = 200
+
+
+class RedactionError(RagMonitorError):
+    """A redaction failed; the message says with which type of error, and where."""
+
+    quotes_no_text = True
 
 
 class Redactor:
@@ -242,5 +248,5 @@ def _type_of(error: str) -> str:
 def _withheld(error: Exception) -> Exception:
     """Return an error with the traceback of this one but without its message: it may quote."""
     # The type of the first is part of the second's text, and not its cause: causes are printed.
-    told = RuntimeError(f"{type(error).__name__} in a redaction; its message may quote the text")
+    told = RedactionError(f"{type(error).__name__} in a redaction; its message may quote the text")
     return told.with_traceback(error.__traceback__)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from ragmonitor.guard import logger, record_error
+from ragmonitor.guard import logger, record_unkept
 from ragmonitor.protocols import Clock
 from ragmonitor.state import StateFile
 
@@ -232,7 +232,7 @@ class Budget:
                     self._write()
             except OSError as error:
                 self._held = left
-                record_error("sampling", error)
+                record_unkept("sampling", "what the judge has spent", error)
 
     def _take(self, amount: float) -> None:
         for bucket in self._buckets:

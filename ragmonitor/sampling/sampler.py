@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from ragmonitor import conventions as names
-from ragmonitor.guard import record_error
+from ragmonitor.guard import reason, record_problem
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Cause, Chance, Interaction, Reading, Stratum
 from ragmonitor.sampling.arrivals import Arrivals
@@ -105,7 +105,7 @@ class ChanceSampler:
             # By the cost of those before and not its own: alarms rest on a rate common to all.
             outlook = self._budget.outlook(self._typical_cost)
         except OSError as error:  # what others spent cannot be seen: nothing may be spent
-            record_error("sampling", error)
+            _unseen(error)
             return _uncovered(0.0)
         bearable_per_s = outlook.pace_per_s / max(_SMALLEST, self._reading_cost)
         self._typical_cost += _LEARNING * (cost - self._typical_cost)
@@ -181,7 +181,7 @@ class ChanceSampler:
         try:
             return self._budget.reserve(cost)
         except OSError as error:
-            record_error("sampling", error)
+            _unseen(error)
             return False
 
     # --- paying ---------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ class ChanceSampler:
                 outlook = self._budget.outlook(self._typical_cost or 0.0)
                 limits = self._budget.limits()
             except OSError as error:
-                record_error("sampling", error)
+                _unseen(error)
                 return ()
             bearable_per_s = outlook.pace_per_s / max(_SMALLEST, self._reading_cost)
             if self._typical_cost is not None:
@@ -253,3 +253,12 @@ class ChanceSampler:
 
 def _uncovered(rate: float) -> Chance:
     return Chance(probability=0.0, drawn=False, cause=Cause.OVER_BUDGET, rate=rate)
+
+
+def _unseen(error: OSError) -> None:
+    record_problem(
+        "sampling",
+        f"the budget in state_dir cannot be read or written ({reason(error)}): what other "
+        "processes have spent is not known, so nothing is spent and no answer is judged; give "
+        "this process's user write access to the folder, or free space on the disk",
+    )

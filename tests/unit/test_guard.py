@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from ragmonitor import guard
+from ragmonitor.errors import SettingsError
 
 
 def test_an_error_is_swallowed_logged_once_and_counted(caplog):
@@ -23,3 +24,72 @@ def test_what_is_no_error_passes():
     """Interrupts and exits are the host's."""
     with pytest.raises(KeyboardInterrupt), guard.shielded("testing"):
         raise KeyboardInterrupt
+
+
+def test_a_log_handler_that_raises_reaches_nobody():
+    """The host's handlers are the host's, and so is the thread that we are called on."""
+
+    class Broken(logging.Handler):
+        def emit(self, record):
+            raise OSError("no space left")
+
+    handler = Broken()
+    guard.logger.addHandler(handler)
+    try:
+        with guard.shielded("testing"):
+            raise LookupError("ours")
+        guard.record_problem("testing", "the disk is full")
+    finally:
+        guard.logger.removeHandler(handler)
+
+
+def test_beyond_the_kinds_that_are_remembered_nothing_is_a_warning(caplog):
+    """What cannot be remembered as logged would be logged at every request."""
+    with caplog.at_level(logging.WARNING, "ragmonitor"):
+        for number in range(500):
+            guard.record_problem("testing", f"problem {'x' * number}")
+    assert len(caplog.records) == guard._LOGGED_MOST
+
+
+def test_a_problem_is_one_line_whatever_its_numbers(caplog):
+    """A full disk is no fault in the code: no traceback, and not again for each report."""
+    before = guard.errors["testing"]
+    for number in range(3):
+        guard.record_problem("testing", f"{number} verdicts too many")
+    assert [r.getMessage() for r in caplog.records] == ["ragmonitor: 0 verdicts too many"]
+    assert guard.errors["testing"] == before + 3
+
+
+def test_a_message_that_cannot_be_made_or_cleaned_is_left_out(caplog):
+    """`__str__` is anybody's code, and so is what a redaction does with the text."""
+
+    class UnspeakableError(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    def clean(_text):
+        raise ValueError
+
+    guard.clean_messages(clean)
+    with guard.shielded("testing"):
+        raise UnspeakableError
+    assert "UnspeakableError" in caplog.text
+    assert guard.reason(UnspeakableError()) == "UnspeakableError"
+
+
+def test_the_system_s_words_are_a_reason():
+    """With the path, which is a setting's."""
+    error = PermissionError(13, "Permission denied", "/var/lib/x")
+    guard.withhold_messages()
+    assert guard.reason(error) == "Permission denied: /var/lib/x"
+    assert guard.reason(ValueError("a question")) == "ValueError"
+    assert guard.reason(SettingsError("judge: unknown")) == "judge: unknown"
+
+
+def test_causes_in_a_circle_end(caplog):
+    """Two errors may be each other's cause."""
+    guard.withhold_messages()
+    first, second = ValueError("a"), KeyError("b")
+    first.__cause__, second.__cause__ = second, first
+    guard.record_error("testing", first)
+    assert caplog.text.count("KeyError") == 1

@@ -14,7 +14,14 @@ from ragmonitor.estimation.alarms.records import Pending, Stream, Turn, key_of
 from ragmonitor.estimation.alarms.sessions import Sessions
 from ragmonitor.estimation.alarms.watches import Watch
 from ragmonitor.estimation.detector import CLEARED_AT
-from ragmonitor.guard import logger, record_error, shielded
+from ragmonitor.guard import (
+    logger,
+    reason,
+    record_error,
+    record_problem,
+    record_unkept,
+    shielded,
+)
 from ragmonitor.records import AlarmEvent, AlarmState, Estimate, Example
 from ragmonitor.state import StateFile
 
@@ -140,7 +147,7 @@ class Alarms:
             estimate: By signal, the last hour's; asked for the signals of events only.
         """
         if self._lost:
-            record_error("estimation", OverflowError(f"{self._lost} verdicts too many for alarms"))
+            record_problem("estimation", f"{self._lost} verdicts too many for alarms were left out")
             self._lost = 0
         # In order of time, as the guarantee wants it, and then in an order that does not depend
         # on which verdict came in first.
@@ -209,13 +216,13 @@ class Alarms:
                 return []
             with file.alone():
                 if (unreadable := self._look(file)) is not None:
-                    record_error("estimation", unreadable)
+                    record_problem("estimation", f"alarms begin anew: {reason(unreadable)}")
                 turns = self._turns(pending)
                 writing = secrets.token_hex(4)
                 file.write(self._dump(writing))
                 self._seen = writing
         except OSError as error:
-            record_error("estimation", error)
+            record_unkept("estimation", "what alarms have learned", error)
         return self._turns(pending) if turns is None else turns
 
     def _look(self, file: StateFile) -> ValueError | None:

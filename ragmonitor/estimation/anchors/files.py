@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any, Final
 
 from ragmonitor.estimation.anchors.records import Anchor, Batch, RulerChange, State, digest
-from ragmonitor.guard import record_error
+from ragmonitor.guard import reason, record_error, record_problem
 from ragmonitor.records import Chunk, Interaction
 from ragmonitor.state import StateFile
 
@@ -29,7 +29,7 @@ def read_state(file: StateFile) -> State:
         return State() if told is None else state_of_json(told)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         # Anchors come again by themselves; a monitor that stops over them would be worse.
-        record_error("estimation", ValueError(f"{file.path}: anchors begin anew: {error}"))
+        record_problem("estimation", f"{file.path}: anchors begin anew: {reason(error)}")
         return State()
 
 

@@ -38,7 +38,7 @@ from ragmonitor.estimation.anchors.records import (
     RulerChange,
     State,
 )
-from ragmonitor.guard import record_error
+from ragmonitor.guard import record_unkept
 from ragmonitor.records import Interaction, JudgeIdentity, Reading
 from ragmonitor.state import StateFile
 
@@ -333,7 +333,7 @@ class Anchors:
                     stack.enter_context(file.alone())
                     self._state = read_state(file)
                 except OSError as error:
-                    record_error("estimation", error)
+                    record_unkept("estimation", "anchors", error)
                     file = None
             before = set(self._state.anchors)
             is_changed = step(self._state)
@@ -346,7 +346,7 @@ class Anchors:
                     for identity in before - after:
                         texts_file(file, identity).path.unlink(missing_ok=True)
                 except OSError as error:
-                    record_error("estimation", error)
+                    record_unkept("estimation", "anchors", error)
             for identity in self._texts.keys() - after:
                 del self._texts[identity]
 

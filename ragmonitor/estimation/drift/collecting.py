@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ragmonitor.estimation.drift.embedding import STAGE
 from ragmonitor.estimation.drift.reference import Asked, Collected, Reference
-from ragmonitor.guard import record_error
+from ragmonitor.guard import record_error, record_unkept
 from ragmonitor.protocols import Clock
 from ragmonitor.state import StateFile
 
@@ -147,7 +147,7 @@ class Collecting:
                 with self._file.alone():
                     self._merge(self._file, self._read(self._file))
             except OSError as error:
-                record_error(STAGE, error)
+                record_unkept(STAGE, "the reference of input drift", error)
                 # The disk may come back; a full reference does not wait for it.
                 if self._pending.count >= self._size:
                     self._attached = False
@@ -223,7 +223,7 @@ class Collecting:
                         return
                     self._file.write({"made_of": self._made_of, "reference": reference.state()})
             except OSError as error:
-                record_error(STAGE, error)
+                record_unkept(STAGE, "the reference of input drift", error)
         self.reference = reference
         self._pending, self.words = Collected(), {}
 
@@ -238,7 +238,7 @@ class Collecting:
                 if self._restoring or "reference" not in told:
                     self._file.write({"made_of": self._made_of, "collected": Collected().state()})
         except OSError as error:
-            record_error(STAGE, error)
+            record_unkept(STAGE, "the reference of input drift", error)
 
     def close(self) -> None:
         """Keep what was collected, for other processes; what is half fitted another one fits."""
@@ -261,4 +261,4 @@ class Collecting:
                     del told["version"]  # the file's own
                     self._file.write(told)
         except OSError as error:
-            record_error(STAGE, error)
+            record_unkept(STAGE, "the reference of input drift", error)

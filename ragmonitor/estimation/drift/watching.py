@@ -19,7 +19,7 @@ from ragmonitor.estimation.drift.features import FEATURES, features, words
 from ragmonitor.estimation.drift.reference import Asked, Reference, Scores, fold_of
 from ragmonitor.estimation.drift.topics import TopicShares
 from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NOVEL_QUESTION, WEAK_RETRIEVAL
-from ragmonitor.guard import record_error
+from ragmonitor.guard import record_error, record_problem
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Chunk, Interaction, Reading
 from ragmonitor.state import StateFile
@@ -138,7 +138,7 @@ class Drift:
         elif not text:
             self._settle(seen, b"")
         elif not self._embedder.submit(seen, text):
-            record_error(STAGE, BufferError("questions wait for the embedding; one went without"))
+            record_problem(STAGE, "questions wait for the embedding; one went without")
             self._settle(seen, b"")
 
     def take(self) -> Sequence[Observed]:
@@ -233,7 +233,7 @@ class Drift:
             self._compare(self.reference, seen, point)
         if len(self._out) >= _KEPT:
             self._out.popleft()
-            record_error(STAGE, BufferError("outcomes wait to be taken; the oldest was dropped"))
+            record_problem(STAGE, "outcomes wait to be taken; the oldest was dropped")
         self._out.append(
             Observed(at_s=seen.at_s, session=seen.session, outcomes=dict(seen.outcomes))
         )
@@ -263,7 +263,7 @@ class Drift:
         if self._embedder is not None and point:
             self._length = self._length or len(point)
             if len(point) != self._length:
-                record_error(STAGE, ValueError("the embedding's vectors differ in length"))
+                record_problem(STAGE, "the embedding's vectors differ in length")
                 point = b""
         grams = b""
         if self._label_words:

@@ -13,7 +13,7 @@ from ragmonitor.errors import InputError
 from ragmonitor.estimation.labels.correction import corrected, recent
 from ragmonitor.estimation.labels.records import Label
 from ragmonitor.estimation.labels.tables import read_labels
-from ragmonitor.guard import record_error
+from ragmonitor.guard import reason, record_problem
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Estimate, Reading
 
@@ -80,7 +80,7 @@ class HumanLabels:
             state = (found.st_size, found.st_mtime_ns)
         except OSError as error:
             if self._seen is not None:
-                record_error("estimation", error)
+                self._tell(error)
             self._seen = None
             return
         if state == self._seen:
@@ -89,4 +89,12 @@ class HumanLabels:
         try:
             self._labels = read_labels(self._path)
         except InputError as error:
-            record_error("estimation", error)
+            self._tell(error)
+
+    def _tell(self, error: Exception) -> None:
+        record_problem(
+            "estimation",
+            f"human_labels {self._path} cannot be read ({reason(error)}): what people said since "
+            "does not correct the hallucination rate; name the file that `ragmonitor labels` "
+            "wrote, or correct it",
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -166,16 +167,18 @@ def test_a_rotated_file_is_opened_anew(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_recovers_loses_no_later_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The failed report raises; the next is written, not glued to the torn one."""
+    """The failed report is counted; the next is written, not glued to the torn one."""
     path = tmp_path / "r.jsonl"
-    exporter = JsonLinesExporter(path)
+    lost: list[tuple[str, int]] = []
+    exporter = JsonLinesExporter(path, lost=lambda *told: lost.append(told))
     exporter.export(report())
     write = os.write
     monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:20]))
-    with pytest.raises(OSError, match="only 20 of"):
-        exporter.export(report())
+    exporter.export(report())
+    assert lost == [("jsonl_failed", 1)]
+    assert "only 20 of" in caplog.text
     monkeypatch.setattr(os, "write", write)
     exporter.export(report())
     exporter.close()
@@ -183,14 +186,23 @@ def test_a_disk_that_recovers_loses_no_later_line(
     assert [json.loads(line)["id"] for line in whole] == ["i-1", "i-1"]
 
 
-def test_a_missing_folder_fails_one_report_only(tmp_path: Path) -> None:
-    """A path that is no place for a file raises each time, until it is one."""
+def test_a_file_that_cannot_be_written_is_one_clear_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is lost and what to do, once, without a traceback; written again as soon as it can."""
     blocker = tmp_path / "blocked"
     blocker.write_text("")
-    exporter = JsonLinesExporter(blocker / "r.jsonl")
+    lost: list[tuple[str, int]] = []
+    exporter = JsonLinesExporter(blocker / "r.jsonl", lost=lambda *told: lost.append(told))
     made: Report = report()
-    with pytest.raises(OSError, match="blocked"):
+    for _ in range(2):
         exporter.export(made)
+    assert lost == [("jsonl_failed", 1)] * 2
+    (record,) = caplog.records
+    told = record.getMessage()
+    assert "blocked/r.jsonl cannot be written" in told
+    assert "reports are lost until it can" in told
+    assert (record.exc_info, "\n" in told) == (None, False)
     blocker.unlink()
     exporter.export(made)
     exporter.close()
@@ -203,3 +215,18 @@ def test_a_score_that_is_no_number_is_null(tmp_path: Path) -> None:
     JsonLinesExporter(path).export(report(assessment=assessment(risk=float("nan"))))
     assert lines(path)[0]["risk"] is None
     assert "NaN" not in path.read_text(encoding="utf-8")
+
+
+def test_the_file_is_its_owner_s_alone(tmp_path: Path) -> None:
+    """It holds questions and answers; a file that somebody prepared keeps its mode."""
+    path = tmp_path / "reports" / "r.jsonl"
+    umask = os.umask(0)
+    try:
+        JsonLinesExporter(path).export(report())
+        prepared = tmp_path / "prepared.jsonl"
+        prepared.touch(0o640)
+        JsonLinesExporter(prepared).export(report())
+    finally:
+        os.umask(umask)
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (path.parent, path, prepared)]
+    assert modes == [0o700, 0o600, 0o640]

@@ -1,0 +1,14 @@
+"""What every test begins with."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragmonitor import guard
+
+
+@pytest.fixture(autouse=True)
+def _log_of_a_new_process(monkeypatch):
+    """Begin with a log that quotes everything and has seen nothing, as a new process does."""
+    monkeypatch.setattr(guard, "_quoting", guard._Quoting())
+    monkeypatch.setattr(guard, "_logged", set())

@@ -1,0 +1,287 @@
+"""No text of the application's gets where the content switch forbids it: whoever fails.
+
+Each part of a monitor that is anybody's code is made to fail with the application's texts in
+its message, notes and causes; then logs, spans, events, files and what is posted are searched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+from opentelemetry import _logs, trace
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from ragmonitor import Cause, JudgeError, Monitor, NotScorableError
+from ragmonitor.evaluators import table
+from ragmonitor.evaluators.table import asking_evaluator, evaluator
+from ragmonitor.records import Chunk
+from ragmonitor.testing import ListExporter, ScriptedJudge
+from tests.support.scoring_server import FakeLangfuse, FakePhoenix
+from tests.support.stories import assessment, interaction
+
+CANARY = "Mrs Winterbottom's diagnosis"
+KEY = "sk-proj-" + "a1B2c3D4e5" * 4
+CONTENTS = ("none", "hashed")
+
+
+def fail(*_args, **_kwargs):
+    """Raise what quotes the application's texts in every way that a traceback shows."""
+    try:
+        raise KeyError(CANARY)
+    except KeyError as cause:
+        error = ValueError(f"cannot read {CANARY}")
+        error.add_note(f"it was {CANARY}")
+        raise ExceptionGroup(CANARY, [error]) from cause
+
+
+class Failing(ListExporter):
+    """An exporter of which one method fails."""
+
+    def __init__(self, method):
+        super().__init__()
+        setattr(self, method, fail)
+
+
+class FailingSource:
+    def __len__(self):
+        return fail()
+
+    sweep = settle = fail
+
+
+class FailingFinished:
+    framework, status = "python", "ok"
+    interaction = fail
+
+
+class AskingJudge(ScriptedJudge):
+    def asker(self, *_args):
+        fail()
+
+
+async def prepare_fails(_self):
+    fail()
+
+
+class ConnectedJudge(ScriptedJudge):
+    prepare = close = prepare_fails
+
+
+@pytest.fixture
+def registered():
+    """Let a test register evaluators, and take them back."""
+    known = dict(table._entries)
+    yield
+    table._entries.clear()
+    table._entries.update(known)
+
+
+def judge_that(script):
+    return {"judge": ScriptedJudge(script), "judge_rate": 1.0}
+
+
+def refuse(_interaction):
+    raise JudgeError("m", f"no: {CANARY}", cause=Cause.JUDGE_ERROR, retryable=False)
+
+
+def supported(_interaction):
+    return assessment("supported")
+
+
+def _evaluator(error):
+    def register():
+        @evaluator("canary", needs_context=False)
+        def canary(_interaction, _assessment):
+            if error is not None:
+                raise error
+            fail()
+
+    return register
+
+
+PARTS = {
+    "judge": lambda: judge_that(fail),
+    "judge's own error": lambda: judge_that(refuse),
+    "asker": lambda: {"judge": AskingJudge(supported), "judge_rate": 1.0},
+    "connection": lambda: {"judge": ConnectedJudge(supported), "judge_rate": 1.0},
+    "export": lambda: {"exporters": [Failing("export")]},
+    "flush": lambda: {"exporters": [Failing("flush")]},
+    "close": lambda: {"exporters": [Failing("close")]},
+    "snapshot": lambda: {"exporters": [Failing("snapshot")]},
+    "redact": lambda: {"redact": fail},
+    "embedding": lambda: {"embedding": fail},
+}
+
+
+@pytest.fixture
+def everything(monkeypatch, tmp_path, caplog):
+    """Return what has left the process so far, as one text."""
+    spans, events = InMemorySpanExporter(), InMemoryLogRecordExporter()
+    tracers = TracerProvider(shutdown_on_exit=False)
+    tracers.add_span_processor(SimpleSpanProcessor(spans))
+    loggers = LoggerProvider(shutdown_on_exit=False)
+    loggers.add_log_record_processor(SimpleLogRecordProcessor(events))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: tracers)
+    monkeypatch.setattr(_logs, "get_logger_provider", lambda: loggers)
+    caplog.set_level(logging.DEBUG)
+    with FakePhoenix() as phoenix, FakeLangfuse("pk", "sk") as langfuse:
+        monkeypatch.setenv("RAGMONITOR_PHOENIX_URL", phoenix.url)
+        monkeypatch.setenv("RAGMONITOR_LANGFUSE_URL", langfuse.url)
+        monkeypatch.setenv("RAGMONITOR_LANGFUSE_PUBLIC_KEY", "pk")
+        monkeypatch.setenv("RAGMONITOR_LANGFUSE_SECRET_KEY", "sk")
+        monkeypatch.setenv("RAGMONITOR_JSONL", str(tmp_path / "r.jsonl"))
+        monkeypatch.setenv("RAGMONITOR_PROMETHEUS", "false")
+
+        def text():
+            posted = b"".join(r.body for r in (*phoenix.requests, *langfuse.requests))
+            return "\n".join(
+                (
+                    caplog.text,
+                    *(span.to_json() for span in spans.get_finished_spans()),
+                    *(repr(vars(each.log_record)) for each in events.get_finished_logs()),
+                    (tmp_path / "r.jsonl").read_text("utf-8")
+                    if (tmp_path / "r.jsonl").exists()
+                    else "",
+                    posted.decode(),
+                )
+            )
+
+        yield text
+
+
+TOLD = {
+    "query": f"What is {CANARY}?",
+    "texts": (f"{CANARY} is unknown.",),
+    "answer": f"{CANARY} is unknown. Napoleon told {CANARY}.",
+    "error": f"ValueError: {CANARY}",
+    "reference": CANARY,
+    "not_shown": (Chunk(text=CANARY, metadata={"note": CANARY}),),
+}
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("part", PARTS)
+def test_no_failing_part_quotes_a_text(everything, content, part):
+    """Message, notes, causes and groups stay out of logs, spans, events, files and posts."""
+    with Monitor(service="test", content=content, **PARTS[part]()) as made:
+        made.observe(interaction(**TOLD))
+        made.observe(interaction(**{**TOLD, "id": "2" * 32}, status="error"))
+        made.flush()
+    assert CANARY not in everything()
+    assert "Winterbottom" not in everything()
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize(
+    "error", [None, NotScorableError(Cause.NO_CLAIMS, CANARY), refuse], ids=["any", "own", "judge"]
+)
+def test_no_evaluator_quotes_a_text(everything, registered, content, error):
+    """Neither what it raises nor why it says that there is no score."""
+    if error is refuse:
+        error = JudgeError("m", CANARY, cause=Cause.JUDGE_ERROR, retryable=False)
+    _evaluator(error)()
+
+    @asking_evaluator("asking_canary", needs_context=False)
+    async def asking(*_args):
+        fail()
+
+    judge = judge_that(lambda _: assessment("supported"))
+    with Monitor(service="test", content=content, **judge) as made:
+        made.observe(interaction(**TOLD))
+        made.flush()
+    assert "Winterbottom" not in everything()
+    assert "canary" in everything()
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+def test_no_source_and_no_unreadable_record_quotes_a_text(everything, content):
+    """Integrations read the framework's objects, and those quote."""
+    with Monitor(service="test", content=content) as made:
+        made.attend(FailingSource())
+        made.take(FailingFinished())
+        made.flush()
+    assert "error in stage" in everything()
+    assert "Winterbottom" not in everything()
+
+
+def test_what_escapes_on_the_loop_quotes_no_text(everything):
+    """A task of a judge's library that nobody waits for would be logged by asyncio itself."""
+
+    async def lost():
+        fail()
+
+    def assess(_interaction):
+        asyncio.get_running_loop().create_task(lost())
+        return assessment("supported")
+
+    with Monitor(service="test", content="none", **judge_that(assess)) as made:
+        made.observe(interaction())
+        made.flush()
+    assert "ExceptionGroup" in everything()
+    assert "Winterbottom" not in everything()
+
+
+def test_the_log_says_type_place_and_cause(everything):
+    """Whoever is on call finds the line without the texts."""
+    with Monitor(service="test", content="none", **judge_that(fail)) as made:
+        made.observe(interaction())
+        made.flush()
+    told = everything()
+    assert "error in stage judge; the application is not affected" in told
+    assert "in fail" in told
+    assert "KeyError" in told
+    assert "ExceptionGroup of 1: ValueError" in told
+    assert "the direct cause of" in told
+    assert "messages of errors are left out" in told
+
+
+def test_the_strictest_monitor_of_a_process_decides(caplog):
+    """An error does not say whose it is."""
+    with (
+        Monitor(service="strict", content="none", prometheus=False),
+        Monitor(service="lax", prometheus=False, **judge_that(fail)) as made,
+    ):
+        made.observe(interaction())
+        made.flush()
+    assert "error in stage judge" in caplog.text
+    assert "Winterbottom" not in caplog.text
+
+
+def quote_key(*_args):
+    raise ValueError(f"the key {KEY} is wrong")
+
+
+def test_what_redaction_takes_out_is_in_no_log(everything, caplog):
+    """Under `content="all"` messages are logged, without the secrets in them."""
+    with Monitor(service="test", **judge_that(quote_key)) as made:
+        made.observe(interaction())
+        made.flush()
+    assert "the key [redacted:api_key] is wrong" in caplog.text
+    assert KEY not in everything()
+
+
+def test_what_an_evaluator_says_is_redacted(everything, registered):
+    """A provider that it asked may have quoted the key; that goes into reports."""
+    evaluator("canary", needs_context=False)(quote_key)
+    judge = judge_that(lambda _: assessment("supported"))
+    with Monitor(service="test", **judge) as made:
+        made.observe(interaction())
+        made.flush()
+    assert "ValueError: the key [redacted:api_key] is wrong" in everything()
+    assert KEY not in everything()
+
+
+def test_with_a_hook_no_message_is_logged(caplog):
+    """The application's own redaction is not for our log, on any thread; so nothing is quoted."""
+    options = judge_that(fail)
+    with Monitor(service="test", prometheus=False, redact=str.upper, **options) as made:
+        made.observe(interaction(**TOLD))
+        made.flush()
+    assert "error in stage judge" in caplog.text
+    assert "Winterbottom" not in caplog.text
