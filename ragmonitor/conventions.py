@@ -170,6 +170,7 @@ ALARM_ACTIVE: Final = "ragmonitor_alarm_active"
 ALARM_SINCE: Final = "ragmonitor_alarm_since_timestamp_seconds"
 ALARM_TOLERATE: Final = "ragmonitor_alarm_tolerate"
 ALARM_LEARNED_RATIO: Final = "ragmonitor_alarm_learned_ratio"
+ALARM_OBJECTIVES: Final = "ragmonitor_alarm_objectives"
 ALARMS_RAISED: Final = "ragmonitor_alarms_raised"
 WARNING_EVIDENCE_DAYS: Final = "ragmonitor_warning_evidence_days"
 

@@ -627,6 +627,9 @@ class AlarmState:
     """The signal is better the higher it is: `tolerate` is the lowest mean accepted."""
     raised: int = 0
     """How often so far."""
+    objectives: int = 0
+    """How many different ones processes that share the evidence said within ten minutes; the
+    strictest holds. 0: none was said, and it is learned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

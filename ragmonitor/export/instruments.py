@@ -269,6 +269,11 @@ class Instruments:
             "Share of the verdicts there that learning what is tolerated needs.",
             *_ALARM,
         )
+        self.alarm_objectives = self._shared(
+            names.ALARM_OBJECTIVES,
+            "Different objectives that processes of one state_dir say; the strictest holds.",
+            *_ALARM,
+        )
         self.alarms_raised = self._counter(names.ALARMS_RAISED, "Alarms raised.", *_ALARM)
         self.anchor_checks = self._counter(
             names.ANCHOR_CHECKS,

@@ -349,6 +349,7 @@ class PrometheusExporter:
             instruments.evidence.labels(service, *labels).set(state.evidence_days)
             instruments.alarm_active.labels(service, *labels).set(state.active)
             instruments.alarm_learned.labels(service, *labels).set(state.learned)
+            instruments.alarm_objectives.labels(service, *labels).set(state.objectives)
             instruments.alarms_raised.labels(service, *labels)  # 0 is a number too
             if state.tolerate is not None:
                 instruments.alarm_tolerate.labels(service, *labels).set(state.tolerate)

@@ -464,6 +464,22 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
             variables=BY_JUDGE,
         ),
         Alert(
+            name="RagMonitorObjectivesDiffer",
+            expr=f"max by (service, signal) ({scope.pick(names.ALARM_OBJECTIVES)}) > 1",
+            lasts="30m",
+            severity="ticket",
+            summary="Processes of one service have different objectives.",
+            description=(
+                f"{SERVICE}: processes that share state_dir say {{{{ $value }}}} different "
+                "objectives for {{ $labels.signal }}. The strictest holds for all: "
+                + number(
+                    f"max({names.ALARM_TOLERATE}{{service=%q,signal=%q}})", "service", "signal"
+                )
+                + ". A deployment that changes it is over in less time."
+            ),
+            dashboard="pipeline",
+        ),
+        Alert(
             name="RagMonitorNotArmed",
             expr=(
                 f"group by (service) ({scope.pick(f'{names.BUILD_INFO}_info')})\n"

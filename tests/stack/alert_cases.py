@@ -444,6 +444,25 @@ JUDGING = (
         dashboard=f"{PIPELINE}{OF_MODEL}{SINCE}",
     ),
     Case(
+        alert="RagMonitorObjectivesDiffer",
+        bad=together(
+            plain("alarm_objectives", "1x30 2x90", signal="hallucination", kind="quality"),
+            plain("alarm_tolerate", "0.05x120", signal="hallucination", kind="quality"),
+        ),
+        good=plain("alarm_objectives", "1x30 2x20 1x70", signal="hallucination", kind="quality"),
+        restarted=plain(
+            "alarm_objectives", "1x30 _x1 1x89", signal="hallucination", kind="quality"
+        ),
+        fires_restarted=False,
+        at="1h30m",
+        labels={"service": "bot", "signal": "hallucination", "severity": "ticket"},
+        description=(
+            "bot: processes that share state_dir say 2 different objectives for hallucination. The "
+            "strictest holds for all: 0.05. A deployment that changes it is over in less time."
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
         alert="RagMonitorNotArmed",
         bad=together(
             plain("build_info", "1x320", version="1"),

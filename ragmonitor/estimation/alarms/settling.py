@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 from ragmonitor.estimation.alarms.learning import LEARNED_FROM
+from ragmonitor.estimation.alarms.objectives import LEASE_S, Objectives
 from ragmonitor.estimation.alarms.records import Pending, Stream, Turn, key_of
 from ragmonitor.estimation.alarms.sessions import Sessions
 from ragmonitor.estimation.alarms.watches import Watch
@@ -25,7 +26,7 @@ from ragmonitor.guard import (
 from ragmonitor.records import AlarmEvent, AlarmState, Estimate, Example
 from ragmonitor.state import StateFile
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 PENDING_MOST = 20_000
 """Bets between two ticks."""
@@ -90,7 +91,8 @@ class Alarms:
             Watch(
                 line_days=self._every_days / stream.share,
                 stake_most=stream.stake_most,
-                tolerate=self._wanted(place, None),
+                objectives=Objectives(self._said(place)),
+                tolerate=self._said(place),
             )
             for place, stream in enumerate(self._streams)
         ]
@@ -101,6 +103,8 @@ class Alarms:
         """Which writing of the file this process knows or is ahead of."""
         self._strangers: dict[str, Any] = {}
         """Streams in the file that are not configured now: kept for when they are again."""
+        self._disputed: set[int] = set()
+        """Streams of which it was logged that processes say different objectives."""
 
     def bet(
         self,
@@ -164,6 +168,7 @@ class Alarms:
         if self._file is not None and not self._seen:
             with shielded("estimation"):
                 self._look(self._file)
+        now_s = self._now()
         return tuple(
             AlarmState(
                 signal=stream.signal,
@@ -177,34 +182,65 @@ class Alarms:
                 learned=watch.learning.share if watch.tolerate is None else 1.0,
                 falls=stream.falls,
                 raised=watch.raised,
+                objectives=len(watch.objectives.live(now_s)),
             )
             for place, (stream, watch) in enumerate(zip(self._streams, self._watches, strict=True))
         )
 
     # --- what is tolerated
 
-    def _wanted(self, place: int, learned: float | None) -> float | None:
-        """On the scale of badness: what the user says, else what was learned."""
+    def _said(self, place: int) -> float | None:
+        """On the scale of badness: what the user says."""
         given = self._given[place]
-        if given is None:
-            return learned
-        return 1.0 - given if self._streams[place].falls else given
+        return 1.0 - given if given is not None and self._streams[place].falls else given
 
     def _own_scale(self, place: int, tolerate: float | None) -> float | None:
         if tolerate is None:
             return None
         given = self._given[place]
-        if given is not None and tolerate == self._wanted(place, None):
+        if given is not None and tolerate == self._said(place):
             return given
         return 1.0 - tolerate if self._streams[place].falls else tolerate
 
-    def _out_of_tune(self) -> list[int]:
-        """Streams whose evidence is about another `tolerate` than they are to keep to now."""
-        return [
-            place
-            for place, watch in enumerate(self._watches)
-            if watch.tolerate != self._wanted(place, watch.learned)
-        ]
+    def _is_out_of_tune(self, watch: Watch, now_s: float) -> bool:
+        """Return whether evidence is about another objective, or this process's is to be said."""
+        return watch.tolerate != watch.wanted(now_s) or watch.objectives.is_to_be_said(now_s)
+
+    def _has_news(self) -> bool:
+        now_s = self._now()
+        return any(self._is_out_of_tune(watch, now_s) for watch in self._watches)
+
+    def _tune(self, now_s: float) -> Iterator[Turn]:
+        """Let every stream's evidence be about the objective that holds; see `objectives`."""
+        for place, watch in enumerate(self._watches):
+            watch.objectives.say(watch.tolerate, now_s)
+            self._report_dispute(place, watch, now_s)
+            wanted, held = watch.wanted(now_s), watch.tolerate
+            if wanted == held:
+                continue
+            if wanted is not None and held is not None and wanted < held:
+                watch.tighten(wanted)
+                continue
+            if watch.clearing is not None and watch.since_s is not None:
+                # It was an alarm about something else; who was told of it is told of its end.
+                yield self._turn(place, raised=False, at_s=now_s, since_s=watch.since_s)
+            watch.restart(wanted)
+
+    def _report_dispute(self, place: int, watch: Watch, now_s: float) -> None:
+        live = watch.objectives.live(now_s)
+        if len(live) < 2:
+            self._disputed.discard(place)
+        elif place not in self._disputed:
+            self._disputed.add(place)
+            logger.warning(
+                "ragmonitor: processes that share state_dir say different objectives for %s: %s; "
+                "the strictest, %.4g, holds for all of them until none has said it for %.0f "
+                "minutes. Give all of them the same setting",
+                self._streams[place].signal,
+                ", ".join(f"{self._own_scale(place, each):.4g}" for each in sorted(live)),
+                self._own_scale(place, min(live)),
+                LEASE_S / 60,
+            )
 
     # --- what is shared
 
@@ -212,7 +248,7 @@ class Alarms:
         turns: list[Turn] | None = None
         try:
             # Another process may have moved on; nothing of ours is to be written then.
-            if not pending and self._look(file) is None and not self._out_of_tune():
+            if not pending and self._look(file) is None and not self._has_news():
                 return []
             with file.alone():
                 if (unreadable := self._look(file)) is not None:
@@ -279,13 +315,7 @@ class Alarms:
 
     def _turns(self, pending: Iterable[Pending]) -> list[Turn]:
         now_s = self._now()
-        turns = []
-        for place in self._out_of_tune():
-            watch = self._watches[place]
-            if watch.clearing is not None and watch.since_s is not None:
-                # It was an alarm about something else; who was told of it is told of its end.
-                turns.append(self._turn(place, raised=False, at_s=now_s, since_s=watch.since_s))
-            watch.restart(self._wanted(place, watch.learned))
+        turns = list(self._tune(now_s))
         for told_s, place, x, stake, session, example in pending:
             # Nothing is answered in the future, and what is very late has its time behind it.
             at_s = min(now_s, max(told_s, now_s - LATE_MOST_S))

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from ragmonitor.estimation.alarms.learning import Learning
+from ragmonitor.estimation.alarms.objectives import Objectives
 from ragmonitor.estimation.detector import CLEARING_RISKS, MULTIPLES, Clearing, Detector
 from ragmonitor.guard import shielded
 from ragmonitor.records import Example
@@ -24,6 +25,7 @@ class Watch:
 
     line_days: float
     stake_most: float
+    objectives: Objectives
     tolerate: float | None = None
     """What the evidence is about; None: not known yet."""
     learned: float | None = None
@@ -53,6 +55,22 @@ class Watch:
         self.since_s = self.rising_since_s = None
         self.held_days = 0.0
         self.examples = []
+
+    def wanted(self, now_s: float) -> float | None:
+        """Return what the evidence is to be about: the objective that holds, else the learned."""
+        said = self.objectives.strictest(now_s)
+        return self.learned if said is None else said
+
+    def tighten(self, tolerate: float) -> None:
+        """Go over to a stricter objective: what speaks against the looser one speaks against it.
+
+        An alarm stays. What speaks for its end may not speak for it now, and begins anew.
+        """
+        self.tolerate = self.detector.tolerate = tolerate
+        if self.clearing is not None:
+            self.clearing = Clearing(
+                tolerate=tolerate, stake_most=self.stake_most, at_s=self.clearing.at_s
+            )
 
     def bet(
         self,
@@ -108,6 +126,7 @@ class Watch:
         learning, clearing = self.learning, self.clearing
         return {
             "tolerate": self.tolerate,
+            "said": self.objectives.dump(),
             "learned": self.learned,
             "learning": [
                 learning.verdicts,
@@ -128,7 +147,12 @@ class Watch:
     def load(self, told: Any) -> None:
         """Take over what another process told. Raises `ValueError`, and is unchanged then."""
         try:
-            other = Watch(line_days=self.line_days, stake_most=self.stake_most)
+            other = Watch(
+                line_days=self.line_days,
+                stake_most=self.stake_most,
+                objectives=Objectives(self.objectives.own),
+            )
+            other.objectives.load(told["said"])
             other.restart(number_or_none(told["tolerate"]))
             other.learned = number_or_none(told["learned"])
             verdicts, *sums = (number(each) for each in told["learning"])

@@ -17,6 +17,7 @@ import pytest
 
 from ragmonitor import guard
 from ragmonitor.estimation.alarms import STATE_VERSION, Alarms, Stream
+from ragmonitor.estimation.alarms.objectives import LEASE_S
 from ragmonitor.records import AlarmEvent, AlarmState, Estimate, Example, Interaction
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
@@ -530,12 +531,15 @@ def test_no_verdict_is_lost_between_processes(tmp_path):
 
 
 def test_a_changed_tolerate_begins_anew(tmp_path):
-    """Evidence against 5 % says nothing of 10 %."""
+    """Evidence against 5 % says nothing of 10 %; ten minutes after who said 5 % is gone."""
     clock = ManualClock(START_S)
     Service(clock=clock, file=state_file(tmp_path)).verdicts([0.0] * 3 + [1.0] * 3)
     after = Service(
         clock=clock, file=state_file(tmp_path), tolerate={**TOLERATE, "hallucination": 0.1}
     )
+    after.settle()
+    assert after.state().tolerate == 0.05
+    clock.advance(LEASE_S)
     after.settle()
     assert after.state().evidence_days == 0
     assert after.state().tolerate == 0.1
@@ -550,6 +554,8 @@ def test_an_unchanged_tolerate_goes_on_beside_a_changed_one(tmp_path):
         clock=clock, file=state_file(tmp_path), tolerate={**TOLERATE, "hallucination": 0.1}
     )
     after.settle()
+    clock.advance(LEASE_S)
+    after.settle()
     assert after.state("faithfulness") == before.state("faithfulness")
 
 
@@ -560,6 +566,8 @@ def test_a_changed_tolerate_ends_an_alarm(tmp_path):
     after = Service(
         clock=clock, file=state_file(tmp_path), tolerate={**TOLERATE, "hallucination": 0.9}
     )
+    after.settle()
+    clock.advance(LEASE_S)
     after.settle()
     after.settle()
     assert [each.raised for each in after.events] == [False]
@@ -576,8 +584,97 @@ def test_a_value_given_later_wins_and_the_learned_one_is_kept(tmp_path):
     given.settle()
     assert given.state().tolerate == 0.2
     again = Service(clock=clock, file=state_file(tmp_path), tolerate={})
+    clock.advance(LEASE_S)
     again.settle()
     assert again.state().tolerate == learned
+
+
+def objective(mean: float) -> dict[str, float]:
+    return {**TOLERATE, "hallucination": mean}
+
+
+def test_the_strictest_of_different_objectives_holds_and_keeps_the_evidence(tmp_path, errors):
+    """A deployment from 10 % to 5 %: evidence against 10 % is evidence against 5 %; said once."""
+    clock = ManualClock(START_S)
+    old = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.1))
+    old.verdicts([0.0] * 3 + [1.0] * 3)
+    before = old.state().evidence_days
+    new = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.05))
+    for _ in range(3):
+        for each in (new, old):
+            each.settle()
+    for each in (new, old):
+        state = each.state()
+        assert state.evidence_days == before
+        assert state.tolerate == 0.05
+        assert state.objectives == 2
+    assert errors.text.count("different objectives for hallucination: 0.05, 0.1") == 1
+
+
+def test_an_alarm_stays_when_the_objective_gets_stricter(tmp_path):
+    """What is too much for 10 % is too much for 5 %; its end is judged by the 5 %."""
+    clock = ManualClock(START_S)
+    old = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.1))
+    old.verdicts([1.0] * 40 + [0.0] * 5)
+    new = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.05))
+    new.settle()
+    assert new.state().active
+    assert new.state().since_s == old.state().since_s
+    new.verdicts([0.0] * 1_000)
+    assert [each.raised for each in new.events] == [False]
+
+
+def test_a_looser_objective_holds_once_nobody_says_the_stricter(tmp_path):
+    """A deployment from 5 % to 10 %: one change, ten minutes after the last old process."""
+    clock = ManualClock(START_S)
+    old = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.05))
+    old.verdicts([0.0] * 3)
+    new = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.1))
+    held = []
+    for minute in range(30):
+        clock.advance(60)
+        new.verdicts([0.0], every_s=0)
+        if minute < 12:
+            old.settle()
+        held.append(new.state().tolerate)
+    changed = held.index(0.1)
+    assert 18 <= changed <= 22
+    assert set(held[changed:]) == {0.1}
+
+
+def test_a_quiet_process_is_not_forgotten_beside_others(tmp_path):
+    """It says its objective without a verdict of its own, as long as another one is said."""
+    clock = ManualClock(START_S)
+    strict = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.05))
+    strict.verdicts([0.0])
+    loose = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.1))
+    for _ in range(600):
+        loose.verdicts([0.0])
+        strict.settle()
+        assert loose.state().tolerate == 0.05
+
+
+def worst_of(folder: Path, mean: float, seed: int, began_s: float, hours: float) -> int:
+    """Run in a process of its own: a verdict each 40 seconds, an hour of 4 % bad and then 30 %."""
+    clock = ManualClock(began_s)
+    service = Service(clock=clock, file=state_file(folder), tolerate=objective(mean))
+    rng = random.Random(seed)
+    for number in range(int(hours * 90)):
+        rate = 0.04 if number < 90 else 0.3
+        service.verdicts([float(rng.random() < rate)], every_s=40.0)
+        time.sleep(0.002)
+    return sum(each.raised for each in service.events)
+
+
+def test_processes_of_different_objectives_do_not_keep_each_other_from_alarming(tmp_path):
+    """Two forked processes on one state, 5 and 10 %; 4 to 30 % is alarmed within three hours."""
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as pool:
+        done = [
+            pool.submit(worst_of, tmp_path, mean, seed, START_S, 4.0)
+            for seed, mean in enumerate((0.05, 0.1))
+        ]
+        assert sum(each.result(60) for each in done) >= 1
+    assert state_file(tmp_path).read()["streams"]["hallucination"]["tolerate"] == 0.05
 
 
 def renamed(stream: Stream, judge: str) -> Stream:
@@ -657,6 +754,8 @@ def test_a_broken_file_begins_anew_without_an_alarm(tmp_path, errors, content):
         {"tolerate": "five"},
         {"clearing": [1.0]},
         {"raised": None},
+        {"said": [[0.05]]},
+        {"said": [[math.nan, 1.0]]},
         {"learning": []},
     ],
 )
