@@ -102,16 +102,17 @@ def record_error(stage: str, error: Exception) -> None:
             logger.log(level, _MESSAGE, stage, f"\n{shown}")
 
 
-def record_problem(stage: str, problem: str) -> None:
+def record_problem(stage: str, problem: str, *, about: str = "") -> None:
     """Count and log, in one line, what is no fault in the code: a full disk, a limit that is met.
 
     Args:
         stage: Where it is counted.
         problem: What is wrong, what is lost by it, and what to do; no text of the host's. It is
             logged at WARNING once, whatever numbers are in it, and then at DEBUG.
+        about: What it is about: of that one problem alone is logged at WARNING.
     """
     errors[stage] += 1
-    level = _level((stage, re.sub(r"\d+", "0", problem)))
+    level = _level((stage, about or re.sub(r"\d+", "0", problem)))
     with contextlib.suppress(Exception):
         logger.log(level, "ragmonitor: %s", problem)
 
@@ -122,6 +123,7 @@ def record_unkept(stage: str, what: str, error: OSError) -> None:
         stage,
         f"{what} cannot be kept in state_dir ({reason(error)}) and will be lost at the end of this "
         "process; give its user write access to the folder, or free space on the disk",
+        about=what,
     )
 
 

@@ -33,7 +33,9 @@ class Guarded(TyperGroup):
         try:
             return super().invoke(ctx)
         except RagMonitorError as error:
-            say(f"error: {error}")
+            from ragmonitor.cli.masking import Masker
+
+            say(f"error: {Masker().text(str(error))}")
             raise typer.Exit(USAGE) from None
         except BrokenPipeError:
             # Whoever read us has seen enough; what is still buffered has nowhere to go.

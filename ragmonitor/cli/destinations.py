@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
+from ragmonitor.addresses import shown
 from ragmonitor.export.providers import Signal, otlp_protocol
 
 CONNECT_TIMEOUT_S = 2.0
@@ -20,7 +21,7 @@ class Destination:
 
     protocol: str
     address: str
-    """Without user name and password."""
+    """Without what of it is secret."""
     host: str
     port: int
 
@@ -42,7 +43,8 @@ def destination(signal: Signal) -> Destination | None:
         os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT", "").strip()
         or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
     )
-    parts = urlsplit(address if "://" in address else f"//{address}")
+    absolute = address if "://" in address else f"//{address}"
+    parts = urlsplit(absolute)
     try:
         port = parts.port
     except ValueError:
@@ -50,18 +52,10 @@ def destination(signal: Signal) -> Destination | None:
     fallback = _OTLP_GRPC_PORT if protocol == "grpc" else _PORTS.get(parts.scheme, 4318)
     return Destination(
         protocol=protocol,
-        address=without_credentials(address),
+        address=shown(absolute).removeprefix("//"),
         host=parts.hostname or "localhost",
         port=port or fallback,
     )
-
-
-def without_credentials(address: str) -> str:
-    """Return an address with the user name and password, if it has any, replaced by `***`."""
-    parts = urlsplit(address)
-    if "@" not in parts.netloc:
-        return address
-    return urlunsplit(parts._replace(netloc=f"***@{parts.netloc.rpartition('@')[2]}"))
 
 
 def is_free(host: str, port: int) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import platform
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sized
+from dataclasses import dataclass, field, replace
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Literal
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -15,10 +16,15 @@ from urllib.request import urlopen
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
 import ragmonitor
-from ragmonitor.cli.destinations import destination, is_free, without_credentials
+from ragmonitor.addresses import shown
+from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
+from ragmonitor.cli.masking import Masker
+from ragmonitor.cli.places import Place, checked_file, checked_folder
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json
-from ragmonitor.errors import RagMonitorError
+from ragmonitor.errors import InputError, RagMonitorError
+from ragmonitor.estimation.anchors.given import read_given
+from ragmonitor.estimation.labels import read_labels
 from ragmonitor.export import LangfuseExporter, PhoenixExporter
 from ragmonitor.export.posting import DeliveryError
 from ragmonitor.judges import LexicalJudge, LlmJudge
@@ -51,6 +57,16 @@ class Check:
     todo: str = ""
     """What to do, where it failed."""
     details: dict[str, Any] = field(default_factory=dict)
+
+    def masked(self, masker: Masker) -> Check:
+        """Return the same without keys: a server may quote the one that it refuses."""
+        return replace(
+            self,
+            name=masker.text(self.name),
+            found=masker.text(self.found),
+            todo=masker.text(self.todo),
+            details=masker.value(self.details),
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return an object for JSON."""
@@ -109,32 +125,31 @@ def run(*, json_output: bool) -> int:
         SettingsError: The settings cannot even be read.
     """
     settings = Settings.load()
-    checks = list(_checks(settings))
+    masker = Masker(settings)
+    checks = [check.masked(masker) for check in _checks(settings)]
     failed = [check for check in checks if check.state == "failed"]
     if json_output:
         print_json(
             {
                 "fine": not failed,
-                "settings": list(described(settings)),
+                "settings": list(described(settings, masker)),
                 "versions": dict(_versions()),
                 "checks": [check.as_json() for check in checks],
             }
         )
     else:
-        _tell(settings, checks)
+        _tell(described(settings, masker), checks)
     return SOMETHING_WRONG if failed else FINE
 
 
-def described(settings: Settings) -> Iterator[dict[str, Any]]:
-    """Yield each setting in force with its source: `variable`, `file` or `default`."""
+def described(settings: Settings, masker: Masker) -> Iterator[dict[str, Any]]:
+    """Yield each setting in force with its source: `variable`, `file` or `default`; no keys."""
     from_variables = EnvSettingsSource(Settings)()
     from_file = TomlConfigSettingsSource(Settings)()
     for name in Settings.model_fields:
         value = getattr(settings, name)
-        if isinstance(value, str):
-            value = without_credentials(value)
-        elif not isinstance(value, int | float | bool | type(None)):
-            value = list(value) if isinstance(value, tuple) else str(value)
+        if not isinstance(value, int | float | bool | type(None)):
+            value = masker.value(list(value) if isinstance(value, tuple) else str(value))
         source = (
             "variable" if name in from_variables else "file" if name in from_file else "default"
         )
@@ -156,6 +171,7 @@ def _checks(settings: Settings) -> Iterator[Check]:
     yield _traces(settings)
     yield _metrics(settings)
     yield from _scoring_apis(settings)
+    yield from _files(settings)
     yield from _embedded_judge(LexicalJudge())
     if settings.judge is not None:
         yield _llm_judge(settings)
@@ -236,7 +252,49 @@ def _accepts(name: str, exporter: PhoenixExporter | LangfuseExporter, url: str) 
             found=str(error),
             todo=f"correct {PREFIX}{name.upper()}_URL or its key, or start the server",
         )
-    return Check(name=name, state="ok", found=f"{without_credentials(url)}: takes scores")
+    return Check(name=name, state="ok", found=f"{shown(url)}: takes scores")
+
+
+def _files(settings: Settings) -> Iterator[Check]:
+    """Yield what would be lost, or is not there, of the files that the settings name."""
+    if settings.state_dir is not None:
+        yield _kept(
+            "state_dir",
+            checked_folder(settings.state_dir),
+            lost="the budget, anchors, and what alarms and calibration have learned would be lost "
+            "at each restart, and processes would not share them",
+        )
+    if settings.jsonl is not None:
+        yield _kept("jsonl", checked_file(settings.jsonl), lost="every report would be lost")
+    if settings.human_labels is not None:
+        yield _read("human_labels", settings.human_labels, read_labels, what="labels")
+    if settings.anchors is not None:
+        yield _read("anchors", settings.anchors, read_given, what="answers")
+
+
+def _kept(name: str, place: Place, *, lost: str) -> Check:
+    if not place.problem:
+        return Check(name=name, state="note" if place.note else "ok", found=place.found)
+    return Check(
+        name=name,
+        state="failed",
+        found=f"{place.found}: {place.problem}; {lost}",
+        todo=f"give the service's user write access there, or set {PREFIX}{name.upper()} to "
+        "another place",
+    )
+
+
+def _read(name: str, path: Path, read: Callable[[Path], Sized], *, what: str) -> Check:
+    try:
+        found = len(read(path))
+    except InputError as error:
+        return Check(
+            name=name,
+            state="failed",
+            found=str(error),
+            todo=f"correct {PREFIX}{name.upper()} or the file, or unset it",
+        )
+    return Check(name=name, state="ok", found=f"{path}: {found} {what}")
 
 
 def _metrics(settings: Settings) -> Check:
@@ -383,7 +441,7 @@ def _cost(usage: JudgeUsage) -> str:
     )
 
 
-def _tell(settings: Settings, checks: list[Check]) -> None:
+def _tell(settings: Iterable[dict[str, Any]], checks: list[Check]) -> None:
     from rich import box
     from rich.console import Console
     from rich.markup import escape
@@ -393,7 +451,7 @@ def _tell(settings: Settings, checks: list[Check]) -> None:
     table = Table(box=box.SIMPLE, pad_edge=False, title="settings in force", title_justify="left")
     for title in ("setting", "value", "source"):
         table.add_column(title)
-    for row in described(settings):
+    for row in settings:
         value = "-" if row["value"] is None else str(row["value"])
         source = FILE if row["source"] == "file" else row["source"]
         table.add_row(row["name"], escape(value), source)

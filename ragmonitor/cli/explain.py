@@ -13,7 +13,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, build_opener
 
-from ragmonitor.cli.destinations import without_credentials
+from ragmonitor.addresses import shown
 from ragmonitor.cli.scraped import Alarm, Mean, Row, Sampling, Scrape, Service, read
 from ragmonitor.cli.terminal import FINE, print_json
 from ragmonitor.errors import InputError
@@ -57,13 +57,12 @@ def run(options: Options) -> int:
     services = scrape.services
     if not services:
         raise InputError(
-            f"{without_credentials(url)} answers, but serves no series of ragmonitor; "
+            f"{shown(url)} answers, but serves no series of ragmonitor; "
             "give the address of the monitored application's /metrics"
         )
     if options.service is not None and options.service not in services:
         raise InputError(
-            f"{without_credentials(url)} serves no service {options.service!r}, but "
-            f"{', '.join(services)}"
+            f"{shown(url)} serves no service {options.service!r}, but {', '.join(services)}"
         )
     said = [
         read(
@@ -78,12 +77,12 @@ def run(options: Options) -> int:
     if options.json:
         print_json(
             {
-                "url": without_credentials(url),
+                "url": shown(url),
                 "services": [_finite(service.as_json()) for service in said],
             }
         )
     else:
-        _tell(without_credentials(url), said)
+        _tell(shown(url), said)
     return FINE
 
 
@@ -99,15 +98,15 @@ def address(given: str | None) -> str:
         host = settings.prometheus_host
         host = "127.0.0.1" if host in _ANY_HOST else f"[{host}]" if ":" in host else host
         return f"http://{host}:{settings.prometheus_port or _DEFAULT_PORT}{METRICS}"
-    parts = urlsplit(given if "://" in given else f"http://{given}")
+    absolute = given if "://" in given else f"http://{given}"
     try:
+        parts = urlsplit(absolute)
         fine = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         fine = False
     if not fine:
         raise InputError(
-            f"{without_credentials(given)!r} is no address of HTTP, such as "
-            "http://127.0.0.1:9464/metrics"
+            f"{shown(absolute)!r} is no address of HTTP, such as http://127.0.0.1:9464/metrics"
         )
     return urlunsplit(parts._replace(path=parts.path if parts.path not in ("", "/") else METRICS))
 
@@ -118,25 +117,25 @@ def fetched(url: str) -> str:
     Raises:
         InputError: Nothing answers, or not with a text.
     """
-    shown = without_credentials(url)
+    named = shown(url)
     try:
         with _opener(url).open(url, timeout=HTTP_TIMEOUT_S) as reply:
             found = reply.read(BYTES_MOST + 1)
     except HTTPError as error:
         error.close()
-        raise InputError(f"{shown} answers with status {error.code}, not with series") from error
+        raise InputError(f"{named} answers with status {error.code}, not with series") from error
     except (URLError, OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise InputError(
-            f"nothing answers at {shown} ({reason}); is the monitored application running? "
+            f"nothing answers at {named} ({reason}); is the monitored application running? "
             "It serves /metrics from its first interaction on"
         ) from error
     if len(found) > BYTES_MOST:
-        raise InputError(f"{shown} serves more than {BYTES_MOST // 2**20} MiB")
+        raise InputError(f"{named} serves more than {BYTES_MOST // 2**20} MiB")
     try:
         return str(found, "utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{shown} serves no text of series") from error
+        raise InputError(f"{named} serves no text of series") from error
 
 
 def _opener(url: str) -> OpenerDirector:

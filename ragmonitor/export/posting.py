@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
 
 from opentelemetry import context
 
+from ragmonitor.addresses import HIDDEN, shown
 from ragmonitor.errors import RagMonitorError
-from ragmonitor.guard import record_error, shielded
+from ragmonitor.guard import reason, record_error, record_problem, shielded
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response, Session
@@ -169,7 +169,7 @@ class Poster:
                     self._changed.notify_all()
                 return
         self._lose(1, "closed" if closed else "full")
-        record_error("export", self._no_room(closed=closed))
+        record_problem("export", self._no_room(closed=closed))
 
     def flush(self, timeout_s: float) -> bool:
         """Send what waits; return whether the server has taken all of it in time."""
@@ -224,13 +224,12 @@ class Poster:
         if thread is not None:
             thread.join(CLOSE_WAIT_S)
 
-    def _no_room(self, *, closed: bool) -> DeliveryError:
-        name = self._recipient.name
+    def _no_room(self, *, closed: bool) -> str:
         if closed:
-            return DeliveryError(f"{name}: evaluations came after the end", retryable=False)
-        return DeliveryError(
-            f"{name}: evaluations come faster than they are taken; the newest are lost",
-            retryable=False,
+            return f"{self._recipient.name}: evaluations that came after the end are lost"
+        return (
+            f"{self._recipient.name}: evaluations come faster than they are taken; the newest are "
+            "lost"
         )
 
     def _lose(self, n: int, why: str) -> None:
@@ -297,9 +296,11 @@ class Poster:
         try:
             self._deliver(waiting, deadline)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next batch is sent
-            record_error("export", error)
-            if isinstance(error, DeliveryError) and not error.retryable:
-                why = "refused"
+            if isinstance(error, DeliveryError):
+                record_problem("export", f"{reason(error)}; {len(waiting)} evaluations are lost")
+                why = why if error.retryable else "refused"
+            else:
+                record_error("export", error)
         if waiting:
             self._lose(len(waiting), why)
         with self._changed:
@@ -348,7 +349,7 @@ class Poster:
         hopeless = len(refused) - len(waiting)
         if hopeless:
             self._lose(hopeless, "refused")
-            record_error("export", problem)
+            record_problem("export", reason(problem))
         if waiting:
             raise problem
 
@@ -387,12 +388,6 @@ class Poster:
         self._begin()
 
 
-def shown(url: str) -> str:
-    """Return the address without a user name and a password."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
 def _check(reply: Response, recipient: Recipient) -> None:
     status = reply.status_code
     if 200 <= status < 300:
@@ -405,7 +400,10 @@ def _check(reply: Response, recipient: Recipient) -> None:
     if 300 <= status < 400:
         place = shown(reply.headers.get("Location", "")) or "elsewhere"
         raise DeliveryError(f"{told}: it has moved to {place}", retryable=False)
-    raise DeliveryError(f"{told}: {reply.text[:REPLY_SHOWN]}", retryable=False)
+    said = reply.text
+    for part in recipient.authorization.split():
+        said = said.replace(part, HIDDEN)
+    raise DeliveryError(f"{told}: {said[:REPLY_SHOWN]}", retryable=False)
 
 
 @contextmanager

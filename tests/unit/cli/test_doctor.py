@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 from contextlib import contextmanager
@@ -12,9 +13,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from typer.testing import CliRunner
 
+from ragmonitor.addresses import shown
 from ragmonitor.cli import doctor
 from ragmonitor.cli.app import app
-from ragmonitor.cli.destinations import destination, without_credentials
+from ragmonitor.cli.destinations import destination
 from ragmonitor.errors import JudgeError
 from ragmonitor.records import Cause, JudgeUsage
 from ragmonitor.testing import ScriptedJudge
@@ -72,12 +74,186 @@ def test_each_setting_has_its_source(tmp_path):
     assert settings["judge_rate"]["source"] == "default"
 
 
-def test_credentials_are_not_shown(monkeypatch):
-    """An address may hold a password."""
-    monkeypatch.setenv("RAGMONITOR_JUDGE_API_BASE", "http://me:hush@localhost:1/v1")
-    assert "hush" not in run("--json").stdout
-    assert without_credentials("http://me:secret@h:1/v1") == "http://***@h:1/v1"
-    assert without_credentials("http://h:1/v1") == "http://h:1/v1"
+HUSH = "h4sh-" + "xyzzy" * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("RAGMONITOR_JUDGE_API_BASE", f"http://me:{HUSH}@127.0.0.1:1/v1"),
+        ("RAGMONITOR_JUDGE_API_BASE", f"http://127.0.0.1:1/v1?key={HUSH}"),
+        ("RAGMONITOR_JUDGE_API_BASE", f"http://{HUSH}@127.0.0.1:1/v1"),
+        ("RAGMONITOR_JUDGE_API_BASE", f"http://127.0.0.1:1/v1?{HUSH}"),
+        ("RAGMONITOR_JUDGE_API_BASE", f"http://127.0.0.1:1/v1#{HUSH}"),
+        ("RAGMONITOR_SECOND_JUDGE", f"openai/m@http://me:{HUSH}@127.0.0.1:1/v1"),
+        ("RAGMONITOR_JUDGE_FALLBACKS", f"openai/m@http://127.0.0.1:1/v1?key={HUSH},b"),
+        ("RAGMONITOR_PHOENIX_URL", f"http://me:{HUSH}@127.0.0.1:1"),
+        ("RAGMONITOR_PHOENIX_URL", f"http://127.0.0.1:1/?token={HUSH}"),
+        ("RAGMONITOR_PHOENIX_API_KEY", HUSH),
+        ("RAGMONITOR_LANGFUSE_URL", f"http://127.0.0.1:1/?token={HUSH}"),
+        ("RAGMONITOR_LANGFUSE_SECRET_KEY", HUSH),
+        ("RAGMONITOR_CONTENT_HASH_KEY", HUSH),
+        ("RAGMONITOR_UI_TOKEN", HUSH),
+        ("RAGMONITOR_UI_TRACE_URL", f"http://t/{{trace_id}}?key={HUSH}"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://me:{HUSH}@127.0.0.1:1"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"http://127.0.0.1:1/v1/traces?key={HUSH}"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", f"authorization=Bearer%20{HUSH}"),
+        ("OPENAI_API_KEY", HUSH),
+    ],
+)
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_no_key_is_shown(monkeypatch, name, value, arguments):
+    """Wherever it stands in a setting or a variable, and whoever is asked with it."""
+    monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/m")
+    monkeypatch.setenv("RAGMONITOR_JUDGE_API_BASE", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("RAGMONITOR_BUDGET_CALLS_PER_DAY", "1")
+    monkeypatch.setenv("RAGMONITOR_PHOENIX_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("RAGMONITOR_LANGFUSE_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("RAGMONITOR_LANGFUSE_PUBLIC_KEY", "pk-lf-1")
+    monkeypatch.setenv("RAGMONITOR_LANGFUSE_SECRET_KEY", "sk-lf-other")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setenv(name, value)
+    monkeypatch.setattr(
+        doctor, "_llm_judge", lambda settings: doctor.ask_judge(Quoting(settings.judge_api_base))
+    )
+    result = run(*arguments)
+    assert "127.0.0.1:1" in result.stdout
+    assert HUSH not in result.output
+
+
+class Quoting(ScriptedJudge):
+    """A provider that says with which key and at which address it was asked."""
+
+    def __init__(self, address):
+        def refuse(_interaction):
+            key = os.environ.get("OPENAI_API_KEY", "none")
+            raise JudgeError(
+                "m", f"key {key} at {address}", cause=Cause.JUDGE_ERROR, retryable=False
+            )
+
+        super().__init__(refuse)
+
+
+def test_an_error_of_a_setting_shows_no_key(monkeypatch):
+    """It is said before anything else is known."""
+    monkeypatch.setenv("RAGMONITOR_JUDGE", f"openai/m@http://me:{HUSH}@127.0.0.1:1/v1")
+    result = run()
+    assert result.exit_code == 2
+    assert HUSH not in result.output
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("http://me:secret@h:1/v1", "http://***@h:1/v1"),
+        ("http://token@h:1/v1", "http://***@h:1/v1"),
+        ("http://h:1/v1", "http://h:1/v1"),
+        (
+            "http://h/v1?key=abc&api-version=2024-02-01",
+            "http://h/v1?key=***&api-version=2024-02-01",
+        ),
+        ("http://t/{trace_id}?span={span_id}", "http://t/{trace_id}?span={span_id}"),
+        ("http://h/#token=abc", "http://h/#***"),
+        ("http://[half?key=abc", "http://***"),
+        ("m@http://me:pw@h/v1 and m@https://h?abc", "m@http://***@h/v1 and m@https://h?***"),
+        ("no address: a/b // c", "no address: a/b // c"),
+    ],
+)
+def test_addresses_are_shown_without_what_is_secret(address, expected):
+    """Scheme, host, port and path say where it goes; the rest may be a key."""
+    assert shown(address) == expected
+
+
+@pytest.fixture
+def blocked(tmp_path):
+    """Return a path at which neither a file nor a folder can be made, not even by root."""
+    (tmp_path / "blocker").write_text("")
+    return tmp_path / "blocker" / "inside"
+
+
+@pytest.mark.parametrize(
+    ("setting", "lost"),
+    [("state_dir", "would be lost at each restart"), ("jsonl", "every report would be lost")],
+)
+def test_a_place_that_cannot_be_written_is_found(monkeypatch, blocked, setting, lost):
+    """With what would be lost, and the exit code that a deployment's check sees."""
+    monkeypatch.setenv(f"RAGMONITOR_{setting.upper()}", str(blocked))
+    result = run("--json")
+    check = checks(result)[setting]
+    assert (result.exit_code, check["state"]) == (1, "failed")
+    assert lost in check["found"]
+    assert "Not a directory" in check["found"]
+    assert f"RAGMONITOR_{setting.upper()}" in check["todo"]
+
+
+def test_a_file_where_a_folder_is_meant_is_found(monkeypatch, tmp_path):
+    """And a folder where a file is."""
+    (tmp_path / "state").write_text("")
+    (tmp_path / "r.jsonl").mkdir()
+    monkeypatch.setenv("RAGMONITOR_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("RAGMONITOR_JSONL", str(tmp_path / "r.jsonl"))
+    found = checks(run("--json"))
+    assert (found["state_dir"]["state"], found["jsonl"]["state"]) == ("failed", "failed")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
+def test_what_another_user_left_is_found(monkeypatch, tmp_path):
+    """A folder that can be written may hold a state that cannot."""
+    (tmp_path / "budget.json").touch(0o400)
+    monkeypatch.setenv("RAGMONITOR_STATE_DIR", str(tmp_path))
+    assert checks(run("--json"))["state_dir"]["state"] == "failed"
+
+
+def test_looking_leaves_no_trace(monkeypatch, tmp_path):
+    """What is missing stays missing, and what is there is as it was."""
+    (tmp_path / "r.jsonl").write_text("{}\n")
+    (tmp_path / "r.jsonl").chmod(0o600)
+    (tmp_path / "made").mkdir(0o700)
+    monkeypatch.setenv("RAGMONITOR_JSONL", str(tmp_path / "r.jsonl"))
+    before = sorted(tmp_path.rglob("*"))
+    for folder in ("made", "new/inner"):
+        monkeypatch.setenv("RAGMONITOR_STATE_DIR", str(tmp_path / folder))
+        found = checks(run("--json"))
+        assert (found["state_dir"]["state"], found["jsonl"]["state"]) == ("ok", "ok")
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / "r.jsonl").read_text() == "{}\n"
+
+
+def test_files_that_others_may_read_are_noted(monkeypatch, tmp_path):
+    """They hold questions and answers; whether others should read them only people know."""
+    (tmp_path / "r.jsonl").touch()
+    (tmp_path / "r.jsonl").chmod(0o644)
+    monkeypatch.setenv("RAGMONITOR_JSONL", str(tmp_path / "r.jsonl"))
+    check = checks(run("--json"))["jsonl"]
+    assert check["state"] == "note"
+    assert "chmod 600" in check["found"]
+
+
+@pytest.mark.parametrize("setting", ["human_labels", "anchors"])
+def test_a_file_that_is_not_there_is_found(monkeypatch, tmp_path, setting):
+    """Or that holds something else."""
+    file = tmp_path / "file"
+    for made in (False, True):
+        if made:
+            file.write_text("something else\n")
+        monkeypatch.setenv(f"RAGMONITOR_{setting.upper()}", str(file))
+        result = run("--json")
+        check = checks(result)[setting]
+        assert (result.exit_code, check["state"]) == (1, "failed")
+        assert str(file) in check["found"]
+
+
+def test_labels_and_anchors_that_can_be_read_are_counted(monkeypatch, tmp_path):
+    """So that an empty file is seen."""
+    labels, anchors = tmp_path / "l.csv", tmp_path / "a.jsonl"
+    labels.write_text("judged,human,at\nyes,no,2026-01-01\n")
+    told = {"question": "q", "contexts": ["c"], "answer": "a", "hallucinated": False}
+    anchors.write_text(json.dumps(told))
+    monkeypatch.setenv("RAGMONITOR_HUMAN_LABELS", str(labels))
+    monkeypatch.setenv("RAGMONITOR_ANCHORS", str(anchors))
+    found = checks(run("--json"))
+    assert found["human_labels"]["found"].endswith("1 labels")
+    assert found["anchors"]["found"].endswith("1 answers")
 
 
 def test_bad_settings_are_exit_code_2(monkeypatch):

@@ -196,7 +196,10 @@ def test_patience_ends(server: Takes, posting: Posting, caplog: pytest.LogCaptur
     [
         (Fault(401), "check takes_key"),
         (Fault(404), "as scripted"),
-        (Fault(308, {"Location": "https://user:pw@elsewhere/x"}), "moved to https://elsewhere/x"),
+        (
+            Fault(308, {"Location": "https://user:pw@elsewhere/x"}),
+            "moved to https://***@elsewhere/x",
+        ),
     ],
 )
 def test_a_refusal_is_not_repeated(

@@ -1,0 +1,70 @@
+"""Texts for people without the keys that this process knows: of settings and of variables."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import SecretStr
+
+from ragmonitor.addresses import HIDDEN, secrets_of, shown
+from ragmonitor.redaction import without_secrets
+from ragmonitor.settings import Settings
+
+LEAST = 4
+"""Characters of a secret of a setting's; a shorter one would be found in every other word."""
+VARIABLE_LEAST = 8
+_NAMED = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|HEADERS")
+
+
+class Masker:
+    """Takes every key out of what is shown: a server may quote the one that it refuses."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        """Learn the keys.
+
+        Args:
+            settings: In force; None: those of variables alone.
+        """
+        known = {*_of_variables(), *(() if settings is None else _of_settings(settings))}
+        self._known = sorted(known, key=len, reverse=True)
+
+    def text(self, text: str) -> str:
+        """Return a text without keys."""
+        for secret in self._known:
+            text = text.replace(secret, HIDDEN)
+        return without_secrets(shown(text))
+
+    def value(self, value: Any) -> Any:
+        """Return a value for JSON in which no text has a key."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {name: self.value(inner) for name, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(inner) for inner in value]
+        return value
+
+
+def _of_settings(settings: Settings) -> Iterator[str]:
+    for name in Settings.model_fields:
+        value = getattr(settings, name)
+        if isinstance(value, SecretStr):
+            secrets = [value.get_secret_value()]
+        else:
+            texts = value if isinstance(value, tuple) else (value,)
+            secrets = [s for text in texts if isinstance(text, str) for s in secrets_of(text)]
+        yield from (secret for secret in secrets if len(secret) >= LEAST)
+
+
+def _of_variables() -> Iterator[str]:
+    for name, value in os.environ.items():
+        found = secrets_of(value) if "//" in value else []
+        if _NAMED.search(name):
+            found.append(value)
+            if "HEADERS" in name:  # `authorization=Bearer%20key,x-api-key=key`
+                values = (pair.partition("=")[2] for pair in value.split(","))
+                found += [part for each in values for part in re.split(r"\s|%20", each)]
+        yield from (secret for secret in found if len(secret) >= VARIABLE_LEAST)

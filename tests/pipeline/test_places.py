@@ -1,0 +1,80 @@
+"""Files and folders that cannot be used: one clear line each, and scoring goes on."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+
+from ragmonitor import Monitor, SettingsError
+from ragmonitor.testing import ListExporter, ScriptedJudge
+from tests.support.scrape import total
+from tests.support.stories import assessment, interaction
+
+
+@pytest.fixture
+def blocked(tmp_path):
+    """Return a path at which neither a file nor a folder can be made, not even by root."""
+    (tmp_path / "blocker").write_text("")
+    return tmp_path / "blocker" / "inside"
+
+
+def scored(**options):
+    """Return a monitor's reports of three answers."""
+    reports = ListExporter()
+    judge = ScriptedJudge(lambda _: assessment("supported"))
+    with Monitor(
+        service="test",
+        judge=judge,
+        judge_rate=1.0,
+        prometheus=False,
+        exporters=[reports],
+        **options,
+    ) as made:
+        for number in range(3):
+            made.observe(interaction(id=f"{number:032x}"))
+        assert made.flush()
+    return made, reports.reports
+
+
+@pytest.mark.parametrize(
+    ("setting", "lost"),
+    [
+        ("state_dir", "will be lost at the end of this process"),
+        ("jsonl", "reports are lost until it can"),
+        ("human_labels", "does not correct the hallucination rate"),
+    ],
+)
+@pytest.mark.parametrize("content", ["all", "none"])
+def test_a_place_that_cannot_be_used_is_a_line_a_matter(caplog, blocked, setting, lost, content):
+    """What will be lost and what to do, without a traceback; every answer is scored."""
+    caplog.set_level(logging.WARNING)
+    _, reports = scored(content=content, **{setting: blocked})
+    assert len(reports) == 6
+    told = [record.getMessage() for record in caplog.records]
+    assert told
+    assert len(set(told)) == len(told)
+    for record, message in zip(caplog.records, told, strict=True):
+        assert str(blocked.parent) in message
+        assert lost in message
+        assert re.search("Not a directory|File exists", message)
+        assert (record.exc_info, "\n" in message) == (None, False)
+
+
+def test_reports_that_were_not_written_are_counted(blocked):
+    """By their own reason."""
+    made, _ = scored(jsonl=blocked)
+    assert total(made.registry, "ragmonitor_dropped_total", reason="jsonl_failed") == 6
+
+
+def test_a_budget_that_cannot_be_kept_is_told_at_once(blocked):
+    """Before any money is spent, where somebody looks."""
+    with pytest.raises(SettingsError, match="state_dir"):
+        scored(state_dir=blocked, budget_calls_per_day=10)
+
+
+def test_anchors_that_are_not_there_are_told_at_once(tmp_path):
+    """Where somebody looks."""
+    with pytest.raises(SettingsError, match=r"anchors: .*nothing\.jsonl: No such file"):
+        scored(anchors=tmp_path / "nothing.jsonl")
