@@ -27,6 +27,7 @@ from ragmonitor.records import AlarmEvent, AlarmState, Estimate, Example
 from ragmonitor.state import StateFile
 
 STATE_VERSION = 2
+_LEARNED = "what alarms have learned"
 
 PENDING_MOST = 20_000
 """Bets between two ticks."""
@@ -167,7 +168,10 @@ class Alarms:
         """
         if self._file is not None and not self._seen:
             with shielded("estimation"):
-                self._look(self._file)
+                try:
+                    self._look(self._file)
+                except OSError as error:
+                    record_unkept("estimation", _LEARNED, error)
         now_s = self._now()
         return tuple(
             AlarmState(
@@ -258,7 +262,7 @@ class Alarms:
                 file.write(self._dump(writing))
                 self._seen = writing
         except OSError as error:
-            record_unkept("estimation", "what alarms have learned", error)
+            record_unkept("estimation", _LEARNED, error)
         return self._turns(pending) if turns is None else turns
 
     def _look(self, file: StateFile) -> ValueError | None:
