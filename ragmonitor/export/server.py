@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import os
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from email.message import Message
@@ -28,6 +30,8 @@ MAX_CONNECTIONS: Final = 16
 """Each has a thread and a descriptor of the host."""
 MAX_HEAD_BYTES: Final = 32_768
 """The request line and all headers together."""
+FORK_WAIT_S: Final = 1.0
+"""A fork of the host waits for a reply that is being worked out, in seconds."""
 _BACKLOG: Final = 128
 _MAKING_ROOM_S: Final = 0.2
 _LINGER_S: Final = 1.0
@@ -107,9 +111,27 @@ class BoundedServer(HTTPServer):
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._closing = threading.Lock()
         self._answering = threading.Lock()
+        self._counting = threading.Lock()
+        self._held: list[threading.Lock] = []
         self._connections: dict[_Connection, None] = {}
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
+        _servers.add(self)
+
+    def before_fork(self) -> None:
+        """Wait for a moment in which no thread of ours holds a lock of a library.
+
+        Those of `prometheus_client` are shared with the host's own series: held at a fork, one
+        would never be released in the child.
+        """
+        for lock in (self._answering, self._counting):
+            if lock.acquire(timeout=FORK_WAIT_S):
+                self._held.append(lock)
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        while self._held:
+            self._held.pop().release()
 
     def abandon(self) -> None:
         """Let go, in a forked child, of the parent's sockets.
@@ -219,7 +241,7 @@ class BoundedServer(HTTPServer):
 
     def rejected(self, reason: Rejection) -> None:
         """Count a request that was not answered as asked."""
-        with shielded("metrics"):
+        with shielded("metrics"), self._counting:
             self._count(reason)
 
 
@@ -362,3 +384,22 @@ class _Handler(BaseHTTPRequestHandler):
         if reason is not None:
             self.server.rejected(reason)
             self.request.linger()
+
+
+_servers: weakref.WeakSet[BoundedServer] = weakref.WeakSet()
+
+
+def _each(act: Callable[[BoundedServer], None]) -> Callable[[], None]:
+    def hook() -> None:
+        with shielded("fork"):
+            for server in list(_servers):
+                act(server)
+
+    return hook
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_each(BoundedServer.before_fork),
+        after_in_parent=_each(BoundedServer.after_fork_in_parent),
+    )

@@ -344,6 +344,31 @@ def test_a_forked_child_holds_none_of_the_parents_connections() -> None:
         built.close()
 
 
+def test_a_fork_waits_for_the_reply_in_hand() -> None:
+    """A child never inherits a lock of the library that a thread of ours holds."""
+    lock, begun, go_on = threading.Lock(), threading.Event(), threading.Event()
+
+    def locked(target: str, headers: Message) -> Reply:
+        with lock:
+            begun.set()
+            assert go_on.wait(PATIENCE_S)
+        return hello(target, headers)
+
+    built = Served(locked)
+    try:
+        client = built.connect(GET)
+        assert begun.wait(PATIENCE_S)
+        threading.Timer(0.1, go_on.set).start()
+        child = os.fork()
+        if child == 0:
+            os._exit(int(lock.locked()))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert received(client).endswith(b"hello")
+        assert received(built.connect(GET)).endswith(b"hello")
+    finally:
+        built.close()
+
+
 def test_a_server_whose_thread_died_is_opened_again() -> None:
     """`open` is called at each tick; it sees that nobody serves."""
     registry = CollectorRegistry()
