@@ -48,18 +48,51 @@ def final_families(
     """
     families: list[Metric] = []
     for family in counted:
-        if family.name == names.MOMENTS:
-            families += [*_windowed(family, summarise), _missing(family)]
-        elif family.name == names.COVERAGE:
-            families.append(_uncovered(family))
-        elif family.name == names.PAIRS:
-            families += _agreement(family)
-        elif family.name == names.SCORE_HISTOGRAM:
-            families.append(_with_exemplars(family, exemplars))
-        else:
-            families.append(_without_created(family))
+        with shielded("metrics"):
+            families += _final(family, exemplars=exemplars, summarise=summarise)
     families.append(_build(service, version))
+    for family in families:
+        with shielded("metrics"):
+            _drop_unreadable(family)
     return families
+
+
+def _final(family: Metric, *, exemplars: Exemplars, summarise: Summarise) -> list[Metric]:
+    """Return what is scraped of a counted family."""
+    if family.name == names.MOMENTS:
+        return [*_windowed(family, summarise), _missing(family)]
+    if family.name == names.COVERAGE:
+        return [_uncovered(family)]
+    if family.name == names.PAIRS:
+        return _agreement(family)
+    if family.name == names.SCORE_HISTOGRAM:
+        return [_with_exemplars(family, exemplars)]
+    return [_without_created(family)]
+
+
+def _drop_unreadable(family: Metric) -> None:
+    """Drop samples that would fail the whole scrape: the value no number, a label no text.
+
+    Raises:
+        ValueError: There were any; the others stay.
+    """
+    readable = [sample for sample in family.samples if _is_readable(sample)]
+    dropped = len(family.samples) - len(readable)
+    if dropped:
+        family.samples = readable
+        raise ValueError(f"{family.name}: {dropped} series cannot be written and are left out")
+
+
+def _is_readable(sample: Sample) -> bool:
+    if not isinstance(sample.value, int | float):
+        return False
+    try:
+        for value in sample.labels.values():
+            if not value.isascii():
+                value.encode()
+    except (AttributeError, UnicodeEncodeError):
+        return False
+    return True
 
 
 def described(counted: Iterable[Metric]) -> list[Metric]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
 
 from ragmonitor import conventions as names
@@ -136,22 +140,94 @@ _ALARM = ("signal", "judge", "kind")
 
 
 class Labels:
-    """Keeps the values of each label few: a series lives for as long as its process."""
+    """Keeps the values of each label readable and few: a series lives for as long as its process.
+
+    Every value of every label passes here, wherever it comes from (see `Family`).
+    """
 
     def __init__(self, most: int = LABEL_VALUES_MOST) -> None:
         self._most = most
         self._seen: dict[str, set[str]] = {}
 
-    def value(self, label: str, value: str) -> str:
-        """Return the value, or `other` if this label has had too many different ones."""
-        value = encodable(value)[:LABEL_LENGTH_MOST]
+    def value(self, label: str, value: object) -> str:
+        """Return the value, cleaned, or `other` if this label has had too many different ones.
+
+        Args:
+            label: Its name, or whatever else the bound is for.
+            value: Usually text; of anything else its `str`.
+        """
         seen = self._seen.setdefault(label, set())
-        if value in seen:
+        if isinstance(value, str) and value in seen:  # only clean ones are there
             return value
+        clean = cleaned(value)
+        if clean in seen:
+            return clean
         if len(seen) >= self._most:
             return OTHER
-        seen.add(value)
-        return value
+        seen.add(clean)
+        return clean
+
+    def part(self, dimension: object, group: object) -> tuple[str, str]:
+        """Return the labels of a part of the traffic; each dimension has a bound of its own."""
+        if not dimension:
+            return "", ""
+        clean = self.value("dimension", dimension)
+        return clean, self.value(f"group of {clean}", group)
+
+
+def cleaned(value: object) -> str:
+    """Return text that fits into a label: of bounded length, encodable, without control characters.
+
+    A lone surrogate fails the encoding of a whole scrape, and what a zero byte does to a parser is
+    its own affair.
+    """
+    text = encodable(value if isinstance(value, str) else str(value))[:LABEL_LENGTH_MOST]
+    if text.isprintable():
+        return text
+    return "".join(" " if unicodedata.category(c) in _CONTROLS else c for c in text)
+
+
+_CONTROLS = ("Cc", "Zl", "Zp")
+
+Instrument = TypeVar("Instrument", bound=Counter | Gauge | Histogram | Summary)
+
+
+class Family(Generic[Instrument]):
+    """The series of one name. No value of a label gets into one but through `Labels`."""
+
+    def __init__(self, instrument: Instrument, names: Sequence[str], labels: Labels) -> None:
+        self._instrument = instrument
+        self._names = tuple(names)
+        self._labels = labels
+        self._part_at = self._names.index("dimension") if "dimension" in self._names else None
+
+    def labels(self, *values: object) -> Instrument:
+        """Return the series with these values, in the order of the labels' names."""
+        # Typed as if it were any of the four.
+        return self._instrument.labels(*self._cleaned(values))  # type: ignore[return-value]
+
+    def remove(self, *values: object) -> None:
+        """Forget the series with these values.
+
+        Raises:
+            KeyError: There is none.
+        """
+        self._instrument.remove(*self._cleaned(values))
+
+    def _cleaned(self, values: tuple[object, ...]) -> list[str]:
+        clean = [
+            self._labels.value(name, value)
+            for name, value in zip(self._names, values, strict=True)
+            if name not in _PART
+        ]
+        if self._part_at is not None:
+            at = self._part_at
+            clean[at:at] = self._labels.part(*values[at : at + len(_PART)])
+        return clean
+
+
+_PART = ("dimension", "group")
+"""Labels that stand together; the values of the second are counted for each of the first."""
 
 
 class Instruments:
@@ -160,7 +236,13 @@ class Instruments:
     Gauges add up over processes, but for those that say otherwise.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, labels: Labels) -> None:
+        """Begin at zero.
+
+        Args:
+            labels: What every value of a label passes through.
+        """
+        self._labels = labels
         self.registry = CollectorRegistry()
         self.interactions = self._counter(
             names.INTERACTIONS, "Captured interactions.", "framework", "status"
@@ -178,12 +260,12 @@ class Instruments:
             "judge",
             "diagnosis",
         )
-        self.score = Histogram(
+        self.score = self._histogram(
             names.SCORE_HISTOGRAM,
             "Scores of the answers that were read, not weighted by their chance to be.",
-            ("service", "evaluator", "judge"),
+            "evaluator",
+            "judge",
             buckets=SCORE_BUCKETS,
-            registry=self.registry,
         )
         self.judge_calls = self._counter(names.JUDGE_CALLS, "Calls of a judge's model.", "judge")
         self.judge_tokens = self._counter(
@@ -192,12 +274,12 @@ class Instruments:
         self.judge_cost_usd = self._counter(
             names.JUDGE_COST_USD, "What a judge's model cost, in US dollars.", "judge"
         )
-        self.judge_seconds = Histogram(
+        self.judge_seconds = self._histogram(
             names.JUDGE_SECONDS,
             "Duration of one reading over all its calls, by outcome: ok, or why it gave nothing.",
-            ("service", "judge", "outcome"),
+            "judge",
+            "outcome",
             buckets=SECONDS_BUCKETS,
-            registry=self.registry,
         )
         self.dropped = self._counter(
             names.DROPPED, "Interactions, runs and sent scores given up.", "reason"
@@ -212,12 +294,11 @@ class Instruments:
         )
         self.queue_depth = self._gauge(names.QUEUE_DEPTH, "Interactions that wait to be scored.")
         self.open_runs = self._gauge(names.OPEN_RUNS, "Framework runs that have not ended.")
-        self.last_score = Gauge(
+        self.last_score = self._gauge(
             names.LAST_SCORE_TIMESTAMP,
             "When a judge last gave a score, in seconds since the epoch.",
-            ("service", "judge"),
-            multiprocess_mode="max",
-            registry=self.registry,
+            "judge",
+            mode="max",
         )
         self.moments = self._gauge(
             names.MOMENTS,
@@ -229,12 +310,10 @@ class Instruments:
             "group",
             "sum",
         )
-        self.breaker_state = Gauge(
+        self.breaker_state = self._shared(
             names.JUDGE_BREAKER_STATE,
             "Whether a judge's provider is asked: 0 yes, 1 one reading tries, 2 it is left alone.",
-            ("service", "judge"),
-            multiprocess_mode="livemax",
-            registry=self.registry,
+            "judge",
         )
         self.pairs = self._gauge(
             names.PAIRS,
@@ -282,65 +361,66 @@ class Instruments:
             "outcome",
         )
         self.readings = {
-            name: Gauge(
-                name,
-                text,
-                ("service", *labels),
-                multiprocess_mode=mode,  # type: ignore[arg-type]
-                registry=self.registry,
-            )
-            for name, (mode, text, labels) in READINGS.items()
+            name: self._gauge(name, text, *names_of, mode=mode)
+            for name, (mode, text, names_of) in READINGS.items()
         }
         self.judge_info = self._shared(names.JUDGE_INFO, "Who judges.", "judge", "version", "kind")
         self.service_info = self._shared(
             names.SERVICE_INFO, "The monitored application.", "version"
         )
-        self.interaction_seconds = Histogram(
+        self.interaction_seconds = self._histogram(
             names.INTERACTION_SECONDS,
             "From the question to the last token.",
-            ("service", "framework"),
+            "framework",
             buckets=SECONDS_BUCKETS,
-            registry=self.registry,
         )
-        self.chunks = Histogram(
-            names.RETRIEVED_CHUNKS,
-            "Chunks that the model was shown.",
-            ("service",),
-            buckets=CHUNK_BUCKETS,
-            registry=self.registry,
+        self.chunks = self._histogram(
+            names.RETRIEVED_CHUNKS, "Chunks that the model was shown.", buckets=CHUNK_BUCKETS
         )
-        self.top_score = Summary(
-            names.RETRIEVAL_TOP_SCORE,
-            "Score of the first chunk, on the retriever's own scale.",
-            ("service",),
-            registry=self.registry,
+        self.top_score = Family(
+            Summary(
+                names.RETRIEVAL_TOP_SCORE,
+                "Score of the first chunk, on the retriever's own scale.",
+                _SERVICE,
+                registry=self.registry,
+            ),
+            _SERVICE,
+            labels,
         )
-        self.worker_seconds = Histogram(
+        self.worker_seconds = self._histogram(
             names.WORKER_SECONDS,
             "What one interaction costs behind the request, by stage.",
-            ("service", "stage"),
+            "stage",
             buckets=WORK_BUCKETS,
-            registry=self.registry,
         )
 
-    def _shared(self, name: str, documentation: str, *labels: str) -> Gauge:
+    def _counter(self, name: str, documentation: str, *labels: str) -> Family[Counter]:
+        own = (*_SERVICE, *labels)
+        return Family(Counter(name, documentation, own, registry=self.registry), own, self._labels)
+
+    def _gauge(
+        self, name: str, documentation: str, *labels: str, mode: str = "livesum"
+    ) -> Family[Gauge]:
+        own = (*_SERVICE, *labels)
+        gauge = Gauge(
+            name,
+            documentation,
+            own,
+            multiprocess_mode=mode,  # type: ignore[arg-type]
+            registry=self.registry,
+        )
+        return Family(gauge, own, self._labels)
+
+    def _shared(self, name: str, documentation: str, *labels: str) -> Family[Gauge]:
         """Return a gauge of what processes know in common."""
-        return Gauge(
-            name,
-            documentation,
-            ("service", *labels),
-            multiprocess_mode="livemax",
-            registry=self.registry,
-        )
+        return self._gauge(name, documentation, *labels, mode="livemax")
 
-    def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
-        return Counter(name, documentation, ("service", *labels), registry=self.registry)
+    def _histogram(
+        self, name: str, documentation: str, *labels: str, buckets: Sequence[float]
+    ) -> Family[Histogram]:
+        own = (*_SERVICE, *labels)
+        histogram = Histogram(name, documentation, own, buckets=buckets, registry=self.registry)
+        return Family(histogram, own, self._labels)
 
-    def _gauge(self, name: str, documentation: str, *labels: str) -> Gauge:
-        return Gauge(
-            name,
-            documentation,
-            ("service", *labels),
-            multiprocess_mode="livesum",
-            registry=self.registry,
-        )
+
+_SERVICE = ("service",)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +23,7 @@ from prometheus_client.samples import Exemplar
 from ragmonitor import guard
 from ragmonitor.export.endpoint import Endpoint, Pages
 from ragmonitor.export.families import LabelPairs, described, final_families
-from ragmonitor.export.instruments import SCORE_BUCKETS, Instruments, Labels
+from ragmonitor.export.instruments import SCORE_BUCKETS, Instruments, Labels, cleaned
 from ragmonitor.export.processes import shared_folder
 from ragmonitor.export.server import Rejection
 from ragmonitor.export.texts import package_version
@@ -52,7 +53,10 @@ COVERAGE_DECAY_S = 3600.0
 """The uncovered ratio forgets with this time constant."""
 PAIRS_DECAY_S = 86_400.0
 """The agreement of two judges likewise: few answers are read twice."""
+_HEXADECIMAL = re.compile("[0-9a-fA-F]{1,32}")
 _EQUAL_WITHIN = 1e-9
+_SERIES = guard.shielded("metrics")
+"""Around each series: one that cannot be shown never takes the others along."""
 _BREAKER_LEVELS = {"closed": 0, "half_open": 1, "open": 2}
 
 
@@ -91,7 +95,7 @@ class PrometheusExporter:
             clock: For decay.
             now: Seconds since the epoch.
         """
-        self._service = service
+        self._service = cleaned(service)
         self._summarise = summarise
         self._version = version
         self._clock = clock
@@ -121,8 +125,8 @@ class PrometheusExporter:
         self._counted: dict[SeriesKey, Totals] = {}
         self._checked: Counter[str] = Counter()
         self._identities: dict[str, tuple[str, str]] = {}
-        self._instruments = Instruments()
         self._labels = Labels()
+        self._instruments = Instruments(self._labels)
         self._exemplars: dict[tuple[LabelPairs, float], Exemplar] = {}
         self._coverage: dict[str, _Coverage] = {}
         self._pairs: dict[tuple[str, str, str], _Pairs] = {}
@@ -139,7 +143,6 @@ class PrometheusExporter:
 
     def interaction(self, framework: str, status: Status) -> None:
         """Count one captured interaction."""
-        framework = self._labels.value("framework", framework)
         self._instruments.interactions.labels(self._service, framework, status).inc()
 
     def evaluations(self, evaluations: Sequence[Evaluation]) -> None:
@@ -149,7 +152,6 @@ class PrometheusExporter:
 
     def dropped(self, reason: str, n: int = 1) -> None:
         """Count interactions or runs that were given up."""
-        reason = self._labels.value("reason", reason)
         self._instruments.dropped.labels(self._service, reason).inc(n)
 
     def breaker(self, judge: str, state: BreakerState) -> None:
@@ -182,7 +184,8 @@ class PrometheusExporter:
         if report.diagnosis is not None:
             diagnosis = report.diagnosis.value
             self._instruments.diagnoses.labels(self._service, judge, diagnosis).inc()
-        self.charged(report)
+        with _SERIES:
+            self.charged(report)
         self._identify(judge, report)
         if report.judge.kind != "CODE":
             self._cover(judge, uncovered=report.chance.probability <= 0)
@@ -197,8 +200,7 @@ class PrometheusExporter:
 
     def answered(self, interaction: Interaction, target: SpanReference | None) -> None:
         """Take note of an interaction's time, chunks and scores of retrieval."""
-        framework = self._labels.value("framework", interaction.framework)
-        self._instruments.interaction_seconds.labels(self._service, framework).observe(
+        self._instruments.interaction_seconds.labels(self._service, interaction.framework).observe(
             interaction.latency_s, _exemplar(target)
         )
         chunks = interaction.chunks
@@ -213,14 +215,15 @@ class PrometheusExporter:
     def _show_readings(self, readings: Iterable[Reading]) -> None:
         """Show plain gauges, until they are shown anew."""
         for reading in readings:
-            labels = tuple(self._labels.value(name, value) for name, value in reading.labels)
-            gauge = self._instruments.readings[reading.name]
-            gauge.labels(self._service, *labels).set(reading.value)
+            with _SERIES:
+                gauge = self._instruments.readings[reading.name]
+                values = (value for _, value in reading.labels)
+                gauge.labels(self._service, *values).set(reading.value)
 
     def alarm(self, event: AlarmEvent) -> None:
         """Count an alarm that was raised."""
         if event.raised:
-            self._instruments.alarms_raised.labels(self._service, *self._alarm(event)).inc()
+            self._instruments.alarms_raised.labels(self._service, *_alarm(event)).inc()
 
     def _identify(self, judge: str, report: Report) -> None:
         identity = (report.judge.version, report.judge.kind)
@@ -288,10 +291,9 @@ class PrometheusExporter:
             new = count - self._errors_seen[stage]
             if new > 0:
                 self._errors_seen[stage] = count
-                label = self._labels.value("stage", stage)
-                self._instruments.internal_errors.labels(self._service, label).inc(new)
+                self._instruments.internal_errors.labels(self._service, stage).inc(new)
         if self._folder is not None:
-            with guard.shielded("metrics"):
+            with _SERIES:
                 self._folder.write_exemplars(self._exemplars)
                 self._folder.bury_the_dead()
         if self._serve:
@@ -308,25 +310,30 @@ class PrometheusExporter:
         self._show_readings(snapshot.readings)
         self._show_checks(snapshot.checks)
         for judge, coverage in self._coverage.items():
-            coverage.decay(self._clock())
-            instruments.coverage.labels(service, judge, "answers").set(coverage.answers)
-            instruments.coverage.labels(service, judge, "uncovered").set(coverage.uncovered)
+            with _SERIES:
+                coverage.decay(self._clock())
+                instruments.coverage.labels(service, judge, "answers").set(coverage.answers)
+                instruments.coverage.labels(service, judge, "uncovered").set(coverage.uncovered)
         for key, pairs in self._pairs.items():
-            pairs.decay(self._clock())
-            for name, value in pairs.sums.items():
-                instruments.pairs.labels(service, *key, name).set(value)
+            with _SERIES:
+                pairs.decay(self._clock())
+                for name, value in pairs.sums.items():
+                    instruments.pairs.labels(service, *key, name).set(value)
 
     def _show_moments(self, moments: Iterable[tuple[SeriesKey, Window, Moments]]) -> None:
         sums: dict[tuple[str, ...], Moments] = {key: Moments() for key in self._shown}
         for key, window, found in moments:
-            labels: tuple[str, ...] = (*self._series(key), window, *self._part(key))
-            sums[labels] = sums.get(labels, Moments()) + found
+            with _SERIES:
+                part = self._labels.part(key.dimension, key.group)
+                labels: tuple[str, ...] = (*self._series(key), window, *part)
+                sums[labels] = sums.get(labels, Moments()) + found
         self._shown = set(sums)
         for shown, total in sums.items():
-            for name in SUMS:
-                self._instruments.moments.labels(self._service, *shown, name).set(
-                    getattr(total, name)
-                )
+            with _SERIES:
+                for name in SUMS:
+                    self._instruments.moments.labels(self._service, *shown, name).set(
+                        getattr(total, name)
+                    )
 
     def _show_totals(self, totals: Iterable[tuple[SeriesKey, Totals]]) -> None:
         for key, total in totals:
@@ -336,30 +343,34 @@ class PrometheusExporter:
             if counted is total:
                 continue
             self._counted[key] = total
-            labels = self._series(key)
-            for field, counter in self._instruments.totals.items():
-                more = getattr(total, field) - getattr(counted, field)
-                # Differences of large sums may fall short of 0 by a rounding error.
-                counter.labels(self._service, *labels).inc(max(0.0, more))
+            with _SERIES:
+                for field, counter in self._instruments.totals.items():
+                    more = getattr(total, field) - getattr(counted, field)
+                    # Differences of large sums may fall short of 0 by a rounding error.
+                    series = counter.labels(self._service, key.signal, key.judge)
+                    series.inc(max(0.0, more))
 
     def _show_alarms(self, states: Iterable[AlarmState]) -> None:
-        instruments, service = self._instruments, self._service
         for state in states:
-            labels = self._alarm(state)
-            instruments.evidence.labels(service, *labels).set(state.evidence_days)
-            instruments.alarm_active.labels(service, *labels).set(state.active)
-            instruments.alarm_learned.labels(service, *labels).set(state.learned)
-            instruments.alarm_objectives.labels(service, *labels).set(state.objectives)
-            instruments.alarms_raised.labels(service, *labels)  # 0 is a number too
-            if state.tolerate is not None:
-                instruments.alarm_tolerate.labels(service, *labels).set(state.tolerate)
-            if state.since_s is not None:
-                instruments.alarm_since.labels(service, *labels).set(state.since_s)
-            elif self._folder is None:
-                with contextlib.suppress(KeyError):
-                    instruments.alarm_since.remove(service, *labels)
-            else:
-                instruments.alarm_since.labels(service, *labels).set(0)
+            with _SERIES:
+                self._show_alarm(state)
+
+    def _show_alarm(self, state: AlarmState) -> None:
+        instruments, labels = self._instruments, (self._service, *_alarm(state))
+        instruments.evidence.labels(*labels).set(state.evidence_days)
+        instruments.alarm_active.labels(*labels).set(state.active)
+        instruments.alarm_learned.labels(*labels).set(state.learned)
+        instruments.alarm_objectives.labels(*labels).set(state.objectives)
+        instruments.alarms_raised.labels(*labels)  # 0 is a number too
+        if state.tolerate is not None:
+            instruments.alarm_tolerate.labels(*labels).set(state.tolerate)
+        if state.since_s is not None:
+            instruments.alarm_since.labels(*labels).set(state.since_s)
+        elif self._folder is None:
+            with contextlib.suppress(KeyError):
+                instruments.alarm_since.remove(*labels)
+        else:
+            instruments.alarm_since.labels(*labels).set(0)
 
     def _show_checks(self, checks: Mapping[str, int]) -> None:
         for outcome, n in checks.items():
@@ -372,16 +383,6 @@ class PrometheusExporter:
 
     def _series(self, key: SeriesKey) -> tuple[str, str]:
         return self._labels.value("signal", key.signal), self._judge(key.judge)
-
-    def _part(self, key: SeriesKey) -> tuple[str, str]:
-        if not key.dimension:
-            return "", ""
-        dimension = self._labels.value("dimension", key.dimension)
-        return dimension, self._labels.value(f"group of {dimension}", key.group)
-
-    def _alarm(self, alarm: AlarmState | AlarmEvent) -> tuple[str, str, str]:
-        signal = self._labels.value("signal", alarm.signal)
-        return signal, self._judge(alarm.judge), alarm.kind
 
     def flush(self, timeout_s: float) -> bool:  # noqa: ARG002 - of the protocol
         """Have nothing to send: it is fetched."""
@@ -437,11 +438,17 @@ class PrometheusExporter:
 _NOTHING = Totals()
 
 
+def _alarm(alarm: AlarmState | AlarmEvent) -> tuple[str, str, str]:
+    return alarm.signal, alarm.judge, alarm.kind
+
+
 def _exemplar(target: SpanReference | None) -> dict[str, str] | None:
     # A trace that was not sampled is nowhere to be found: no link is better than a dead one.
     if target is None or not target.sampled:
         return None
-    return {"trace_id": target.trace_id, "span_id": target.span_id}
+    ids = {"trace_id": target.trace_id, "span_id": target.span_id}
+    # The library raises over long ones, and a scrape fails over those that are no text.
+    return ids if all(map(_HEXADECIMAL.fullmatch, ids.values())) else None
 
 
 class _Scrape(Collector):

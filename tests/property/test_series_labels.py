@@ -1,0 +1,154 @@
+"""Whatever text an application puts where a label comes from, everything can be scraped."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from prometheus_client import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_plain
+
+from ragmonitor import guard
+from ragmonitor.export import PrometheusExporter
+from ragmonitor.export.instruments import LABEL_LENGTH_MOST
+from ragmonitor.records import (
+    AlarmEvent,
+    AlarmState,
+    JudgeIdentity,
+    Moments,
+    Reading,
+    Scored,
+    SeriesKey,
+    Snapshot,
+    SpanReference,
+    Totals,
+)
+from tests.support.prometheus_server import require_binary
+from tests.unit.export.examples import MODEL, TARGET, interaction, report, summarise
+
+TEXT = st.text(st.characters(exclude_categories=()), max_size=20) | st.sampled_from(
+    ["", "\ud800", 'a"b', "a\nb", "a\r\nb", "a\\", "\x00", "\u2028", "} 1", "other", "x" * 5000]
+)
+NASTY = ("\ud800", 'a"b}\n# EOF', "\x00\x01", "中文\\", "\r", "x" * 5000)
+
+
+@pytest.fixture(autouse=True)
+def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
+
+
+def filled(text: Any) -> PrometheusExporter:
+    """Return an exporter whose every label carries text of the application's."""
+    judge = JudgeIdentity(name=text(), version=text(), kind=text())
+    built = PrometheusExporter(text(), version=text(), summarise=summarise, serve=False)
+    built.interaction(text(), text())
+    built.dropped(text())
+    built.breaker(text(), "open")
+    scored = Scored(evaluator=text(), judge=judge, score=0.5)
+    read = replace(
+        report(judge),
+        evaluations=(scored,),
+        target=SpanReference(trace_id=text(), span_id=text()),
+    )
+    built.export(read)
+    built.compared(read, replace(read, judge=replace(judge, name=text())))
+    built.answered(replace(interaction(), framework=text()), TARGET)
+    built.worked(text(), 0.1)
+    alarm = {"signal": text(), "judge": text(), "kind": text()}
+    built.alarm(
+        AlarmEvent(**alarm, raised=True, at_s=1.0, since_s=0.0, evidence_days=1.0, tolerate=0.1)
+    )
+    key = SeriesKey(signal=text(), judge=text(), dimension=text(), group=text())
+    whole = replace(key, dimension="", group="")
+    built.refresh(
+        snapshot=Snapshot(
+            moments=((key, "1h", Moments.of(1.0)), (whole, "24h", Moments.of(0.0))),
+            totals=((whole, Totals(answers=1)),),
+            alarms=(AlarmState(**alarm, evidence_days=1.0, active=True, tolerate=0.1),),
+            readings=(Reading(name="ragmonitor_anchors", value=3.0, labels=(("judge", text()),)),),
+            checks={text(): 1},
+        ),
+        queue_depth=1,
+        open_runs=1,
+        errors={text(): 1},
+    )
+    return built
+
+
+@settings(max_examples=60, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(data=st.data())
+def test_any_text_in_any_label_can_be_scraped(data: st.DataObject) -> None:
+    """Both formats are read by their parsers, and no error of ours is counted."""
+    before = guard.errors.copy()
+    built = filled(lambda: data.draw(TEXT))
+    plain = list(parse_plain(generate_latest(built.registry).decode()))
+    families = list(parse_openmetrics(openmetrics(built.registry).decode()))
+    assert guard.errors == before
+    assert len(plain) >= len(families) > 30
+    values = {v for f in families for s in f.samples for v in s.labels.values()}
+    assert max(map(len, values)) <= LABEL_LENGTH_MOST
+    assert not any(c in value for value in values for c in "\0\r\n\u2028")
+
+
+def test_promtool_reads_what_the_application_put_into_labels() -> None:
+    """The parser of Prometheus itself finds no fault but of style."""
+    for text in NASTY:
+        found = subprocess.run(
+            [require_binary("promtool"), "check", "metrics"],
+            input=generate_latest(filled(lambda text=text: text).registry),
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        assert found.returncode in (0, 3), found.stderr.decode()
+
+
+def test_labels_that_are_no_text_are_shown_as_text() -> None:
+    """An application that gives a number where a name belongs keeps its series."""
+    built = PrometheusExporter("shop", summarise=summarise, serve=False)
+    built.interaction(7, None)  # type: ignore[arg-type]
+    text = generate_latest(built.registry).decode()
+    assert 'ragmonitor_interactions_total{framework="7",service="shop",status="None"} 1.0' in text
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"readings": (Reading(name="ragmonitor_nobody_knows", value=1.0),)},
+        {"readings": (Reading(name="ragmonitor_anchors", value="many", labels=(("judge", "j"),)),)},
+        {"readings": (Reading(name="ragmonitor_anchors", value=1.0),)},
+        {"moments": ((SeriesKey(signal="s", judge="j"), "1h", None),)},
+        {"totals": ((SeriesKey(signal="s", judge="j"), None),)},
+        {"alarms": (None,)},
+    ],
+    ids=["unknown gauge", "no number", "a label missing", "no sums", "no totals", "no alarm"],
+)
+def test_one_bad_series_never_takes_the_others_down(bad: dict[str, Any]) -> None:
+    """It is counted as an error of ours, and what stands after it is shown."""
+    built = PrometheusExporter("shop", summarise=summarise, serve=False)
+    good = Reading(name="ragmonitor_anchors", value=3.0, labels=(("judge", MODEL.name),))
+    bad["readings"] = (*bad.get("readings", ()), good)
+    before = guard.errors["metrics"]
+    built.refresh(snapshot=Snapshot(**bad), queue_depth=4, open_runs=0, errors={})
+    assert guard.errors["metrics"] == before + 1
+    labels = {"service": "shop", "judge": MODEL.name}
+    assert built.registry.get_sample_value("ragmonitor_anchors", labels) == 3
+
+
+def test_a_sample_that_cannot_be_written_is_left_out() -> None:
+    """The rest of its family, and all other families, are scraped."""
+    built = PrometheusExporter("shop", summarise=summarise, serve=False)
+    built.export(report())
+    built._instruments.open_runs._instrument.labels("\ud800").set(1)  # past all cleaning
+    built._instruments.open_runs.labels("shop").set(2)
+    before = guard.errors["metrics"]
+    text = generate_latest(built.registry).decode()
+    assert 'ragmonitor_open_runs{service="shop"} 2.0' in text
+    assert 'ragmonitor_score_count{evaluator="faithfulness"' in text
+    assert guard.errors["metrics"] == before + 1
