@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from numbers import Real
+from typing import Any
 
 from ragmonitor.errors import JudgeError, MissingExtraError, RagMonitorError
 from ragmonitor.evaluators import Table, diagnosis, evaluate_asking, unscorable, unscored
-from ragmonitor.guard import logger, reason, record_error, shielded
+from ragmonitor.guard import logger, reason, record_error, record_problem, shielded
 from ragmonitor.protocols import ConnectedJudge, GuardedJudge, Judge, Sampler
 from ragmonitor.records import (
     CERTAIN,
@@ -21,6 +24,7 @@ from ragmonitor.records import (
     JudgeUsage,
     Prediction,
     Report,
+    Role,
     Unscored,
 )
 from ragmonitor.sampling import coin
@@ -96,12 +100,6 @@ class Judging:
         return self.chain if self.second is None else (*self.chain, self.second.judge)
 
     @property
-    def judges(self) -> tuple[Judge, ...]:
-        """All of them."""
-        again = () if self.repeating is None else (self.repeating.judge,)
-        return *self.reporting, *again
-
-    @property
     def is_down(self) -> bool:
         """Whether nobody would be asked now."""
         return not any(_admits(judge) for judge in self.chain)
@@ -148,7 +146,7 @@ class Bench:
     async def prepare(self) -> None:
         """Load what the judges need; who asks waits for it."""
         try:
-            for judge in self.judging.judges:
+            for judge in self.judging.reporting:
                 if isinstance(judge, ConnectedJudge):
                     with shielded("judge"):
                         await _prepare(judge)
@@ -157,7 +155,7 @@ class Bench:
 
     async def close(self) -> None:
         """Close connections of the running loop."""
-        for judge in self.judging.judges:
+        for judge in self.judging.reporting:
             if isinstance(judge, ConnectedJudge):
                 with shielded("judge"):
                     await judge.close()
@@ -194,15 +192,15 @@ class Bench:
 
     def unread(self, interaction: Interaction, chance: Chance, cause: Cause) -> Readings:
         """Return the reports of an answer that nobody reads."""
-        judged = self._unread_by(self.judging.judge, interaction, chance, cause)
+        judged = self._unread_by(self.judging.judge, "judge", interaction, chance, cause)
         second, its_chance = self.judging.second, self._second_chance(interaction, chance)
         if second is None or its_chance is None:
             return Readings(reports=(judged,), judged=judged)
-        other = self._unread_by(second.judge, interaction, its_chance, cause)
+        other = self._unread_by(second.judge, "second", interaction, its_chance, cause)
         return Readings(reports=(judged, other), judged=judged)
 
     def _unread_by(
-        self, judge: Judge, interaction: Interaction, chance: Chance, cause: Cause
+        self, judge: Judge, role: Role, interaction: Interaction, chance: Chance, cause: Cause
     ) -> Report:
         return Report(
             interaction=interaction,
@@ -210,7 +208,18 @@ class Bench:
             evaluations=unscored(self._entries, judge.identity, cause),
             assessment=None,
             chance=chance,
+            role=role,
         )
+
+    def reserve(self, interaction: Interaction) -> Chance | None:
+        """Pay for a reading outside the sample; None: it cannot be paid, or has no price."""
+        try:
+            return self.judging.sampler.reserve(interaction)
+        except JudgeError:  # it could not be read at any cost
+            return None
+        except Exception as error:  # noqa: BLE001 - a judge that cannot tell what it costs
+            record_error("sample", error)
+            return None
 
     def _second_chance(self, interaction: Interaction, chance: Chance) -> Chance | None:
         second = self.judging.second
@@ -235,7 +244,7 @@ class Bench:
             async with await self._turn():
                 spent = chance.reserved  # if this is cancelled nobody knows what it cost
                 chain, costs = await self._ask_chain(interaction, chance)
-                again, cost = await self._ask_twice(interaction, chance, chain[-1])
+                again, cost = await self._ask_twice(interaction, chance, chain[0])
                 costs.append(cost)
                 other: Report | None = None
                 if its_chance is not None:
@@ -262,7 +271,7 @@ class Bench:
         spent = chance.reserved
         try:
             async with await self._turn():
-                report, _, cost = await self._ask_one(repeating.judge, interaction, chance)
+                report, _, cost = await self._ask_one(repeating.judge, "judge", interaction, chance)
             spent = _known(cost, chance)
         finally:
             self.judging.sampler.settle(chance, spent)
@@ -279,7 +288,8 @@ class Bench:
         reports: list[Report] = []
         costs: list[float] = []
         for judge in self.judging.chain:
-            report, cause, cost = await self._ask_one(judge, interaction, chance)
+            role: Role = "judge" if judge is self.judging.judge else "fallback"
+            report, cause, cost = await self._ask_one(judge, role, interaction, chance)
             reports.append(report)
             costs.append(_known(cost, chance))
             if cause not in _PASSED_ON:
@@ -289,16 +299,11 @@ class Bench:
     async def _ask_twice(
         self, interaction: Interaction, chance: Chance, first: Report
     ) -> tuple[Report | None, float]:
-        """Have the judge read some answers twice."""
+        """Have the judge read some of the answers twice that it has read itself."""
         repeating = self.judging.repeating
-        if (
-            repeating is None
-            or first.assessment is None
-            or first.judge != repeating.judge.identity
-            or not repeating.reads(interaction)
-        ):
+        if repeating is None or first.assessment is None or not repeating.reads(interaction):
             return None, 0.0
-        again, _, cost = await self._ask_one(repeating.judge, interaction, chance)
+        again, _, cost = await self._ask_one(repeating.judge, "judge", interaction, chance)
         return again, _known(cost, chance)
 
     async def _ask_second(
@@ -307,19 +312,20 @@ class Bench:
         second = self.judging.second
         assert second is not None  # noqa: S101 - for the type; it has a chance
         if not its_chance.drawn:
-            return self._unread_by(second.judge, interaction, its_chance, Cause.NOT_SAMPLED), 0.0
-        report, _, cost = await self._ask_one(second.judge, interaction, its_chance)
+            cause = Cause.NOT_SAMPLED
+            return self._unread_by(second.judge, "second", interaction, its_chance, cause), 0.0
+        report, _, cost = await self._ask_one(second.judge, "second", interaction, its_chance)
         return report, _known(cost, chance)
 
     async def _ask_one(
-        self, judge: Judge, interaction: Interaction, chance: Chance
+        self, judge: Judge, role: Role, interaction: Interaction, chance: Chance
     ) -> tuple[Report, Cause | None, float | None]:
         """Return a judge's report, why there are no scores, and the cost; None: nobody knows it."""
         usage: JudgeUsage | None = None
         within_s = self.judging.reading_timeout_s + JUDGE_GRACE_S
         try:
             async with asyncio.timeout(within_s):
-                assessment = await judge.assess(interaction)
+                assessment = _named(await judge.assess(interaction), judge)
             usage = assessment.usage
             evaluations, asked = await evaluate_asking(
                 self._entries, interaction, assessment, judge, within_s=within_s
@@ -334,7 +340,7 @@ class Bench:
             if isinstance(error, MissingExtraError):
                 usage = JudgeUsage()
         else:
-            usage += asked
+            usage, is_known = _plausible(usage, asked)
             report = Report(
                 interaction=interaction,
                 judge=assessment.judge,
@@ -343,8 +349,12 @@ class Bench:
                 chance=chance,
                 diagnosis=diagnosed(interaction, assessment),
                 usage=usage,
+                role=role,
             )
-            return report, None, self.judging.spent(usage)
+            return report, None, self.judging.spent(usage) if is_known else None
+        is_known = usage is not None
+        if usage is not None:
+            usage, is_known = _plausible(usage)
         report = Report(
             interaction=interaction,
             judge=judge.identity,
@@ -352,8 +362,48 @@ class Bench:
             assessment=None,
             chance=chance,
             usage=usage or JudgeUsage(calls=1),
+            role=role,
         )
-        return report, cause, None if usage is None else self.judging.spent(usage)
+        return report, cause, self.judging.spent(usage) if usage is not None and is_known else None
+
+
+def _named(assessment: Assessment, judge: Judge) -> Assessment:
+    """Return the assessment under the name of the judge that was asked, whatever it calls itself.
+
+    Its version stays: the same judge may read by another prompt.
+    """
+    said, name = assessment.judge, judge.identity.name
+    if said.name == name:
+        return assessment
+    return replace(assessment, judge=replace(said, name=name))
+
+
+def _plausible(*usages: JudgeUsage) -> tuple[JudgeUsage, bool]:
+    """Return the sum of what readings say they used, and whether all of it can be so.
+
+    What is no number from 0 on is taken as 0, logged once and counted: a counter cannot fall, and
+    a budget must neither grow by it nor be gone for good.
+    """
+    total = JudgeUsage()
+    wrong: dict[str, None] = {}
+    for usage in usages:
+        used: dict[str, Any] = {}
+        for each in fields(JudgeUsage):
+            value: Any = getattr(usage, each.name, None)
+            # A bool is an int to Python, and no count to anybody.
+            is_count = isinstance(value, Real) and not isinstance(value, bool)
+            if is_count and 0 <= value < math.inf:
+                used[each.name] = value
+            else:
+                wrong[each.name] = None
+        total += JudgeUsage(**used)
+    if wrong:
+        record_problem(
+            "judge",
+            f"a judge's usage cannot be so ({', '.join(wrong)}): 0 is counted, and what was "
+            "reserved for the reading is charged; its numbers are finite and 0 or more",
+        )
+    return total, not wrong
 
 
 def cleaned(

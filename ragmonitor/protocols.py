@@ -98,12 +98,47 @@ class HoldingJudge(EmbeddedJudge, Protocol):
         ...
 
 
+BudgetUnit = Literal["usd", "tokens", "calls"]
+"""What a budget counts."""
+
+
 @runtime_checkable
 class PricedJudge(Judge, Protocol):
-    """A judge whose readings cost money or tokens."""
+    """A judge that says beforehand what a reading costs, so that a budget can hold."""
+
+    @property
+    def budget_unit(self) -> BudgetUnit | None:
+        """What `expected_cost` counts; None: a reading costs neither money nor tokens."""
+        ...
 
     def expected_cost(self, interaction: Interaction) -> float:
-        """Return an upper estimate of one reading's cost, in the budget's unit, above 0."""
+        """Return an upper estimate of one reading's cost, in `budget_unit`; finite, from 0."""
+        ...
+
+
+@runtime_checkable
+class RecountingJudge(PricedJudge, Protocol):
+    """A judge that can say what a reading costs in more than one unit."""
+
+    def counting(self, unit: BudgetUnit) -> PricedJudge:
+        """Return this judge, with `expected_cost` in that unit.
+
+        Raises:
+            SettingsError: It cannot tell in that unit; the message says what it lacks.
+        """
+        ...
+
+
+@runtime_checkable
+class CachingJudge(Judge, Protocol):
+    """A judge that may answer from memory: a repeated reading would only agree with the first."""
+
+    def uncached(self) -> Judge:
+        """Return this judge without its memory.
+
+        Same model, address, key and identity. It shares connections with the original, which
+        alone is prepared and closed.
+        """
         ...
 
 

@@ -432,6 +432,11 @@ class Settled:
         return self.embedded.interaction
 
 
+Role = Literal["builtin", "judge", "fallback", "second"]
+"""A judge's place: it reads every answer; a drawn share; what the judge failed to; some of those
+once more."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """Everything known of one interaction by one judge: what exporters and estimates read."""
@@ -449,6 +454,8 @@ class Report:
     """What asking cost, whether or not it gave anything; None: the judge was not asked."""
     target: SpanReference | None = None
     """The interaction's own root span; None: no trace was emitted."""
+    role: Role = "judge"
+    """Whose place among the judges it is from; their identities do not tell."""
     late: bool = False
     """The root span had left before this was known."""
 

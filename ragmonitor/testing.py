@@ -13,6 +13,7 @@ from typing import Literal
 from opentelemetry.sdk.trace import TracerProvider
 
 from ragmonitor.monitor import Monitor
+from ragmonitor.protocols import BudgetUnit
 from ragmonitor.records import (
     Assessment,
     Chunk,
@@ -43,7 +44,10 @@ class ScriptedJudge:
     """A judge that says what its script says.
 
     The script maps an interaction to an `Assessment`; an exception it raises is the judge's own.
+    It costs nothing, whatever a budget counts.
     """
+
+    budget_unit: BudgetUnit | None = None
 
     def __init__(
         self, script: Callable[[Interaction], Assessment], *, name: str = "scripted"
@@ -51,6 +55,10 @@ class ScriptedJudge:
         self.identity = JudgeIdentity(name=name, version="1", kind="CODE")
         self.asked: list[Interaction] = []
         self._script = script
+
+    def expected_cost(self, interaction: Interaction) -> float:  # noqa: ARG002 - of the protocol
+        """Return 0."""
+        return 0.0
 
     async def assess(self, interaction: Interaction) -> Assessment:
         """Return what the script says."""

@@ -36,8 +36,16 @@ from ragmonitor.export import (
 )
 from ragmonitor.guard import logger
 from ragmonitor.judges import AssessmentCache, LexicalJudge, LlmJudge
+from ragmonitor.judges.pricing import cost_in, priced_in
 from ragmonitor.judging import Judging, Repeating, SecondReading
-from ragmonitor.protocols import EmbeddedJudge, Exporter, Judge, PricedJudge
+from ragmonitor.protocols import (
+    BudgetUnit,
+    CachingJudge,
+    EmbeddedJudge,
+    Exporter,
+    Judge,
+    RecountingJudge,
+)
 from ragmonitor.records import Interaction, JudgeUsage
 from ragmonitor.sampling import Budget, ChanceSampler, Floors, budget_file
 from ragmonitor.settings import Settings
@@ -121,11 +129,15 @@ def judging_of(settings: Settings, custom: Judge | None) -> Judging | None:
         SettingsError: A judge is to stand in or to read a second time, and there is no first; or
             the budget's state cannot be kept.
     """
-    judge = custom or (settings.judge and llm_judge(settings, settings.judge))
-    if not judge:
+    judge = custom
+    if judge is None and settings.judge:
+        judge = llm_judge(settings, settings.judge)
+    if judge is None:
         if settings.judge_fallbacks or settings.second_judge:
             raise SettingsError("judge_fallbacks and second_judge need a judge; set judge")
         return None
+    judge = _counted(judge, settings)
+    _check_names(judge, settings)
     fallbacks = tuple(llm_judge(settings, each) for each in settings.judge_fallbacks)
     second = (
         SecondReading(
@@ -138,9 +150,7 @@ def judging_of(settings: Settings, custom: Judge | None) -> Judging | None:
     )
     repeating = Repeating(
         # What it has kept of earlier readings would agree with them.
-        judge=llm_judge(settings, judge.identity.name, cached=False)
-        if isinstance(judge, LlmJudge)
-        else judge,
+        judge=judge.uncached() if isinstance(judge, CachingJudge) else judge,
         rate=settings.judge_repeat_rate,
     )
     return Judging(
@@ -157,7 +167,7 @@ def judging_of(settings: Settings, custom: Judge | None) -> Judging | None:
                 second,
                 repeating,
                 asking=table.select(settings.evaluators).asking,
-                unpriced=1.0 if settings.budget_unit == "calls" else 0.0,
+                unit=settings.budget_unit,
             ),
             by_session=settings.judge_sample_by == "session",
             always=settings.judge_always,
@@ -173,10 +183,48 @@ def judging_of(settings: Settings, custom: Judge | None) -> Judging | None:
     )
 
 
-def llm_judge(settings: Settings, named: str, *, cached: bool = True) -> LlmJudge:
+def _counted(judge: Judge, settings: Settings) -> Judge:
+    """Return the judge, saying what it costs in the unit of the budget.
+
+    Raises:
+        SettingsError: It cannot: the budget would not hold, or nothing would ever be read.
+    """
+    if not settings.has_budget:
+        # Nothing is reserved; a judge that can count in dollars only needs no price for it.
+        return judge.counting("tokens") if isinstance(judge, RecountingJudge) else judge
+    try:
+        return priced_in(judge, settings.budget_unit)
+    except SettingsError as error:
+        raise SettingsError(
+            f"{error}; or give the monitor a budget in calls instead: budget_calls_per_day or "
+            "budget_calls_per_hour"
+        ) from error
+
+
+def _check_names(judge: Judge, settings: Settings) -> None:
+    """Check that no two judges would share their series.
+
+    Raises:
+        SettingsError: A judge that was given as an object has the name of another one.
+    """
+    name = judge.identity.name
+    others = (*settings.judge_fallbacks, settings.second_judge or "")
+    if name == LexicalJudge().identity.name:
+        raise SettingsError(
+            f"judge: {name!r} is the name of the built-in judge, which reads every answer already; "
+            "their scores would be one series; give the judge's identity another name"
+        )
+    if name in (other.partition("@http")[0] for other in others):
+        raise SettingsError(
+            f"judge: {name!r} is also named among judge_fallbacks and second_judge; their scores "
+            "would be one series; give the judge another name"
+        )
+
+
+def llm_judge(settings: Settings, named: str) -> LlmJudge:
     """Return the judge of that name: `model`, or `model@http://address` on another server."""
     model, at, address = named.partition("@http")
-    size = settings.judge_cache_size if cached else 0
+    size = settings.judge_cache_size
     return LlmJudge(
         model,
         # The first judge's server knows the first judge's model.
@@ -302,16 +350,13 @@ def _expected_cost(
     repeating: Repeating,
     *,
     asking: int,
-    unpriced: float,
+    unit: BudgetUnit,
 ) -> Callable[[Interaction], float]:
-    """Return what one reading costs at most: of each judge that may be asked, in turn.
-
-    `unpriced`: of a judge that does not say.
-    """
+    """Return what one reading costs at most: of each judge that may be asked, in turn."""
 
     def cost(interaction: Interaction) -> float:
         first, *others = judges
-        total = first.expected_cost(interaction) if isinstance(first, PricedJudge) else unpriced
+        total = cost_in(first, unit, interaction)
         if second is not None and second.reads(interaction):
             others.append(second.judge)
         if repeating.reads(interaction):
@@ -319,9 +364,7 @@ def _expected_cost(
         for judge in others:
             # One that could not read it at any cost will not spend any.
             with contextlib.suppress(JudgeError):
-                total += (
-                    judge.expected_cost(interaction) if isinstance(judge, PricedJudge) else unpriced
-                )
+                total += cost_in(judge, unit, interaction)
         # What an evaluator asks is shown no more than a reading is.
         return total * (1 + asking)
 

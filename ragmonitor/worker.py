@@ -450,6 +450,7 @@ class Worker:
             evaluations=evaluations,
             assessment=assessment,
             diagnosis=diagnosed(interaction, assessment),
+            role="builtin",
         )
 
     async def _judge(
@@ -503,7 +504,7 @@ class Worker:
         if bench.judging.repeating is None or bench.judging.is_down or self._checks:
             return
         for interaction in self._estimates.due():
-            chance = bench.judging.sampler.reserve(interaction)
+            chance = bench.reserve(interaction)
             if chance is None:  # nothing left to pay it with: it will be due again
                 self._estimates.checked(interaction, None)
                 continue

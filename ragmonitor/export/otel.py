@@ -225,7 +225,7 @@ class OtelExporter:
         The embedded judge's scores are attributes of every root span already; as events they would
         be several log records per answer, the application's bulk of logs in many a backend.
         """
-        if not report.chance.drawn or (report.judge.kind == "CODE" and not report.late):
+        if not report.chance.drawn or (report.role == "builtin" and not report.late):
             return
         logger = self._providers.logger()
         if logger is None:

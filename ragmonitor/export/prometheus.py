@@ -187,7 +187,7 @@ class PrometheusExporter:
         with _SERIES:
             self.charged(report)
         self._identify(judge, report)
-        if report.judge.kind != "CODE":
+        if report.role != "builtin":
             self._cover(judge, uncovered=report.chance.probability <= 0)
 
     def charged(self, report: Report) -> None:

@@ -113,6 +113,13 @@ class EncoderJudge:
         self._lock = threading.Lock()
         self._loaded: _Pairs | _Tokens | None = None
 
+    budget_unit: None = None
+    """A reading costs neither money nor tokens."""
+
+    def expected_cost(self, interaction: Interaction) -> float:  # noqa: ARG002 - of the protocol
+        """Return 0."""
+        return 0.0
+
     @property
     def identity(self) -> JudgeIdentity:
         """Who judges: the model, its revision, the threshold and the rules."""

@@ -10,14 +10,14 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.calls import Pause
 from ragmonitor.judges.llm import CALLS_MOST, TOKENS_PER_CALL, LlmJudge
 from ragmonitor.judges.prompts import Message
 from ragmonitor.judges.provider import Completion, Form, Price, ProviderError, Strict
-from ragmonitor.protocols import Clock
+from ragmonitor.protocols import BudgetUnit, Clock
 from ragmonitor.records import JudgeUsage
 
 Function = Callable[[list[str]], Sequence[str] | Awaitable[Sequence[str]]]
@@ -48,7 +48,7 @@ class FunctionJudge(LlmJudge):
         reading_timeout_s: float | None = None,
         price_input_usd: float | None = None,
         price_output_usd: float | None = None,
-        budget_unit: Literal["usd", "tokens", "calls"] = "tokens",
+        budget_unit: BudgetUnit = "tokens",
         tokens_per_call: int = TOKENS_PER_CALL,
         calls_most: int = CALLS_MOST,
         cache: AssessmentCache | None = None,
@@ -67,7 +67,8 @@ class FunctionJudge(LlmJudge):
             reading_timeout_s: Of a reading, over all its calls; None: twice `timeout_s`.
             price_input_usd: US dollars per million input tokens, estimated.
             price_output_usd: The same of output tokens.
-            budget_unit: What `expected_cost` counts. In dollars a price must be given.
+            budget_unit: What `expected_cost` counts, unless a monitor's budget says otherwise. In
+                dollars a price must be given.
             tokens_per_call: Of a prompt, estimated; longer evidence is spread.
             calls_most: Over how many calls it may be spread.
             cache: Where exact duplicates are looked up; None: each is read.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
-from ragmonitor.errors import JudgeError
+from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.asking import ROOM_TOKENS, Ask, InteractionAsker, asking_version
 from ragmonitor.judges.breaker import Breaker
@@ -38,7 +39,7 @@ from ragmonitor.judges.reference import read_reference, reference_version, room_
 from ragmonitor.judges.reply import RULES, Reading, read_reply
 from ragmonitor.judges.sentences import Sentence
 from ragmonitor.judges.tokens import most_tokens
-from ragmonitor.protocols import BreakerState, Clock
+from ragmonitor.protocols import BreakerState, BudgetUnit, Clock
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -87,7 +88,7 @@ class LlmJudge:
         reading_timeout_s: float | None = None,
         price_input_usd: float | None = None,
         price_output_usd: float | None = None,
-        budget_unit: Literal["usd", "tokens", "calls"] = "usd",
+        budget_unit: BudgetUnit = "usd",
         reply_format: Form = "json_object",
         tokens_per_call: int = TOKENS_PER_CALL,
         calls_most: int = CALLS_MOST,
@@ -108,7 +109,8 @@ class LlmJudge:
             reading_timeout_s: Of a reading, over all its calls; None: twice `timeout_s`.
             price_input_usd: US dollars per million input tokens, if litellm knows no price.
             price_output_usd: The same of output tokens.
-            budget_unit: What `expected_cost` counts. In dollars a price must be known.
+            budget_unit: What `expected_cost` counts, unless a monitor's budget says otherwise. In
+                dollars a price must be known.
             reply_format: The strictest form of reply to ask for; what the model rejects is
                 stepped down from.
             tokens_per_call: Of a prompt, estimated; longer evidence is spread.
@@ -139,7 +141,7 @@ class LlmJudge:
         self._is_strict = reply_format == "json_schema"
         self._short = JudgeIdentity(name=model, version=f"{prompt_version()}.{RULES}", kind="LLM")
         self._strict = replace(self._short, version=f"{prompt_version(strict=True)}.{RULES}")
-        self._unit: Literal["usd", "tokens", "calls"] = budget_unit
+        self._unit: BudgetUnit = budget_unit
         self._reading_timeout_s = reading_timeout_s or 2 * timeout_s
         self._tokens_per_call = tokens_per_call
         self._calls_most = calls_most
@@ -162,6 +164,32 @@ class LlmJudge:
     def prompt_versions(self) -> Mapping[Literal["question", "reference"], str]:
         """Of what surrounds evaluators' questions, and of the reading of a reference answer."""
         return {"question": asking_version(), "reference": reference_version()}
+
+    @property
+    def budget_unit(self) -> BudgetUnit:
+        """What `expected_cost` counts."""
+        return self._unit
+
+    def counting(self, unit: BudgetUnit) -> Self:
+        """Return this judge, with `expected_cost` in another unit.
+
+        Raises:
+            SettingsError: The unit is dollars, and no price is known or ever will be.
+        """
+        if unit == "usd" and self._completer.is_loaded and self._completer.price is None:
+            raise SettingsError(
+                f"judge {self.identity.name} has no price in US dollars; give it price_input_usd "
+                "and price_output_usd, or set a budget in tokens"
+            )
+        counting = copy.copy(self)
+        counting._unit = unit  # noqa: SLF001 - of the same class
+        return counting
+
+    def uncached(self) -> Self:
+        """Return this judge without its cache; all else is shared."""
+        uncached = copy.copy(self)
+        uncached._cache = None  # noqa: SLF001 - of the same class
+        return uncached
 
     @property
     def breaker_state(self) -> BreakerState:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ragmonitor.errors import SettingsError
 from ragmonitor.judges import LexicalJudge, LlmJudge
+from ragmonitor.judges.pricing import priced_in
 from ragmonitor.offline.scoring import Purse
 from ragmonitor.protocols import Judge, PricedJudge
 from ragmonitor.settings import Settings
@@ -44,13 +45,16 @@ def judging_of(
         api_base: Address of an OpenAI-compatible server; None: the setting `judge_api_base`.
 
     Raises:
-        SettingsError: There is no budget, or there are two; or a setting is wrong.
+        SettingsError: There is no budget, or there are two, or the judge cannot say what it costs
+            in the budget's unit; or a setting is wrong.
     """
     if judge is None or judge == LEXICAL:
         return Judging(judge=LexicalJudge(), purse=None, concurrency=1)
     purse = _purse(budget_usd, budget_tokens)
     if not isinstance(judge, str):
-        if purse is None and isinstance(judge, PricedJudge):
+        if purse is not None:
+            judge = priced_in(judge, purse.unit)
+        elif isinstance(judge, PricedJudge) and judge.budget_unit is not None:
             raise _no_budget(judge.identity.name)
         return Judging(judge=judge, purse=purse, concurrency=concurrency or 8)
     settings = Settings.load()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from ragmonitor.guard import logger, record_unkept
-from ragmonitor.protocols import Clock
+from ragmonitor.protocols import BudgetUnit, Clock
 from ragmonitor.state import StateFile
 
 HOUR_S: Final = 3_600.0
@@ -26,14 +26,15 @@ HOUR_BURST_SHARE: Final = 1 / 4
 VERSION: Final = 1
 HELD_FOR_S: Final = 3_600.0
 """What a process holds and does not speak of for so long counts as spent: it is gone."""
+HOLDERS_MOST: Final = 10_000
+"""Processes that hold something, in a file that can be read."""
 _RESIDUE: Final = 1e-9
 """Share of a reservation below which what is left of it is what adding and taking away left."""
 _STALE_S: Final = 1.0
 """How old our view of what other processes spent may be when a chance is fixed."""
 
 
-Unit = Literal["usd", "tokens", "calls"]
-"""What a budget counts."""
+Unit = BudgetUnit
 Span = Literal["hour", "day"]
 
 
@@ -188,6 +189,11 @@ class Budget:
                 pace_per_s = min(pace_per_s, bucket.pace_per_s(cost))
             return Outlook(level, pace_per_s)
 
+    @property
+    def capacity(self) -> float:
+        """The most that it ever holds: what costs more is never paid."""
+        return min(bucket.capacity for bucket in self._buckets)
+
     def limits(self) -> Sequence[Limit]:
         """Return each limit and what is left of it. Raises `OSError`: the file cannot be opened."""
         with self._mine():
@@ -202,7 +208,10 @@ class Budget:
 
         Raises:
             OSError: The file cannot be written; nothing may be spent then.
+            ValueError: The amount is negative or no number.
         """
+        if not 0 <= amount < math.inf:
+            raise ValueError(f"{amount} cannot be reserved")
         with self._mine(), self._shared():
             if any(bucket.level < amount for bucket in self._buckets):
                 return False
@@ -219,8 +228,11 @@ class Budget:
     def settle(self, reserved: float, spent: float) -> None:
         """Put back what was reserved and not spent, or take what was spent beyond it.
 
-        A file that cannot be written is logged and counted; the reservation then stays taken.
+        What cannot have been spent is taken as what may be: not less than nothing, at most each
+        limit, and the reservation where it is no number. A file that cannot be written is logged
+        and counted; the reservation then stays taken.
         """
+        spent = reserved if math.isnan(spent) else max(0.0, spent)
         with self._mine():
             # What was reserved before a fork is the parent's to settle.
             returned = min(reserved, self._held)
@@ -228,7 +240,8 @@ class Budget:
             try:
                 with self._shared():  # with all that is held: time passes around it
                     self._held = 0.0 if left < _RESIDUE * reserved else left
-                    self._take(spent - returned)
+                    for bucket in self._buckets:
+                        bucket.level += returned - min(spent, max(bucket.limit, reserved))
                     self._write()
             except OSError as error:
                 self._held = left
@@ -297,14 +310,19 @@ class Budget:
 
     def _take_over(self, told: Mapping[str, Any]) -> None:
         now = self._clock()
-        at = min(float(told["at"]), now)  # of the future: a clock was put back
+        at = min(_number(told["at"]), now)  # of the future: a clock was put back
         levels = {
-            bucket.name: _number(told["buckets"][bucket.name]["level"])
+            # Overdrawn by more than a whole limit it would be for good.
+            bucket.name: max(_number(told["buckets"][bucket.name]["level"]), -bucket.limit)
             for bucket in self._buckets
             if bucket.name in told["buckets"]
         }
+        most = max(bucket.capacity for bucket in self._buckets)
+        if len(told["held"]) > HOLDERS_MOST:
+            raise ValueError(f"{len(told['held'])} processes hold something of it")
         held = {
-            str(process): (_number(amount), min(_number(until), now + HELD_FOR_S))
+            # What others hold is kept free for them; less than nothing would be room for more.
+            str(process): (min(max(0.0, _number(amount)), most), _until(until, now))
             for process, (amount, until) in told["held"].items()
             if process != self._me
         }
@@ -329,8 +347,18 @@ class Budget:
         )
 
 
+def _until(value: Any, now: float) -> float:
+    return min(_number(value), now + HELD_FOR_S)
+
+
 def _number(value: Any) -> float:
-    found = float(value)
+    """Return an amount or a time. Raises `ValueError`, `TypeError`: it is none."""
+    if isinstance(value, (bool, str)):
+        raise TypeError(f"{value!r} is no amount")
+    try:
+        found = float(value)
+    except OverflowError as error:  # of an integer that a float cannot hold
+        raise ValueError("an amount is too large") from error
     if not -1e15 < found < 1e15:
         raise ValueError(f"{found} is no amount")
     return found

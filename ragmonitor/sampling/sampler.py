@@ -67,8 +67,8 @@ class ChanceSampler:
             rate: Share of the answers that is read while the budget bears it, above 0 and up to 1.
             clock: Of the arrivals.
             budget: What readings may cost together; None: there is no limit.
-            expected_cost: Of one reading, at most, in the budget's unit. What it raises, `draw`
-                raises.
+            expected_cost: Of one reading, at most, in the budget's unit; 0 or more. What it
+                raises, `draw` and `reserve` raise; ValueError where it is no such number.
             by_session: The coin falls for sessions; answers without one have their own.
             always: Tags, or names of attributes, of answers that are read for certain.
             floors: Least numbers of readings; None: none.
@@ -83,6 +83,7 @@ class ChanceSampler:
         self._always = frozenset(always)
         self._floors = floors
         self._boost = 1.0
+        self._is_warned = False
         self._arrivals = Arrivals(ARRIVALS_HALF_LIFE_S)
         self._typical_cost: float | None = None
         """As reserved; None: nothing has arrived."""
@@ -97,7 +98,7 @@ class ChanceSampler:
         if self._budget is None:
             self._arrivals.note(now)
             return self._toss(interaction, uncertainty, now, cost=0.0, bearable_per_s=math.inf)
-        cost = self._expected_cost(interaction)
+        cost = self._cost_of(interaction)
         self._arrivals.note(now)
         if self._typical_cost is None:
             self._typical_cost = cost
@@ -111,6 +112,7 @@ class ChanceSampler:
         self._typical_cost += _LEARNING * (cost - self._typical_cost)
         if outlook.level < cost:
             self._note_floor(interaction, now, bearable_per_s)
+            self._warn_of(cost)
             return _uncovered(self._common(bearable_per_s, now))
         return self._toss(interaction, uncertainty, now, cost=cost, bearable_per_s=bearable_per_s)
 
@@ -175,6 +177,33 @@ class ChanceSampler:
             return 0.0
         return self._floors.chance(interaction, now, bearable_per_s=bearable_per_s)
 
+    def _cost_of(self, interaction: Interaction) -> float:
+        """Return what a reading costs at most.
+
+        Raises:
+            ValueError: No budget can be held by what it is said to cost. One NaN in the averages
+                would be there for good.
+        """
+        cost = float(self._expected_cost(interaction))
+        if not 0 <= cost < math.inf:
+            raise ValueError(
+                f"a reading cannot cost {cost}; expected_cost is finite, and 0 or more"
+            )
+        return cost
+
+    def _warn_of(self, cost: float) -> None:
+        """Say once that the budget is too small for such readings, however long one waits."""
+        if self._budget is None or self._is_warned or cost <= self._budget.capacity:
+            return
+        self._is_warned = True
+        record_problem(
+            "sampling",
+            f"a reading may cost up to {cost:.3g} {self._budget.unit}, and the budget never holds "
+            f"more than {self._budget.capacity:.3g} at once (two hours' worth of a day's limit, "
+            "fifteen minutes' of an hour's): such answers are not judged; raise the budget, or "
+            "lower judge_tokens_per_call or judge_calls_most",
+        )
+
     def _reserves(self, cost: float) -> bool:
         if self._budget is None:
             return True
@@ -188,7 +217,7 @@ class ChanceSampler:
 
     def reserve(self, interaction: Interaction) -> Chance | None:
         """Pay for a reading outside the sample; None: the budget has nothing for it now."""
-        cost = 0.0 if self._budget is None else self._expected_cost(interaction)
+        cost = 0.0 if self._budget is None else self._cost_of(interaction)
         if not self._reserves(cost):
             return None
         return Chance(probability=1.0, drawn=True, reserved=cost, stratum="forced")

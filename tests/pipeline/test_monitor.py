@@ -160,6 +160,8 @@ def test_a_judge_that_cannot_tell_its_cost_is_a_cause_too(reports):
     """The embedded scores stand, and the sums come out."""
 
     class Priceless(ScriptedJudge):
+        budget_unit = "usd"
+
         def expected_cost(self, told):
             raise ZeroDivisionError
 

@@ -10,6 +10,7 @@ from typing import Final
 from ragmonitor.cli.demo.answerer import readable_sentences
 from ragmonitor.errors import JudgeError
 from ragmonitor.judges import LexicalJudge
+from ragmonitor.protocols import BudgetUnit
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -40,6 +41,8 @@ class QuoteJudge:
     def __init__(self) -> None:
         self.identity = JudgeIdentity(name="demo/stand-in", version="1", kind="LLM")
         self._embedded = LexicalJudge()
+
+    budget_unit: BudgetUnit = "usd"
 
     def expected_cost(self, interaction: Interaction) -> float:
         """Return what one reading costs, in US dollars."""

@@ -136,7 +136,7 @@ class Watch:
 
     def export(self, report: Report) -> None:
         """Take in one report of the embedded judge; another judge's would count twice."""
-        if report.judge.kind != "CODE":
+        if report.role != "builtin":
             return
         interaction, assessment = report.interaction, report.assessment
         with self._lock:

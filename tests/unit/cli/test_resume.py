@@ -50,6 +50,8 @@ class FakeLlm:
     async def close(self):
         pass
 
+    budget_unit = "tokens"
+
     def expected_cost(self, interaction):
         return 10.0
 

@@ -140,6 +140,7 @@ def report(judge: JudgeIdentity = LEXICAL, *, score: float = 0.5, **changes: Any
             judge=judge,
             evaluations=evaluations(judge, score),
             assessment=assessment(judge),
+            role="builtin" if judge == LEXICAL else "judge",
         ),
         **changes,
     )

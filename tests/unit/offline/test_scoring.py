@@ -37,6 +37,8 @@ class PricedJudge:
         self.tokens = tokens
         self.asked = []
 
+    budget_unit = "tokens"
+
     def expected_cost(self, interaction):
         if interaction.id == "long":
             raise JudgeError("priced", "too long", cause=Cause.EVIDENCE_TOO_LONG, retryable=False)
