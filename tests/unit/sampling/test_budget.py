@@ -186,6 +186,62 @@ def test_a_file_that_cannot_be_read_is_an_empty_bucket(file, clock, caplog, cont
     assert caplog.records == []
 
 
+HOSTILE = {
+    "a level that no float holds": {"buckets": {"day": {"level": 10**400}}},
+    "a level that is none": {"buckets": {"day": {"level": "NaN"}}},
+    "a level beside the point": {"buckets": {"day": 5}},
+    "a level far below": {"buckets": {"day": {"level": -1e14}}},
+    "a level far above": {"buckets": {"day": {"level": 1e14}}},
+    "a true level": {"buckets": {"day": {"level": True}}},
+    "buckets in a list": {"buckets": ["day"]},
+    "no buckets": {"buckets": None},
+    "a time that is none": {"at": float("nan")},
+    "a time before all time": {"at": float("-inf")},
+    "a time that no float holds": {"at": 10**400},
+    "less than nothing held": {"held": {"other": [-1e14, 1e14]}},
+    "all and more held": {"held": {"other": [1e14, 1e14]}},
+    "nothing held for ever": {"held": {"other": [float("nan"), float("inf")]}},
+    "something else held": {"held": {"other": "everything"}},
+    "held by nobody": {"held": []},
+    "held by too many": {"held": {str(n): [0.0, 1e14] for n in range(20_000)}},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_neither_raises_nor_lifts_nor_kills_the_budget(file, clock, name):
+    """There is never more than the bucket holds, and two days later it is full."""
+    file.parent.mkdir()
+    state = {"version": VERSION, "at": clock(), "buckets": {"day": {"level": 1.0}}, "held": {}}
+    file.write_text(json.dumps(state | HOSTILE[name]), encoding="utf-8")
+    budget = kept(file, clock)
+    assert -24.0 <= budget.level() <= 2.0
+    for _ in range(48):
+        clock.advance(HOUR_S)
+        assert budget.level() <= 2.0
+    assert budget.level() == pytest.approx(2.0)
+    assert budget.reserve(1.0)
+
+
+@pytest.mark.parametrize("spent", [float("nan"), float("inf"), 1e300, -1e300, float("-inf")])
+def test_what_cannot_have_been_spent_neither_lifts_nor_kills_the_budget(file, clock, spent):
+    """At least nothing and at most the limit; what is no number is what was reserved."""
+    budget = kept(file, clock)
+    assert budget.reserve(0.5)
+    budget.settle(0.5, spent)
+    assert -24.0 <= budget.level() <= 1.0
+    clock.advance(2 * DAY_S)
+    assert budget.level() == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("amount", [float("nan"), float("inf"), -1.0])
+def test_no_such_amount_is_reserved(clock, amount):
+    """It would be a level for good."""
+    budget = Budget(24.0, clock=clock)
+    with pytest.raises(ValueError, match="cannot be reserved"):
+        budget.reserve(amount)
+    assert budget.level() == pytest.approx(1.0)
+
+
 def test_a_clock_that_was_put_back_refills_nothing(file, clock):
     """A state of the future is one of now."""
     first = kept(file, clock)

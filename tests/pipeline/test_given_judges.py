@@ -1,0 +1,437 @@
+"""Judges that are given as objects, in every place that a monitor has for one."""
+
+import json
+import logging
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+
+import ragmonitor
+from ragmonitor import FunctionJudge, Monitor
+from ragmonitor.errors import JudgeError, SettingsError
+from ragmonitor.judges import AssessmentCache, EncoderJudge, LexicalJudge, LlmJudge
+from ragmonitor.judges.encoder import Support
+from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage
+from ragmonitor.testing import ListExporter, ScriptedJudge
+from tests.support.openai_server import OpenAiServer, Request, judged, read_prompt
+from tests.support.scrape import outcomes, total
+from tests.support.stories import assessment, interaction
+
+pytest.importorskip("litellm")
+
+ANCHOR = "How tall is the anchor?"
+ANSWER = "When was tower 1 built?"
+
+
+def truth(prompt):
+    messages = [{"role": "user", "content": prompt[prompt.index("<<") :]}]
+    return json.dumps(
+        judged(Request(method="POST", path="/", headers={}, body={"messages": messages}))
+    )
+
+
+def question_of(prompt):
+    return read_prompt(prompt[prompt.index("<<") :]).question
+
+
+@dataclass
+class Case:
+    """A judge, how to see what it was asked, and whom it must not be mistaken for."""
+
+    judge: object
+    asked: list
+
+
+def by_function(*, is_async=False, **options):
+    asked = []
+
+    def answer(prompts):
+        asked.extend(map(question_of, prompts))
+        return [truth(prompt) for prompt in prompts]
+
+    async def answer_later(prompts):
+        return answer(prompts)
+
+    return Case(
+        FunctionJudge(answer_later if is_async else answer, name="openai/own", **options), asked
+    )
+
+
+class Own:
+    """A judge of the user's own; its assessments call themselves otherwise."""
+
+    def __init__(self):
+        self.identity = JudgeIdentity(name="own", version="1", kind="CODE")
+        self.asked = []
+
+    async def assess(self, told):
+        self.asked.append(told.query)
+        return assessment("supported")
+
+
+class OtherLexical(LexicalJudge):
+    """The built-in judge's rules under another name."""
+
+    identity = JudgeIdentity(name="rules", version="1", kind="CODE")
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    async def assess(self, told):
+        self.asked.append(told.query)
+        return await super().assess(told)
+
+
+class Classifier(EncoderJudge):
+    """An encoder whose model finds everything supported."""
+
+    def __init__(self):
+        super().__init__("encoder/own")
+        self.asked = []
+
+    def _load_anew(self):
+        return self
+
+    def read(self, told, claims):
+        self.asked.append(told.query)
+        return [Support(share=0.9) for _ in claims]
+
+
+def of_itself(make):
+    judge = make()
+    return Case(judge, judge.asked)
+
+
+def scripted():
+    judge = ScriptedJudge(lambda _: assessment("supported"))
+    asked = []
+    judge.asked = type("Asked", (list,), {"append": lambda _, told: asked.append(told.query)})()
+    return Case(judge, asked)
+
+
+def by_model(server, **options):
+    return Case(
+        LlmJudge("openai/gpt-4o-mini", api_base=server.api_base, api_key="own-key", **options),
+        server.chats,
+    )
+
+
+def cache():
+    return AssessmentCache(size=100, age_s=3600)
+
+
+CASES = {
+    "function": by_function,
+    "function with a version": partial(by_function, version="7"),
+    "function with a cache": lambda: by_function(cache=cache()),
+    "coroutine function": partial(by_function, is_async=True),
+    "coroutine function with a version": partial(by_function, is_async=True, version="7"),
+    "own class": partial(of_itself, Own),
+    "scripted": scripted,
+    "rules": partial(of_itself, OtherLexical),
+    "encoder": partial(of_itself, Classifier),
+    "model": by_model,
+    "model with a cache": lambda server: by_model(server, cache=cache()),
+    "model by a schema": lambda server: by_model(server, reply_format="json_schema"),
+}
+
+
+@pytest.fixture
+def servers(monkeypatch):
+    """Return the judge's own server, and the public provider with the application's key."""
+    with OpenAiServer() as own, OpenAiServer() as public:
+        monkeypatch.setenv("OPENAI_API_KEY", "the-applications-key")
+        monkeypatch.setenv("OPENAI_BASE_URL", public.api_base)
+        monkeypatch.setenv("OPENAI_API_BASE", public.api_base)
+        yield own, public
+
+
+@pytest.fixture
+def anchors(tmp_path):
+    told = {"question": ANCHOR, "contexts": ["It is 9 m tall."], "answer": "It is 9 m tall."}
+    file = tmp_path / "anchors.jsonl"
+    file.write_text(json.dumps(told | {"hallucinated": False}), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def monitors():
+    """Make monitors that judge everything twice, without a port."""
+    made = []
+
+    def make(judge, **options):
+        options = {
+            "judge_rate": 1.0,
+            "judge_repeat_rate": 1.0,
+            "prometheus": False,
+            "traces": False,
+        } | options
+        made.append(Monitor(service="test", judge=judge, **options))
+        return made[-1]
+
+    yield make
+    for monitor in made:
+        monitor.close()
+
+
+def observe(monitor, number=1, **changes):
+    told = interaction(id=f"{number:032x}", query=f"When was tower {number} built?", **changes)
+    monitor.observe(told)
+    assert monitor.flush(60)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_given_judge_is_itself_asked_in_every_role(name, servers, anchors, monitors):
+    """It reads the drawn answer, reads it again and reads the anchor; nobody else is asked."""
+    own, public = servers
+    case = CASES[name](own) if name.startswith("model") else CASES[name]()
+    monitor = monitors(
+        case.judge, anchors=anchors, anchors_per_day=1_000, budget_calls_per_day=10**6
+    )
+    observe(monitor)
+    assert monitor.flush(60)  # the anchor's check began with the first refresh
+    chats = own.chats
+    asked = [question_of(r.user) for r in chats] if name.startswith("model") else case.asked
+    assert sorted(asked) == sorted([ANSWER, ANSWER, ANCHOR])
+    assert {r.headers["authorization"] for r in chats} <= {"Bearer own-key"}
+    assert public.requests == []
+    registry, judge = monitor.registry, case.judge.identity.name
+    series = {
+        s.labels.get("judge")
+        for family in registry.collect()
+        for s in family.samples
+        if s.name == "ragmonitor_uncovered_ratio"
+    }
+    assert series == {judge}
+    found = outcomes(registry, judge=judge, evaluator="faithfulness")
+    assert found == {"scored": 1}
+
+
+def test_a_judge_by_name_is_asked_again_at_its_own_server(servers, anchors, monitors):
+    """With a cache, which a repeated reading goes past."""
+    own, public = servers
+    monitor = monitors(
+        "openai/gpt-4o-mini",
+        judge_api_base=own.api_base,
+        anchors=anchors,
+        anchors_per_day=1_000,
+        budget_calls_per_day=10**6,
+    )
+    observe(monitor)
+    assert monitor.flush(60)
+    assert sorted(question_of(r.user) for r in own.chats) == sorted([ANSWER, ANSWER, ANCHOR])
+    assert public.requests == []
+
+
+def test_an_answer_with_a_reference_is_read_twice_too(servers, monitors):
+    """Its assessment carries another version; the judge is the same."""
+    own, _ = servers
+    observe(monitors(by_model(own).judge), reference="It was built from 1887 to 1889.")
+    assert len(own.chats) == 4  # a reading of it takes two calls
+
+
+def test_what_a_fallback_read_is_not_read_again(servers, monitors):
+    """The judge could not read it, and another ruler's verdict is none to compare with."""
+    own, _ = servers
+
+    def fail(_prompts):
+        raise ValueError("no")
+
+    monitor = monitors(
+        FunctionJudge(fail, name="own"),
+        judge_fallbacks=(f"openai/other@{own.api_base}",),
+        budget_calls_per_day=10**6,
+        anchors_per_day=0,
+    )
+    observe(monitor)
+    assert len(own.chats) == 1
+
+
+def test_roles_are_places_and_not_kinds(servers):
+    """A sampled judge of kind CODE is no built-in one; a second and a fallback are told apart."""
+    own, _ = servers
+    reports = ListExporter()
+
+    def fail(_):
+        raise JudgeError("own", "no", cause=Cause.JUDGE_ERROR, retryable=False)
+
+    with Monitor(
+        service="test",
+        judge=ScriptedJudge(fail, name="own"),
+        judge_fallbacks=(f"openai/fallback@{own.api_base}",),
+        second_judge=f"openai/second@{own.api_base}",
+        second_judge_rate=1.0,
+        judge_rate=1.0,
+        budget_tokens_per_day=10**9,
+        prometheus=False,
+        traces=False,
+        exporters=[reports],
+    ) as monitor:
+        observe(monitor)
+    assert [(r.judge.name, r.role) for r in reports.reports] == [
+        ("lexical", "builtin"),
+        ("own", "judge"),
+        ("openai/fallback", "fallback"),
+        ("openai/second", "second"),
+    ]
+
+
+# Names
+
+
+@pytest.mark.parametrize("judge", [LexicalJudge(), "lexical"])
+def test_the_built_in_judge_s_name_is_taken(judge, monitors):
+    """Two judges of one name would be one series."""
+    with pytest.raises(SettingsError, match="the name of the built-in judge"):
+        monitors(judge, budget_calls_per_day=100)
+
+
+def test_a_given_judge_s_name_is_no_other_s(monitors):
+    """As for judges by name."""
+    with pytest.raises(SettingsError, match="also named among judge_fallbacks and second_judge"):
+        monitors(
+            by_function().judge,
+            second_judge="openai/own@http://127.0.0.1:1/v1",
+            budget_calls_per_day=100,
+        )
+
+
+# Budgets
+
+
+@pytest.mark.parametrize(
+    ("options", "budget", "is_read"),
+    [
+        ({}, {"budget_usd_per_day": 5}, False),
+        ({}, {"budget_usd_per_hour": 5}, False),
+        ({"price_input_usd": 1, "price_output_usd": 1}, {"budget_usd_per_day": 50}, True),
+        ({}, {"budget_tokens_per_day": 10**9}, True),
+        ({"budget_unit": "calls"}, {"budget_tokens_per_day": 10**9}, True),
+        ({}, {"budget_calls_per_day": 10**6}, True),
+        ({"budget_unit": "usd"}, {"budget_calls_per_hour": 10**6}, True),
+        ({"budget_unit": "usd"}, {}, True),
+    ],
+)
+def test_a_function_judge_reads_within_a_budget_or_is_refused(options, budget, is_read, monitors):
+    """What it costs is counted in the budget's unit, whatever it was built with."""
+    case = by_function(**options)
+    if not is_read:
+        with pytest.raises(SettingsError, match=r"no price in US dollars.*budget_calls_per_day"):
+            monitors(case.judge, **budget)
+        return
+    observe(monitors(case.judge, **budget))
+    assert len(case.asked) == 2
+
+
+@pytest.mark.parametrize("unit", ["usd", "tokens"])
+def test_a_judge_that_does_not_say_what_it_costs_is_refused(unit, monitors):
+    """A budget in dollars or tokens could not hold; the message says what to do."""
+    with pytest.raises(SettingsError, match=r"own does not say.*budget_unit.*budget_calls_per_day"):
+        monitors(Own(), **{f"budget_{unit}_per_day": 100})
+
+
+def test_a_judge_that_counts_another_unit_is_refused(monitors):
+    """Dollars are no tokens."""
+
+    class Priced(Own):
+        budget_unit = "usd"
+
+        def expected_cost(self, told):
+            return 0.01
+
+    with pytest.raises(SettingsError, match="in US dollars, and the budget is in tokens"):
+        monitors(Priced(), budget_tokens_per_day=100)
+    judge = Priced()
+    observe(monitors(judge, budget_usd_per_day=100))
+    assert len(judge.asked) == 2
+
+
+def test_an_offline_run_counts_in_its_budget_s_unit():
+    """As a monitor does."""
+    records = [{"question": "Q?", "contexts": ["It is 9 m tall."], "answer": "It is 9 m tall."}]
+    with pytest.raises(SettingsError, match="no price in US dollars"):
+        ragmonitor.evaluate(records, judge=by_function().judge, budget_usd=1)
+    case = by_function(budget_unit="calls")
+    ragmonitor.evaluate(records, judge=case.judge, budget_tokens=10**6)
+    assert len(case.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "cost", [float("nan"), float("inf"), -1.0, "free", None, ZeroDivisionError]
+)
+def test_a_cost_that_is_no_amount_is_counted_and_harms_no_budget(cost, monitors):
+    """The answer is `judge_error`; the next one that has a cost is read."""
+
+    class Odd(Own):
+        budget_unit = "usd"
+        cost = 0.001
+
+        def expected_cost(self, told):
+            if isinstance(self.cost, type):
+                raise self.cost
+            return self.cost
+
+    judge = Odd()
+    monitor = monitors(judge, budget_usd_per_day=24, anchors_per_day=0)
+    judge.cost = cost
+    observe(monitor, 1)
+    judge.cost = 0.001
+    observe(monitor, 2)
+    found = outcomes(monitor.registry, judge="own", evaluator="faithfulness")
+    assert found == {"judge_error": 1, "scored": 1}
+    assert total(monitor.registry, "ragmonitor_budget_level") == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_cost_that_no_budget_holds_is_said(monitors, caplog):
+    """Once, with the numbers: waiting would not help."""
+
+    class Dear(Own):
+        budget_unit = "usd"
+
+        def expected_cost(self, told):
+            return 5.0
+
+    judge = Dear()
+    monitor = monitors(judge, budget_usd_per_day=24)
+    with caplog.at_level(logging.WARNING, logger="ragmonitor"):
+        observe(monitor, 1)
+        observe(monitor, 2)
+    (said,) = [r.getMessage() for r in caplog.records if "a reading may cost" in r.getMessage()]
+    assert "never holds more than 2 at once" in said
+    assert judge.asked == []
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        {"cost_usd": -1e6},
+        {"cost_usd": float("nan")},
+        {"cost_usd": 1e300},
+        {"cost_usd": "1"},
+        {"cost_usd": True},
+        {"input_tokens": -(10**9), "calls": -5},
+        None,
+    ],
+)
+def test_what_a_judge_cannot_have_used_neither_lifts_nor_kills_the_budget(used, monitors):
+    """It is counted as an error of ours, charged what was reserved, and the series stay whole."""
+
+    class Odd(Own):
+        budget_unit = "usd"
+
+        def expected_cost(self, told):
+            return 0.1
+
+        async def assess(self, told):
+            usage = None if used is None else JudgeUsage(**{"calls": 1} | used)
+            return assessment("supported", judge=self.identity, usage=usage)
+
+    monitor = monitors(Odd(), budget_usd_per_day=24, judge_repeat_rate=0, anchors_per_day=0)
+    observe(monitor)
+    found = outcomes(monitor.registry, judge="own", evaluator="faithfulness")
+    assert found == {"scored": 1}
+    level = total(monitor.registry, "ragmonitor_budget_level")
+    assert -24 <= level <= 1.0
+    assert total(monitor.registry, "ragmonitor_judge_cost_usd_total", judge="own") >= 0
