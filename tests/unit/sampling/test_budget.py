@@ -346,6 +346,7 @@ def test_the_pace_is_that_of_the_slower_limit(clock):
 def test_the_pace_ends_with_the_level_and_not_before(clock):
     """Less than two readings left: slower and slower; nothing or less: 0."""
     budget = Budget(24.0, clock=clock)
+    clock.advance(DAY_S)  # full: 2
     paces = []
     for left in (2.0, 1.0, 0.5, 0.1, 0.0, -1.0):
         budget.settle(0.0, budget.level() - left)
