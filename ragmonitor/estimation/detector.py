@@ -13,10 +13,17 @@ DAY_S = 86_400.0
 STEP_MOST_S = 3_600.0
 """Most that one step counts: neither a clock that jumps nor a long silence is evidence."""
 
-MULTIPLES = (1.25, 1.5, 2.0, 3.0, 4.5, 7.0)
-"""How much worse than tolerated each part of the mixture expects the mean to have become."""
+SURE = 1 + 1e-9
+"""What is to be reached is overshot by so much, lest rounding fall short of it."""
+
 RISK_MOST = 0.9
-"""Most that one value may cost: a lost bet leaves a tenth."""
+"""Most that one value, or those of one session, may cost: a lost bet leaves a tenth."""
+AT_RISK = SURE * RISK_MOST
+
+MULTIPLES = (1.25, 1.5, 2.0, 3.0, 5.0, 9.0)
+"""How much worse than tolerated each part of the mixture expects the mean to have become."""
+WEIGHTS = (1 / 12, 2 / 12, 3 / 12, 2 / 12, 3 / 12, 1 / 12)
+"""What each part gets of what time brings."""
 TIME_ALONE = 0.5
 """Up to this share of the line, evidence grows by waiting; beyond it, by bad answers only."""
 
@@ -28,6 +35,22 @@ CLEARED_AT = 20.0
 """At most one in so many clearances is wrong."""
 CLEARING_RISKS = (0.125, 0.25, 0.5, 1.0)
 RESERVE = 0.5
+
+
+class Block:
+    """What the verdicts on one session have come to within the hour; see `alarms.sessions`."""
+
+    __slots__ = ("staked", "weighted")
+
+    def __init__(self, staked: float = 0.0, weighted: float = 0.0) -> None:
+        """Begin, or go on: the sum of stakes, and that of stakes times values."""
+        self.staked = staked
+        self.weighted = weighted
+
+    def add(self, x: float, stake: float) -> None:
+        """Take in one value."""
+        self.staked += stake
+        self.weighted += stake * x
 
 
 class Detector:
@@ -48,7 +71,7 @@ class Detector:
         betting", JRSS B 86(1), arXiv:2010.09686, section 4 (the capital process).
     """
 
-    __slots__ = ("_bets", "_by_time", "_tolerate", "at_s", "parts", "stake_most")
+    __slots__ = ("_bets", "_by_time", "_line", "_near", "_tolerate", "at_s", "parts", "stake_most")
 
     def __init__(
         self, *, tolerate: float, stake_most: float = 1.0, line_days: float = float("inf")
@@ -66,6 +89,7 @@ class Detector:
         self.at_s: float | None = None
         """Up to when time has passed, in seconds since the epoch; None: it has not begun."""
         self.stake_most = stake_most
+        self._line = line_days
         self._by_time = TIME_ALONE * line_days
         self.tolerate = tolerate
 
@@ -80,6 +104,7 @@ class Detector:
         self._tolerate = mean
         most = RISK_MOST / (mean * self.stake_most)
         self._bets = [min((multiple - 1) / (1 - mean), most) for multiple in MULTIPLES]
+        self._near = self._line / (1 + self._bets[-1] * self.stake_most * (1 - mean))
 
     @property
     def evidence(self) -> float:
@@ -104,17 +129,29 @@ class Detector:
         room = self._by_time - sum(self.parts)
         days = min(min(STEP_MOST_S, step_s) / DAY_S, room)
         if days > 0:
-            share = days / len(MULTIPLES)
-            self.parts = [part + share for part in self.parts]
+            self.parts = [
+                part + days * weight for part, weight in zip(self.parts, WEIGHTS, strict=True)
+            ]
 
-    def bet(self, x: float, stake: float = 1.0) -> None:
+    def bet(self, x: float, stake: float = 1.0, block: Block | None = None) -> None:
         """Take in one value.
 
         Args:
             x: 0 to 1; 1 is the worst.
             stake: Inversely proportional to the value's chance of being seen; 0 to `stake_most`.
+            block: What the value's session has come to so far, to which it is added; None: the
+                value stands alone.
         """
-        edge = (min(self.stake_most, stake)) * (x - self._tolerate)
+        stake = min(self.stake_most, stake)
+        if stake <= 0:
+            return
+        edge = stake * (x - self._tolerate)
+        if block is not None:
+            self._bet_within(block, edge, stake)
+            block.add(x, stake)
+            return
+        if sum(self.parts) > self._near:
+            edge *= self._needed(stake)
         # Written out: this runs for every answer, and a loop takes twice as long.
         first, second, third, fourth, fifth, sixth = self._bets
         a, b, c, d, e, f = self.parts
@@ -125,6 +162,26 @@ class Detector:
             d + d * fourth * edge,
             e + e * fifth * edge,
             f + f * sixth * edge,
+        ]
+
+    def _needed(self, stake: float) -> float:
+        """Return what share of the bet is enough to reach the line by one bad value; 0 to 1.
+
+        What would be won beyond it is of no use, and is not worth being lost.
+        """
+        missing = self._line * SURE - sum(self.parts)
+        won = sum(part * bet for part, bet in zip(self.parts, self._bets, strict=True))
+        most = won * stake * (1 - self._tolerate)
+        return min(1.0, max(0.0, missing / most)) if most > 0 else 1.0
+
+    def _bet_within(self, block: Block, edge: float, stake: float) -> None:
+        """Multiply by what one more value makes of the factor of its session."""
+        gained = block.weighted - self._tolerate * block.staked
+        # The first value of a session is always taken: bets are no larger than that.
+        staked = self._tolerate * (block.staked + stake)
+        self.parts = [
+            part * (1 + bet * edge / (1 + bet * gained)) if bet * staked <= AT_RISK else part
+            for part, bet in zip(self.parts, self._bets, strict=True)
         ]
 
     def restart(self) -> None:
@@ -169,18 +226,26 @@ class Clearing:
         """At 20 the alarm may be cleared."""
         return sum(self.parts)
 
-    def bet(self, x: float, stake: float, at_s: float) -> None:
+    def bet(self, x: float, stake: float, at_s: float, block: Block | None = None) -> None:
         """Take in one value, as `Detector.pass_time` and `Detector.bet` do."""
         waited = self._waiting()
         self.age_hours += max(0.0, min(at_s - self.at_s, STEP_MOST_S)) / 3_600
         if at_s > self.at_s or at_s < self.at_s - STEP_MOST_S:
             self.at_s = at_s
         entering = (waited - self._waiting()) / len(self.parts)
-        edge = min(stake, self.stake_most) * (x - self._level)
+        stake = min(stake, self.stake_most)
+        edge = stake * (x - self._level)
+        block = Block() if block is None else block
+        if stake <= 0:
+            return
+        gained = block.weighted - self._level * block.staked
+        staked = (1 - self._level) * (block.staked + stake)
         self.parts = [
-            (part + entering) * (1.0 - risk * edge)
+            (part + entering)
+            * (1.0 - risk * edge / (1.0 - risk * gained) if risk * staked <= AT_RISK else 1.0)
             for part, risk in zip(self.parts, self._risks, strict=True)
         ]
+        block.add(x, stake)
 
     def _waiting(self) -> float:
         # Slowly: the longer it has been bad, the longer it may still be.

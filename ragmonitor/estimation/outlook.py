@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ragmonitor.estimation.beta import beta_quantile
-from ragmonitor.estimation.detector import DAY_S, MULTIPLES, RISK_MOST, STEP_MOST_S
+from ragmonitor.estimation.detector import DAY_S, MULTIPLES, RISK_MOST, STEP_MOST_S, WEIGHTS
 from ragmonitor.estimation.interval import LEAST_DESIGN_EFFECT, TAIL
 from ragmonitor.estimation.signals import HALLUCINATION
 from ragmonitor.estimation.streams import FIRST_SHARE
@@ -60,10 +60,10 @@ def delay_hours(watched: Watched, *, mean: float, bets_per_hour: float) -> float
         g = q ln(1 + b (1 - p0)) + (1 - q) ln(1 - b p0)
 
     After n bets its evidence is about `start_k exp(g_k n)`, and the alarm comes where those of all
-    parts together reach the line. Each bet brings d = (days since the last) / 6 of new evidence to
-    each part. What was there from before the change, and what came since, both grow by every bet
-    that follows; the sum over when they came is, for a random walk with drift, the reciprocal of a
-    gamma variable, whose mean logarithm gives
+    parts together reach the line. Each bet brings d = (days since the last) times its weight of
+    new evidence to each part. What was there from before the change, and what came since, both
+    grow by every bet that follows; the sum over when they came is, for a random walk with drift,
+    the reciprocal of a gamma variable, whose mean logarithm gives
 
         start = d (2 / s^2) exp(-psi(2 |g| / s^2)),
 
@@ -87,19 +87,19 @@ def delay_hours(watched: Watched, *, mean: float, bets_per_hour: float) -> float
     if bets_per_hour <= 0 or not 0 < mean <= 1:
         return math.inf
     line = watched.line_days / watched.share
-    fresh = min(STEP_MOST_S / DAY_S, 1 / (HOURS_PER_DAY * bets_per_hour)) / len(MULTIPLES)
-    shown = watched.evidence_days / watched.share / len(MULTIPLES)
+    fresh = min(STEP_MOST_S / DAY_S, 1 / (HOURS_PER_DAY * bets_per_hour))
+    shown = watched.evidence_days / watched.share
     most = RISK_MOST / (watched.tolerate * watched.stake_most)
     parts: list[tuple[float, float]] = []
-    for multiple in MULTIPLES:
+    for multiple, weight in zip(MULTIPLES, WEIGHTS, strict=True):
         bet = min((multiple - 1) / (1 - watched.tolerate), most)
         growth, variance = _growth(bet, watched.tolerate, mean)
         if growth <= 0:
             continue
-        start = fresh * _sum(growth, variance)
+        start = weight * fresh * _sum(growth, variance)
         fall, spread = _growth(bet, watched.tolerate, watched.mean)
-        before = fresh * _sum(-fall, spread) if fall < 0 else 0.0
-        parts.append((start + max(shown, before), growth))
+        before = weight * fresh * _sum(-fall, spread) if fall < 0 else 0.0
+        parts.append((start + max(weight * shown, before), growth))
     return _bets_until(line, parts) / bets_per_hour
 
 

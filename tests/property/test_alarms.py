@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import random
 import tempfile
 from pathlib import Path
 
@@ -10,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmonitor.estimation.alarms import STATE_VERSION, Alarms, Stream
-from ragmonitor.estimation.detector import Clearing, Detector
+from ragmonitor.estimation.alarms.sessions import Sessions
+from ragmonitor.estimation.detector import WEIGHTS, Block, Clearing, Detector
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
 
@@ -96,6 +100,40 @@ def test_clearing_is_a_fair_bet_too(level_of, stake, step):
         clearing.bet(x, stake, step)
         after.append(clearing.evidence)
     expected = (1 - clearing.level) * after[0] + clearing.level * after[1]
+    assert expected <= 1 + 1e-9
+
+
+@given(
+    tolerate=st.floats(0.01, 0.9),
+    rates=st.tuples(shares, shares),
+    stakes=st.lists(st.floats(0.01, 2), min_size=1, max_size=6),
+    enters=st.integers(0, 5),
+    stops=st.floats(1.0, 10.0),
+)
+def test_a_session_s_bets_are_fair_on_average_over_sessions(tolerate, rates, stakes, enters, stops):
+    """Every course of a session of two kinds, with capital that comes in half way and stops high.
+
+    The kinds are as frequent as makes the mean what is tolerated; what is summed over all courses
+    is exact. Bets that multiply fail this by the variance of the rates between sessions.
+    """
+    low, high = min(*rates, tolerate), max(*rates, tolerate)
+    share = (tolerate - low) / (high - low) if high > low else 1.0
+    enters = min(enters, len(stakes) - 1)
+    expected = 0.0
+    for course in itertools.product((0.0, 1.0), repeat=len(stakes)):
+        detector, block = Detector(tolerate=tolerate, stake_most=2.0), Block()
+        detector.parts = [0.0] * 6
+        for number, (x, stake) in enumerate(zip(course, stakes, strict=True)):
+            if number == enters:
+                detector.parts = list(WEIGHTS)
+            detector.bet(x, stake, block)
+            if detector.evidence >= stops:
+                break
+        chance = sum(
+            kind * math.prod(rate if x else 1 - rate for x in course)
+            for kind, rate in ((share, high), (1 - share, low))
+        )
+        expected += chance * detector.evidence
     assert expected <= 1 + 1e-9
 
 
@@ -186,3 +224,36 @@ def test_late_verdicts_pass_no_time_twice(delays):
     days = (clock() - START_S + 1_800) / 86_400
     (state, *_) = watched.states()
     assert state.evidence_days <= days * 0.5 + 1e-9
+
+
+@pytest.mark.parametrize(("length", "correlation"), [(20, 0.3), (5, 0.6), (40, 0.1)])
+def test_false_alarms_of_long_sessions_keep_to_the_stated_rate(length, correlation):
+    """At exactly what is tolerated, answers of a session failing together: at most one in N days.
+
+    Sessions of two kinds, eight at a time, all answers judged. If each verdict counted for one,
+    there would be many times as many.
+    """
+    rng, rate, line_days = random.Random(length), 0.05, 0.25
+    bad = rate + correlation * (1 - rate)
+    detector = Detector(tolerate=rate, line_days=line_days)
+    sessions, open_ones, at_s, raised, days = (
+        Sessions(),
+        [["", 0, 0.0] for _ in range(8)],
+        0.0,
+        0,
+        40,
+    )
+    for number in range(days * 4_320):
+        at_s += 20.0
+        slot = rng.choice(open_ones)
+        if slot[1] <= 0:
+            slot[:] = [str(number), length, bad if rng.random() < rate / bad else 0.0]
+        slot[1] -= 1
+        detector.pass_time(at_s)
+        detector.bet(float(rng.random() < slot[2]), 1.0, sessions.block(slot[0], 0, at_s))
+        if detector.evidence >= line_days:
+            raised += 1
+            detector.restart()
+            sessions.spend(0)
+    allowed = days / line_days
+    assert 0 < raised <= allowed + 3 * math.sqrt(allowed)

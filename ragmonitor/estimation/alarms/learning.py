@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragmonitor.estimation.beta import beta_quantile
-from ragmonitor.estimation.detector import TOLERATE_LEAST
+from ragmonitor.estimation.detector import TOLERATE_LEAST, Block
 
 LEARNED_FROM = 1_000
 """Verdicts from which `tolerate` is learned, where it is not given."""
@@ -19,21 +19,26 @@ class Learning:
     """Sums over the verdicts from which `tolerate` is learned, on the scale of badness."""
 
     verdicts: int = 0
+    """Those of one session within an hour count once."""
     weight: float = 0.0
     weight_squared: float = 0.0
     weighted: float = 0.0
 
-    def add(self, x: float, weight: float) -> None:
-        """Take in one verdict, the worse the higher `x`."""
+    def add(self, x: float, weight: float, block: Block | None) -> None:
+        """Take in one verdict, the worse the higher `x`, and into its session's block."""
         # Weighted by the stake, which is the moment's rate over the answer's chance. Within a
         # moment that undoes the unequal chances, as 1/chance would. Between moments it counts a
         # verdict for one whether it was drawn at a high rate or a low one; that is the mean on
         # which the bets will run, being staked alike, and its effective number stays near that of
         # the verdicts, where weights of 1/chance would let one quiet night outweigh a busy day.
-        self.verdicts += 1
+        # The verdicts of a session count as one for how much is known, as if they all agreed.
+        before = 0.0 if block is None else block.staked
+        self.verdicts += not before
         self.weight += weight
-        self.weight_squared += weight * weight
+        self.weight_squared += weight * (weight + 2 * before)
         self.weighted += weight * x
+        if block is not None:
+            block.add(x, weight)
 
     @property
     def share(self) -> float:

@@ -1,61 +1,167 @@
-"""Which sessions have bet on which streams within the hour."""
+"""What the verdicts on each session have come to, so that a session bets as one and as it grows.
+
+Answers of a session fail together: counted each for one, five of them are five pieces of evidence,
+and made 42 false alarms of one in simulations where all answers were judged. One verdict for each
+session, on the other hand, throws nearly everything away where sessions are long. So within a
+session bets add up and are not multiplied. Of a session whose verdicts x_1, x_2, ... have the
+stakes w_1, w_2, ..., part k of the mixture, which bets b, has the factor
+
+    V_n = 1 + b (w_1 (x_1 - m) + ... + w_n (x_n - m)),
+
+and each further verdict multiplies evidence by V_n / V_(n-1). It takes verdicts as long as
+b m (w_1 + ... + w_n) <= 0.9, so that V_n stays above 0: large bets stop after some verdicts, small
+ones go on.
+
+Why this is fair. Let sessions be independent of each other and each have a rate r of its own, by
+whatever law, with E[r] <= m; given r its verdicts are independent. A verdict changes evidence by
+b w (x - m) times what all else has come to, divided by what this session's factor was when the
+capital came in, if no alarm has been raised before. By the mean over x that is (r - m) times a
+figure that, seen as a function of the session's own earlier verdicts, only falls as they get worse:
+the factor in the denominator rises with them, and an alarm comes the sooner. Figures that rise and
+fall with independent verdicts in opposite directions are negatively correlated given r, and over r
+too, since worse sessions have worse verdicts (Esary, Proschan & Walkup 1967, "Association of random
+variables", Annals of Mathematical Statistics 38(5)). So the expected change is at most
+E[r - m] times the figure's mean, and that is not above 0. The product over verdicts has no such
+property: E[(1 + b (r - m))^2] exceeds 1 by b^2 Var(r). Nor has the running mean of a session, in
+which an alarm may stop at the highest point that chance allows.
+
+Sessions that were open when evidence begins anew have been looked at, and bet no more. A session
+of more than an hour is taken for a new one each hour: this bounds what a very long one may win,
+and it is the premise that the hours of one session are independent.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from typing import Any
+from typing import Any, Final
 
-from ragmonitor.estimation.alarms.watches import number
+from ragmonitor.estimation.alarms.numbers import number
+from ragmonitor.estimation.detector import Block
+from ragmonitor.guard import logger
 
-SESSION_S = 3_600.0
-SESSIONS_MOST = 10_000
-SESSIONS_SHARED = 128
-"""The newest, which processes that share a file tell each other of."""
+SESSION_S: Final = 3_600.0
+SESSIONS_MOST: Final = 10_000
+SHARED_MOST: Final = 512
+"""Blocks, newest first, which processes that share a file tell each other of."""
+SPENT: Final = 1e12
+"""What a session that bets no more has staked."""
+
+MOST_OF_TRAFFIC: Final = 0.5
+LOOK_EACH: Final = 100
+"""Answers, in an hour or more, after which it is asked whether one session has most of them."""
 
 
 class Sessions:
-    """Remembers the newest sessions; one bets once an hour on each stream."""
+    """Remembers the newest sessions, each for an hour from its first bet."""
 
     def __init__(self) -> None:
         """Know of none."""
-        self._sessions: OrderedDict[str, list[int]] = OrderedDict()
-        """By digest: the second of its first bet, and one bit for each stream it has bet on."""
+        self._sessions: OrderedDict[str, tuple[int, dict[int, Block]]] = OrderedDict()
+        """By digest: the second of its first bet, and what it came to for each stream."""
+        self.usual = Usual()
 
-    def has_bet(self, session: str, place: int, at_s: float) -> bool:
-        """Return whether this session has bet on the signal within the hour; if not, it has now."""
-        # Answers of one session fail together, so that five of them are not five pieces of
-        # evidence. Counted each for one, where all answers are judged, they made 42 false alarms
-        # of one in simulations. The first is as good as their mean, and need not wait for the end.
+    def block(self, session: str, place: int, at_s: float) -> Block | None:
+        """Return what a session has come to within the hour; None: it is taken for no session."""
+        if not session or session == self.usual.constant:
+            return None
         digest = hashlib.blake2b(session.encode(errors="replace"), digest_size=6).hexdigest()
-        bit = 1 << place
         entry = self._sessions.get(digest)
-        if entry is not None and abs(at_s - entry[0]) < SESSION_S:
-            before = entry[1]
-            entry[1] = before | bit
-            return bool(before & bit)
-        self._sessions[digest] = [int(at_s), bit]
+        if entry is None or abs(at_s - entry[0]) >= SESSION_S:
+            entry = self._sessions[digest] = (int(at_s), {})
+            while len(self._sessions) > SESSIONS_MOST:
+                self._sessions.popitem(last=False)
         self._sessions.move_to_end(digest)
-        while len(self._sessions) > SESSIONS_MOST:
-            self._sessions.popitem(last=False)
-        return False
+        return entry[1].setdefault(place, Block())
+
+    def spend(self, place: int) -> None:
+        """Let those that are open bet no more on a stream, whose evidence begins anew."""
+        for _, blocks in self._sessions.values():
+            if place in blocks:
+                blocks[place] = Block(SPENT)
 
     def meet(self, told: Any) -> None:
-        """Take over which sessions have bet in other processes."""
+        """Take over what sessions came to in other processes: whoever wrote last knew of all."""
         if not isinstance(told, dict):
             return
         for digest, entry in told.items():
             try:
-                at_s, bits = int(number(entry[0])), int(entry[1])
-            except (TypeError, ValueError, IndexError):
-                continue  # a session may then bet twice, once
-            mine = self._sessions.get(digest)
-            if mine is None or at_s - mine[0] >= SESSION_S:
-                self._sessions[digest] = [at_s, bits]
-                self._sessions.move_to_end(digest)
-            else:
-                mine[1] |= bits
+                at_s, *blocks = entry
+                known = {
+                    int(place): Block(number(staked), number(weighted))
+                    for place, staked, weighted in blocks
+                }
+                self._sessions[str(digest)] = (int(number(at_s)), known)
+            except (TypeError, ValueError):
+                continue  # a session may then bet anew, once
+            self._sessions.move_to_end(str(digest))
 
-    def dump(self) -> dict[str, list[int]]:
+    def dump(self) -> dict[str, list[Any]]:
         """Return the newest ones, which `meet` takes over in other processes."""
-        return dict(list(self._sessions.items())[-SESSIONS_SHARED:])
+        newest: list[tuple[str, list[Any]]] = []
+        room = SHARED_MOST
+        for digest, (at_s, blocks) in reversed(self._sessions.items()):
+            room -= len(blocks)
+            if room < 0:
+                break
+            told = [[place, block.staked, block.weighted] for place, block in blocks.items()]
+            newest.append((digest, [at_s, *told]))
+        return dict(reversed(newest))
+
+
+class Usual:
+    """Whether one session id is on most answers: a constant, or a test that never ends.
+
+    An application that gives every answer the same id would have one bet an hour, and nobody would
+    know. Such an id is said once, and its answers are taken for answers without a session, each for
+    one, until it is on less than half of them.
+
+    Source:
+        Boyer & Moore (1991), "MJRTY: a fast majority vote algorithm": one counter finds the only
+        id that can have more than half.
+    """
+
+    __slots__ = ("_answers", "_began_s", "_candidate", "_hits", "_last", "_lead", "constant")
+
+    def __init__(self) -> None:
+        self.constant = ""
+        """The id; empty: there is none."""
+        self._last = ("", 0.0)
+        self._begin(0.0)
+
+    def _begin(self, at_s: float) -> None:
+        self._answers = self._hits = self._lead = 0
+        self._candidate = ""
+        self._began_s = at_s
+
+    def see(self, session: str, at_s: float) -> None:
+        """Take in one verdict's session; several on one answer count once."""
+        if (session, at_s) == self._last:
+            return
+        self._last = session, at_s
+        if not self._answers:
+            self._began_s = at_s
+        self._answers += 1
+        if self._lead == 0:
+            self._candidate, self._hits = session, 0
+        if session == self._candidate:
+            self._lead += 1
+            self._hits += 1
+        else:
+            self._lead -= 1
+        if self._answers >= LOOK_EACH and abs(at_s - self._began_s) >= SESSION_S:
+            self._look()
+            self._begin(at_s)
+
+    def _look(self) -> None:
+        # At least: what came before it was the candidate is not counted.
+        share = self._hits / self._answers
+        found = self._candidate if share > MOST_OF_TRAFFIC else ""
+        if found and found != self.constant:
+            logger.warning(
+                "ragmonitor: one session id is on %.0f %% of the judged answers; they are taken "
+                "for answers without a session. Is it a constant? Give session_id only where it "
+                "tells conversations apart",
+                100 * share,
+            )
+        self.constant = found

@@ -14,7 +14,7 @@ from ragmonitor.estimation.alarms.objectives import LEASE_S, Objectives
 from ragmonitor.estimation.alarms.records import Pending, Stream, Turn, key_of
 from ragmonitor.estimation.alarms.sessions import Sessions
 from ragmonitor.estimation.alarms.watches import Watch
-from ragmonitor.estimation.detector import CLEARED_AT
+from ragmonitor.estimation.detector import CLEARED_AT, Block
 from ragmonitor.guard import (
     logger,
     reason,
@@ -124,7 +124,7 @@ class Alarms:
             value: In the signal's own scale, 0 to 1.
             stake: As `Chance.stake`; without one there is nothing to bet.
             at_s: When the answer was given, in seconds since the epoch.
-            session: Of several verdicts on one session within an hour the first one bets.
+            session: Verdicts on one session within an hour bet as one, which grows.
             example: Called at most once, at the next `settle`, if it is one of the worst.
         """
         place = self._index.get(signal)
@@ -133,6 +133,7 @@ class Alarms:
         if len(self._pending) >= PENDING_MOST:
             self._lost += 1
             return
+        self._sessions.usual.see(session, at_s)
         x = 1.0 - value if self._streams[place].falls else value
         self._pending.append((at_s, place, min(1.0, max(0.0, x)), stake, session, example))
 
@@ -224,11 +225,12 @@ class Alarms:
                 continue
             if wanted is not None and held is not None and wanted < held:
                 watch.tighten(wanted)
+                self._sessions.spend(place)
                 continue
             if watch.clearing is not None and watch.since_s is not None:
                 # It was an alarm about something else; who was told of it is told of its end.
                 yield self._turn(place, raised=False, at_s=now_s, since_s=watch.since_s)
-            watch.restart(wanted)
+            self._restart(place, wanted)
 
     def _report_dispute(self, place: int, watch: Watch, now_s: float) -> None:
         live = watch.objectives.live(now_s)
@@ -323,29 +325,32 @@ class Alarms:
         for told_s, place, x, stake, session, example in pending:
             # Nothing is answered in the future, and what is very late has its time behind it.
             at_s = min(now_s, max(told_s, now_s - LATE_MOST_S))
-            if session and self._sessions.has_bet(session, place, at_s):
-                continue
-            watch = self._watches[place]
+            watch, block = self._watches[place], self._sessions.block(session, place, at_s)
             if watch.tolerate is None:
-                self._learn(place, x, stake)
+                self._learn(place, x, stake, block)
             elif watch.clearing is not None:
-                watch.clearing.bet(x, stake, at_s)
+                watch.clearing.bet(x, stake, at_s, block)
                 if watch.clearing.evidence >= CLEARED_AT and watch.since_s is not None:
                     turns.append(self._turn(place, raised=False, at_s=at_s, since_s=watch.since_s))
-                    watch.restart(watch.tolerate)
-            elif watch.bet(x, stake, at_s, example):
+                    self._restart(place, watch.tolerate)
+            elif watch.bet(x, stake, at_s, block, example):
                 since_s = at_s if watch.rising_since_s is None else watch.rising_since_s
                 turns.append(self._turn(place, raised=True, at_s=at_s, since_s=since_s))
                 watch.raise_alarm(at_s)
+                self._sessions.spend(place)
         return turns
 
-    def _learn(self, place: int, x: float, stake: float) -> None:
+    def _restart(self, place: int, tolerate: float | None) -> None:
+        self._watches[place].restart(tolerate)
+        self._sessions.spend(place)
+
+    def _learn(self, place: int, x: float, stake: float, block: Block | None) -> None:
         watch, stream = self._watches[place], self._streams[place]
-        watch.learning.add(x, min(stake, stream.stake_most))
+        watch.learning.add(x, min(stake, stream.stake_most), block)
         if watch.learning.verdicts < LEARNED_FROM:
             return
         watch.learned = max(stream.least_learned, watch.learning.tolerate())
-        watch.restart(watch.learned)
+        self._restart(place, watch.learned)
         logger.info(
             "ragmonitor: learned from %d verdicts what is tolerated: a mean %s of %s %.4g",
             watch.learning.verdicts,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
 from ragmonitor.estimation.alarms.learning import Learning
+from ragmonitor.estimation.alarms.numbers import number, number_or_none
 from ragmonitor.estimation.alarms.objectives import Objectives
-from ragmonitor.estimation.detector import CLEARING_RISKS, MULTIPLES, Clearing, Detector
+from ragmonitor.estimation.detector import CLEARING_RISKS, MULTIPLES, Block, Clearing, Detector
 from ragmonitor.guard import shielded
 from ragmonitor.records import Example
 
@@ -77,6 +77,7 @@ class Watch:
         x: float,
         stake: float,
         at_s: float,
+        block: Block | None,
         example: Callable[[], Example] | None,
     ) -> bool:
         """Bet on the stream, and return whether that raises its alarm; `raise_alarm` does it.
@@ -85,11 +86,12 @@ class Watch:
             x: The verdict, on the scale of badness.
             stake: As `Chance.stake`.
             at_s: When the answer was given, in seconds since the epoch.
+            block: Of its session; None: it stands alone.
             example: Called at most once, if it is one of the worst.
         """
         detector = self.detector
         detector.pass_time(at_s)
-        detector.bet(x, stake)
+        detector.bet(x, stake, block)
         evidence = detector.evidence
         if evidence < RISING_FROM * self.line_days:
             if self.rising_since_s is not None:
@@ -190,19 +192,6 @@ class Watch:
         clearing = Clearing(tolerate=self.tolerate, stake_most=stake_most, at_s=at_s)
         clearing.restore(parts, age_hours)
         return clearing
-
-
-def number_or_none(told: Any) -> float | None:
-    """Return a finite number that is not negative; None for None. Raises as `number`."""
-    return None if told is None else number(told)
-
-
-def number(told: Any) -> float:
-    """Return a finite number that is not negative. Raises `ValueError`, `TypeError`."""
-    found = float(told)
-    if not 0 <= found < math.inf:
-        raise ValueError(f"{found} cannot be part of an alarm's state")
-    return found
 
 
 def _keep_worst(examples: list[Example], x: float, example: Callable[[], Example]) -> None:

@@ -404,59 +404,99 @@ def test_a_learned_mean_seldom_alarms():
 # --- sessions
 
 
-def test_a_session_bets_once_an_hour():
-    """Twenty bad answers of one conversation are one piece of evidence."""
-    one, many = Service(), Service()
-    one.verdicts([1.0] * 20, session="s")
-    many.verdicts([1.0])
-    assert one.state().evidence_days == many.state().evidence_days
+def test_bets_of_a_session_add_up_and_do_not_multiply():
+    """By hand: two bad answers, at 5 % tolerated."""
+    service = Service()
+    service.verdicts([0.0] * 3)
+    watch = service.alarms._watches[0]
+    before, bets = list(watch.detector.parts), watch.detector._bets
+    service.verdicts([1.0] * 2, session="s", every_s=0.0)
+    assert watch.detector.parts == pytest.approx(
+        [part * (1 + bet * 2 * 0.95) for part, bet in zip(before, bets, strict=True)]
+    )
+
+
+def test_a_part_that_bets_much_leaves_a_long_session():
+    """It could lose more than it has; the smaller bets go on."""
+    service = Service()
+    service.verdicts([0.0] * 3)
+    detector = service.alarms._watches[0].detector
+    service.verdicts([0.0] * 10, session="s", every_s=0.0)
+    before = list(detector.parts)
+    service.verdicts([1.0], session="s", every_s=0.0)
+    grown = [after > part for after, part in zip(detector.parts, before, strict=True)]
+    assert grown == [True, True, True, False, False, False]
+    assert min(detector.parts) > 0
 
 
 def test_a_session_bets_again_after_an_hour():
-    """Then it is a new piece."""
+    """Then it is a new piece, and multiplies."""
     service = Service()
     service.verdicts([0.0] * 2)
-    service.verdicts([1.0], session="s")
+    service.verdicts([1.0] * 10, session="s")
     before = service.state().evidence_days
     service.verdicts([1.0], session="s", every_s=HOUR_S)
     assert service.state().evidence_days > before * 2
 
 
-def test_a_session_bets_once_on_each_signal():
-    """The first on faithfulness counts, whatever was bet on hallucination."""
-    service = Service()
-    service.verdicts([0.0] * 2, signal="faithfulness")
-    service.verdicts([1.0], session="s")
-    before = service.state("faithfulness").evidence_days
-    service.verdicts([0.0], session="s", signal="faithfulness")
-    assert service.state("faithfulness").evidence_days > before
-
-
-def test_the_first_answer_of_a_session_is_the_one_that_bets():
-    """By time, whichever verdict came in first."""
-    service, other = Service(), Service()
-    for each in (service, other):
-        each.verdicts([0.0] * 2)
-    at_s = service.clock()
-    service.alarms.bet("hallucination", value=0.0, stake=1.0, at_s=at_s + 9, session="s")
-    service.alarms.bet("hallucination", value=1.0, stake=1.0, at_s=at_s + 5, session="s")
-    other.alarms.bet("hallucination", value=1.0, stake=1.0, at_s=at_s + 5)
-    for each in (service, other):
-        each.clock.advance(10)
-        each.settle()
-    assert service.state() == other.state()
+def test_a_session_bets_on_each_signal_for_itself():
+    """What it came to on hallucination says nothing of its faithfulness."""
+    service, twin = Service(), Service()
+    for each in (service, twin):
+        each.verdicts([0.5] * 2, signal="faithfulness")
+    service.verdicts([1.0] * 5, session="s")
+    twin.clock.advance(100)
+    for each in (service, twin):
+        each.verdicts([0.0], session="s", signal="faithfulness")
+    assert service.state("faithfulness") == twin.state("faithfulness")
 
 
 def test_sessions_are_shared_over_the_file(tmp_path):
-    """The second answer of a session counts nothing in the next process either."""
-    clock = ManualClock(START_S)
-    first = Service(clock=clock, file=state_file(tmp_path))
-    second = Service(clock=clock, file=state_file(tmp_path))
-    first.verdicts([0.0, 0.0])
-    first.verdicts([1.0], session="s")
-    before = first.state().evidence_days
-    second.verdicts([1.0], session="s")
-    assert second.state().evidence_days == before
+    """Answers of one session that two processes judge bet as those that one judges."""
+    clock, lone_clock = ManualClock(START_S), ManualClock(START_S)
+    pair = [Service(clock=clock, file=state_file(tmp_path)) for _ in range(2)]
+    lone = Service(clock=lone_clock)
+    for number, value in enumerate([0.0, 0.0, 1.0, 0.0, 1.0, 1.0]):
+        for each in (pair[number % 2], lone):
+            each.verdicts([value], session="s")
+    assert pair[1].state() == lone.state()
+
+
+def test_a_session_that_was_part_of_an_alarm_does_not_speak_for_its_end():
+    """It has been looked at: its good answers change nothing, those of a new one do."""
+    found = {}
+    for session in ("s0", "new"):
+        service = Service()
+        service.verdicts([0.0] * 50)
+        for number in range(40):
+            service.verdicts([1.0] * 2, every_s=1.0, session=f"s{number}")
+        assert [each.raised for each in service.events] == [True]
+        clearing = service.alarms._watches[0].clearing
+        before = clearing.evidence
+        service.verdicts([0.0] * 20, every_s=0.0, session=session)
+        found[session] = clearing.evidence / before
+    assert found["s0"] == 1.0
+    assert found["new"] > 1.05
+
+
+def test_a_constant_session_id_is_said_and_taken_for_none(errors):
+    """From the first hour on the alarm is as fast as without ids; said once, without the id."""
+    service, twin = Service(), Service()
+    for each, session in ((service, "always"), (twin, "")):
+        each.verdicts([0.0] * 200, session=session)
+        each.verdicts(seeded(0.3, 200), session=session)
+    assert [each.raised for each in service.events] == [each.raised for each in twin.events]
+    assert service.events[0].at_s == twin.events[0].at_s
+    assert errors.text.count("one session id is on 100 % of the judged answers") == 1
+    assert "always" not in errors.text
+
+
+def test_a_long_session_among_others_is_no_constant(errors):
+    """A third of an hour's answers are one conversation's."""
+    service = Service()
+    for number in range(300):
+        service.verdicts([0.0], session="long" if number % 3 == 0 else f"s{number}")
+    assert "session id" not in errors.text
 
 
 def test_sessions_are_in_the_file_under_no_name(tmp_path):
@@ -856,7 +896,7 @@ def test_the_state_is_a_few_kilobytes(tmp_path):
             )
     service.settle()
     assert all(each.active for each in service.alarms.states())
-    assert (tmp_path / "alarms.json").stat().st_size < 16_000
+    assert (tmp_path / "alarms.json").stat().st_size < 40_000
 
 
 def test_what_is_too_much_is_left_out_and_counted(errors):

@@ -41,7 +41,7 @@ def test_one_bet_multiplies_each_part_by_its_own_odds():
     detector = Detector(tolerate=0.04, stake_most=2.0)
     detector.parts = [1 / 6] * 6
     detector.bet(1.0, 1.5)
-    multiples = (1.25, 1.5, 2.0, 3.0, 4.5, 7.0)
+    multiples = (1.25, 1.5, 2.0, 3.0, 5.0, 9.0)
     bets = [min((m - 1) / 0.96, 0.9 / (0.04 * 2)) for m in multiples]
     assert detector.parts == pytest.approx([(1 + b * 1.5 * 0.96) / 6 for b in bets])
 
@@ -52,6 +52,19 @@ def test_a_good_answer_costs_a_part_at_most_nine_tenths():
     detector.parts = [1.0] * 6
     detector.bet(0.0, 2.0)
     assert min(detector.parts) == pytest.approx(0.1)
+
+
+def test_near_the_line_no_more_is_bet_than_reaches_it():
+    """One bad answer brings 9 days to the line of 10; a good one costs less than it else would."""
+    near, free = Detector(tolerate=0.04, line_days=10.0), Detector(tolerate=0.04)
+    for detector in (near, free):
+        detector.parts = [1.5] * 6
+        detector.bet(0.0)
+    assert 9 > near.evidence > free.evidence
+    near.parts = [1.5] * 6
+    near.bet(1.0)
+    assert near.evidence == pytest.approx(10.0)
+    assert near.evidence >= 10.0
 
 
 def test_evidence_grows_by_the_time_between_bets():
