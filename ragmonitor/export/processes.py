@@ -7,8 +7,11 @@ import itertools
 import json
 import os
 import re
+import struct
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 from prometheus_client import values
 from prometheus_client.metrics_core import Metric
@@ -16,7 +19,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.samples import Exemplar
 
 from ragmonitor.export.families import Exemplars, LabelPairs
-from ragmonitor.guard import logger, shielded
+from ragmonitor.guard import errors, logger, shielded
 
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -24,6 +27,12 @@ _SIDECAR = "ragmonitor_exemplars_{pid}_{number}.json"
 _OF_A_PROCESS = re.compile(
     r"(?:gauge_live[a-z]*|ragmonitor_exemplars)_(\d+)(?:_\d+)?\.(?:db|json|json\.tmp)"
 )
+_NAME = re.compile(r"(?:counter|gauge_[a-z]+|histogram|summary)_.+\.db")
+MAX_FILE_BYTES: Final = 256 << 20
+"""Of a file of another process; what is larger is none of `prometheus_client`'s."""
+_INTEGER = struct.Struct("i")
+_HEAD_BYTES: Final = 8
+_NUMBERS_BYTES: Final = 16
 _numbers = itertools.count()
 """Several monitors in one process must not write the same file."""
 
@@ -35,14 +44,61 @@ class SharedFolder:
         self._folder = folder
         self._number = next(_numbers)
         self._written: dict[tuple[LabelPairs, float], Exemplar] = {}
+        self._unreadable: Counter[str] = Counter()
+        self._set_own_aside()
 
     def counted(self) -> Iterable[Metric]:
-        """Return all processes' families, summed; live gauges of the living only."""
-        self.bury_the_dead()
-        # Typed by the library as if it needed a registry.
-        collector = MultiProcessCollector(None, str(self._folder))  # type: ignore[no-untyped-call]
-        found: Iterable[Metric] = collector.collect()  # type: ignore[no-untyped-call]
+        """Return all readable files' families, summed; live gauges of the living only.
+
+        A file that cannot be read (of a process that was killed while it wrote, or of a full disk)
+        is left out, and said and counted once.
+        """
+        with shielded("metrics"):
+            self.bury_the_dead()
+        files = [file for file in sorted(self._folder.glob("*.db")) if _NAME.fullmatch(file.name)]
+        problems = {str(file): _problem(file) for file in files}
+        try:
+            found = _merged([file for file, problem in problems.items() if problem is None])
+        except Exception:  # noqa: BLE001 - whatever it is, it is in one of the files
+            problems = {file: known or _merging_problem(file) for file, known in problems.items()}
+            found = _merged([file for file, problem in problems.items() if problem is None])
+        self._say({file: problem for file, problem in problems.items() if problem is not None})
         return found
+
+    def _say(self, problems: Mapping[str, str]) -> None:
+        """Say which files cannot be read, each when it is seen so for the second time.
+
+        At first sight it may be one that its process has just begun.
+        """
+        self._unreadable = Counter({file: self._unreadable[file] + 1 for file in problems})
+        for file, times in self._unreadable.items():
+            if times != 2:
+                continue
+            errors["metrics"] += 1
+            logger.warning(
+                "ragmonitor: %s cannot be read (%s) and is left out of /metrics; the numbers of "
+                "its process are missing, so delete it once that process has ended",
+                file,
+                problems[file],
+            )
+
+    def _set_own_aside(self) -> None:
+        """Delete unreadable files under our own process id.
+
+        They are remains of an earlier process of that id, as in containers, where it is always the
+        same. Left there, the library would fail at the first series of this process.
+        """
+        for file in self._folder.glob(f"*_{os.getpid()}.db"):
+            with shielded("metrics"):
+                problem = _problem(file)
+                if problem is not None and 0 < file.stat().st_size <= MAX_FILE_BYTES:
+                    file.unlink()
+                    logger.warning(
+                        "ragmonitor: %s, left by an earlier process, could not be read (%s) and "
+                        "was deleted",
+                        file,
+                        problem,
+                    )
 
     def bury_the_dead(self) -> None:
         """Remove what only the living may have: live gauges and exemplars. Counters stay."""
@@ -93,6 +149,7 @@ class SharedFolder:
     def after_fork_in_child(self) -> None:
         """Begin a sidecar of our own."""
         self._written = {}
+        self._set_own_aside()
 
     def _pids(self) -> Iterable[int]:
         with contextlib.suppress(OSError):
@@ -122,14 +179,61 @@ def shared_folder(environment: Mapping[str, str]) -> SharedFolder | None:
     return SharedFolder(folder)
 
 
+def _merged(files: list[str]) -> list[Metric]:
+    # Untyped in the library.
+    return list(MultiProcessCollector.merge(files))  # type: ignore[no-untyped-call]
+
+
+def _merging_problem(file: str) -> str | None:
+    try:
+        _merged([file])
+    except Exception as error:  # noqa: BLE001 - as above
+        return type(error).__name__
+    return None
+
+
+def _problem(file: Path) -> str | None:
+    """Return what is wrong with the structure of a file of `prometheus_client`'s; None: nothing.
+
+    The library follows whatever lengths stand there, backwards too, and then for ever.
+    """
+    try:
+        if file.stat().st_size > MAX_FILE_BYTES:
+            return "it is too large"
+        data = file.read_bytes()
+    except FileNotFoundError:  # its process has ended
+        return None
+    except OSError as error:
+        return type(error).__name__
+    if len(data) < _HEAD_BYTES:
+        return "it is empty" if not data else "it is cut off"
+    (used,) = _INTEGER.unpack_from(data)
+    if not 0 <= used <= len(data):
+        return "it is cut off"
+    at = _HEAD_BYTES
+    while at < used:
+        (length,) = _INTEGER.unpack_from(data, at) if at + _INTEGER.size <= used else (-1,)
+        at += _INTEGER.size + length + 8 - (length + _INTEGER.size) % 8 + _NUMBERS_BYTES
+        if length < 0 or at > used:
+            return "it is torn"
+    return None
+
+
 def _read(sidecar: Path) -> Iterable[tuple[tuple[LabelPairs, float], Exemplar]]:
     try:
         entries = json.loads(sidecar.read_text(encoding="utf-8"))
     except FileNotFoundError:  # its process died between the look and the reading
         return
     for entry in entries:
-        key = (frozenset(entry["series"].items()), float(entry["le"]))
-        yield key, Exemplar(entry["labels"], entry["value"], entry["time"])
+        key = (frozenset(_texts(entry["series"])), float(entry["le"]))
+        labels = dict(_texts(entry["labels"]))
+        yield key, Exemplar(labels, float(entry["value"]), float(entry["time"]))
+
+
+def _texts(labels: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    for name, value in labels.items():
+        (name + value).encode()  # raises for what could not be scraped
+        yield name, value
 
 
 def _time(exemplar: Exemplar) -> float:

@@ -461,7 +461,9 @@ class _Scrape(Collector):
         self._describe = describe
 
     def collect(self) -> Iterable[Metric]:
-        return self._collect()
+        with _SERIES:  # the registry may be the application's, with series of its own
+            return self._collect()
+        return ()
 
     def describe(self) -> Iterable[Metric]:
         return self._describe()
