@@ -686,6 +686,45 @@ class AlarmEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmCause:
+    """Whether the judge or the application explains an active alarm, as old answers tell."""
+
+    cause: Literal["judge", "application", "unknown"]
+    """`unknown`: not yet known. The others are wrong for at most 1 in 20 alarms each."""
+    since_s: float
+    """Since when the rate has been rising, in seconds since the epoch."""
+    reread: int
+    """How many old answers that were found fine before that the judge has read again."""
+    flipped: int
+    """Of these, how many it finds hallucinated now."""
+    expected_else: float | None
+    """Share that flips if the judge has not changed, 0 to 1; None: the rise is not known yet."""
+    expected_judge: float | None
+    """Share that flips if the judge explains the rise."""
+    needed: float | None
+    """About how many readings a verdict takes."""
+    waiting: int
+    """How many more old answers there are to be read again."""
+
+    def __str__(self) -> str:
+        """Say it in a sentence or two, for people."""
+        if self.expected_else is None or self.expected_judge is None:
+            return "Judge or application is not yet known: too few verdicts since the rise."
+        told = (
+            f"{self.flipped} of {self.reread} old answers that were fine flipped when they were "
+            f"read again; expected are {100 * self.expected_else:.1f} % if the judge has not "
+            f"changed, and at least {100 * self.expected_judge:.1f} % if it explains the rise"
+        )
+        if self.cause == "judge":
+            return f"The judge has become stricter: {told} (error at most 5 %)."
+        if self.cause == "application":
+            return f"It is the application, not the judge: {told} (error at most 5 %)."
+        needed = "" if self.needed is None else f" A verdict takes some {self.needed:.0f} readings"
+        more = f"; {self.waiting} more can be read." if self.waiting else "; no more can be read."
+        return f"Judge or application is not yet known: {told}.{needed}{more}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """One plain gauge: its name in `conventions`, its labels but for the service, its value."""
 
@@ -702,5 +741,7 @@ class Snapshot:
     totals: tuple[tuple[SeriesKey, Totals], ...] = ()
     alarms: tuple[AlarmState, ...] = ()
     readings: tuple[Reading, ...] = ()
+    cause: AlarmCause | None = None
+    """Of the alarm on hallucination or faithfulness; None: none is active, or nobody judges."""
     checks: Mapping[str, int] = field(default_factory=dict)
     """Anchors read again since the process began, by outcome: same, flipped, missing."""

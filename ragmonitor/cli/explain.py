@@ -323,6 +323,13 @@ def _health(said: Service) -> Iterator[str]:
         f"The judge contradicts itself on {_share(health.flip_rate)} of what it reads twice; "
         f"anchors: {anchors}, flipped: {_share(health.anchor_flip_rate)}."
     )
+    if health.cause is not None:
+        cause = {"judge": "the judge", "application": "the application"}.get(health.cause)
+        yield (
+            f"What explains the active alarm: {cause or 'not yet known'} "
+            f"({health.flipped or 0:.0f} of {health.reread or 0:.0f} old answers that were fine "
+            "flipped when they were read again; a cause is wrong for at most 1 alarm in 20)."
+        )
     if health.breaker:
         state = "is tried with one reading at a time" if health.breaker < 2 else "is left alone"
         yield f"Its provider fails and {state}."

@@ -130,6 +130,10 @@ class Health:
     flip_rate: float | None
     anchors: float | None
     anchor_flip_rate: float | None
+    cause: str | None
+    """Of an active alarm: judge, application or unknown; None: none is active."""
+    reread: float | None
+    flipped: float | None
     breaker: float | None
     human_labels: float | None
     corrected: float | None
@@ -456,12 +460,23 @@ def _health(scrape: Scrape, service: str, judge: str) -> Health:
         flip_rate=scrape.one(names.JUDGE_FLIP_RATE, **own),
         anchors=scrape.one(names.ANCHORS, **own),
         anchor_flip_rate=scrape.one(names.ANCHOR_FLIP_RATE, **own),
+        cause=_cause(scrape, own),
+        reread=scrape.one(names.ALARM_CAUSE_REREAD, **own),
+        flipped=scrape.one(names.ALARM_CAUSE_FLIPPED, **own),
         breaker=scrape.one(names.JUDGE_BREAKER_STATE, **own),
         human_labels=scrape.one(names.HUMAN_LABELS, **_of(service)),
         corrected=scrape.one(names.CORRECTED_RATE, **own),
         corrected_lower=scrape.one(f"{names.CORRECTED_RATE}_lower", **own),
         corrected_upper=scrape.one(f"{names.CORRECTED_RATE}_upper", **own),
     )
+
+
+def _cause(scrape: Scrape, own: Mapping[str, str]) -> str | None:
+    """Return what is known of the active alarm's cause; None: none is active."""
+    for labels, value in scrape.each(names.ALARM_CAUSE, **own):
+        if value == 1:
+            return dict(labels)["cause"]
+    return None
 
 
 def _alarms(scrape: Scrape, service: str) -> Iterator[Alarm]:

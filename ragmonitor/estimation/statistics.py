@@ -11,13 +11,14 @@ from typing import Final
 
 from ragmonitor import conventions as names
 from ragmonitor.estimation.alarms import Alarms
-from ragmonitor.estimation.anchors import Anchors
+from ragmonitor.estimation.anchors import Anchors, Rise
 from ragmonitor.estimation.calibration import Calibration
 from ragmonitor.estimation.drift import Drift
 from ragmonitor.estimation.flips import FlipRate
 from ragmonitor.estimation.interval import summarise
 from ragmonitor.estimation.labels import HumanLabels
 from ragmonitor.estimation.residuals import Residuals
+from ragmonitor.estimation.rises import Rises
 from ragmonitor.estimation.signals import (
     HALLUCINATION,
     NO_JUDGE,
@@ -65,6 +66,10 @@ GROUPS_MOST: Final = 40
 OTHER_GROUPS: Final = "other"
 CHANGE_SHOWN_S: Final = 86_400.0
 """A judge that was replaced by one that judges otherwise is an active alarm for so long."""
+CAUSES_ASKED: Final = ("hallucination", "faithfulness")
+"""Alarms of which it is asked whether the judge explains them."""
+RISE_UNKNOWN_S: Final = 3_600.0
+"""So long before an alarm the rate began to rise, where only its time is known."""
 _NOTHING: Final = (0.0, 0.0)
 _UNPREDICTED: Final = Prediction()
 
@@ -134,6 +139,7 @@ class Statistics:
         self._line_days = false_alarm_every_days
         self._flips = FlipRate(clock=clock)
         self._residuals = Residuals(clock=clock)
+        self._rises = Rises()
         self._group_by = tuple(group_by)
         self._windows = Windows(clock=clock)
         self._calibrations: dict[tuple[str, str], Calibration] = {}
@@ -293,6 +299,9 @@ class Statistics:
     def _judge_the_judge(self, settled: Settled, judged: Report, outcome: Outcome) -> None:
         interaction, chance = settled.interaction, settled.chance
         self._anchors.offer(interaction, outcome.value > 0, judged.judge)
+        if chance is not None:
+            at_s, weight = interaction.ended_ns / 1e9, 1 / chance.probability
+            self._rises.add(at_s, outcome.value > 0, weight)
         predicted = settled.prediction.hallucination
         if predicted is None or chance is None or not self._residuals.is_risky(predicted):
             return
@@ -350,7 +359,8 @@ class Statistics:
         self._residuals.tick()
         for at_s, flipped in self._anchors.take():
             self._alarms.bet(ANCHORS, value=float(flipped), stake=1.0, at_s=at_s)
-        return (*self._alarms.settle(self._estimate), *self._changes_of_judge())
+        events = (*self._alarms.settle(self._estimate), *self._changes_of_judge())
+        return (*events, *self._ask_for_causes(events))
 
     def _look_at_input(self) -> None:
         series = self._of_judge(NO_JUDGE)
@@ -390,6 +400,56 @@ class Statistics:
                 detail=str(change),
             )
 
+    # --- the cause of an alarm ------------------------------------------------------------------
+
+    def _ask_for_causes(self, events: Sequence[AlarmEvent]) -> Iterator[AlarmEvent]:
+        """Open and close inquiries as alarms come and go; yield what an inquiry found."""
+        active = [
+            state
+            for state in self._alarms.states()
+            if state.active and state.signal in CAUSES_ASKED and state.judge == self._judge
+        ]
+        if not active:
+            self._anchors.end_inquiry()
+            return
+        rising = {event.signal: event.since_s for event in events if event.raised}
+        # Of an alarm that another process raised, or an earlier run, the rise began before.
+        began = (
+            rising.get(state.signal, (state.since_s or self._now()) - RISE_UNKNOWN_S)
+            for state in active
+        )
+        self._anchors.inquire(min(began), self._now())
+        found = self._anchors.decided()
+        if found is None:
+            return
+        if found.cause == "application":
+            logger.warning("ragmonitor: %s", found)
+            return
+        yield AlarmEvent(
+            signal=ANCHORS,
+            judge=self._judge or self._embedded,
+            kind="ruler",
+            raised=True,
+            at_s=self._now(),
+            since_s=found.since_s,
+            evidence_days=self._line_days,
+            tolerate=FLIPS_TOLERATED,
+            detail=str(found),
+        )
+
+    def _rise(self) -> Rise | None:
+        """Return by how much the rate has risen, while an inquiry needs to know it."""
+        inquiry = self._anchors.inquiry
+        if inquiry is None or inquiry.cause != "unknown":
+            return None
+        objectives = (
+            state.tolerate
+            for state in self._alarms.states()
+            if state.signal == HALLUCINATION and state.judge == self._judge
+        )
+        objective = next(objectives, None)
+        return self._rises.since(inquiry.since_s, objective=objective or 0.0)
+
     @property
     def alarmed(self) -> bool:
         """Whether any alarm is active."""
@@ -397,13 +457,15 @@ class Statistics:
 
     def _states(self) -> Iterator[AlarmState]:
         change = self._anchors.last_change
-        is_new = change is not None and change.moved and self._now() - change.at_s < CHANGE_SHOWN_S
+        cause, found_s = self._anchors.cause(), None
+        if change is not None and change.moved and self._now() - change.at_s < CHANGE_SHOWN_S:
+            found_s = change.at_s
+        elif cause is not None and cause.cause == "judge":
+            found_s = cause.since_s
         for state in self._alarms.states():
-            if is_new and change is not None and state.signal == ANCHORS and not state.active:
-                # Found by all anchors at once, and not bit by bit.
-                yield replace(
-                    state, active=True, since_s=change.at_s, evidence_days=self._line_days
-                )
+            if found_s is not None and state.signal == ANCHORS and not state.active:
+                # Found by many readings at once, and not bit by bit.
+                yield replace(state, active=True, since_s=found_s, evidence_days=self._line_days)
             else:
                 yield state
 
@@ -425,6 +487,7 @@ class Statistics:
             totals=tuple(self._windows.totals()),
             alarms=tuple(self._states()),
             readings=tuple(self._readings()),
+            cause=self._anchors.cause(),
             checks=self._anchors.checks(),
         )
 
@@ -443,9 +506,21 @@ class Statistics:
             yield Reading(name=names.CALIBRATION_RESIDUAL, value=residual, labels=whose)
         yield from self._flips.readings(self._judge)
         yield from self._anchors.readings(self._judge)
+        yield from self._cause_readings(whose)
         if self._labels is not None:
             day = self._windows.of(SeriesKey(signal=HALLUCINATION, judge=self._judge), "24h")
             yield from self._labels.readings(self._judge, None if day is None else summarise(day))
+
+    def _cause_readings(self, whose: tuple[tuple[str, str], ...]) -> Iterator[Reading]:
+        # All zero without an alarm: a gauge that is no longer set would keep its value.
+        found = self._anchors.cause()
+        known = None if found is None else found.cause
+        for cause in ("judge", "application", "unknown"):
+            labels = (*whose, ("cause", cause))
+            yield Reading(name=names.ALARM_CAUSE, value=float(cause == known), labels=labels)
+        reread, flipped = (0, 0) if found is None else (found.reread, found.flipped)
+        yield Reading(name=names.ALARM_CAUSE_REREAD, value=reread, labels=whose)
+        yield Reading(name=names.ALARM_CAUSE_FLIPPED, value=flipped, labels=whose)
 
     def clear(self) -> None:
         """Forget everything; for a forked child, whose parent keeps what was reported."""
@@ -454,6 +529,7 @@ class Statistics:
         self._alarms.clear()
         self._warning.clear()
         self._anchors.clear()
+        self._rises.clear()
         self._drift.clear()
 
     def close(self) -> None:
@@ -468,6 +544,8 @@ class Statistics:
         verdicts = [_hallucinated(report) for report in (first, again)]
         if None not in verdicts and first.chance.probability > 0:
             self._flips.add(bool(verdicts[0]), bool(verdicts[1]), 1 / first.chance.probability)
+            if not verdicts[0]:
+                self._anchors.repeated(bool(verdicts[1]))
 
     def refreeze(self) -> None:
         """Accept the judge as it judges now: its verdicts on the anchors are frozen anew.
@@ -478,7 +556,9 @@ class Statistics:
 
     def due(self) -> Sequence[Interaction]:
         """Return the frozen answers that the judge is to read again now."""
-        return () if self._identity is None else self._anchors.due(self._now(), self._identity)
+        if self._identity is None:
+            return ()
+        return self._anchors.due(self._now(), self._identity, rise=self._rise())
 
     def checked(self, interaction: Interaction, report: Report | None) -> None:
         """Take in what came of one that was due; None: it was not read, and is due again."""

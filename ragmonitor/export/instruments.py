@@ -95,6 +95,21 @@ READINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Share of answers read twice on which the judge disagrees with itself.",
         ("judge",),
     ),
+    names.ALARM_CAUSE: (
+        "livemostrecent",
+        "Whether the judge or the application explains the active alarm: 1 for what is known.",
+        ("judge", "cause"),
+    ),
+    names.ALARM_CAUSE_REREAD: (
+        "livemostrecent",
+        "Old answers, found fine before, that the judge has read again since the alarm.",
+        ("judge",),
+    ),
+    names.ALARM_CAUSE_FLIPPED: (
+        "livemostrecent",
+        "Of these, how many it finds hallucinated now.",
+        ("judge",),
+    ),
     names.ANCHORS: ("livemostrecent", "Frozen answers that the judge reads again.", ("judge",)),
     names.ANCHOR_FLIP_RATE: (
         "livemostrecent",

@@ -19,6 +19,7 @@ from ragmonitor.rules.recording import (
 from ragmonitor.rules.wording import (
     JUDGE,
     SERVICE,
+    cause,
     diagnoses,
     estimate,
     evidence,
@@ -105,8 +106,8 @@ def quality(scope: Scope, line_days: float) -> tuple[Alert, ...]:
             description=(
                 f"{SERVICE}: {JUDGE} finds hallucinations in "
                 f"{estimate('1h', is_share=True)} of the last hour's answers; tolerated: "
-                f"{tolerated(is_share=True)}. {evidence(line_days)}. What went wrong: "
-                f"{diagnoses()}."
+                f"{tolerated(is_share=True)}. {evidence(line_days)}. Judge or application: "
+                f"{cause()}. What went wrong: {diagnoses()}."
             ),
             dashboard="overview",
             variables=BY_JUDGE,
@@ -449,6 +450,7 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
                 f"{SERVICE}: {JUDGE} by {{{{ $labels.signal }}}}: {evidence(line_days)}. Share of "
                 "frozen answers that it reads otherwise than before: "
                 f"{percentage(f'max({names.ANCHOR_FLIP_RATE}{of_judge})', 'service', 'judge')}; "
+                f"cause of the active alarm: {cause()}; "
                 "share that it reads otherwise when asked twice: "
                 f"{percentage(f'max({names.JUDGE_FLIP_RATE}{of_judge})', 'service', 'judge')}; "
                 "observed less predicted in the riskiest fifth: "

@@ -92,6 +92,23 @@ def evidence(line: float) -> str:
     )
 
 
+def cause() -> str:
+    """Return a template that says whether the judge or the application explains an alarm."""
+    series = f"max by (cause) ({names.ALARM_CAUSE}{{service=%q,judge=%q}}) == 1"
+    known = f"{{{{ with {asked(series, 'service', 'judge')} }}}}"
+    counts = [
+        number(f"max({name}{{service=%q,judge=%q}})", "service", "judge", form="%.0f", without="0")
+        for name in (names.ALARM_CAUSE_FLIPPED, names.ALARM_CAUSE_REREAD)
+    ]
+    flipped, reread = counts
+    # Within `with` the dot is the query's result; `$labels` stay what they are.
+    return (
+        f'{known}{{{{ . | first | label "cause" }}}}{{{{ else }}}}not asked{{{{ end }}}} '
+        f"({flipped} of {reread} old answers that were fine flipped when they were read again; "
+        "wrong for at most 1 alarm in 20)"
+    )
+
+
 def diagnoses() -> str:
     """Return a template that lists what went wrong with the last hour's judged answers."""
     series = f'{DIAGNOSED}_increase1h{{service=%q,judge=%q,diagnosis!="ok"}}'

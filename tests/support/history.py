@@ -492,6 +492,12 @@ class Past:
         record.gauge("ragmonitor_calibration_residual", chance.gauss(0, 0.01), judge=MODEL)
         record.gauge("ragmonitor_judge_flip_rate", chance.uniform(0.03, 0.05), judge=MODEL)
         record.gauge("ragmonitor_anchors", 40, judge=MODEL)
+        for cause in ("judge", "application", "unknown"):
+            record.gauge(
+                "ragmonitor_alarm_cause", float(cause == "application"), judge=MODEL, cause=cause
+            )
+        record.gauge("ragmonitor_alarm_cause_reread", 24, judge=MODEL)
+        record.gauge("ragmonitor_alarm_cause_flipped", 0, judge=MODEL)
         record.gauge("ragmonitor_anchor_flip_rate", chance.uniform(0.02, 0.04), judge=MODEL)
         for outcome, share in (("same", 0.94), ("flipped", 0.04), ("missing", 0.02)):
             count = sum(chance.random() < share for _ in range(2))

@@ -15,6 +15,9 @@ The life of an anchor:
   Drawn, and not taken in turn: then the chance of a flip at the next check is the share of anchors
   that flip, whatever came before, which is what the alarm's bets suppose.
 - An anchor that flips and then comes back was never settled; it leaves, and its place is free.
+- When an alarm on hallucination or faithfulness is raised, fine answers judged before the rise are
+  read again, a reserve of 500 beside the anchors, until it is known whether the judge or the
+  application explains it (`inquiry`).
 - When the judge's identity changes all anchors are read at once by the new judge, their flips are
   tested against what two readings by one judge differ by, and the new judge's verdicts are frozen
   instead of the old ones: from then on the new judge is the ruler, and a later silent change is one
@@ -24,6 +27,6 @@ The life of an anchor:
 
 from ragmonitor.estimation.anchors.files import VERSION
 from ragmonitor.estimation.anchors.keeping import Anchors
-from ragmonitor.estimation.anchors.records import DAY_S, Outcome, RulerChange
+from ragmonitor.estimation.anchors.records import DAY_S, Outcome, Rise, RulerChange
 
-__all__ = ["DAY_S", "VERSION", "Anchors", "Outcome", "RulerChange"]
+__all__ = ["DAY_S", "VERSION", "Anchors", "Outcome", "Rise", "RulerChange"]

@@ -135,4 +135,7 @@ def freeze(state: State, batch: Batch, at_s: float) -> RulerChange:
                 del known[next(iter(known))]
     state.judge, state.batch = batch.to, None
     state.last_change = change
+    # Another judge's verdicts on old answers say nothing of why this one's rate rises.
+    state.inquiry = None
+    state.pairs = state.pairs_flipped = 0.0
     return change

@@ -1,8 +1,9 @@
-"""Which anchors are read now: the day's share by lot, or a batch."""
+"""Which anchors are read now: the day's share by lot, a batch, or an inquiry's references."""
 
 from __future__ import annotations
 
 from ragmonitor.estimation.anchors.batches import lasts, of_batch, turn
+from ragmonitor.estimation.anchors.inquiry import next_witnesses
 from ragmonitor.estimation.anchors.records import DAY_S, Anchor, State, digest
 
 
@@ -21,7 +22,7 @@ def claimable(state: State, now_s: float, name: str, *, per_day: int) -> list[An
     if not any(anchor.settled for anchor in state.anchors.values()):
         # Nothing to compare a new judge with; whether it is one its first reading will say.
         state.refreeze, state.batch = False, None
-        return of_day(state, now_s, per_day=per_day)
+        return next_witnesses(state, now_s) or of_day(state, now_s, per_day=per_day)
     batch = state.batch
     if batch is None or batch.to != name:
         if state.judge != name or state.refreeze:
@@ -33,7 +34,7 @@ def claimable(state: State, now_s: float, name: str, *, per_day: int) -> list[An
             state.batch = None  # whoever wanted the other judge has gone
     if state.batch is not None:
         return of_batch(state, state.batch, now_s)
-    return of_day(state, now_s, per_day=per_day)
+    return next_witnesses(state, now_s) or of_day(state, now_s, per_day=per_day)
 
 
 def of_day(state: State, now_s: float, *, per_day: int) -> list[Anchor]:
@@ -44,7 +45,7 @@ def of_day(state: State, now_s: float, *, per_day: int) -> list[Anchor]:
         return []
     state.draws += 1
     free = {i: anchor for i, anchor in state.anchors.items() if anchor.is_free(now_s)}
-    candidates = {i: anchor for i, anchor in free.items() if not anchor.settled}
+    candidates = {i: a for i, a in free.items() if not a.settled and not a.reserve}
     settled = {i: anchor for i, anchor in free.items() if anchor.settled}
     # By turns: checks begin with the first anchor and not when the last one has settled.
     drawn_of = candidates if candidates and (state.draws % 2 or not settled) else settled

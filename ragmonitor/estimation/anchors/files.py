@@ -6,12 +6,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final
 
-from ragmonitor.estimation.anchors.records import Anchor, Batch, RulerChange, State, digest
+from ragmonitor.estimation.anchors.records import (
+    Anchor,
+    Batch,
+    Inquiry,
+    Rise,
+    RulerChange,
+    State,
+    digest,
+)
 from ragmonitor.guard import reason, record_error, record_problem
 from ragmonitor.records import Chunk, Interaction
 from ragmonitor.state import StateFile
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the state's shape."""
 
 
@@ -47,6 +55,8 @@ def state_to_json(state: State) -> dict[str, Any]:
         "recent": state.recent,
         "batch": None if state.batch is None else asdict(state.batch),
         "last_change": None if state.last_change is None else asdict(state.last_change),
+        "inquiry": None if state.inquiry is None else asdict(state.inquiry),
+        "pairs": [state.pairs, state.pairs_flipped],
         "anchors": [_anchor_to_json(anchor) for anchor in state.anchors.values()],
     }
 
@@ -61,7 +71,8 @@ _KEPT: Final = tuple(told.name for told in fields(Anchor) if told.init)
 
 def state_of_json(told: Mapping[str, Any]) -> State:
     """Return the state. Raises `ValueError`, `KeyError`, `TypeError`, `AttributeError`."""
-    batch, change = told["batch"], told["last_change"]
+    batch, change, inquiry = told["batch"], told["last_change"], told["inquiry"]
+    pairs, pairs_flipped = told["pairs"]
     anchors = [Anchor(**anchor) for anchor in told["anchors"]]
     return State(
         judge=str(told["judge"]),
@@ -75,8 +86,16 @@ def state_of_json(told: Mapping[str, Any]) -> State:
         recent=[bool(flipped) for flipped in told["recent"]],
         batch=None if batch is None else Batch(**batch),
         last_change=None if change is None else RulerChange(**change),
+        inquiry=None if inquiry is None else _inquiry_of_json(inquiry),
+        pairs=float(pairs),
+        pairs_flipped=float(pairs_flipped),
         anchors={anchor.id: anchor for anchor in anchors},
     )
+
+
+def _inquiry_of_json(told: Mapping[str, Any]) -> Inquiry:
+    rise = told["rise"]
+    return Inquiry(**{**told, "rise": None if rise is None else Rise(**rise)})
 
 
 # --- the texts ------------------------------------------------------------------------------------

@@ -20,6 +20,17 @@ from ragmonitor.estimation.anchors.files import (
     write_texts,
 )
 from ragmonitor.estimation.anchors.given import read_given
+from ragmonitor.estimation.anchors.inquiry import (
+    RESERVE_CHARACTERS_MOST,
+    expected_shares,
+    has_room,
+    learn_rise,
+    open_inquiry,
+    readings_needed,
+    reserve_place,
+    testify,
+    witnesses,
+)
 from ragmonitor.estimation.anchors.places import (
     ANCHORS_MOST,
     CHARACTERS_MOST,
@@ -33,17 +44,21 @@ from ragmonitor.estimation.anchors.places import (
 from ragmonitor.estimation.anchors.records import (
     CLAIM_S,
     Anchor,
+    Inquiry,
     Outcome,
     Read,
+    Rise,
     RulerChange,
     State,
 )
 from ragmonitor.guard import record_unkept
-from ragmonitor.records import Interaction, JudgeIdentity, Reading
+from ragmonitor.records import AlarmCause, Interaction, JudgeIdentity, Reading
 from ragmonitor.state import StateFile
 
 LOOK_AGAIN_S: Final = 300.0
 """How old our view of what other processes did may be."""
+INQUIRY_LOOK_S: Final = 10.0
+"""The same, while it is asked why a rate rises."""
 CHECKS_LEAST: Final = 20
 """Below, no flip rate is shown."""
 OUTCOMES_MOST: Final = 10_000
@@ -51,6 +66,9 @@ OUTCOMES_MOST: Final = 10_000
 
 class Anchors:
     """Keeps up to a hundred frozen answers, half of them hallucinated where there are such.
+
+    Beside them stand up to 500 fine answers in reserve, which are read again only when an alarm
+    asks whether the judge or the application explains it.
 
     With a file its processes share the anchors, and each due one is read by one of them. Without
     one each process has its own, for as long as it lives. To be used from one thread.
@@ -80,6 +98,9 @@ class Anchors:
         self._outcomes: deque[tuple[float, bool]] = deque(maxlen=OUTCOMES_MOST)
         self._changes: deque[RulerChange] = deque(maxlen=ANCHORS_MOST)
         self._checks: dict[str, int] = {"same": 0, "flipped": 0, "missing": 0}
+        self._is_decided = False
+        self._pairs = self._pairs_flipped = 0.0
+        """Answers read twice that the shared state does not know of yet."""
 
     # --- becoming an anchor ---------------------------------------------------------------------
 
@@ -95,24 +116,53 @@ class Anchors:
             return
         name, at_s = str(identity), interaction.ended_ns / 1e9
         # A look at what we know first: once they are frozen an offer costs next to nothing.
-        if place_for(self._state, interaction.id, hallucinated, name, at_s) is None:
+        is_short = characters(interaction) <= RESERVE_CHARACTERS_MOST
+
+        def places(state: State) -> tuple[str | None, bool]:
+            place = place_for(state, interaction.id, hallucinated, name, at_s)
+            if place is not None or hallucinated or not is_short:
+                return place, False
+            return reserve_place(state, interaction.id, name, at_s), True
+
+        if places(self._state)[0] is None:
             return
 
         def take_in(state: State) -> bool:
-            place = place_for(state, interaction.id, hallucinated, name, at_s)
+            place, reserve = places(state)
             if place is None:
                 return False
             if not state.anchors:
                 state.judge, state.began_s, state.batch = name, at_s, None
             if place:
-                leave(state, place)
+                self._displace(state, place)
             self._texts[interaction.id] = bare(interaction)
             state.anchors[interaction.id] = Anchor(
-                id=interaction.id, hallucinated=hallucinated, joined_s=at_s
+                id=interaction.id, hallucinated=hallucinated, joined_s=at_s, reserve=reserve
             )
             return True
 
         self._change(take_in)
+
+    def _displace(self, state: State, identity: str) -> None:
+        """Have an anchor give its place up; a fine one goes to the reserve if there is room."""
+        anchor = state.anchors[identity]
+        texts = self._texts_of(identity)
+        is_kept = (
+            anchor.hallucinated is False
+            and not anchor.reserve
+            and has_room(state)
+            and texts is not None
+            and characters(texts) <= RESERVE_CHARACTERS_MOST
+        )
+        if is_kept:
+            anchor.reserve = True
+        else:
+            leave(state, identity)
+
+    def repeated(self, hallucinated: bool) -> None:
+        """Take in what the judge said when it read a fine answer of the traffic a second time."""
+        self._pairs += 1
+        self._pairs_flipped += hallucinated
 
     def load(self, path: Path) -> int:
         """Take in a person's own anchors, and return how many there are now.
@@ -134,8 +184,9 @@ class Anchors:
             state.left = [identity for identity in state.left if identity in given]
             new = [i for i in given if i not in state.anchors and i not in state.left]
             for identity in new:
-                if len(state.anchors) >= ANCHORS_MOST:
-                    leave(state, next(i for i, a in state.anchors.items() if not a.given))
+                if sum(not anchor.reserve for anchor in state.anchors.values()) >= ANCHORS_MOST:
+                    free = (i for i, a in state.anchors.items() if not a.given and not a.reserve)
+                    leave(state, next(free))
                 state.anchors[identity], self._texts[identity] = given[identity]
             return bool(gone or new)
 
@@ -145,13 +196,19 @@ class Anchors:
     # --- reading them again ---------------------------------------------------------------------
 
     def due(
-        self, now_s: float, identity: JudgeIdentity, *, most: int = ANCHORS_MOST
+        self,
+        now_s: float,
+        identity: JudgeIdentity,
+        *,
+        most: int = ANCHORS_MOST,
+        rise: Rise | None = None,
     ) -> Sequence[Interaction]:
         """Return the anchors that the judge is to read now, each to one process.
 
         The day's share comes one by one. After a change of the judge's identity all of them come:
         one first, and the rest once that was read by the new judge, since a judge may find at its
-        first reading that it is another one (a model that rejects the form asked for).
+        first reading that it is another one (a model that rejects the form asked for). While an
+        inquiry is open its references come first, a few at a time, until it is decided.
 
         What is not reported with `checked` is due again after ten minutes: if there is no money for
         it now, nothing needs to be done. Readings must not come out of a cache.
@@ -160,6 +217,7 @@ class Anchors:
             now_s: Seconds since the epoch.
             identity: Of the judge that would read; not of a fallback.
             most: How many at most.
+            rise: By how much the rate has risen since the inquiry's `since_s`, if that is known.
         """
         name = str(identity)
         if not self._per_day or most < 1:
@@ -172,6 +230,8 @@ class Anchors:
             claimed.clear()
             if not state.anchors:
                 return False
+            if state.inquiry is not None:
+                learn_rise(state.inquiry, rise)
             before = (state.judge, state.batch, len(state.anchors))
             for anchor in claimable(state, now_s, name, per_day=self._per_day)[:most]:
                 anchor.claimed_until_s = now_s + CLAIM_S
@@ -184,6 +244,10 @@ class Anchors:
 
         self._change(claim)
         self._quiet_for = name
+        if self.inquiry is not None and self.inquiry.cause == "unknown":
+            # Asked again at once while there is somebody to ask; else for the rise to be known.
+            self._quiet_until_s = -math.inf if claimed else now_s + INQUIRY_LOOK_S
+            return tuple(claimed)
         self._quiet_until_s = now_s + (LOOK_AGAIN_S / 10 if self._state.batch else LOOK_AGAIN_S)
         if self._state.batch is None and self._state.next_at_s > now_s:
             self._quiet_until_s = min(self._quiet_until_s, self._state.next_at_s)
@@ -230,6 +294,15 @@ class Anchors:
 
     def _take_in(self, state: State, anchor: Anchor, read: Read) -> Outcome | None:
         batch = state.batch
+        if batch is None and read.by == state.judge and testify(state, read.id, read.verdict):
+            if read.verdict is None:
+                return "missing"
+            if state.inquiry is not None and state.inquiry.cause != "unknown":
+                self._is_decided = True
+            state.note(read.verdict)
+            return "flipped" if read.verdict else "same"
+        if anchor.reserve:
+            return None
         if read.verdict is not None:
             state.aliases.pop(read.by, None)
             if batch is not None and not batch.verdicts and read.by != batch.to:
@@ -262,6 +335,60 @@ class Anchors:
             leave(state, read.id)
         anchor.flipped = flipped
         return "flipped" if flipped else "same"
+
+    # --- judge or application -------------------------------------------------------------------
+
+    @property
+    def inquiry(self) -> Inquiry | None:
+        """What is asked about the alarm that is active, as far as it is known here."""
+        return self._state.inquiry
+
+    def inquire(self, since_s: float, now_s: float) -> None:
+        """Begin to ask whether the judge explains an alarm, unless that has begun.
+
+        Args:
+            since_s: Since when the rate has been rising, in seconds since the epoch.
+            now_s: Seconds since the epoch.
+        """
+        if self._per_day and self._state.inquiry is None:
+            self._change(lambda state: open_inquiry(state, since_s, now_s))
+            self._quiet_until_s = -math.inf
+
+    def end_inquiry(self) -> None:
+        """Forget the inquiry: the alarm that it is about is over."""
+
+        def end(state: State) -> bool:
+            ended, state.inquiry = state.inquiry is not None, None
+            return ended
+
+        if self._state.inquiry is not None:
+            self._change(end)
+
+    def decided(self) -> AlarmCause | None:
+        """Return the cause, once, in the process whose reading decided it; else None."""
+        is_decided, self._is_decided = self._is_decided, False
+        return self.cause() if is_decided else None
+
+    def cause(self) -> AlarmCause | None:
+        """Return what is known of the active alarm's cause; None: nothing is asked."""
+        state, inquiry = self._state, self._state.inquiry
+        if inquiry is None:
+            return None
+        shares = expected_shares(state, inquiry)
+        waiting = sum(1 for _ in witnesses(state, inquiry))
+        needed = None if shares is None else max(readings_needed(*shares))
+        if inquiry.cause != "unknown":
+            shares = inquiry.expected_else, inquiry.expected_judge
+        return AlarmCause(
+            cause=inquiry.cause,
+            since_s=inquiry.since_s,
+            reread=len(inquiry.read),
+            flipped=sum(inquiry.read.values()),
+            expected_else=None if shares is None else shares[0],
+            expected_judge=None if shares is None else shares[1],
+            needed=needed,
+            waiting=waiting,
+        )
 
     def refreeze(self) -> None:
         """Have all anchors read again and frozen with what the judge says now.
@@ -307,7 +434,8 @@ class Anchors:
         """Return how many anchors there are, and how often they flip, under the judge's name."""
         labels = (("judge", judge),)
         state = self._state
-        told = [Reading(name=conventions.ANCHORS, value=len(state.anchors), labels=labels)]
+        checked = sum(not anchor.reserve for anchor in state.anchors.values())
+        told = [Reading(name=conventions.ANCHORS, value=checked, labels=labels)]
         if len(state.recent) >= CHECKS_LEAST:
             rate = sum(state.recent) / len(state.recent)
             told.append(Reading(name=conventions.ANCHOR_FLIP_RATE, value=rate, labels=labels))
@@ -337,6 +465,10 @@ class Anchors:
                     file = None
             before = set(self._state.anchors)
             is_changed = step(self._state)
+            if is_changed:
+                self._state.pairs += self._pairs
+                self._state.pairs_flipped += self._pairs_flipped
+                self._pairs = self._pairs_flipped = 0.0
             after = set(self._state.anchors)
             if is_changed and file is not None:
                 try:

@@ -28,14 +28,15 @@ def place_for(
         return None
     if state.anchors and (state.judge != judge or state.batch is not None):
         return None
-    bad = sum(anchor.hallucinated is True for anchor in state.anchors.values())
+    checked = [anchor for anchor in state.anchors.values() if not anchor.reserve]
+    bad = sum(anchor.hallucinated is True for anchor in checked)
     if hallucinated and bad >= ANCHORS_MOST // 2:
         return None
-    if len(state.anchors) < ANCHORS_MOST:
+    if len(checked) < ANCHORS_MOST:
         return ""
     if bad >= ANCHORS_MOST // 2 or at_s - state.began_s > COLLECT_S:
         return None
-    fine = [a for a in state.anchors.values() if a.hallucinated is False and not a.given]
+    fine = [anchor for anchor in checked if anchor.hallucinated is False and not anchor.given]
     candidates = [anchor for anchor in fine if not anchor.settled]
     last = max(candidates, key=lambda anchor: anchor.lot, default=None)
     if hallucinated:

@@ -16,6 +16,8 @@ CHECKS_SHOWN: Final = 100
 DAY_S: Final = 86_400.0
 
 Outcome = Literal["same", "flipped", "missing"]
+Cause = Literal["judge", "application", "unknown"]
+"""Of a rate that rises: the judge became stricter, the answers became worse, or not yet known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,8 @@ class Anchor:
     """Brought by a person, not drawn from the traffic."""
     said: bool | None = None
     """What that person says of it."""
+    reserve: bool = False
+    """Kept for an inquiry only: fine at its one reading, and never checked day by day."""
     lot: bytes = field(init=False)
     """The hash that decides which fine ones stay."""
 
@@ -100,6 +104,45 @@ class Batch:
     tries: dict[str, int] = field(default_factory=dict)
     asked: bool = False
     """Somebody wants the anchors frozen anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rise:
+    """By how much the judged hallucination rate has risen."""
+
+    before: float
+    """Weighted share of hallucinated answers before; 0 to 1."""
+    after: float
+    """The same, since it began to rise."""
+    verdicts: int
+    """On which `after` rests."""
+
+    @property
+    def size(self) -> float:
+        """How much higher it is; 0 if it is not."""
+        return max(0.0, self.after - self.before)
+
+
+@dataclass(slots=True, kw_only=True)
+class Inquiry:
+    """Asks whether the judge explains an alarm, by reading old answers again."""
+
+    since_s: float
+    """Since when the rate has been rising; an answer that was judged later is no witness."""
+    opened_s: float
+    rise: Rise | None = None
+    """None: too few verdicts since."""
+    log_ratio: float = 0.0
+    """Logarithm of the likelihood ratio of "the judge" over "not the judge"."""
+    read: dict[str, bool] = field(default_factory=dict)
+    """Whether its verdict flipped to hallucinated, by id."""
+    tries: dict[str, int] = field(default_factory=dict)
+    """Readings without a verdict, by id."""
+    cause: Cause = "unknown"
+    expected_judge: float = 0.0
+    """Share of flips expected if the judge explains the rise, at the last reading."""
+    expected_else: float = 0.0
+    """Share of flips expected of a judge that has not changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +178,12 @@ class State:
     recent: list[bool] = field(default_factory=list)
     """Whether it flipped, of the last checks, oldest first."""
     last_change: RulerChange | None = None
+    inquiry: Inquiry | None = None
+    """Only while an alarm is active."""
+    pairs: float = 0.0
+    """Fine answers that the judge read twice within a day."""
+    pairs_flipped: float = 0.0
+    """Of these, those that it found hallucinated at the second reading."""
 
     def note(self, flipped: bool) -> None:
         """Take a check into the recent ones."""

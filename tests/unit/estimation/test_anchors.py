@@ -97,8 +97,9 @@ def flipping(*flipped):
 
 
 def held(anchors):
-    """Return what is kept, by id: whether it is hallucinated."""
-    return {i: anchor.hallucinated for i, anchor in anchors._state.anchors.items()}
+    """Return what is checked every day, by id: whether it is hallucinated."""
+    kept = anchors._state.anchors.items()
+    return {i: anchor.hallucinated for i, anchor in kept if not anchor.reserve}
 
 
 # --- becoming an anchor ---------------------------------------------------------------------------

@@ -1,0 +1,159 @@
+"""Judge or application: a real monitor asks old answers why a rate rises."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ragmonitor import Monitor
+from ragmonitor.testing import ListExporter, ScriptedJudge
+from tests.support.scrape import total
+from tests.support.stories import assessment, interaction
+
+FINE = assessment("supported", "supported")
+BAD = assessment("supported", "absent")
+NEW = 10_000
+"""Answers from this number on are given after the change."""
+
+
+class Heard(ListExporter):
+    """Hears of alarms, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.alarms = []
+
+    def alarm(self, event):
+        self.alarms.append(event)
+
+
+def number_of(told):
+    return int(told.id.removeprefix("a"))
+
+
+class Changing:
+    """A judge, and an application, either of which may get worse."""
+
+    def __init__(self, *, stricter=False, worse=False):
+        self.stricter, self.worse = stricter, worse
+        self.has_changed = False
+
+    def __call__(self, told):
+        number = number_of(told)
+        is_bad = number % 50 == 0 or (self.worse and number >= NEW and number % 2 == 0)
+        offends = self.stricter and self.has_changed and number % 2 == 1
+        return BAD if is_bad or offends else FINE
+
+
+def tell(monitor, numbers):
+    for number in numbers:
+        now_ns = time.time_ns()
+        monitor.observe(interaction(id=f"a{number}", started_ns=now_ns, ended_ns=now_ns))
+    assert monitor.flush()
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Let a service be as it was, change, and be watched until its alarm's cause is known."""
+    made = []
+
+    def make(script, heard, **options):
+        options = {"judge_rate": 1.0, "judge_repeat_rate": 0.05, "tolerate": 0.08} | options
+        monitor = Monitor(
+            service="test",
+            judge=ScriptedJudge(script),
+            exporters=[heard],
+            prometheus_port=0,
+            traces=False,
+            alarms=("hallucination", "faithfulness", "anchors"),
+            **options,
+        )
+        made.append(monitor)
+        return monitor
+
+    yield make
+    for monitor in made:
+        monitor.close()
+
+
+def until_known(monitor):
+    """Return what the gauges say of the cause, once they say it."""
+    for _ in range(100):
+        assert monitor.flush()
+        if not cause(monitor, "unknown"):
+            break
+    return [each for each in ("judge", "application", "unknown") if cause(monitor, each)]
+
+
+def cause(monitor, which):
+    return total(monitor.registry, "ragmonitor_alarm_cause", cause=which)
+
+
+def test_a_judge_that_got_stricter_is_named_and_not_the_application(run):
+    """Old answers flip when they are read again: the alarm on the judge is raised with it."""
+    heard, script = Heard(), Changing(stricter=True)
+    monitor = run(script, heard)
+    tell(monitor, range(300))
+    assert heard.alarms == []
+    script.has_changed = True
+    tell(monitor, range(NEW, NEW + 200))
+    assert any(each.signal == "hallucination" and each.raised for each in heard.alarms)
+    assert until_known(monitor) == ["judge"]
+    (event,) = [each for each in heard.alarms if each.signal == "anchors"]
+    assert event.kind == "ruler"
+    assert "The judge has become stricter" in event.detail
+    assert total(monitor.registry, "ragmonitor_alarm_active", signal="anchors") == 1
+    reread = total(monitor.registry, "ragmonitor_alarm_cause_reread")
+    assert 0 < total(monitor.registry, "ragmonitor_alarm_cause_flipped") <= reread < 100
+
+
+def test_an_application_that_got_worse_is_named_and_not_the_judge(run, caplog):
+    """The judge says of old answers what it said, after a few dozen of them."""
+    heard, script = Heard(), Changing(worse=True)
+    monitor = run(script, heard)
+    tell(monitor, range(300))
+    script.has_changed = True
+    tell(monitor, range(NEW, NEW + 200))
+    assert any(each.signal == "hallucination" and each.raised for each in heard.alarms)
+    assert until_known(monitor) == ["application"]
+    assert not any(each.signal == "anchors" for each in heard.alarms)
+    assert "It is the application, not the judge" in caplog.text
+    assert total(monitor.registry, "ragmonitor_alarm_active", signal="anchors") == 0
+
+
+def test_a_new_process_goes_on_asking_where_the_last_one_was(run, tmp_path):
+    """A deployment may be what the alarm is about: references and readings outlive it."""
+    heard, script = Heard(), Changing(worse=True)
+    first = run(script, heard, state_dir=tmp_path, content="all")
+    tell(first, range(300))
+    script.has_changed = True
+    tell(first, range(NEW, NEW + 200))
+    assert cause(first, "unknown") or cause(first, "application")
+    first.close()
+    second = run(script, heard, state_dir=tmp_path, content="all")
+    tell(second, range(NEW + 300, NEW + 330))
+    assert until_known(second) == ["application"]
+
+
+def test_without_references_the_cause_is_not_yet_known(run):
+    """`anchors_per_day=0` keeps no old answers; nothing is asked, and nothing is claimed."""
+    heard, script = Heard(), Changing(worse=True)
+    monitor = run(script, heard, anchors_per_day=0)
+    tell(monitor, range(100))
+    tell(monitor, range(NEW, NEW + 200))
+    assert any(each.signal == "hallucination" for each in heard.alarms)
+    assert [cause(monitor, each) for each in ("judge", "application", "unknown")] == [0, 0, 0]
+
+
+def test_the_question_ends_with_the_alarm(run):
+    """Good answers clear it, and nothing more is read again."""
+    heard, script = Heard(), Changing(worse=True)
+    monitor = run(script, heard)
+    tell(monitor, range(300))
+    tell(monitor, range(NEW, NEW + 200))
+    until_known(monitor)
+    script.worse = False
+    tell(monitor, range(2 * NEW, 2 * NEW + 1_500))
+    assert total(monitor.registry, "ragmonitor_alarm_active", signal="hallucination") == 0
+    assert total(monitor.registry, "ragmonitor_alarm_cause", cause="application") == 0
