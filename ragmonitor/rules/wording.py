@@ -103,9 +103,9 @@ def cause() -> str:
     flipped, reread = counts
     # Within `with` the dot is the query's result; `$labels` stay what they are.
     return (
-        f'{known}{{{{ . | first | label "cause" }}}}{{{{ else }}}}not asked{{{{ end }}}} '
-        f"({flipped} of {reread} old answers that were fine flipped when they were read again; "
-        "wrong for at most 1 alarm in 20)"
+        f'{known}{{{{ . | first | label "cause" }}}} ({flipped} of {reread} old answers that were '
+        "fine flipped when they were read again; a cause is wrong for at most 1 alarm in 20)"
+        "{{ else }}not asked{{ end }}"
     )
 
 

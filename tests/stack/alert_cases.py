@@ -189,6 +189,11 @@ QUALITY = (
             ),
             estimate("hallucination", judged=10, value=3),
             diagnosed,
+            plain("alarm_cause", "0x120", judge=MODEL, cause="judge"),
+            plain("alarm_cause", "1x120", judge=MODEL, cause="application"),
+            plain("alarm_cause", "0x120", judge=MODEL, cause="unknown"),
+            plain("alarm_cause_reread", "24x120", judge=MODEL),
+            plain("alarm_cause_flipped", "1x120", judge=MODEL),
         ),
         good=together(
             alarm("hallucination", "quality", days="29.9x120"),
@@ -201,7 +206,9 @@ QUALITY = (
         description=(
             "bot: openai/gpt-4o-mini finds hallucinations in 30.0 % (95 % interval 26.5 % to "
             "33.8 %, 600 judged) of the last hour's answers; tolerated: 5.0 %. 45 days of evidence "
-            "against a line of 30; raised: 1970-01-01 00:30:00 +0000 UTC. What went wrong: "
+            "against a line of 30; raised: 1970-01-01 00:30:00 +0000 UTC. Judge or "
+            "application: application (1 of 24 old answers that were fine flipped when they were "
+            "read again; a cause is wrong for at most 1 alarm in 20). What went wrong: "
             f"{WENT_WRONG}."
         ),
         dashboard=f"{OVERVIEW}{OF_MODEL}{SINCE}",
@@ -438,8 +445,9 @@ JUDGING = (
         description=(
             "bot: openai/gpt-4o-mini by anchors: 33 days of evidence against a line of 30; raised: "
             "1970-01-01 00:30:00 +0000 UTC. Share of frozen answers that it reads otherwise than "
-            "before: 20.0 %; share that it reads otherwise when asked twice: 4.0 %; observed less "
-            "predicted in the riskiest fifth: +0.120. Versions now: 3f2a ."
+            "before: 20.0 %; cause of the active alarm: not asked; share that it reads otherwise "
+            "when asked twice: 4.0 %; observed less predicted in the riskiest fifth: +0.120. "
+            "Versions now: 3f2a ."
         ),
         dashboard=f"{PIPELINE}{OF_MODEL}{SINCE}",
     ),

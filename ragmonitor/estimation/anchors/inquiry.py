@@ -29,6 +29,8 @@ EXPLAINS: Final = 0.75
 """The judge explains a rise if it accounts for at least this share of it."""
 RISE_LEAST: Final = 0.005
 """A smaller rise is not asked about: it would take thousands of readings."""
+TOLD_APART: Final = 1.2
+"""Nor is one that would flip hardly more references than the judge's self-disagreement does."""
 RESERVE_MOST: Final = 500
 """Fine answers kept for inquiries, beside the anchors that are checked every day."""
 RENEWED_S: Final = 7 * 86_400.0
@@ -43,13 +45,15 @@ _PRIOR_FLIPS: Final = 1.0
 again."""
 
 
-def self_disagreement(state: State) -> float:
+def self_disagreement(state: State) -> tuple[float, float]:
     """Return how often the judge finds a fine answer hallucinated when it reads it again; 0 to 1.
 
-    The mean of the posterior of a Beta(1, 49) prior, from answers that were read twice.
+    Mean and standard deviation of the posterior of a Beta(1, 49) prior, from answers that were read
+    twice.
     """
-    flips = state.pairs_flipped + _PRIOR_FLIPS
-    return min(0.25, max(0.005, flips / (state.pairs + _PRIOR_PAIRS)))
+    pairs = state.pairs + _PRIOR_PAIRS
+    mean = (state.pairs_flipped + _PRIOR_FLIPS) / pairs
+    return min(0.25, mean), math.sqrt(mean * (1 - mean) / (pairs + 1))
 
 
 def expected_shares(state: State, inquiry: Inquiry) -> tuple[float, float] | None:
@@ -60,10 +64,12 @@ def expected_shares(state: State, inquiry: Inquiry) -> tuple[float, float] | Non
     rise = inquiry.rise
     if rise is None or rise.size < RISE_LEAST:
         return None
-    same = self_disagreement(state)
+    mean, deviation = self_disagreement(state)
+    # A judge that is thought steadier than it is would be blamed.
+    same = mean + deviation
     # All of the rise comes from answers that were fine: before, 1 - `before` of all were.
-    stricter = EXPLAINS * rise.size / max(0.05, 1.0 - rise.before)
-    return same, min(0.95, same + stricter)
+    stricter = mean + EXPLAINS * rise.size / max(0.05, 1.0 - rise.before)
+    return (same, min(0.95, stricter)) if stricter > TOLD_APART * same else None
 
 
 def readings_needed(same: float, stricter: float) -> tuple[float, float]:
