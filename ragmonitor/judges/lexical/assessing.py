@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ragmonitor.judges.lexical import relevance, risk
 from ragmonitor.judges.lexical.checks import Finding, Reason, failed_checks
-from ragmonitor.judges.lexical.evidence import NOTHING, Evidence, gather
-from ragmonitor.judges.lexical.passages import Index, index
+from ragmonitor.judges.lexical.evidence import NOTHING, Evidence, everywhere_from, gather
+from ragmonitor.judges.lexical.passages import Index, Tick, index, unhindered
 from ragmonitor.judges.lexical.speech import Act, act_of, declines, may_be_claim
 from ragmonitor.judges.lexical.words import Term, terms
 from ragmonitor.judges.sentences import Sentence, language, marker_end, split
@@ -23,20 +23,32 @@ CONTRADICTED_FROM: Final = 0.6
 """Support of all but the conflicting words from which a conflict counts as a contradiction."""
 
 
-@dataclass(slots=True)
-class _Read:
-    """A sentence, read."""
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a sentence says, whatever the chunks hold."""
 
     text: str
     act: Act
     content: Sequence[Term]
+    """Its terms, those of a list marker left out."""
+
+
+@dataclass(slots=True)
+class _Read:
+    """A sentence, read against the chunks."""
+
+    said: Said
+    act: Act
+    """A refusal that the chunks themselves state is a claim."""
     evidence: Evidence
     findings: Sequence[Finding]
     is_copy: bool
     """It stands in a chunk word for word; no check applies."""
 
 
-def assess(query: str, chunks: Sequence[str], answer: str) -> Assessment:
+def assess(
+    query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unhindered
+) -> Assessment:
     """Return what the chunks bear out of an answer, and how far it and they fit the question.
 
     Deterministic; any text is accepted; linear in the texts' lengths.
@@ -57,6 +69,7 @@ def assess(query: str, chunks: Sequence[str], answer: str) -> Assessment:
         query: The question; empty: there is none, and nothing is said of relevance.
         chunks: The retrieved texts; the order makes no difference but to the numbering.
         answer: The answer to judge.
+        tick: Called before each chunk and each sentence; what it raises ends the reading.
 
     Sources:
         Weighted overlap as support: Lin, "ROUGE" (2004), with inverse document frequencies as in
@@ -64,18 +77,23 @@ def assess(query: str, chunks: Sequence[str], answer: str) -> Assessment:
         instead of generated claims, supported / all: Es et al., "RAGAS" (2023), arXiv:2309.15217,
         section 3.
     """
-    found = index(chunks)
+    found = index(chunks, tick)
     sentences = split(answer)
-    by_text = {text: _read(text, found) for text in dict.fromkeys([s.text for s in sentences])}
+    said = _said(sentences, tick)
+    question = terms(query)
+    everywhere_at = _everywhere_at(said.values(), question)
+    by_text: dict[str, _Read] = {}
+    for text, one in said.items():
+        tick()
+        by_text[text] = _read(one, found, everywhere_at)
     reads = by_text.values()
     evasive = declines(list(by_text), [read.act for read in reads])
-    question = terms(query)
-    asked = gather(question, found)
+    asked = gather(question, found, everywhere_at)
     evidences = [read.evidence for read in reads]
     is_readable = evasive or not _is_foreign(answer, chunks, evidences)
     rated = None
     if sentences and is_readable:
-        content = [term for s in sentences for term in by_text[s.text].content]
+        content = [term for s in sentences for term in said[s.text].content]
         rated = relevance.answer_relevancy(query, question, content, asked, evidences)
     return Assessment(
         judge=IDENTITY,
@@ -83,13 +101,27 @@ def assess(query: str, chunks: Sequence[str], answer: str) -> Assessment:
         sentences=tuple([_verdict(s, by_text[s.text]) for s in sentences]) if is_readable else None,
         answer_relevancy=rated,
         evasive=evasive,
-        chunk_relevance=relevance.chunk_relevance(len(chunks), question, asked),
+        chunk_relevance=relevance.chunk_relevance(question, found),
         risk=(
             _answer_risk([by_text[s.text] for s in sentences], evasive=evasive)
             if is_readable
             else None
         ),
     )
+
+
+def _said(sentences: Sequence[Sentence], tick: Tick) -> dict[str, Said]:
+    """Return what each different sentence says, by its text, in order."""
+    found: dict[str, Said] = {}
+    for sentence in sentences:
+        if sentence.text not in found:
+            tick()
+            found[sentence.text] = say(sentence.text)
+    return found
+
+
+def _everywhere_at(said: Iterable[Said], question: Sequence[Term] = ()) -> int:
+    return everywhere_from(len(question) + sum([len(one.content) for one in said]))
 
 
 def _answer_risk(reads: Iterable[_Read], *, evasive: bool) -> float:
@@ -120,19 +152,24 @@ LEAST_STATED: Final = 1.2
 """Weight that such a statement must have."""
 
 
-def _read(text: str, found: Index) -> _Read:
+def say(text: str) -> Said:
+    """Return what a sentence says."""
     said = terms(text)
-    act = act_of(text, said)
     marker = marker_end(text)
     content = [term for term in said if term.start >= marker] if marker else said
-    evidence = gather(content, found) if content else NOTHING
+    return Said(text, act_of(text, said), content)
+
+
+def _read(said: Said, found: Index, everywhere_at: int) -> _Read:
+    text, act, content = said.text, said.act, said.content
+    evidence = gather(content, found, everywhere_at) if content else NOTHING
     if act is Act.REFUSAL and _is_stated(text, evidence):
         act = Act.CLAIM
     is_copy = act in _CHECKED and found.holds(text)
     findings: Sequence[Finding] = ()
     if act in _CHECKED and not is_copy:
         findings = failed_checks(text, content, evidence, found)
-    return _Read(text, act, content, evidence, findings, is_copy)
+    return _Read(said, act, evidence, findings, is_copy)
 
 
 def _is_stated(text: str, evidence: Evidence) -> bool:
@@ -176,18 +213,21 @@ class Support:
     is_supported: bool
     chunks: tuple[int, ...]
     """The fewest of the texts that explain the support, best first."""
+    held: Mapping[int, int]
+    """For each of the texts, how many of the sentence's terms it is known to hold."""
 
 
-def support_of(text: str, found: Index) -> Support:
+def support_of(said: Said, found: Index, everywhere_at: int) -> Support:
     """Return whether the indexed texts bear out a sentence, as `assess` decides it."""
-    read = _read(text, found)
+    read = _read(said, found, everywhere_at)
     if read.act is not Act.CLAIM or not read.evidence.weight:
-        return Support(is_claim=False, is_supported=False, chunks=())
+        return Support(is_claim=False, is_supported=False, chunks=(), held={})
     verdict = Verdict.SUPPORTED if read.is_copy else _weigh(read)[0]
     return Support(
         is_claim=True,
         is_supported=verdict is Verdict.SUPPORTED,
         chunks=read.evidence.chunks,
+        held={chunk: len(terms) for chunk, terms in read.evidence.by_chunk.items()},
     )
 
 

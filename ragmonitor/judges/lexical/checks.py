@@ -8,14 +8,13 @@ unit, another month, another name in its place.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from ragmonitor.judges.lexical.evidence import Evidence
-from ragmonitor.judges.lexical.passages import OF_NOTE, Index
-from ragmonitor.judges.lexical.quantities import is_year
+from ragmonitor.judges.lexical.passages import OF_NOTE, Index, sort_of
+from ragmonitor.judges.lexical.polarity import polarity
 from ragmonitor.judges.lexical.stems import stem
 from ragmonitor.judges.lexical.vocabulary import CHINESE_OPPOSITES, OPPOSITES
 from ragmonitor.judges.lexical.words import NEGATION, SIGNS, Term
@@ -67,19 +66,21 @@ def _missing(text: str, said: set[str], evidence: Evidence, index: Index) -> lis
     ]
     if not missing:
         return []
-    rivals = [term for at in evidence.window for term in index.of_note(at) if term.key not in said]
-    return [_finding(term, rivals) for term in missing]
+    near = [index.notes(at).sorts for at in evidence.window]
+    has_rival: dict[str, bool] = {}
+    for sort in {sort_of(term) for term in missing}:
+        has_rival[sort] = any(not sorts.get(sort, _NONE) <= said for sorts in near)
+    return [Finding(_reason(term), term, has_rival[sort_of(term)]) for term in missing]
 
 
-def _finding(term: Term, rivals: Sequence[Term]) -> Finding:
-    """Return what it means that a term is missing where others stand in its place."""
+_NONE: Final[frozenset[str]] = frozenset()
+
+
+def _reason(term: Term) -> Reason:
+    """Return which check it fails if a number, date or name is missing."""
     if term.kind == "name":
-        return Finding("name", term, any(rival.kind == "name" for rival in rivals))
-    if term.kind == "date":
-        family = term.key.partition("#")[0]
-        return Finding("date", term, any(rival.key.startswith(family) for rival in rivals))
-    conflicts = any(rival.kind == "number" and _same_sort(term, rival) for rival in rivals)
-    return Finding("date" if _is_year(term) else "number", term, conflicts)
+        return "name"
+    return "date" if term.kind == "date" or sort_of(term) == "a year" else "number"
 
 
 _BEGINS_CLAUSE = frozenset(':.!?"“‘*#>-–—•：。！？|')
@@ -92,7 +93,7 @@ def _is_name(text: str, term: Term) -> bool:
     An acronym in brackets abbreviates the words before it, which are checked themselves.
     """
     surface = text[term.start : term.end]
-    before = text[: term.start].rstrip()[-1:]
+    before = text[max(0, term.start - _LOOKED_BACK) : term.start].rstrip()[-1:]
     if before in {"(", "（"} and surface.isupper():
         return False
     if before and before not in _BEGINS_CLAUSE:
@@ -101,34 +102,22 @@ def _is_name(text: str, term: Term) -> bool:
     return following[:1] == " " and following[1:].isupper() and term.weight == RARE
 
 
+_LOOKED_BACK: Final = 64
+"""Characters before a word that are looked at for what stands before it."""
+
+
 def _is_spelled_out(text: str, term: Term, index: Index) -> bool:
     """Return whether the chunks hold words with an acronym's letters in order: `UK`."""
     surface = text[term.start : term.end].replace(".", "")
     if not (surface.isupper() and surface.isalpha() and 2 <= len(surface) <= _LONGEST_ACRONYM):
         return False
-    words = r"[ -](?:of |the |and |for )?".join(
-        rf"{re.escape(c)}\w{{1,24}}" for c in surface.lower()
-    )
-    spelled = re.compile(rf"\b{words}")
-    return any(spelled.search(chunk) for chunk in index.plain)
+    return index.spells_out(surface.lower())
 
 
-_LONGEST_ACRONYM = 6
+_LONGEST_ACRONYM: Final = 6
 
 RARE: Final = 1.0
 """Weight of words that are not among the common ones."""
-
-
-def _is_year(term: Term) -> bool:
-    return (term.unit == "year" and is_year(term.key[1:])) or (
-        not term.unit and is_year(term.key[1:])
-    )
-
-
-def _same_sort(term: Term, rival: Term) -> bool:
-    if _is_year(term) or _is_year(rival):
-        return _is_year(term) and _is_year(rival)
-    return term.unit == rival.unit
 
 
 def _units(content: Sequence[Term], evidence: Evidence, index: Index) -> list[Finding]:
@@ -136,10 +125,10 @@ def _units(content: Sequence[Term], evidence: Evidence, index: Index) -> list[Fi
     measured = [term for term in content if term.unit and term.kind == "number"]
     if not measured:
         return []
-    near = [term for at in evidence.window for term in index.of_note(at) if term.kind == "number"]
+    near = [index.notes(at).units for at in evidence.window]
     found = []
     for term in measured:
-        units = {other.unit for other in near if other.key == term.key}
+        units = {unit for of in near for unit in of.get(term.key, ())}
         if units and term.unit not in units and "" not in units:
             found.append(Finding("unit", term, conflicts=True))
     return found
@@ -166,8 +155,6 @@ def _opposites(content: Sequence[Term], said: set[str], alike: int, index: Index
     ]
 
 
-REACH: Final = 24
-"""Characters behind a sign of negation within which the next content word is what it turns."""
 ALIKE: Final = 0.6
 """Share of a sentence that one passage must hold for their negations to be compared."""
 LEAST_SHARED: Final = 3
@@ -182,13 +169,13 @@ def _negations(content: Sequence[Term], said: set[str], alike: int, index: Index
     """
     if NEGATION not in said and not index.held(alike).may_negate:
         return []
-    here, here_negated = _polarity(content)
-    there, there_negated = _polarity(index.terms(alike))
-    if bool(here_negated) == bool(there_negated):
+    here, there = polarity(content), index.polarity(alike)
+    if bool(here.negated) == bool(there.negated):
         return []
-    turned = (here_negated or there_negated) & here.keys() & there.keys()
-    first = min((here[key] for key in turned), default=None)
-    return [] if first is None else [Finding("negation", first, conflicts=True)]
+    for key, term in here.first.items():  # in the sentence's order
+        if key in there.first and (key in here.negated or key in there.negated):
+            return [Finding("negation", term, conflicts=True)]
+    return []
 
 
 def _most_alike(said: set[str], evidence: Evidence, index: Index) -> int | None:
@@ -207,20 +194,6 @@ def _shares_enough(said: set[str], passage: int, index: Index) -> bool:
         return True
     if said.isdisjoint(SIGNS):
         return False
-    return len(said & {term.key for term in index.terms(passage)}) >= LEAST_SHARED
+    there = index.polarity(passage)
+    return len(said & there.first.keys()) + len(said & there.signs) >= LEAST_SHARED
 
-
-def _polarity(content: Sequence[Term]) -> tuple[dict[str, Term], set[str]]:
-    """Return the content by key, and the keys that a negation turns."""
-    by_key: dict[str, Term] = {}
-    negated: set[str] = set()
-    open_until = -1
-    for term in content:
-        if term.kind == "negation":
-            open_until = term.end + REACH if term.key == NEGATION else -1
-            continue
-        by_key.setdefault(term.key, term)
-        if term.start <= open_until:
-            negated.add(term.key)
-        open_until = -1
-    return by_key, negated

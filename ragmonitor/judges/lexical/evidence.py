@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from ragmonitor.judges.lexical.passages import Index, Passages, number
-from ragmonitor.judges.lexical.quantities import rounds_to
+from ragmonitor.judges.lexical.quantities import kept_digits
 from ragmonitor.judges.lexical.words import Term
 
 LOOSE_CREDIT: Final = 0.75
 """Of a word of which the chunks hold only the first letters: `organised` for `organisation`."""
 NEAR: Final = 0.8
 """See `Evidence.closeness`."""
-EVERYWHERE: Final = 300
-"""Passages from which a term tells no place: it is then close to everything. Bounds the work."""
+EVERYWHERE: Final = (12, 300)
+"""Least and most passages from which a term tells no place: it is then close to everything."""
+STEPS: Final = 300_000
+"""Places that are looked at for all terms of one answer, some 0.1 s; see `everywhere_from`."""
 ENOUGH: Final = 0.9
 """Share of a sentence's support that its evidence explains before it is complete."""
 LEAST_GAIN: Final = 0.08
@@ -52,8 +54,24 @@ class Evidence:
 NOTHING: Final = Evidence(0.0, 0.0, 0.0, (), (), (), {}, {}, {})
 
 
-def gather(content: Sequence[Term], index: Index) -> Evidence:
-    """Return what the chunks hold of a sentence's terms, whatever the order of the chunks."""
+def everywhere_from(terms: int) -> int:
+    """Return in how many passages a term stands everywhere, for so many terms to be looked for.
+
+    300 as far as that makes no more than `STEPS`; the more terms, the fewer, so that the time is
+    linear in their number.
+    """
+    least, most = EVERYWHERE
+    return max(least, min(most, STEPS // max(1, terms)))
+
+
+def gather(content: Sequence[Term], index: Index, everywhere_at: int = EVERYWHERE[1]) -> Evidence:
+    """Return what the chunks hold of a sentence's terms, whatever the order of the chunks.
+
+    Args:
+        content: The sentence's terms.
+        index: The chunks.
+        everywhere_at: See `everywhere_from`.
+    """
     gains = [term.weight for term in content]
     weight = sum(gains)
     if not weight:
@@ -75,9 +93,9 @@ def gather(content: Sequence[Term], index: Index) -> Evidence:
             if not gain:
                 missing.append(term)
                 continue
-        if len(places) > EVERYWHERE:
+        if len(places) > everywhere_at:
             everywhere += gain
-            for chunk in index.chunks_of(places):
+            for chunk in index.chunks_of(places, everywhere_at):
                 by_chunk[chunk].append(position)
             continue
         if len(places) == 1:
@@ -107,7 +125,7 @@ def gather(content: Sequence[Term], index: Index) -> Evidence:
         min(1.0, sum(gains) / weight),
         min(1.0, (together + closer + everywhere) / weight),
         missing,
-        _fewest(by_chunk, gains, weight, index.plain),
+        _fewest(by_chunk, gains, weight, index),
         _closest(index, by_window),
         by_passage,
         by_window,
@@ -125,19 +143,11 @@ def _loosely(term: Term, index: Index) -> tuple[Sequence[int], float]:
     return (), 0.0
 
 
-_ROUNDING = 0.06
-"""Relative error beyond which no number with two digits kept is a rounding of another."""
-
-
 def _is_rounded(term: Term, index: Index) -> bool:
     """Return whether a number of the chunks, rounded, is this one: `6.6 million` for 6,572,728."""
     value = number(term.key)
-    if value is None:
-        return False
-    near = _ROUNDING * abs(value)
-    return any(
-        abs(exact - value) <= near and rounds_to(exact, term.key[1:]) for exact in index.values
-    )
+    digits = 0 if value is None else kept_digits(term.key[1:])
+    return bool(digits) and value in index.rounded(digits)
 
 
 def _closest(index: Index, by_window: Mapping[int, float]) -> Passages:
@@ -148,15 +158,14 @@ def _closest(index: Index, by_window: Mapping[int, float]) -> Passages:
     tied = [at for at, share in by_window.items() if share > most]
     if len(tied) == 1:
         return index.windows[tied[0]]
-    texts, windows = index.texts, index.windows
-    return windows[min(tied, key=lambda at: (texts[at], [texts[i] for i in windows[at]]))]
+    return index.windows[min(tied, key=index.ranks().__getitem__)]
 
 
 def _fewest(
     by_chunk: Mapping[int, Sequence[int]],
     gains: Sequence[float],
     weight: float,
-    texts: Sequence[str],
+    index: Index,
 ) -> tuple[int, ...]:
     """Return the chunks that explain the support, each adding the most to those before it.
 
@@ -172,7 +181,7 @@ def _fewest(
         adds = {chunk: sum([gains[term] for term in held]) for chunk, held in left.items()}
         most = max(adds.values())
         tied = [chunk for chunk, added in adds.items() if added == most]
-        best = max(tied, key=texts.__getitem__)
+        best = tied[0] if len(tied) == 1 else max(tied, key=index.chunk_ranks().__getitem__)
         if most < least:
             break
         chosen.append(best)

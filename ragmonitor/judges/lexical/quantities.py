@@ -187,12 +187,12 @@ _ROUNDED_DIGITS = 2
 """Significant digits that a rounded number must at least have kept to stand for the exact one."""
 
 
-def rounds_to(exact: float, rounded: str) -> bool:
-    """Return whether `rounded`, canonical, is `exact` rounded to the digits it shows."""
+def kept_digits(rounded: str) -> int:
+    """Return to how many significant digits a canonical number may be rounded; 0: it is exact."""
     digits = rounded.replace(".", "").strip("0").lstrip("-")
     if not digits.isdigit() or len(digits) < _ROUNDED_DIGITS or len(rounded) > _LONGEST:
-        return False
-    return float(f"{exact:.{len(digits)}g}") == float(rounded) and exact != float(rounded)
+        return 0
+    return len(digits)
 
 
 def is_year(value: str) -> bool:

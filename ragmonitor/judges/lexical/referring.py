@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import nlargest
+from typing import Final
 
-from ragmonitor.judges.lexical.assessing import Support, support_of
-from ragmonitor.judges.lexical.passages import Index, index
+from ragmonitor.judges.lexical.assessing import Said, Support, say, support_of
+from ragmonitor.judges.lexical.evidence import everywhere_from
+from ragmonitor.judges.lexical.passages import Index, Tick, index, unhindered
 from ragmonitor.judges.sentences import split
 from ragmonitor.records import Assessment, ReferenceReading, ReferenceSentence, Verdict
 
+ALONE: Final = 64
+"""Chunks that are asked whether they bear out a sentence alone: those that hold most of it."""
+
 
 def read_reference(
-    chunks: Sequence[str], answer: str, reference: str, found: Assessment
+    chunks: Sequence[str],
+    answer: str,
+    reference: str,
+    found: Assessment,
+    *,
+    tick: Tick = unhindered,
 ) -> ReferenceReading:
     """Return which sentences of answer and reference the texts bear out.
 
@@ -23,32 +34,62 @@ def read_reference(
         answer: The answer.
         reference: The reference answer.
         found: Of the same answer; its claims are the ones that are checked.
+        tick: Called before each chunk and each sentence; what it raises ends the reading.
     """
-    by_chunk = [index([chunk]) for chunk in chunks]
-    together = index(chunks)
-    said = index([answer])
+    by_chunk = [index([chunk], tick) for chunk in chunks]
+    together = index(chunks, tick)
+    answered = index([answer], tick)
+    expected = _said([sentence.text for sentence in split(reference)], tick)
+    everywhere_at = _everywhere_at(expected)
     sentences = []
-    for sentence in split(reference):
-        whole = support_of(sentence.text, together)
+    for said in expected:
+        tick()
+        whole = support_of(said, together, everywhere_at)
         if whole.is_claim:
             sentences.append(
                 ReferenceSentence(
-                    text=sentence.text,
-                    chunks=_supporting(sentence.text, whole, by_chunk),
-                    in_answer=support_of(sentence.text, said).is_supported,
+                    text=said.text,
+                    chunks=_supporting(said, whole, by_chunk, everywhere_at, tick),
+                    in_answer=support_of(said, answered, everywhere_at).is_supported,
                 )
             )
-    known = index([reference])
-    claims = tuple(
-        support_of(sentence.text, known).is_supported
-        for sentence in found.sentences or ()
-        if sentence.verdict is not Verdict.NO_CLAIM
+    known = index([reference], tick)
+    claims = _said(
+        [s.text for s in found.sentences or () if s.verdict is not Verdict.NO_CLAIM], tick
     )
-    return ReferenceReading(answer_claims=claims, sentences=tuple(sentences))
+    everywhere_at = _everywhere_at(claims)
+    borne = []
+    for claim in claims:
+        tick()
+        borne.append(support_of(claim, known, everywhere_at).is_supported)
+    return ReferenceReading(answer_claims=tuple(borne), sentences=tuple(sentences))
 
 
-def _supporting(text: str, whole: Support, by_chunk: Sequence[Index]) -> tuple[int, ...]:
-    alone = [at for at, chunk in enumerate(by_chunk) if support_of(text, chunk).is_supported]
+def _said(texts: Sequence[str], tick: Tick) -> list[Said]:
+    """Return what sentences say, in order."""
+    found = []
+    for text in texts:
+        tick()
+        found.append(say(text))
+    return found
+
+
+def _everywhere_at(said: Sequence[Said]) -> int:
+    return everywhere_from(sum(len(one.content) for one in said))
+
+
+def _supporting(
+    said: Said, whole: Support, by_chunk: Sequence[Index], everywhere_at: int, tick: Tick
+) -> tuple[int, ...]:
+    """Return the chunks that bear out a sentence alone; if none does, those that do together."""
+    asked: Sequence[int] = range(len(by_chunk))
+    if len(asked) > ALONE:
+        asked = sorted(nlargest(ALONE, whole.held, key=whole.held.__getitem__))
+    alone = []
+    for chunk in asked:
+        tick()
+        if support_of(said, by_chunk[chunk], everywhere_at).is_supported:
+            alone.append(chunk)
     if alone:
         return tuple(alone)
     return whole.chunks if whole.is_supported else ()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ragmonitor.judges.lexical.evidence import LOOSE_CREDIT, Evidence
+from ragmonitor.judges.lexical.passages import Index
 from ragmonitor.judges.lexical.words import Term
 
 ON_TOPIC: Final = 0.5
@@ -92,19 +93,26 @@ def bridge(asked: Evidence, said: Evidence) -> float:
     return min(1.0, best / (asked.weight * said.weight))
 
 
-def chunk_relevance(
-    count: int, question: Sequence[Term], asked: Evidence
-) -> tuple[float, ...] | None:
+def chunk_relevance(question: Sequence[Term], index: Index) -> tuple[float, ...] | None:
     """Return each chunk's relevance to the question; None if the question says too little.
 
     Args:
-        count: How many chunks there are.
         question: The question's terms.
-        asked: What the chunks hold of the question.
+        index: The chunks.
     """
-    if not asked.weight or (asked.weight < SAYS_LITTLE and not asked.by_chunk):
+    total = sum([term.weight for term in question])
+    # By identity: a key's places are one object, and a question that repeats itself is read once.
+    weights: dict[int, float] = {}
+    lists: dict[int, Sequence[int]] = {}
+    for term in question:
+        places = index.exact.get(term.key) or index.loose.get(term.prefix)
+        if places and term.weight:
+            weights[id(places)] = weights.get(id(places), 0.0) + term.weight
+            lists[id(places)] = places
+    if not total or (total < SAYS_LITTLE and not lists):
         return None
-    return tuple(
-        scaled(sum([question[at].weight for at in asked.by_chunk.get(chunk, ())]) / asked.weight)
-        for chunk in range(count)
-    )
+    held = [0.0] * len(index.plain)
+    for which, places in lists.items():
+        for chunk in {index.chunk_of[place] for place in places}:
+            held[chunk] += weights[which]
+    return tuple([scaled(weight / total) for weight in held])
