@@ -15,7 +15,7 @@ Texts = tuple[str, list[str], str]
 """A question, chunks and an answer."""
 
 _SYLLABLES = ("ra", "ten", "mo", "lis", "ver", "ko", "stan", "bel", "ur", "ap", "qui", "zo", "fen")
-_HAN = "东西江河山林农村土气温度期比赛队球员冠军记录书报纸影音乐美食酒店旅游客户支持增加提高减少影响结果原因"
+_HAN = "东西江河山林农村土气温度期比赛队球员冠军记录书报纸影音乐美食酒店旅游客户支持提高减少"
 _DIGITS = "一二三四五六七八九"
 
 
@@ -108,7 +108,7 @@ ENGLISH: dict[str, Write] = {
     "small sentences": lambda n: f"{_word(n).title()} is {n}. ",
 }
 CHINESE: dict[str, Write] = {
-    "characters": lambda n: _han(n),
+    "characters": _han,
     "one character": lambda n: "塔",
     "common characters": lambda n: "一不有人上",
     "particles": lambda n: "的了在是",
@@ -158,7 +158,7 @@ WRITERS: dict[str, Write] = {f"en {name}": write for name, write in ENGLISH.item
 }
 
 
-def _text(write: Write, size: int, start: int = 0) -> str:
+def texts(write: Write, size: int, start: int = 0) -> str:
     pieces: list[str] = []
     for n in count(start):
         pieces.append(write(n))
@@ -170,12 +170,11 @@ def _text(write: Write, size: int, start: int = 0) -> str:
 
 def _sentences(write: Write, size: int, start: int = 0, stop: str = ".\n") -> str:
     """Return the pieces, a stop behind every third."""
-    return _text(lambda n: write(n) + (stop if n % 3 == 0 else ""), size, start)
+    return texts(lambda n: write(n) + (stop if n % 3 == 0 else ""), size, start)
 
 
 _FAR = 100_003
 """Piece from which on no piece has been in a text before."""
-_SHORT: dict[str, str] = {"en": "Is the tower 300 metres tall?", "zh": "铁塔高300米吗？"}
 
 
 def _short(write: Write) -> str:
@@ -183,31 +182,26 @@ def _short(write: Write) -> str:
 
 
 SHAPES: dict[str, Callable[[Write, int], Texts]] = {
-    "long answer": lambda w, n: (_short(w), [_short(w)], _text(w, n)),
-    "long chunk": lambda w, n: (_short(w), [_text(w, n)], _short(w)),
-    "long question": lambda w, n: (_text(w, n), [_short(w)], _short(w)),
-    "answer is the chunk": lambda w, n: (_short(w), [_text(w, n)], _text(w, n)),
-    "other answer": lambda w, n: (_short(w), [_text(w, n)], _text(w, n, _FAR)),
-    "nearly the chunk": lambda w, n: (_short(w), [_text(w, n)], "Zork " + _text(w, n) + " 4711"),
-    "many sentences": lambda w, n: (_short(w), [_sentences(w, n)], _sentences(w, n)),
+    "long answer": lambda w, n: (_short(w), [_short(w)], texts(w, n)),
+    "long chunk": lambda w, n: (_short(w), [texts(w, n)], _short(w)),
+    "answer is the chunk": lambda w, n: (_short(w), [texts(w, n)], texts(w, n)),
+    "other answer": lambda w, n: (_short(w), [texts(w, n)], texts(w, n, _FAR)),
+    "nearly the chunk": lambda w, n: (_short(w), [texts(w, n)], "Zork " + texts(w, n) + " 4711"),
     "other sentences": lambda w, n: (_short(w), [_sentences(w, n)], _sentences(w, n, _FAR)),
-    "sentences and one passage": lambda w, n: (_short(w), [_text(w, n)], _sentences(w, n, 1)),
     "other sentences and one passage": lambda w, n: (
         _short(w),
-        [_text(w, n)],
+        [texts(w, n)],
         _sentences(w, n, _FAR),
     ),
-    "one passage and sentences": lambda w, n: (_short(w), [_sentences(w, n)], _text(w, n, 1)),
-    "many chunks": lambda w, n: (_short(w), _chunks(w, n), _text(w, n)),
+    "one passage and sentences": lambda w, n: (_short(w), [_sentences(w, n)], texts(w, n, 1)),
+    "many chunks": lambda w, n: (texts(w, n), _chunks(w, n), texts(w, n)),
     "sentences and many chunks": lambda w, n: (_short(w), _chunks(w, n), _sentences(w, n)),
-    "other sentences and many chunks": lambda w, n: (
-        _short(w),
-        _chunks(w, n),
-        _sentences(w, n, _FAR),
-    ),
     "equal chunks": lambda w, n: (_short(w), [_short(w)] * (n // 20), _sentences(w, n)),
-    "question, chunk and answer": lambda w, n: (_sentences(w, n),) * 1
-    + ([_sentences(w, n)], _sentences(w, n)),
+    "question, chunk and answer": lambda w, n: (
+        _sentences(w, n),
+        [_sentences(w, n)],
+        _sentences(w, n),
+    ),
 }
 
 

@@ -196,4 +196,3 @@ def _shares_enough(said: set[str], passage: int, index: Index) -> bool:
         return False
     there = index.polarity(passage)
     return len(said & there.first.keys()) + len(said & there.signs) >= LEAST_SHARED
-

@@ -69,6 +69,7 @@ class Index:
     _initials: dict[int, set[str]] = field(default_factory=dict)
     _ranks: Sequence[int] | None = None
     _chunk_ranks: Sequence[int] | None = None
+    _whole: str | None = None
     _copies: set[str] | None = None
     _unsearched: int = SEARCHED
 
@@ -163,15 +164,14 @@ class Index:
         wanted = _plain(sentence).strip(_MARGIN)
         if not wanted:
             return False
-        for text in self.plain:
-            if len(text) > self._unsearched:
-                if self._copies is None:
-                    self._copies = {_plain(passage).strip(_MARGIN) for passage in self.texts}
-                return wanted in self._copies
-            self._unsearched -= len(text)
-            if _has_words(text, wanted):
-                return True
-        return False
+        if self._whole is None:
+            self._whole = "\n".join(self.plain)  # which hold no line break themselves
+        if len(self._whole) <= self._unsearched:
+            self._unsearched -= len(self._whole)
+            return _has_words(self._whole, wanted)
+        if self._copies is None:
+            self._copies = {_plain(passage).strip(_MARGIN) for passage in self.texts}
+        return wanted in self._copies
 
 
 OF_NOTE: frozenset[Kind] = frozenset({"number", "date", "name"})
@@ -223,7 +223,7 @@ def initials(text: str, letters: int) -> set[str]:
             near == count
             or words[near][0] != end + 1
             or text[end] not in " -"
-            or not 2 <= end - start <= _LONGEST_SPELLED  # noqa: PLR2004 - an initial and more
+            or not 2 <= end - start <= _LONGEST_SPELLED
         ):
             following.append(())
             continue
@@ -235,9 +235,7 @@ def initials(text: str, letters: int) -> set[str]:
         )
         following.append((near, far) if skips else (near,))
     # What begins at each word, of one letter more in each round.
-    begun: list[Sequence[str]] = [
-        (text[start],) if end - start > 1 else () for start, end in words
-    ]
+    begun: list[Sequence[str]] = [(text[start],) if end - start > 1 else () for start, end in words]
     for _ in range(letters - 1):
         begun = [
             [text[words[at][0]] + rest for other in following[at] for rest in begun[other]]
@@ -309,8 +307,8 @@ def _windows(first: int, last: int) -> list[Passages]:
 
 _MARGIN = " .!?。！？…*_\"'“”‘’"
 """What may differ at either end of a copy."""
-_OCCURRENCES = 16
-"""Places at which a copy is looked for in one chunk."""
+_OCCURRENCES = 64
+"""Places at which a copy is looked for."""
 
 
 def _has_words(text: str, wanted: str) -> bool:
