@@ -6,6 +6,7 @@ chances lie between 0 and 1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -662,6 +663,34 @@ class AlarmEvent:
     detail: str = ""
     """For people: what else is known."""
 
+    @property
+    def telling(self) -> Estimate | None:
+        """The estimate, if it says the same as the alarm.
+
+        Evidence weighs each answer since the change; the last hour may hold mostly those from
+        before it. Of a raised alarm the whole interval has to be beyond what is tolerated, of a
+        cleared one the mean within.
+        """
+        found = self.estimate
+        if found is None:
+            return None
+        if self.raised:
+            beyond = found.upper < self.tolerate if self.falls else found.lower > self.tolerate
+            return found if beyond else None
+        within = found.mean >= self.tolerate if self.falls else found.mean <= self.tolerate
+        return found if within else None
+
+    @property
+    def bound(self) -> str:
+        """What is tolerated, as `at most 0.05`; never rounded to more than it is."""
+        distance = min(self.tolerate, 1.0 - self.tolerate)
+        digits = min(6, max(2, 1 - math.floor(math.log10(distance)))) if distance > 0 else 2
+        unit = 10.0**digits
+        # Products of decimal fractions are off by some 1e-16: 0.29 * 100 is 28.999999999999996.
+        if self.falls:
+            return f"at least {math.floor(self.tolerate * unit + 1e-6) / unit:.6g}"
+        return f"at most {math.ceil(self.tolerate * unit - 1e-6) / unit:.6g}"
+
     def __str__(self) -> str:
         """Say it in one line, for a log."""
         what = {
@@ -672,14 +701,13 @@ class AlarmEvent:
         told = f"alarm {'raised' if self.raised else 'cleared'}: {self.signal}"
         if self.raised:
             told += f" ({what})"
-        if self.estimate is not None:
-            found = self.estimate
+        found = self.telling
+        if found is not None:
             told += (
                 f", {found.mean:.3g} [{found.lower:.3g}, {found.upper:.3g}] over the last hour"
                 f" of some {found.effective_n:.0f} judged answers"
             )
-        bound = "at least" if self.falls else "at most"
-        told += f"; tolerated is {bound} {self.tolerate:.3g}, by {self.judge}"
+        told += f"; tolerated is {self.bound}, by {self.judge}"
         if self.detail:
             told += f". {self.detail}"
         return told

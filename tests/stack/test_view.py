@@ -389,6 +389,24 @@ def test_news_come_by_themselves_and_move_nothing(page: Page, shown: Shown) -> N
     assert "Question 200" in page.text("#list")
 
 
+def test_limits_and_plurals_are_written_as_people_write_them(page: Page, shown: Shown) -> None:
+    """A limit of 0.997 is not written as 1.00, and one chunk is not chunks."""
+    shown.fill()
+    load(page, shown)
+    page.run(
+        "Promise.all([import('/ragmonitor/writing.js'), import('/ragmonitor/words.js')])"
+        ".then(([w, t]) => { window.written = ["
+        "w.boundary(0.997, 'faithfulness', true), w.boundary(2 / 3, 'faithfulness', true),"
+        "w.boundary(2 / 3, 'faithfulness', false), w.boundary(0.05, 'hallucination', false),"
+        "w.number(0.997), w.number(0.9996), w.number(0.985),"
+        "t.t('moreChunks', { n: 1 }), t.t('moreChunks', { n: 2 })].join('; '); })"
+    )
+    page.shows("both modules are there", "Boolean(window.written)")
+    assert page.run("return window.written") == (
+        "0.997; 0.66; 0.67; 5.0%; 0.997; 0.9996; 0.98; 1 more chunk; 2 more chunks"
+    )
+
+
 def test_an_alarm_is_said_at_the_top(page: Page, shown: Shown) -> None:
     """With the estimate, the tolerance and since when; in the title too."""
     shown.fill(active=True)

@@ -338,12 +338,12 @@ def _alarm(demo: Demo) -> dict[str, Any]:
         "estimate": None,
         "worst": [offence.as_json() for offence in demo.watch.offences(event)],
     }
-    if event.estimate is not None:
+    if event.telling is not None:
         told["estimate"] = {
-            "mean": round(event.estimate.mean, 4),
-            "lower": round(event.estimate.lower, 4),
-            "upper": round(event.estimate.upper, 4),
-            "effective_n": round(event.estimate.effective_n, 1),
+            "mean": round(event.telling.mean, 4),
+            "lower": round(event.telling.lower, 4),
+            "upper": round(event.telling.upper, 4),
+            "effective_n": round(event.telling.effective_n, 1),
         }
     return told
 

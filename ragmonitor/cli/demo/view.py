@@ -64,9 +64,9 @@ def alarm_line(watch: Watch) -> Text:
     if active is None:
         return Text()
     event = active.event
-    told = f" alarm: {event.signal}, tolerated {event.tolerate:.2f}"
-    if event.estimate is not None:
-        told += f", {_with_interval(event.estimate)} over the last hour when it was raised"
+    told = f" alarm: {event.signal}, tolerated {event.bound}"
+    if event.telling is not None:
+        told += f", {_with_interval(event.telling)} over the last hour when it was raised"
     return Text(f"{told} ", style="bold white on red")
 
 

@@ -201,7 +201,7 @@ class View:
                     "tolerate": event.tolerate,
                     "falls": event.falls,
                     "detail": event.detail[:300],
-                    "estimate": _told(event.estimate),
+                    "estimate": _told(event.telling),
                 }
             )
 

@@ -284,6 +284,6 @@ def test_an_alarm_is_on_the_picture_until_it_is_cleared():
     assert str(alarm_line(watch)) == ""
     watch.alarm(event(raised=True))
     watch.alarm(event(raised=True, kind="input"))
-    assert "hallucination, tolerated 0.15, 0.40 (0.30 to 0.50)" in str(alarm_line(watch))
+    assert "hallucination, tolerated at most 0.15, 0.40 (0.30 to 0.50)" in str(alarm_line(watch))
     watch.alarm(event(raised=False))
     assert str(alarm_line(watch)) == ""

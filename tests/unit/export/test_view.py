@@ -166,7 +166,7 @@ def test_alarms_are_told_with_their_line():
 
 
 def test_raised_and_cleared_alarms_are_remembered():
-    """The last ones, with the estimate of their time."""
+    """The last ones, with the estimate of their time where it says what the alarm says."""
     shown = view()
     for n in range(100):
         event = AlarmEvent(
@@ -183,7 +183,8 @@ def test_raised_and_cleared_alarms_are_remembered():
         shown.alarm(event)
     events = state(shown)["events"]
     assert [event["at_s"] for event in events] == [float(n) for n in range(50, 100)]
-    assert events[-1]["estimate"]["mean"] == 0.3
+    assert events[-2]["estimate"]["mean"] == 0.3
+    assert events[-1]["estimate"] is None  # cleared, and the hour still holds the spike
 
 
 def test_infinite_evidence_breaks_nothing():

@@ -3,7 +3,7 @@
 import { Answers } from "./answers.js";
 import { Chart, interval, meter, spark } from "./charts.js";
 import { called, language, list, speak, t } from "./words.js";
-import { clock, days, element, isShare, moment, number, renew, say, span, tell } from "./writing.js";
+import { boundary, clock, days, element, isShare, moment, number, renew, say, span, tell } from "./writing.js";
 
 const EVERY_MS = 3000, HIDDEN_MS = 15000;
 const RANGES = { "20m": 1200, "2h": 7200, "24h": 86400 };
@@ -16,7 +16,7 @@ const chosen = { signal: "hallucination", range: null };
 const count = (n) => Math.round(n).toLocaleString(language());
 
 export function bound({ tolerate, falls, signal }) {
-  return t(falls ? "atLeast" : "atMost", { value: number(tolerate, signal) });
+  return t(falls ? "atLeast" : "atMost", { value: boundary(tolerate, signal, falls) });
 }
 
 const amount = (value, unit) => (unit === "usd" ? `$${value < 0.1 && value > 0 ? value.toFixed(4) : value.toFixed(2)}` : `${count(value)} ${called("unit", unit)}`);
@@ -84,7 +84,8 @@ function showVerdict() {
     const [first, ...others] = active;
     const found = estimate(first.signal, first.judge, "1h");
     const time = moment(first.since_s);
-    text = found && first.tolerate !== null
+    // Evidence weighs each answer since the change; the last hour may not show it yet.
+    text = found && isOver(found, first)
       ? t("verdictActiveWith", { signal: called("signal", first.signal), value: number(found.mean, first.signal), lower: number(found.lower, first.signal), upper: number(found.upper, first.signal), bound: bound(first), time })
       : t("verdictActive", { signals: called("signal", first.signal), time });
     if (others.length) text += ` ${t("verdictAlso", { signals: names(others) })}`;

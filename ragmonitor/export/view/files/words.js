@@ -9,8 +9,8 @@ const SIGNALS = {
   noise_sensitivity: ["Noise sensitivity", "噪声敏感度"], language_match: ["Language match", "语言一致性"],
   wrong_refusal: ["Wrong refusal", "错误拒答"], empty_retrieval: ["Empty retrieval", "空检索"],
   weak_retrieval: ["Weak retrieval", "弱检索"], novel_question: ["Novel questions", "新颖问题"],
-  anchors: ["Judge's anchors", "评审锚点"], calibration_high: ["Calibration, too low", "校准（预测偏低）"],
-  calibration_low: ["Calibration, too high", "校准（预测偏高）"],
+  anchors: ["Judge's anchors", "评审锚点"], calibration_high: ["More errors than predicted", "错误多于预测"],
+  calibration_low: ["Fewer errors than predicted", "错误少于预测"],
 };
 const DIAGNOSES = {
   ok: ["OK", "正常"], unsupported_addition: ["Unsupported addition", "无依据的补充"], contradiction: ["Contradiction", "与原文矛盾"],
@@ -89,8 +89,8 @@ const TEXTS = {
   estimateTitle: ["{signal}, last hour", "{signal}，最近一小时"],
   evidenceTitle: ["Alarm evidence in days, log scale", "告警证据（天，对数刻度）"],
   readEstimate: ["{time}: {value} ({lower} to {upper})", "{time}：{value}（{lower} 至 {upper}）"],
-  readEvidence: ["{time}: {value} days", "{time}：{value} 天"],
-  pageLine: ["alarm at {days} days", "达到 {days} 天即告警"],
+  readEvidence: ["{time}: {value} {value|day|days}", "{time}：{value} 天"],
+  pageLine: ["alarm at {days} {days|day|days}", "达到 {days} 天即告警"],
   nothingYet: ["nothing yet", "暂无数据"],
   noAlarm: ["no alarm watches this signal", "该信号没有告警"],
   colSignal: ["Evaluation", "评估"],
@@ -100,24 +100,24 @@ const TEXTS = {
   colWhole: ["Every answer, {window}", "全部答案，{window}"],
   colGroup: ["Group", "分组"],
   colDimension: ["By", "维度"],
-  line: ["Evidence of {days} days means: while all keeps to what is tolerated, all alarms together reach this at most once in {days} days.", "证据达到 {days} 天意味着：若一切都在容许范围内，所有告警合计至多每 {days} 天误报一次。"],
+  line: ["Evidence of {days} {days|day|days} means: while all keeps to what is tolerated, all alarms together reach this at most once in {days} {days|day|days}.", "证据达到 {days} 天意味着：若一切都在容许范围内，所有告警合计至多每 {days} 天误报一次。"],
   stateActive: ["Raised at {time}, {ago} ago; {bound} is tolerated.", "{time} 触发（{ago}前）；容许{bound}。"],
   stateLearning: ["Learning what is usual: {share} of the verdicts it needs. It cannot alarm before.", "正在学习常态：已有所需结论的 {share}，学完之前不会告警。"],
   stateRising: ["Evidence rising since {time}; {bound} is tolerated.", "证据自 {time} 起上升；容许{bound}。"],
   stateFine: ["Keeps to what is tolerated: {bound}.", "在容许范围内：{bound}。"],
-  evidence: ["{value} of {days} days", "{value} / {days} 天"],
+  evidence: ["{value} of {days} {days|day|days}", "{value} / {days} 天"],
   verdictActive: ["Alarm: {signals}. Raised at {time}.", "告警：{signals}。{time} 触发。"],
   verdictActiveWith: ["Alarm: {signal} {value} ({lower} to {upper}), tolerated {bound}. Raised at {time}.", "告警：{signal} {value}（{lower} 至 {upper}），容许{bound}。{time} 触发。"],
   verdictAlso: ["Also: {signals}.", "另有：{signals}。"],
   verdictRising: ["No alarm. Evidence is rising: {signals}.", "无告警。证据正在上升：{signals}。"],
-  verdictLearning: ["No alarm. {n} of {all} signals still learn what is usual and cannot alarm.", "无告警。{all} 个信号中有 {n} 个仍在学习常态，尚不能告警。"],
-  verdictFine: ["All {all} watched signals keep to what is tolerated.", "{all} 个受监测信号均在容许范围内。"],
+  verdictLearning: ["No alarm. {n} of {all} {all|signal|signals} still {n|learns|learn} what is usual and cannot alarm.", "无告警。{all} 个信号中有 {n} 个仍在学习常态，尚不能告警。"],
+  verdictFine: ["All {all} watched {all|signal keeps|signals keep} to what is tolerated.", "{all} 个受监测信号均在容许范围内。"],
   verdictNone: ["No signal is watched.", "没有受监测的信号。"],
   eventRaised: ["raised", "触发"],
   eventCleared: ["cleared", "解除"],
   eventEstimate: ["{value} ({lower} to {upper}), tolerated {bound}", "{value}（{lower} 至 {upper}），容许{bound}"],
   eventBound: ["tolerated {bound}", "容许{bound}"],
-  processes: ["{n} processes run this application. This page shows what one of them has seen; /metrics adds up all of them.", "该应用有 {n} 个进程。此页面只显示其中一个进程所见；/metrics 汇总全部进程。"],
+  processes: ["{n} {n|process runs|processes run} this application. This page shows what one of them has seen; /metrics adds up all of them.", "该应用有 {n} 个进程。此页面只显示其中一个进程所见；/metrics 汇总全部进程。"],
   withheld: ["Texts are withheld (content = {content}): ids, scores and verdicts only.", "文本不予显示（content = {content}）：仅有编号、分数与结论。"],
   filterBasis: ["Read by", "评审方式"],
   filterEvaluator: ["Evaluator", "评估器"],
@@ -146,8 +146,8 @@ const TEXTS = {
   relevance: ["relevance {value}", "相关度 {value}"],
   score: ["score {value}", "得分 {value}"],
   closest: ["closest passage marked", "已标出最接近的段落"],
-  moreChunks: ["{n} more chunks", "其余 {n} 块"],
-  cut: ["… {n} characters left out …", "……省略 {n} 个字符……"],
+  moreChunks: ["{n} more {n|chunk|chunks}", "其余 {n} 块"],
+  cut: ["… {n} {n|character|characters} left out …", "……省略 {n} 个字符……"],
   finding: ["{verdict}", "{verdict}"],
   sentence: ["Sentence {n}", "第 {n} 句"],
   because: ["({reasons})", "（{reasons}）"],
@@ -157,7 +157,7 @@ const TEXTS = {
   openTrace: ["Open trace", "打开追踪"],
   trace: ["trace", "追踪"],
   noTrace: ["no trace was sent", "未发送追踪"],
-  times: ["given {n} times", "出现 {n} 次"],
+  times: ["given {n} {n|time|times}", "出现 {n} 次"],
   took: ["{s} s", "{s} 秒"],
   judgeDidNot: ["judge: {cause}", "评审：{cause}"],
   foot: ["Kept in memory by this process; gone when it ends. For more than a day, and for all processes: /metrics and your traces.", "由本进程保存在内存中，进程结束即消失。更长时间与全部进程的数据请见 /metrics 与追踪系统。"],
@@ -171,9 +171,12 @@ let column = 0;
 export function speak(language) { column = language === "zh" ? 1 : 0; }
 export function language() { return column ? "zh" : "en"; }
 
-/** A text, its {names} filled in. */
+/** A text, its {names} filled in; {name|one|many} is by the number of that name. */
 export function t(key, values = {}) {
-  return TEXTS[key][column].replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ""));
+  return TEXTS[key][column].replace(/\{(\w+)(?:\|([^|}]*)\|([^}]*))?\}/g, (_, name, one, many) => {
+    const value = String(values[name] ?? "");
+    return many === undefined ? value : value === "1" ? one : many;
+  });
 }
 
 /** What a name of ours is called; a stranger's is shown as it is. */

@@ -54,10 +54,29 @@ export function span(seconds) {
 
 export const isShare = (signal) => ["hallucination", "refusal", "empty_retrieval", "weak_retrieval", "novel_question", "wrong_refusal", "anchors"].includes(signal);
 
+/** A mean; with so many decimals that what is below 1 is not written as 1. */
 export function number(value, signal = "") {
-  if (!isShare(signal)) return value.toFixed(2);
-  const percent = 100 * value;
-  return `${percent.toFixed(percent < 10 && percent > 0 ? 1 : 0)}%`;
+  const gap = 1 - value;
+  const least = isShare(signal) && value > 0 && value < 0.1 ? 3 : 2;
+  const decimals = gap > 0 && gap < 0.01 ? Math.min(6, -Math.floor(Math.log10(gap))) : least;
+  return isShare(signal) ? `${(100 * value).toFixed(decimals - 2)}%` : value.toFixed(decimals);
+}
+
+/** A limit, never rounded to more than it is: down if it is a least one, else up. */
+export function boundary(value, signal, isLeast) {
+  const distance = Math.min(value, 1 - value);
+  const decimals = distance > 0 ? Math.min(6, Math.max(2, 1 - Math.floor(Math.log10(distance)))) : 2;
+  const unit = 10 ** decimals;
+  const rounded = (isLeast ? Math.floor(value * unit + 1e-6) : Math.ceil(value * unit - 1e-6)) / unit;
+  if (!isShare(signal)) return shortest(rounded, decimals, 2);
+  return `${shortest(100 * rounded, decimals - 2, rounded < 0.1 ? 1 : 0)}%`;
+}
+
+/** With as many decimals as it has, within bounds. */
+function shortest(value, most, least) {
+  let decimals = least;
+  while (decimals < most && Number(value.toFixed(decimals)) !== Number(value.toFixed(most))) decimals += 1;
+  return value.toFixed(decimals);
 }
 
 export function days(value) {

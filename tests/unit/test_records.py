@@ -1,0 +1,76 @@
+"""What alarms say of themselves."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.records import AlarmEvent, Estimate
+
+
+def alarm(*, mean: float, raised: bool, falls: bool = False, tolerate: float = 0.1) -> AlarmEvent:
+    return AlarmEvent(
+        signal="faithfulness" if falls else "hallucination",
+        judge="j",
+        kind="quality",
+        raised=raised,
+        at_s=0.0,
+        since_s=0.0,
+        evidence_days=30.0,
+        tolerate=tolerate,
+        falls=falls,
+        estimate=Estimate(mean=mean, lower=mean - 0.02, upper=mean + 0.02, effective_n=80),
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "is_quoted"),
+    [
+        ({"mean": 0.15, "raised": True}, True),
+        ({"mean": 0.11, "raised": True}, False),
+        ({"mean": 0.05, "raised": True}, False),
+        ({"mean": 0.05, "raised": False}, True),
+        ({"mean": 0.15, "raised": False}, False),
+        ({"mean": 0.85, "raised": True, "falls": True, "tolerate": 0.9}, True),
+        ({"mean": 0.95, "raised": True, "falls": True, "tolerate": 0.9}, False),
+        ({"mean": 0.95, "raised": False, "falls": True, "tolerate": 0.9}, True),
+        ({"mean": 0.85, "raised": False, "falls": True, "tolerate": 0.9}, False),
+    ],
+)
+def test_an_alarm_quotes_the_last_hour_only_if_it_says_the_same(
+    case: dict[str, Any], *, is_quoted: bool
+) -> None:
+    """An interval below the limit beside a raised alarm misleads, and one above it beside a cleared."""
+    event = alarm(**case)
+    assert ("over the last hour" in str(event)) is is_quoted
+    assert f"tolerated is {event.bound}" in str(event)
+
+
+@pytest.mark.parametrize(
+    ("tolerate", "least", "most"),
+    [
+        (0.05, "at least 0.05", "at most 0.05"),
+        (0.29, "at least 0.29", "at most 0.29"),
+        (0.997, "at least 0.997", "at most 0.997"),
+        (0.99964, "at least 0.99964", "at most 0.99964"),
+        (2 / 3, "at least 0.66", "at most 0.67"),
+        (0.0, "at least 0", "at most 0"),
+        (1.0, "at least 1", "at most 1"),
+    ],
+)
+def test_a_limit_is_written_as_it_is(tolerate: float, least: str, most: str) -> None:
+    """0.997 is not 1.00: nobody is held to that."""
+    assert alarm(mean=0.5, raised=True, falls=True, tolerate=tolerate).bound == least
+    assert alarm(mean=0.5, raised=True, tolerate=tolerate).bound == most
+
+
+@given(tolerate=st.floats(0, 1), falls=st.booleans())
+def test_a_limit_is_never_rounded_to_more_than_it_is(tolerate: float, *, falls: bool) -> None:
+    """What is called tolerated is tolerated."""
+    event = alarm(mean=0.5, raised=True, falls=falls, tolerate=tolerate)
+    shown = float(event.bound.split()[-1])
+    assert math.isclose(shown, tolerate, abs_tol=1e-9) or (shown < tolerate) is falls
