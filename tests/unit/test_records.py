@@ -44,7 +44,7 @@ def alarm(*, mean: float, raised: bool, falls: bool = False, tolerate: float = 0
 def test_an_alarm_quotes_the_last_hour_only_if_it_says_the_same(
     case: dict[str, Any], *, is_quoted: bool
 ) -> None:
-    """An interval below the limit beside a raised alarm misleads, and one above it beside a cleared."""
+    """An interval on the other side of the limit than the alarm misleads."""
     event = alarm(**case)
     assert ("over the last hour" in str(event)) is is_quoted
     assert f"tolerated is {event.bound}" in str(event)
