@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import re
@@ -9,9 +10,24 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
-logger = logging.getLogger("ragmonitor")
+if TYPE_CHECKING:
+    _Adapter = logging.LoggerAdapter[logging.Logger]
+else:
+    _Adapter = logging.LoggerAdapter
+
+
+class _Logger(_Adapter):
+    """Logs, whatever the application's handlers do: what one of them raises is not passed on."""
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        with contextlib.suppress(Exception):
+            # One frame further out: the record names who logs, and not this method.
+            super().log(level, msg, *args, **{"stacklevel": 2, **kwargs})
+
+
+logger = _Logger(logging.getLogger("ragmonitor"), {})
 
 errors: Counter[str] = Counter()
 """Errors so far in this process, by stage."""
@@ -80,7 +96,50 @@ class shielded:  # noqa: N801 - reads as a statement: `with shielded("capture"):
         return True
 
 
-def record_error(stage: str, error: Exception) -> None:
+class contained(shielded):  # noqa: N801 - likewise
+    """A `shielded` for threads of our own: it swallows every `BaseException` too.
+
+    What is no `Exception` (a panic of an extension module, `SystemExit`) would end the thread, and
+    all that it does. Only a task that was asked to end is let go.
+    """
+
+    __slots__ = ()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if error is None or is_asked_to_end(error):
+            return False
+        with contextlib.suppress(BaseException):  # a handler of the application's may raise one
+            record_error(self.stage, error)
+        return True
+
+
+def is_asked_to_end(error: BaseException) -> bool:
+    """Return whether the error is the running task's own end, and not what some code raised."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # there is no loop
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def is_fault(error: BaseException) -> bool:
+    """Return whether an error says that code failed, and not that somebody wants an end.
+
+    An extension module's panic (`pyo3_runtime.PanicException`) is a fault and no `Exception`.
+    """
+    return not isinstance(
+        error, KeyboardInterrupt | SystemExit | GeneratorExit | asyncio.CancelledError
+    )
+
+
+def record_error(stage: str, error: BaseException) -> None:
     """Count and log an error of ours, where a `with` block does not fit (hot callbacks).
 
     What the error says is in the log only as far as `withhold_messages` and `clean_messages` let

@@ -7,11 +7,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 from ragmonitor.errors import JudgeError, MissingExtraError, RagMonitorError
 from ragmonitor.evaluators import Table, diagnosis, evaluate_asking, unscorable, unscored
-from ragmonitor.guard import logger, reason, record_error, record_problem, shielded
+from ragmonitor.guard import (
+    contained,
+    is_asked_to_end,
+    logger,
+    reason,
+    record_error,
+    record_problem,
+)
 from ragmonitor.protocols import ConnectedJudge, GuardedJudge, Judge, Sampler
 from ragmonitor.records import (
     CERTAIN,
@@ -116,10 +123,18 @@ class Readings:
     """By the judge itself."""
     stand_in: Report | None = None
     """By who read it where the judge failed to."""
+    second: Report | None = None
+    """By the second judge."""
     again: Report | None = None
     """By the judge, which read it twice; reported nowhere."""
     compared: tuple[Report, Report] | None = None
     """Two judges' reports of it."""
+
+    def role(self, report: Report) -> Literal["judge", "second"] | None:
+        """Return whose report it is; None: of who stood in."""
+        if report is self.judged:
+            return "judge"
+        return "second" if report is self.second else None
 
 
 class Bench:
@@ -148,7 +163,7 @@ class Bench:
         try:
             for judge in self.judging.reporting:
                 if isinstance(judge, ConnectedJudge):
-                    with shielded("judge"):
+                    with contained("judge"):
                         await _prepare(judge)
         finally:
             self._prepared.set()
@@ -157,7 +172,7 @@ class Bench:
         """Close connections of the running loop."""
         for judge in self.judging.reporting:
             if isinstance(judge, ConnectedJudge):
-                with shielded("judge"):
+                with contained("judge"):
                     await judge.close()
 
     # --- before the coin ------------------------------------------------------------------------
@@ -197,7 +212,7 @@ class Bench:
         if second is None or its_chance is None:
             return Readings(reports=(judged,), judged=judged)
         other = self._unread_by(second.judge, "second", interaction, its_chance, cause)
-        return Readings(reports=(judged, other), judged=judged)
+        return Readings(reports=(judged, other), judged=judged, second=other)
 
     def _unread_by(
         self, judge: Judge, role: Role, interaction: Interaction, chance: Chance, cause: Cause
@@ -259,6 +274,7 @@ class Bench:
             reports=tuple(chain) if other is None else (*chain, other),
             judged=chain[0],
             stand_in=None if first is chain[0] else first,
+            second=other,
             again=again,
             compared=(first, other) if both and first is not None and other is not None else None,
         )
@@ -334,7 +350,9 @@ class Bench:
             cause, detail, usage = error.cause, str(error), error.usage
         except TimeoutError:
             cause, detail = Cause.JUDGE_TIMEOUT, "no reply within the time for one reading"
-        except Exception as error:  # noqa: BLE001 - a judge is anybody's code
+        except BaseException as error:  # a judge is anybody's code
+            if is_asked_to_end(error) or isinstance(error, GeneratorExit):
+                raise
             record_error("judge", error)
             cause, detail = Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}"
             if isinstance(error, MissingExtraError):
@@ -421,7 +439,7 @@ def cleaned(
 def diagnosed(interaction: Interaction, assessment: Assessment | None) -> Diagnosis | None:
     """Return what went wrong with an answer; None: nothing is known of it."""
     if assessment is not None:
-        with shielded("evaluate"):  # a judge is anybody's code, and so is what it returns
+        with contained("evaluate"):  # a judge is anybody's code, and so is what it returns
             return diagnosis(interaction, assessment)
     return None
 

@@ -329,16 +329,24 @@ class TraceExporter(Exporter, Protocol):
 class Meters(Exporter, Protocol):
     """The counts and gauges that people scrape."""
 
-    def interaction(self, framework: str, status: Status) -> None:
-        """Count one captured interaction."""
+    def count_first(self, count: Callable[[], None]) -> None:
+        """Have `count` called before the numbers are read: it counts what was only noted."""
         ...
 
-    def evaluations(self, evaluations: Sequence[Evaluation]) -> None:
-        """Count outcomes of an interaction of which there is no report."""
+    def interaction(self, framework: str, status: Status, n: int = 1) -> None:
+        """Count captured interactions."""
         ...
 
-    def dropped(self, reason: str) -> None:
-        """Count one interaction or run that was given up."""
+    def evaluations(self, evaluations: Sequence[Evaluation], n: int = 1) -> None:
+        """Count outcomes of `n` interactions of which there is no report."""
+        ...
+
+    def dropped(self, reason: str, n: int = 1) -> None:
+        """Count interactions or runs that were given up."""
+        ...
+
+    def restarted(self) -> None:
+        """Count that the worker's thread began again after an error that ended its work."""
         ...
 
     def breaker(self, judge: str, state: BreakerState) -> None:

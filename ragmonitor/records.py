@@ -310,6 +310,7 @@ class Cause(StrEnum):
     UNREADABLE = "unreadable"
     EVALUATOR_ERROR = "evaluator_error"
     SHUTDOWN = "shutdown"
+    INTERNAL_ERROR = "internal_error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

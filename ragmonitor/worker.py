@@ -1,8 +1,9 @@
 """The back half: take, judge, evaluate, estimate, export. One thread, one event loop.
 
-The thread starts with the first interaction, and again in a forked child. Everything that is known
-of an interaction is counted here, so that captured = scored + unscored holds by construction:
-each interaction leaves exactly one report per judge, with one evaluation per evaluator.
+The thread starts with the first interaction, and again in a forked child. Whatever ends what it
+runs, it goes on after a pause, and that is counted. Each interaction that is taken has an account
+(`ragmonitor.ledger`), so that captured = scored + unscored holds by construction: it leaves exactly
+one report per judge, with one evaluation per evaluator.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import os
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -21,14 +21,25 @@ from typing import Any
 
 from opentelemetry import context
 
+from ragmonitor.apart import run, within
 from ragmonitor.evaluators import (
     Table,
     evaluate,
     unscorable,
     unscored,
 )
-from ragmonitor.guard import errors, logger, record_error, record_problem, shielded
+from ragmonitor.guard import (
+    contained,
+    errors,
+    is_asked_to_end,
+    is_fault,
+    logger,
+    record_error,
+    record_problem,
+    shielded,
+)
 from ragmonitor.judging import Bench, Readings, cleaned, diagnosed
+from ragmonitor.ledger import Account, Ledger, Role
 from ragmonitor.protocols import (
     AlarmListener,
     EmbeddedJudge,
@@ -54,7 +65,6 @@ from ragmonitor.records import (
     Settled,
     Snapshot,
     SpanReference,
-    Status,
 )
 
 BATCH = 64
@@ -62,9 +72,17 @@ LINGER_S = 0.01
 """Pause between waking and working: the request that woke us finishes undisturbed."""
 TICK_S = 2.0
 """Gauges are refreshed, abandoned runs given up and the endpoint's port retried this often."""
-JUDGE_GRACE_S = 5.0
-NOTES_MOST = 10_000
 FORK_WAIT_S = 1.0
+RESTART_FIRST_S = 0.5
+"""Pause after the thread's work ended by an error; doubles with each that follows at once."""
+RESTART_MOST_S = 60.0
+START_AGAIN_S = 1.0
+"""The system that had no thread for us is asked again after this one."""
+CANCEL_S = 1.0
+"""For what is asked to end: a judge's reading, its connections."""
+STOP_SHARE = 0.25
+STOP_MOST_S = 1.5
+"""Of the time for closing, what flushing leaves for stopping."""
 
 
 class Worker:
@@ -122,9 +140,12 @@ class Worker:
         self._waker: asyncio.Event | None = None
         self._idle = False
         self._closed = False
+        self._ending = threading.Event()
+        self._not_before = 0.0
+        """When the system may be asked for a thread again, in seconds of `time.monotonic`."""
+        self._ledger = Ledger(meters, entries, self._judges)
+        meters.count_first(self._ledger.count_notes)
         self._judgements: set[asyncio.Task[None]] = set()
-        self._refused: deque[tuple[str, Status, Cause]] = deque()
-        self._given_up: deque[str] = deque()
         self._checks: set[asyncio.Task[None]] = set()
         """Readings outside the sample, of answers that were judged before."""
         self.latest = self._snapshot()
@@ -143,19 +164,13 @@ class Worker:
 
     def refuse(self, finished: Finished, cause: Cause) -> None:
         """Note an interaction that is not taken, so that nothing is missing from the sums."""
-        # Counted by the worker: the counters have locks, and this is the request path.
-        self._refused.append((finished.framework, finished.status, cause))
-        self._keep_notes_few()
+        # Counted by others, now and then and before each scrape: the counters have locks, and this
+        # is the request path, or a finaliser that runs while its own thread holds one of them.
+        self._ledger.refuse(finished, cause)
 
     def give_up(self, reason: str) -> None:
         """Note a run that was given up."""
-        self._given_up.append(reason)
-        self._keep_notes_few()
-
-    def _keep_notes_few(self) -> None:
-        # A worker that is held up, or gone, counts nothing; nothing of ours may grow without bound.
-        if self._closed or len(self._refused) + len(self._given_up) > NOTES_MOST:
-            self._count_refused()
+        self._ledger.give_up(reason)
 
     def _signal(self) -> None:
         loop, waker = self._loop, self._waker
@@ -168,10 +183,16 @@ class Worker:
         # Reentrant: an interaction may end in a generator's finalizer, and garbage may be collected
         # at any allocation, those of this method included.
         with self._starting:
+            if self._thread is not None or self._closed or time.monotonic() < self._not_before:
+                return
             thread = threading.Thread(target=self._run, name="ragmonitor", daemon=True)
-            if self._thread is None and not self._closed:
-                self._thread = thread
+            self._thread = thread
+            try:
                 thread.start()
+            except RuntimeError as error:  # the system has none, for now
+                self._thread = None
+                self._not_before = time.monotonic() + START_AGAIN_S
+                record_error("worker", error)
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything handed over so far is judged and exported; return whether it is."""
@@ -191,30 +212,39 @@ class Worker:
 
     def close(self, timeout_s: float) -> bool:
         """Flush, stop the thread and close the exporters; what is late counts as `shutdown`."""
-        flushed = self.flush(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        flushed = self.flush(timeout_s - min(STOP_MOST_S, STOP_SHARE * timeout_s))
         with self._starting:
             self._closed = True
             thread, self._thread = self._thread, None
+        self._ending.set()
         if thread is not None and thread is not threading.current_thread():
             self._signal()
-            thread.join(max(1.0, timeout_s))
+            thread.join(max(0.0, deadline - time.monotonic()) / 2)
         # What the time did not suffice for, or what came in between: counted, if not scored.
+        self._ledger.close_all(Cause.SHUTDOWN)
         while left := self._queue.take(BATCH):
-            self._refused.extend((each.framework, each.status, Cause.SHUTDOWN) for each in left)
-        self._count_refused()
-        for exporter in (self._traces, self._meters, *self._exporters):
-            with shielded("export"):
-                exporter.close()
-        with shielded("estimate"):
-            self._estimates.close()
-        if isinstance(self._embedded, HoldingJudge):
-            with shielded("judge"):
-                self._embedded.stop()
+            for finished in left:
+                self._ledger.refuse(finished, Cause.SHUTDOWN)
+        with shielded("count"):
+            self._ledger.count_notes()
+        with shielded("close"):
+            within(deadline - time.monotonic(), self._close_stages)
         return flushed
+
+    def _close_stages(self) -> None:
+        with contained("estimate"):
+            self._estimates.close()
+        for exporter in (self._meters, *self._exporters, self._traces):
+            with contained("export"):
+                exporter.close()
+        if isinstance(self._embedded, HoldingJudge):
+            with contained("judge"):
+                self._embedded.stop()
 
     def _submit(self, work: Coroutine[Any, Any, bool], deadline: float) -> Future[bool] | None:
         while self._loop is None or self._waker is None:
-            if time.monotonic() > deadline:
+            if self._thread is None or time.monotonic() > deadline:
                 work.close()
                 return None
             time.sleep(0.001)  # the thread has been started and is on its way
@@ -229,8 +259,36 @@ class Worker:
     def _run(self) -> None:
         # On our own thread only: what a judge or an exporter calls must not be traced as traffic.
         context.attach(context.set_value("suppress_instrumentation", True))
-        with shielded("worker"):
-            asyncio.run(self._main())
+        pause_s = RESTART_FIRST_S
+        try:
+            while not self._closed:
+                began = time.monotonic()
+                with contained("worker"):
+                    run(self._main())
+                self._loop = self._waker = None
+                if self._closed:
+                    return
+                # Only an error ends it before.
+                self._begin_again()
+                if time.monotonic() - began > RESTART_MOST_S:
+                    pause_s = RESTART_FIRST_S
+                self._ending.wait(pause_s)
+                pause_s = min(2 * pause_s, RESTART_MOST_S)
+        finally:
+            with self._starting:
+                if self._thread is threading.current_thread():
+                    self._thread = None  # whatever ended it: the next interaction starts another
+
+    def _begin_again(self) -> None:
+        with contained("worker"):
+            self._meters.restarted()
+        self._ledger.close_all(Cause.INTERNAL_ERROR)
+        self._idle = False
+        self._judgements = set()
+        self._checks = set()
+        if self._bench is not None:
+            with contained("judge"):
+                self._bench.forget()
 
     async def _main(self) -> None:
         self._waker = asyncio.Event()
@@ -252,9 +310,11 @@ class Worker:
             unfinished = (ticking, preparing, *self._judgements, *self._checks)
             for task in unfinished:
                 task.cancel()
-            await asyncio.gather(*unfinished, return_exceptions=True)
+            await asyncio.wait(unfinished, timeout=CANCEL_S)
             if self._bench is not None:
-                await self._bench.close()
+                with contained("judge"):
+                    async with asyncio.timeout(CANCEL_S):
+                        await self._bench.close()
 
     async def _prepare_judges(self) -> None:
         if self._bench is not None:
@@ -263,11 +323,10 @@ class Worker:
     async def _work_off(self) -> None:
         # One at a time: whoever flushes waits for the batch that is in hand already.
         async with self._working:
-            while batch := self._queue.take(BATCH):
-                for finished in batch:
-                    with shielded("worker"), self._step:
-                        self._handle(finished)
-                    await asyncio.sleep(0)
+            while taken := self._queue.take(1):
+                with contained("worker"), self._step:
+                    self._handle(taken[0])
+                await asyncio.sleep(0)
 
     async def _drain(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
@@ -280,7 +339,7 @@ class Worker:
         self._refresh()
         flushed = not unfinished
         for exporter in (self._traces, self._meters, *self._exporters):
-            with shielded("export"):
+            with contained("export"):
                 # On this thread: at exit no executor takes work any more, and nothing else waits.
                 flushed = exporter.flush(max(0.1, deadline - time.monotonic())) and flushed
         return flushed
@@ -291,71 +350,62 @@ class Worker:
             await asyncio.sleep(TICK_S)
 
     def _refresh(self) -> None:
-        with shielded("worker"), self._step:
-            self._count_refused()
+        with contained("worker"), self._step:
+            self._ledger.count_notes()
             self._estimate()
             self.latest = self._snapshot()
+            open_runs = 0
+            with contained("capture"):
+                open_runs = self._tend()
             self._meters.refresh(
                 snapshot=self.latest,
                 queue_depth=len(self._queue),
-                open_runs=self._tend(),
+                open_runs=open_runs,
                 errors=errors,
             )
             for judge in self._bench.judging.reporting if self._bench is not None else ():
                 if isinstance(judge, GuardedJudge):
-                    self._meters.breaker(judge.identity.name, judge.breaker_state)
+                    with contained("judge"):
+                        self._meters.breaker(judge.identity.name, judge.breaker_state)
             for exporter in self._exporters:
                 if isinstance(exporter, SnapshotListener):
-                    with shielded("export"):
+                    with contained("export"):
                         exporter.snapshot(self.latest)
 
     def _snapshot(self) -> Snapshot:
         """Return every number of now, those of the sampling included."""
         snapshot = Snapshot()
-        with shielded("estimate"):
+        with contained("estimate"):
             snapshot = self._estimates.snapshot()
         if self._bench is not None:
             judging = self._bench.judging
-            with shielded("sample"):
+            with contained("sample"):
                 sampling = judging.sampler.readings(judging.judge.identity.name)
                 snapshot = replace(snapshot, readings=(*snapshot.readings, *sampling))
         return snapshot
 
     def _estimate(self) -> None:
-        with shielded("estimate"):
+        with contained("estimate"):
             for event in self._estimates.tick():
                 self._announce(event)
         if self._bench is None:
             return
         judging = self._bench.judging
-        with shielded("sample"):
+        with contained("sample"):
             judging.sampler.boost(self._estimates.boost)
         if judging.second is not None:
             judging.second.alarmed = self._estimates.alarmed
-        with shielded("estimate"):
+        with contained("estimate"):
             self._check_anchors(self._bench)
 
     def _announce(self, event: AlarmEvent) -> None:
         logger.warning("ragmonitor: %s", event)
         for exporter in (self._traces, self._meters, *self._exporters):
             if isinstance(exporter, AlarmListener):
-                with shielded("export"):
+                with contained("export"):
                     exporter.alarm(event)
 
     # --- one interaction ------------------------------------------------------------------------
-
-    def _count_refused(self) -> None:
-        # Two threads may be at it, so either may find the last one gone.
-        with contextlib.suppress(IndexError):
-            while self._given_up:
-                self._meters.dropped(self._given_up.popleft())
-        with contextlib.suppress(IndexError):
-            while self._refused:
-                framework, status, cause = self._refused.popleft()
-                self._meters.interaction(framework, status)
-                self._meters.dropped(cause.value)
-                for judge in self._judges():
-                    self._meters.evaluations(unscored(self._entries, judge.identity, cause))
 
     def _judges(self) -> tuple[Judge, ...]:
         """Return who reports on every interaction; a fallback does where it was asked."""
@@ -372,61 +422,87 @@ class Worker:
         try:
             yield
         finally:
-            self._meters.worked(stage, time.perf_counter() - began)
+            with contained("count"):
+                self._meters.worked(stage, time.perf_counter() - began)
 
     def _handle(self, finished: Finished) -> None:
+        account = self._ledger.open(finished)
+        judgement: asyncio.Task[None] | None = None
+        try:
+            judgement = self._read_and_draw(finished, account)
+        finally:
+            if judgement is None:
+                account.close(Cause.INTERNAL_ERROR)
+            else:
+                self._follow(judgement, account)
+
+    def _follow(self, judgement: asyncio.Task[None], account: Account) -> None:
+        """Close the account when the task ends, however it does: also before it began."""
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._judgements.discard(task)
+            account.close(Cause.SHUTDOWN if self._closed else Cause.INTERNAL_ERROR)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                record_error("worker", error)
+
+        self._judgements.add(judgement)
+        judgement.add_done_callback(ended)
+
+    def _read_and_draw(self, finished: Finished, account: Account) -> asyncio.Task[None] | None:
+        """Return who goes on with it; None: it was reported, or it is no interaction."""
         with self._timed("assemble"):
             interaction = self._assembled(finished)
         if interaction is None:
-            return
-        self._meters.interaction(interaction.framework, interaction.status)
+            account.void()
+            return None
+        if not account.captured(interaction):
+            return None
         with self._timed("read"):
             embedded = self._read(interaction)
         bench = self._bench
         if bench is None:
-            target = self._deliver(interaction, [embedded])
+            target = self._deliver(account, embedded)
             self._settle(Settled(embedded=embedded, target=target))
-            return
+            return None
         with self._timed("sample"):
             prediction = self._predict(embedded)
             waiting = len(self._judgements)
             chance, cause = bench.draw(interaction, prediction, waiting=waiting)
-        if cause is not None:
-            found = bench.unread(interaction, chance, cause)
-            target = self._deliver(interaction, [embedded, *found.reports])
-            self._settle(
-                Settled(
-                    embedded=embedded,
-                    prediction=prediction,
-                    chance=chance,
-                    judged=found.judged if chance.drawn else None,
-                    target=target,
-                )
+        if cause is None:
+            return asyncio.get_running_loop().create_task(
+                self._judge(bench, account, embedded, prediction, chance)
             )
-            return
-        judgement = asyncio.get_running_loop().create_task(
-            self._judge(bench, embedded, prediction, chance)
+        found = bench.unread(interaction, chance, cause)
+        target = self._deliver(account, embedded, found)
+        self._settle(
+            Settled(
+                embedded=embedded,
+                prediction=prediction,
+                chance=chance,
+                judged=found.judged if chance.drawn else None,
+                target=target,
+            )
         )
-        self._judgements.add(judgement)
-        judgement.add_done_callback(self._judgements.discard)
+        return None
 
     def _assembled(self, finished: Finished) -> Interaction | None:
         try:
             interaction = finished.interaction()
-        except Exception:  # counted here; goes on to the caller, which logs it as our error
-            self._meters.dropped("unreadable")
+        except BaseException:  # goes on to the caller, where it is counted as our error
+            with contained("count"):
+                self._meters.dropped("unreadable")
             raise
         return None if interaction is None else self._prepare(interaction)
 
     def _predict(self, embedded: Report) -> Prediction:
-        with shielded("estimate"):
+        with contained("estimate"):
             return self._estimates.predict(embedded)
         return Prediction()
 
     def _settle(self, settled: Settled) -> None:
         """Have an answer estimated, if it is one: what failed or was cut short is counted only."""
         if unscorable(settled.interaction) is None:
-            with shielded("estimate"), self._timed("estimate"):
+            with contained("estimate"), self._timed("estimate"):
                 self._estimates.add(settled)
 
     def _read(self, interaction: Interaction) -> Report:
@@ -436,9 +512,11 @@ class Worker:
         if cause is None:
             try:
                 assessment = self._embedded.read(interaction)
-            except Exception as error:  # noqa: BLE001 - one unreadable answer must cost only itself
+            except BaseException as error:  # one unreadable answer must cost only itself
+                if not is_fault(error):
+                    raise
                 record_error("judge", error)
-                cause = Cause.JUDGE_ERROR
+                cause = Cause.SHUTDOWN if self._closed else Cause.JUDGE_ERROR
         evaluations = (
             unscored(self._entries, identity, cause or Cause.JUDGE_ERROR)
             if assessment is None
@@ -454,7 +532,12 @@ class Worker:
         )
 
     async def _judge(
-        self, bench: Bench, embedded: Report, prediction: Prediction, chance: Chance
+        self,
+        bench: Bench,
+        account: Account,
+        embedded: Report,
+        prediction: Prediction,
+        chance: Chance,
     ) -> None:
         interaction, wait_s = embedded.interaction, bench.judging.wait_s
         asking = asyncio.ensure_future(bench.ask(interaction, chance))
@@ -464,18 +547,24 @@ class Worker:
                 await asyncio.wait({asking}, timeout=wait_s)
             if not asking.done():
                 with self._step:
-                    delivered, target = True, self._deliver(interaction, [embedded])
+                    delivered, target = True, self._deliver(account, embedded)
             found = await asking
-        except asyncio.CancelledError:
+        except BaseException as error:  # noqa: BLE001 - its report is owed all the same
             asking.cancel()
-            await asyncio.wait({asking})  # it settles what it spent
-            found = bench.unread(interaction, chance, Cause.SHUTDOWN)
+            await asyncio.wait({asking}, timeout=CANCEL_S)  # it settles what it spent
+            cause = Cause.SHUTDOWN
+            if not (is_asked_to_end(error) and self._closed):
+                record_error("judge", error)
+                cause = Cause.INTERNAL_ERROR
+            found = bench.unread(interaction, chance, cause)
         with self._step:
             if delivered:
                 for report in found.reports:
-                    self._export(replace(report, target=target, late=True))
+                    self._export(
+                        account, found.role(report), replace(report, target=target, late=True)
+                    )
             else:
-                target = self._deliver(interaction, [embedded, *found.reports])
+                target = self._deliver(account, embedded, found)
             self._settle(
                 Settled(
                     embedded=embedded,
@@ -491,12 +580,12 @@ class Worker:
     def _compare(self, found: Readings) -> None:
         """Take note of what two readings of one answer have in common."""
         if found.compared is not None:
-            with shielded("export"):
+            with contained("export"):
                 self._meters.compared(*found.compared)
         if found.again is not None and found.judged is not None:
-            with shielded("export"):
+            with contained("export"):
                 self._meters.charged(found.again)
-            with shielded("estimate"):
+            with contained("estimate"):
                 self._estimates.repeated(found.judged, found.again)
 
     def _check_anchors(self, bench: Bench) -> None:
@@ -510,34 +599,46 @@ class Worker:
                 continue
             check = asyncio.get_running_loop().create_task(self._check(bench, interaction, chance))
             self._checks.add(check)
-            check.add_done_callback(self._checks.discard)
+            check.add_done_callback(self._checked)
+
+    def _checked(self, check: asyncio.Task[None]) -> None:
+        self._checks.discard(check)
+        if not check.cancelled() and (error := check.exception()) is not None:
+            record_error("judge", error)
 
     async def _check(self, bench: Bench, interaction: Interaction, chance: Chance) -> None:
         report = await bench.check(interaction, chance)
         with self._step:
-            with shielded("estimate"):
+            with contained("estimate"):
                 self._estimates.checked(interaction, report)
             if report is not None:
-                with shielded("export"):
+                with contained("export"):
                     self._meters.charged(report)
 
-    def _deliver(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
+    def _deliver(
+        self, account: Account, embedded: Report, found: Readings | None = None
+    ) -> SpanReference | None:
+        others = () if found is None else found.reports
         target: SpanReference | None = None
         with self._timed("export"):
-            with shielded("export"):
-                target = self._traces.emit(interaction, reports)
-            with shielded("export"):
-                self._meters.answered(interaction, target)
-            for report in reports:
-                self._export(replace(report, target=target))
+            with contained("export"):
+                target = self._traces.emit(embedded.interaction, [embedded, *others])
+            with contained("export"):
+                self._meters.answered(embedded.interaction, target)
+            self._export(account, "embedded", replace(embedded, target=target))
+            for report in others:
+                role = None if found is None else found.role(report)
+                self._export(account, role, replace(report, target=target))
         return target
 
-    def _export(self, report: Report) -> None:
+    def _export(self, account: Account, role: Role | None, report: Report) -> None:
+        if not account.reported(role):
+            return  # who closes the monitor has counted it
         for exporter in (self._meters, *self._exporters):
-            with shielded("export"):
+            with contained("export"):
                 exporter.export(report)
         if report.late:
-            with shielded("export"):
+            with contained("export"):
                 self._traces.export(report)
 
     # --- forks ----------------------------------------------------------------------------------
@@ -561,16 +662,18 @@ class Worker:
         self._idle = False
         self._judgements = set()
         self._checks = set()
+        self._ending = threading.Event()
+        self._not_before = 0.0
         self._queue.clear()
-        self._refused.clear()
-        self._given_up.clear()
-        self._estimates.clear()
-        self._forget()
+        self._ledger.clear()
+        with shielded("fork"):
+            self._estimates.clear()
+        with shielded("fork"):
+            self._forget()
         with shielded("export"):
             self._meters.after_fork_in_child()
 
     _working: asyncio.Lock
-    """What the sampler said last."""
     _forking = False
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ragmonitor.apart import apart
 from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.embedding import Embedding, Vector, character_grams, nearness, vectors
 from ragmonitor.evaluators.table import Entry, Table, table
@@ -66,9 +66,7 @@ def answer_relevancy_by_questions(embedding: Embedding) -> AskingEvaluator:
         reply = await asker.ask(_INSTRUCTIONS, fields=_FIELDS, shown=("answer",))
         questions, evasive = _read(reply)
         # In a thread: an embedding may wait for a network, and this is an event loop.
-        asked, *generated = await asyncio.to_thread(
-            vectors, embedding, [interaction.query, *questions]
-        )
+        asked, *generated = await apart(vectors, embedding, [interaction.query, *questions])
         return relevancy(asked, generated, evasive)
 
     return evaluator

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ragmonitor.apart import apart
 from ragmonitor.errors import JudgeError, NotScorableError, SettingsError
 from ragmonitor.evaluators.embedding import tab
-from ragmonitor.guard import record_error
+from ragmonitor.guard import is_fault, record_error
 from ragmonitor.protocols import Asker, AskingEvaluator, AskingJudge, Evaluator, Judge
 from ragmonitor.records import (
     Assessment,
@@ -256,8 +257,7 @@ async def evaluate_asking(
                 evaluations.append(await _asked(entry, interaction, assessment, asker, within_s))
                 usage += asker.usage
             elif entry.waits:
-                found = await asyncio.to_thread(_one, entry, interaction, assessment)
-                evaluations.append(found)
+                evaluations.append(await apart(_one, entry, interaction, assessment))
             else:
                 evaluations.append(_one(entry, interaction, assessment))
     return tuple(evaluations), usage + embedded.usage
@@ -293,7 +293,9 @@ def _one(entry: Entry, interaction: Interaction, assessment: Assessment) -> Eval
             raise NotScorableError(Cause.NOT_ASKED)
         function: Any = entry.evaluator
         return _scored(entry, assessment, assessment.judge, function(interaction, assessment))
-    except Exception as error:  # noqa: BLE001 - an evaluator is anybody's code
+    except BaseException as error:
+        if not is_fault(error):
+            raise
         return _failed(entry, assessment.judge, error)
 
 
@@ -312,7 +314,9 @@ async def _asked(
             return _failed(entry, asker.identity, error)
         late = NotScorableError(Cause.JUDGE_TIMEOUT, f"no score within {within_s:.3g} s")
         return _failed(entry, asker.identity, late)
-    except Exception as error:  # noqa: BLE001 - an evaluator is anybody's code
+    except BaseException as error:
+        if not is_fault(error):
+            raise
         return _failed(entry, asker.identity, error)
 
 
@@ -335,7 +339,7 @@ def _scored(entry: Entry, assessment: Assessment, judge: JudgeIdentity, value: f
     )
 
 
-def _failed(entry: Entry, judge: JudgeIdentity, error: Exception) -> Unscored:
+def _failed(entry: Entry, judge: JudgeIdentity, error: BaseException) -> Unscored:
     if isinstance(error, NotScorableError):
         cause, detail = error.cause, error.detail
     elif isinstance(error, JudgeError):

@@ -101,6 +101,7 @@ class PrometheusExporter:
         self._clock = clock
         self._now = now
         self._folder = shared_folder(os.environ)
+        self._count_notes: Callable[[], None] = _count_nothing
         self.registry = CollectorRegistry()
         """Every series, ready to be mounted in an application's own endpoint."""
         collector = _Scrape(self._families, self._described)
@@ -141,14 +142,22 @@ class PrometheusExporter:
 
     # --- counting -------------------------------------------------------------------------------
 
-    def interaction(self, framework: str, status: Status) -> None:
-        """Count one captured interaction."""
-        self._instruments.interactions.labels(self._service, framework, status).inc()
+    def count_first(self, count: Callable[[], None]) -> None:
+        """Have `count` called before each scrape: it counts what was only noted."""
+        self._count_notes = count
 
-    def evaluations(self, evaluations: Sequence[Evaluation]) -> None:
-        """Count outcomes of an interaction of which there is no report."""
+    def interaction(self, framework: str, status: Status, n: int = 1) -> None:
+        """Count captured interactions."""
+        self._instruments.interactions.labels(self._service, framework, status).inc(n)
+
+    def evaluations(self, evaluations: Sequence[Evaluation], n: int = 1) -> None:
+        """Count outcomes of `n` interactions of which there is no report."""
         for evaluation in evaluations:
-            self._count(evaluation)
+            self._count(evaluation, n)
+
+    def restarted(self) -> None:
+        """Count that the worker's thread began again after an error that ended its work."""
+        self._instruments.worker_restarts.labels(self._service).inc()
 
     def dropped(self, reason: str, n: int = 1) -> None:
         """Count interactions or runs that were given up."""
@@ -177,8 +186,10 @@ class PrometheusExporter:
     def export(self, report: Report) -> None:
         """Count one report: its outcomes, scores, and what its judge used."""
         judge = self._judge(report.judge.name)
+        # All of them first: what fails below must not break captured = scored + unscored.
         for evaluation in report.evaluations:
             self._count(evaluation)
+        for evaluation in report.evaluations:
             if isinstance(evaluation, Scored):
                 self._observe(evaluation, report.target)
         if report.diagnosis is not None:
@@ -239,14 +250,14 @@ class PrometheusExporter:
     def _count_rejected(self, reason: Rejection) -> None:
         self._instruments.requests_rejected.labels(self._service, reason).inc()
 
-    def _count(self, evaluation: Evaluation) -> None:
+    def _count(self, evaluation: Evaluation, n: int = 1) -> None:
         outcome = evaluation.cause.value if isinstance(evaluation, Unscored) else "scored"
         self._instruments.evaluations.labels(
             self._service,
             self._evaluator(evaluation.evaluator),
             self._judge(evaluation.judge.name),
             outcome,
-        ).inc()
+        ).inc(n)
 
     def _observe(self, scored: Scored, target: SpanReference | None) -> None:
         evaluator = self._evaluator(scored.evaluator)
@@ -303,6 +314,7 @@ class PrometheusExporter:
         instruments, service = self._instruments, self._service
         instruments.queue_depth.labels(service).set(queue_depth)
         instruments.open_runs.labels(service).set(open_runs)
+        instruments.worker_seen.labels(service).set(self._now())
         instruments.service_info.labels(service, self._version).set(1)
         self._show_moments(snapshot.moments)
         self._show_totals(snapshot.totals)
@@ -397,6 +409,11 @@ class PrometheusExporter:
             for pairs in self._pairs.values():
                 pairs.sums = dict.fromkeys(pairs.sums, 0.0)
             self._show_state(Snapshot(), queue_depth=0, open_runs=0)
+            # A worker that has ended is not one that hangs, and a file forgets no series.
+            self._instruments.worker_seen.labels(self._service).set(math.inf)
+        else:
+            with contextlib.suppress(KeyError):
+                self._instruments.worker_seen.remove(self._service)
 
     def after_fork_in_child(self) -> None:
         """Let go of the parent's socket, and begin to count from zero."""
@@ -410,6 +427,8 @@ class PrometheusExporter:
     # --- being scraped --------------------------------------------------------------------------
 
     def _families(self) -> list[Metric]:
+        with guard.shielded("count"):
+            self._count_notes()
         counted: Iterable[Metric] = self._instruments.registry.collect()
         exemplars: Mapping[tuple[LabelPairs, float], Exemplar] = {}
         if self._folder is not None:
@@ -440,6 +459,10 @@ _NOTHING = Totals()
 
 def _alarm(alarm: AlarmState | AlarmEvent) -> tuple[str, str, str]:
     return alarm.signal, alarm.judge, alarm.kind
+
+
+def _count_nothing() -> None:
+    """Stand in while nobody has notes."""
 
 
 def _exemplar(target: SpanReference | None) -> dict[str, str] | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, cast
 
 from opentelemetry import _logs, trace
 
+from ragmonitor import apart
 from ragmonitor.conventions import OI_PROJECT_NAME, SCOPE
 from ragmonitor.errors import MissingExtraError
 from ragmonitor.export.texts import package_version
@@ -241,11 +241,6 @@ def within(timeout_s: float, call: Callable[[], bool]) -> bool:
         with shielded("export"):
             answers.append(call())
 
-    thread = threading.Thread(target=answer, name="ragmonitor-flush", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:  # the interpreter is going down and starts no more threads
-        answer()
-    else:
-        thread.join(timeout_s)
+    with shielded("export"):
+        apart.within(timeout_s, answer)
     return bool(answers and answers[0])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from ragmonitor.apart import call_apart, run
 from ragmonitor.errors import JudgeError
 from ragmonitor.judges.provider import Price, Provider, ProviderError, _unlogged
 from ragmonitor.judges.tokens import most_tokens
@@ -68,8 +68,7 @@ class LitellmEmbedding:
         """
         # A thread and a loop of its own: this may be called on a loop, and litellm's blocking call
         # leaves a loop and a connection open behind it.
-        with ThreadPoolExecutor(1, "ragmonitor-embedding") as thread:
-            return thread.submit(asyncio.run, self._embedder.embed(list(texts))).result()
+        return call_apart(run, self._embedder.embed(list(texts)))
 
     def price(self) -> Price | None:
         """Return what its tokens cost, None if nobody knows. Imports litellm: seconds, once.
@@ -77,8 +76,7 @@ class LitellmEmbedding:
         Raises:
             MissingExtraError: litellm is not installed.
         """
-        with ThreadPoolExecutor(1, "ragmonitor-embedding") as thread:
-            thread.submit(asyncio.run, self._embedder.load()).result()
+        call_apart(run, self._embedder.load())
         return self._embedder.price
 
 

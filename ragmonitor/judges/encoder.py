@@ -11,7 +11,6 @@ What such a model does not say (is this a claim, a refusal, to the point?) the e
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Final, Literal
 
+from ragmonitor.apart import apart
 from ragmonitor.errors import JudgeError, MissingExtraError
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.evidence import spread
@@ -132,7 +132,7 @@ class EncoderJudge:
             MissingExtraError: transformers or torch is not installed.
             JudgeError: There is no such model, or it classifies neither pairs nor tokens.
         """
-        await asyncio.to_thread(self._load)
+        await apart(self._load)
 
     async def assess(self, interaction: Interaction) -> Assessment:
         """Return what the model says of each sentence.
@@ -144,7 +144,7 @@ class EncoderJudge:
         if os.getpid() != self._process:
             # A forked child: the parent's thread may have held the lock, and torch its own.
             self._begin()
-        return await asyncio.to_thread(self._assess, interaction)
+        return await apart(self._assess, interaction)
 
     async def close(self) -> None:
         """Let go of the model."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
-import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from ragmonitor.apart import apart
+from ragmonitor.guard import is_fault
 from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.calls import Pause
 from ragmonitor.judges.llm import CALLS_MOST, TOKENS_PER_CALL, LlmJudge
@@ -197,7 +197,9 @@ class FunctionCompleter:
             replies = await self._replies(prompts)
             if isinstance(replies, str) or len(replies) != len(prompts):
                 raise ValueError(f"the function gave no list of {len(prompts)} replies")
-        except Exception as error:  # noqa: BLE001 - a function is anybody's code
+        except BaseException as error:
+            if not is_fault(error):
+                raise
             for _, coming in batch:
                 if not coming.done():
                     coming.set_exception(
@@ -211,40 +213,9 @@ class FunctionCompleter:
     async def _replies(self, prompts: list[str]) -> Any:
         if inspect.iscoroutinefunction(self._function):
             return await self._function(prompts)
-        replies = await _on_a_thread(self._function, prompts)
+        replies = await apart(self._function, prompts)
         return await replies if inspect.isawaitable(replies) else replies
 
 
-async def _on_a_thread(function: Function, prompts: list[str]) -> Any:
-    """Return what the function returns, from a thread that nothing waits for at the end.
-
-    Of an executor's threads the interpreter waits for each, and one call may hang for good.
-    """
-    loop = asyncio.get_running_loop()
-    coming: asyncio.Future[Any] = loop.create_future()
-    # With our context: what the function calls is no traffic to be traced.
-    context = contextvars.copy_context()
-
-    def settle(found: Any, error: BaseException | None) -> None:
-        if coming.done():
-            return
-        if error is None:
-            coming.set_result(found)
-        else:
-            coming.set_exception(error)
-
-    def run() -> None:
-        found, failure = None, None
-        try:
-            found = context.run(function, prompts)
-        except Exception as error:  # noqa: BLE001 - handed over to who waits
-            failure = error
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, found, failure)
-
-    threading.Thread(target=run, name="ragmonitor-judge", daemon=True).start()
-    return await coming
-
-
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:240]}"

@@ -22,6 +22,7 @@ from email.utils import parsedate_to_datetime
 from importlib import import_module
 from typing import Any, Final, Literal, Protocol
 
+from ragmonitor.apart import apart
 from ragmonitor.errors import MissingExtraError, RagMonitorError
 from ragmonitor.judges.prompts import Message
 from ragmonitor.records import Cause, JudgeUsage
@@ -249,7 +250,7 @@ class Provider:
             MissingExtraError: litellm is not installed.
         """
         if not self.is_loaded:
-            await asyncio.to_thread(self._load)
+            await apart(self._load)
 
     def load_soon(self) -> None:
         """Begin to load in the background, once; returns at once and raises nothing."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
+from ragmonitor.apart import call_apart, run
 from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.evaluators import table
 from ragmonitor.offline.judging import Judging, judging_of
@@ -141,9 +141,8 @@ def evaluate(
             await scorer.close()
 
     if not _is_on_a_loop():
-        return asyncio.run(work())
-    with ThreadPoolExecutor(1, thread_name_prefix="ragmonitor-evaluate") as apart:
-        return apart.submit(lambda: asyncio.run(work())).result()
+        return run(work())
+    return call_apart(run, work())
 
 
 def scorer_of(judging: Judging, evaluators: Iterable[str] | str = ()) -> Scorer:

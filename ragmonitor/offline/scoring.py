@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from ragmonitor.apart import apart
 from ragmonitor.errors import InputError, JudgeError
 from ragmonitor.evaluators import (
     Table,
@@ -203,7 +204,7 @@ class Scorer:
             waits = any(entry.waits for entry in self.entries)
             for line in source:
                 report = (
-                    await asyncio.to_thread(self._read, line.interaction, self.judge)
+                    await apart(self._read, line.interaction, self.judge)
                     if waits
                     else self._read(line.interaction, self.judge)
                 )
@@ -365,7 +366,7 @@ class Scorer:
 
 async def _next(source: Iterator[Line], *, may_block: bool) -> Line | None:
     if may_block:
-        return await asyncio.to_thread(next, source, None)
+        return await apart(next, source, None)
     return next(source, None)
 
 

@@ -1,5 +1,6 @@
 """Between the application and the worker."""
 
 from ragmonitor.queues.memory import MemoryQueue
+from ragmonitor.queues.notes import Notes
 
-__all__ = ["MemoryQueue"]
+__all__ = ["MemoryQueue", "Notes"]

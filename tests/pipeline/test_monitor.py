@@ -297,7 +297,9 @@ def test_an_interaction_that_cannot_be_built_is_counted():
         monitor.flush()
         assert total(monitor.registry, "ragmonitor_dropped_total", reason="unreadable") == 1
         assert total(monitor.registry, "ragmonitor_internal_errors_total", stage="worker") == 1
-        assert outcomes(monitor.registry, evaluator="faithfulness") == {"scored": 1}
+        found = outcomes(monitor.registry, evaluator="faithfulness")
+        assert found == {"scored": 1, "internal_error": 1}
+        assert total(monitor.registry, "ragmonitor_interactions_total") == 2
 
 
 def test_redaction_comes_before_judge_and_exporters(reports):

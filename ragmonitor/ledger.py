@@ -1,0 +1,151 @@
+"""Captured = scored + unscored, by construction: what is taken owes a report of each judge.
+
+Whoever takes an interaction opens an `Account` for it and closes it, whatever happens in between.
+What was not reported by then is counted as unscored, with the cause of the closing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
+
+from ragmonitor.evaluators import Table, unscored
+from ragmonitor.guard import contained
+from ragmonitor.protocols import Finished, Judge, Meters
+from ragmonitor.queues import Notes
+from ragmonitor.records import Cause, Interaction, Status
+
+Role = Literal["embedded", "judge", "second"]
+"""Who reports on every interaction. A fallback does where it was asked, and owes nothing."""
+
+ROLES: Final[tuple[Role, ...]] = ("embedded", "judge", "second")
+
+
+class Ledger:
+    """The accounts of one worker, and the notes of what it was not given."""
+
+    def __init__(
+        self, meters: Meters, entries: Table, judges: Callable[[], Sequence[Judge]]
+    ) -> None:
+        """Owe nothing yet.
+
+        Args:
+            meters: Where everything is counted.
+            entries: The evaluators.
+            judges: Who reports on every interaction, in the order of `ROLES`.
+        """
+        self._meters = meters
+        self._entries = entries
+        self._judges = judges
+        self._refused: Notes[tuple[str, Status, Cause]] = Notes()
+        self._given_up: Notes[str] = Notes()
+        self._open: dict[int, Account] = {}
+
+    def clear(self) -> None:
+        """Forget everything; for a forked child, whose parent keeps what it took."""
+        self._refused.clear()
+        self._given_up.clear()
+        self._open = {}
+
+    # --- from any thread, without a lock --------------------------------------------------------
+
+    def refuse(self, finished: Finished, cause: Cause) -> None:
+        """Note an interaction that is not taken."""
+        self._refused.note((finished.framework, finished.status, cause))
+
+    def give_up(self, reason: str) -> None:
+        """Note a run that was given up."""
+        self._given_up.note(reason)
+
+    # --- counting -------------------------------------------------------------------------------
+
+    def open(self, finished: Finished) -> Account:
+        """Return the account of an interaction that was taken; to be closed."""
+        account = Account(self, finished)
+        self._open[id(account)] = account
+        return account
+
+    def close_all(self, cause: Cause) -> None:
+        """Close what is open: who had it in hand is gone."""
+        while self._open:
+            try:
+                _, account = self._open.popitem()
+            except KeyError:  # another thread closed the last one
+                return
+            account.close(cause)
+
+    def count_notes(self) -> None:
+        """Count what was noted."""
+        for reason, n in self._given_up.take().items():
+            with contained("count"):
+                self._meters.dropped(reason, n)
+        for (framework, status, cause), n in self._refused.take().items():
+            with contained("count"):
+                self._meters.dropped(cause.value, n)
+            self.captured(framework, status, n)
+            for role in self.roles():
+                self.unscored(role, cause, n)
+
+    def roles(self) -> tuple[Role, ...]:
+        """Return who reports on every interaction."""
+        return ROLES[: len(self._judges())]
+
+    def captured(self, framework: str, status: Status, n: int = 1) -> None:
+        """Count interactions."""
+        with contained("count"):
+            self._meters.interaction(framework, status, n)
+
+    def unscored(self, role: Role, cause: Cause, n: int = 1) -> None:
+        """Count that a judge scored nothing."""
+        with contained("count"):
+            identity = self._judges()[ROLES.index(role)].identity
+            self._meters.evaluations(unscored(self._entries, identity, cause), n)
+
+    def forget(self, account: Account) -> None:
+        """Have an account closed that owes nothing more."""
+        self._open.pop(id(account), None)
+
+
+class Account:
+    """What one interaction still owes. Each debt is paid once, from whatever thread."""
+
+    __slots__ = ("_framework", "_is_closed", "_ledger", "_owed", "_status")
+
+    def __init__(self, ledger: Ledger, finished: Finished) -> None:
+        self._ledger = ledger
+        self._framework, self._status = finished.framework, finished.status
+        self._is_closed = False
+        # Popping a key is atomic: of two threads that pay, one does.
+        self._owed: dict[Role | Literal["capture"], None] = dict.fromkeys(
+            ("capture", *ledger.roles())
+        )
+
+    def captured(self, interaction: Interaction) -> bool:
+        """Count it as what it turned out to be; return False if somebody closed the account."""
+        if self._pays("capture"):
+            self._ledger.captured(interaction.framework, interaction.status)
+        return not self._is_closed
+
+    def reported(self, role: Role | None) -> bool:
+        """Return whether a report may be counted now; None: of a judge that stood in."""
+        return self._pays(role) if role is not None else not self._is_closed
+
+    def void(self) -> None:
+        """Close it without a count: it was no interaction."""
+        self._is_closed = True
+        self._owed.clear()
+        self._ledger.forget(self)
+
+    def close(self, cause: Cause) -> bool:
+        """Count what is still owed as unscored; return whether anything was."""
+        self._is_closed = True
+        self._ledger.forget(self)
+        if self._pays("capture"):
+            self._ledger.captured(self._framework, self._status)
+        left = [role for role in ROLES if self._pays(role)]
+        for role in left:
+            self._ledger.unscored(role, cause)
+        return bool(left)
+
+    def _pays(self, debt: Role | Literal["capture"]) -> bool:
+        return self._owed.pop(debt, self) is None
