@@ -34,3 +34,70 @@ def test_the_last_trace_leaves_before_the_tracer_provider_shuts_down(
     """Whether the monitor was built after or before the application's provider."""
     said = run_python(setup + INTERACTION, tmp_path)
     assert "sent invoke_workflow" in said
+
+
+HANGING_JUDGE = """
+import asyncio, time
+from ragmonitor.judges.function import FunctionJudge
+from ragmonitor.testing import ScriptedJudge
+
+class Threaded(ScriptedJudge):
+    async def assess(self, interaction):
+        await asyncio.to_thread(time.sleep, 40)
+
+class Stubborn(ScriptedJudge):
+    async def assess(self, interaction):
+        while True:
+            try:
+                await asyncio.sleep(40)
+            except asyncio.CancelledError:
+                pass
+
+class Blocking(ScriptedJudge):
+    async def assess(self, interaction):
+        time.sleep(40)
+
+class Resolving(ScriptedJudge):
+    async def assess(self, interaction):
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, time.sleep, 40)
+
+def function(prompts):
+    time.sleep(40)
+
+def embedding(texts):
+    time.sleep(40)
+"""
+
+HANGS = {
+    "function": "judge=FunctionJudge(function, name='f'), judge_rate=1.0, budget_calls_per_day=100",
+    "to_thread": "judge=Threaded(None), judge_rate=1.0",
+    "executor": "judge=Resolving(None), judge_rate=1.0",
+    "stubborn": "judge=Stubborn(None), judge_rate=1.0",
+    "blocking": "judge=Blocking(None), judge_rate=1.0",
+    "redaction": "redact=lambda text: time.sleep(40)",
+    "embedding": "embedding=embedding",
+}
+
+
+LATE = """
+import atexit
+ended = []
+# Registered first, so that it runs last; threads that are waited for come before all of these.
+atexit.register(lambda: print("held the exit for", time.monotonic() - ended[0]))
+"""
+
+
+@pytest.mark.parametrize("options", HANGS.values(), ids=HANGS)
+def test_no_call_of_ours_holds_the_exit(options: str, tmp_path: Path) -> None:
+    """A judge, redaction or embedding that hangs for 40 s: we are done within 5 s."""
+    said = run_python(
+        HANGING_JUDGE
+        + LATE
+        + MONITOR.replace("prometheus=False", f"prometheus=False, service='t', {options}")
+        + INTERACTION
+        + "time.sleep(1)\nended.append(time.monotonic())\n",
+        tmp_path,
+        timeout_s=38,
+    )
+    assert float(said.rpartition(" for ")[2]) < 5.5
