@@ -33,6 +33,9 @@ from ragmonitor.rules.wording import (
 TICKET_SHARE = 0.1
 """Of the page line: a level that is reached ten times as often is worth a ticket."""
 
+WORKER_UNSEEN_S = 120
+"""The worker shows itself every two seconds; a long reading holds it up for half a minute."""
+
 HALLUCINATION = 'signal="hallucination"'
 BY_JUDGE = {"judge": "judge"}
 BY_EVALUATOR = {"judge": "judge", "evaluator": "signal"}
@@ -593,6 +596,24 @@ def operation(scope: Scope) -> tuple[Alert, ...]:
                 + "; open runs: "
                 + number(f"sum({names.OPEN_RUNS}{{service=%q}})", "service", form="%.0f")
                 + "."
+            ),
+            dashboard="pipeline",
+        ),
+        Alert(
+            name="RagMonitorWorkerFailing",
+            expr=(
+                f"sum by (service) {gained(scope, f'{names.WORKER_RESTARTS}_total', '15m')} > 0\n"
+                "or\n"
+                f"max by (service) (time() - {scope.pick(names.WORKER_SEEN)}) > {WORKER_UNSEEN_S}"
+            ),
+            lasts="0m",
+            severity="ticket",
+            summary="What scores answers behind the requests fails, or stands still.",
+            description=(
+                f"{SERVICE}: in the last 15 minutes the worker was ended by an error and began "
+                "again, or it has done nothing for two minutes. Answers wait, or are counted as "
+                "internal_error; no alarm on quality is to be relied on. The application's log, "
+                "logger ragmonitor, says why."
             ),
             dashboard="pipeline",
         ),

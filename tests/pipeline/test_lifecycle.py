@@ -21,7 +21,7 @@ from tests.support.stories import assessment, interaction
 from tests.support.waiting import until
 
 
-class PanicException(BaseException):  # noqa: N818 - as pyo3 names it
+class PanicException(BaseException):
     """What an extension module in Rust raises: no `Exception`."""
 
 
@@ -210,7 +210,7 @@ def test_a_run_that_ends_begins_again_and_is_counted(monkeypatch):
 
 
 def test_a_system_without_threads_is_asked_again(monkeypatch):
-    """ "can't start new thread" reaches nobody, and what waited is scored later."""
+    """The error reaches nobody, and what waited is scored later."""
     start = threading.Thread.start
 
     def refuse(thread):

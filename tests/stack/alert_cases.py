@@ -565,6 +565,22 @@ OPERATION = (
         dashboard=f"{PIPELINE}{SINCE}",
     ),
     Case(
+        alert="RagMonitorWorkerFailing",
+        bad=plain("worker_restarts_total", "_x40 1x80"),
+        good=plain("worker_restarts_total", "4x120"),
+        restarted=plain("worker_restarts_total", "4x60 0x60"),
+        fires_restarted=False,
+        at="42m",
+        labels={"service": "bot", "severity": "ticket"},
+        description=(
+            "bot: in the last 15 minutes the worker was ended by an error and began again, or it "
+            "has done nothing for two minutes. Answers wait, or are counted as internal_error; no "
+            "alarm on quality is to be relied on. The application's log, logger ragmonitor, says "
+            "why."
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
         alert="RagMonitorInternalErrors",
         # Born with its first error: `increase` alone would see nothing.
         bad=plain("internal_errors_total", "_x40 1x80", stage="export"),

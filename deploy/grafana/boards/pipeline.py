@@ -599,10 +599,11 @@ PIPELINE_ROW = (
         kind="lines",
         title=Words("Errors of the monitoring itself", "监控自身的错误"),
         description=Words(
-            "Errors of ragmonitor per minute by stage; the application never sees them. Above 0:"
-            " read the log of the logger `ragmonitor`, where each kind is told once.",
-            "ragmonitor 自身每分钟的错误，按阶段；应用不受影响。大于 0：查看 ragmonitor 日志，"
-            "每类错误只记一次。",
+            "Errors of ragmonitor per minute by stage, and restarts of its worker; the application"
+            " never sees them. Above 0: read the log of the logger `ragmonitor`, where each kind is"
+            " told once.",
+            "ragmonitor 自身每分钟的错误（按阶段）与工作线程的重启；应用不受影响。大于 0："
+            "查看 ragmonitor 日志，每类错误只记一次。",
         ),
         at=(16, 60, 8, 8),
         unit="opm",
@@ -614,6 +615,11 @@ PIPELINE_ROW = (
                 legend="{{service}} · {{stage}}",
             ),
             all_of("ragmonitor_internal_errors_total"),
+            Query(
+                expr="60 * sum by (service)"
+                f" (rate(ragmonitor_worker_restarts_total{{{SERVICE}}}[$__rate_interval]))",
+                legend="{{service}} · worker restarts",
+            ),
         ),
     ),
     Panel(
