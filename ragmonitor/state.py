@@ -3,19 +3,49 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import glob
 import hashlib
 import json
 import os
 import re
+import stat
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from ragmonitor.guard import record_problem
 
 try:
     import fcntl
 except ImportError:  # not a POSIX system: a file then serves one process
     fcntl = None  # type: ignore[assignment]
+
+SIZE_MOST: Final = 64 * 2**20
+"""Bytes of a state; what is larger is none of ours."""
+LOCK_WAIT_S: Final = 1.0
+"""For others to let go; a state is read and written in milliseconds."""
+LOCKED_OUT_S: Final = 60.0
+"""For so long after a wait in vain nobody waits again: the lock is tried, and that is all."""
+DRAFT_AGE_S: Final = 60.0
+"""A draft that is older belongs to nobody any more."""
+_STAGE: Final = "state"
+_OURS: Final = 0o600
+_AT_ONCE: Final = getattr(os, "O_NONBLOCK", 0)
+"""A pipe in its place would keep us waiting for who writes."""
+_FLAGS: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+_locks: set[int] = set()
+"""Descriptors of the locks that this process holds."""
+
+
+class StateLockedError(OSError):
+    """Another process keeps the lock of a state to itself."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.EAGAIN, "another process keeps its lock", str(path))
 
 
 class StateFile:
@@ -34,6 +64,8 @@ class StateFile:
         """
         self.path = path
         self._version = version
+        self._locked_out_until = 0.0
+        self._is_swept = False
 
     @classmethod
     def of_service(cls, folder: Path, what: str, service: str, *, version: int) -> StateFile:
@@ -45,39 +77,162 @@ class StateFile:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes and threads from the file meanwhile. Raises `OSError`."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        """Keep other processes and threads from the file meanwhile.
+
+        Raises:
+            StateLockedError: They keep it to themselves for longer than `LOCK_WAIT_S`.
+            OSError: The folder or the lock cannot be made.
+        """
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if fcntl is None:
+            self._sweep()
             yield
             return
-        with self.path.with_name(f"{self.path.name}.lock").open("ab") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield  # closing lets go
+        lock = os.open(
+            self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT | _FLAGS, _OURS
+        )
+        pid = os.getpid()
+        _locks.add(lock)
+        try:
+            self._acquire(lock)
+            self._sweep()
+            yield
+        finally:
+            # In a forked child that is another file by now.
+            if os.getpid() == pid:
+                _locks.discard(lock)
+                # Not by closing alone: a child of another thread's fork may have a copy of it.
+                with contextlib.suppress(OSError):
+                    fcntl.flock(lock, fcntl.LOCK_UN)
+                os.close(lock)
+
+    def _acquire(self, lock: int) -> None:
+        assert fcntl is not None  # noqa: S101 - for the type; who calls has looked
+        with contextlib.suppress(OSError):  # somebody else's
+            os.fchmod(lock, _OURS)
+        began = time.monotonic()
+        wait_s = LOCK_WAIT_S if began >= self._locked_out_until else 0.0
+        pause_s = 0.001
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() - began >= wait_s:
+                    break
+                time.sleep(pause_s)
+                pause_s = min(0.02, 2 * pause_s)
+            else:
+                self._locked_out_until = 0.0
+                return
+        if wait_s:
+            self._locked_out_until = time.monotonic() + LOCKED_OUT_S
+            record_problem(
+                _STAGE,
+                f"another process keeps the lock of {self.path} to itself; until it lets go, this "
+                "process goes on alone, and spends nothing of a budget that is kept there. Give "
+                "each service, and each user, a state_dir of its own",
+            )
+        raise StateLockedError(self.path)
 
     def read(self) -> dict[str, Any] | None:
         """Return the state; None: there is none yet.
 
+        What cannot be understood is renamed, to be looked at, so that the next one begins anew.
+
         Raises:
-            ValueError: It cannot be read: broken, or of another version.
-            OSError: The file cannot be opened.
+            ValueError: It cannot be read: broken, too large, or of another version.
+            OSError: The file cannot be opened, or is none.
         """
         try:
-            told = json.loads(self.path.read_bytes())
+            file = os.open(self.path, os.O_RDONLY | _AT_ONCE | _FLAGS)
         except FileNotFoundError:
             return None
-        except RecursionError:
-            raise ValueError(f"{self.path} is nested too deeply") from None
+        found, content = os.fstat(file), None
+        if stat.S_ISREG(found.st_mode) and found.st_size <= SIZE_MOST:
+            with os.fdopen(file, "rb") as opened:
+                content = opened.read(SIZE_MOST)
+        else:
+            os.close(file)
+        try:
+            return self._understood(content)
+        except (ValueError, RecursionError, MemoryError) as error:
+            why = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
+            told = f"{self.path}: {why}{self.set_aside(why, inode=found.st_ino)}"
+            raise ValueError(told) from None
+
+    def _understood(self, content: bytes | None) -> dict[str, Any]:
+        if content is None:
+            raise ValueError(f"it is no file, or larger than {SIZE_MOST} bytes")
+        told = json.loads(content)
         if not isinstance(told, dict) or told.get("version") != self._version:
-            raise ValueError(f"{self.path} is not of version {self._version}")
+            raise ValueError(f"it is not of version {self._version}")
+        return told
+
+    def set_aside(self, why: str, *, inode: int | None = None) -> str:
+        """Rename what cannot be understood, count it, and say so once; nothing is raised.
+
+        Args:
+            why: What is wrong with it.
+            inode: Of the file that was read; another one, which was written meanwhile, stays.
+
+        Returns:
+            Where it is now, as an end of a sentence; empty: it is where it was.
+        """
+        bad = self.path.with_name(f"{self.path.name}.bad")
+        try:
+            if inode is not None and os.lstat(self.path).st_ino != inode:
+                return ""
+            if self.path.is_dir() != bad.is_dir() and bad.exists():
+                bad = bad.with_name(f"{bad.name}.{os.urandom(3).hex()}")
+            self.path.rename(bad)
+        except OSError:
+            record_problem(_STAGE, f"{self.path} cannot be understood: {why}; remove it")
+            return ""
+        told = f"; it is kept as {bad.name}"
+        record_problem(_STAGE, f"{self.path} cannot be understood: {why}{told}; it begins anew")
         return told
 
     def write(self, state: Mapping[str, Any]) -> None:
         """Replace the state. Raises `OSError`; the old one then stands."""
+        content = json.dumps({"version": self._version, **state}).encode()
+        if len(content) > SIZE_MOST:
+            raise OSError(errno.EFBIG, f"{len(content)} bytes are no state", str(self.path))
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+        draft.unlink(missing_ok=True)  # of one who died, and had these numbers
         try:
-            draft.write_text(json.dumps({"version": self._version, **state}), encoding="utf-8")
+            with os.fdopen(
+                os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, _OURS), "wb"
+            ) as file:
+                file.write(content)
             draft.replace(self.path)
         except OSError:
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
             raise
+
+    def _sweep(self) -> None:
+        """Remove drafts of processes that died while they wrote."""
+        if self._is_swept:
+            return
+        self._is_swept = True
+        name, before = glob.escape(self.path.name), time.time() - DRAFT_AGE_S
+        # What belongs to it has a folder beside it.
+        for folder, pattern in (
+            (self.path.parent, f"{name}.*.tmp"),
+            (self.path.with_suffix(""), "*.json.*.tmp"),
+        ):
+            with contextlib.suppress(OSError):
+                for draft in folder.glob(pattern):
+                    if draft.stat().st_mtime < before:
+                        draft.unlink(missing_ok=True)
+
+
+def _let_go_in_child() -> None:
+    """Close a forked child's copies of its parent's locks, which would hold them beyond its end."""
+    while _locks:
+        with contextlib.suppress(OSError):
+            os.close(_locks.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_in_child)

@@ -15,9 +15,9 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Any, Final, Literal
 
+from ragmonitor import imports
 from ragmonitor.apart import apart
 from ragmonitor.errors import JudgeError, MissingExtraError
 from ragmonitor.judges import sentences as splitter
@@ -202,8 +202,8 @@ class EncoderJudge:
 
     def _load_anew(self) -> _Pairs | _Tokens:
         try:
-            torch: Any = import_module("torch")
-            transformers: Any = import_module("transformers")
+            torch: Any = imports.load("torch")
+            transformers: Any = imports.load("transformers")
         except ImportError as error:
             raise MissingExtraError(error.name or "transformers", "encoder") from error
         options: dict[str, Any] = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import sys
 import threading
@@ -19,9 +20,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from importlib import import_module
 from typing import Any, Final, Literal, Protocol
 
+from ragmonitor import imports
 from ragmonitor.apart import apart
 from ragmonitor.errors import MissingExtraError, RagMonitorError
 from ragmonitor.judges.prompts import Message
@@ -224,6 +225,7 @@ class Provider:
     _takes_forms: bool = field(default=False, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
     _loading: threading.Thread | None = field(default=None, init=False, repr=False)
+    _pid: int = field(default_factory=os.getpid, init=False, repr=False)
 
     @property
     def _capabilities(self) -> Capabilities:
@@ -243,6 +245,11 @@ class Provider:
         wanted = FORMS[FORMS.index(self.start_form) :]
         return next(form for form in wanted if form not in rejected)
 
+    def _survive_fork(self) -> None:
+        """In a forked child begin anew: the parent's thread may have held the lock."""
+        if self._pid != os.getpid():
+            self._pid, self._lock, self._loading = os.getpid(), threading.Lock(), None
+
     async def load(self) -> None:
         """Import litellm and learn what it knows of the model, without blocking the loop.
 
@@ -254,12 +261,14 @@ class Provider:
 
     def load_soon(self) -> None:
         """Begin to load in the background, once; returns at once and raises nothing."""
+        self._survive_fork()
         if self.is_loaded or self._loading is not None:
             return
         self._loading = threading.Thread(
             target=self._load_quietly, name="ragmonitor-judge-load", daemon=True
         )
-        self._loading.start()
+        with contextlib.suppress(RuntimeError):  # the system has no thread; a reading will load it
+            self._loading.start()
 
     async def complete(
         self,
@@ -361,12 +370,13 @@ class Provider:
             self._load()
 
     def _load(self) -> None:
+        self._survive_fork()
         with self._lock:
             if self.is_loaded:
                 return
             is_ours = "litellm" not in sys.modules
             try:
-                litellm: Any = import_module("litellm")
+                litellm: Any = imports.load("litellm")
             except ImportError as error:
                 if error.name is not None and error.name.partition(".")[0] != "litellm":
                     raise

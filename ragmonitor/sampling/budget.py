@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ragmonitor.guard import logger, record_unkept
 from ragmonitor.protocols import BudgetUnit, Clock
-from ragmonitor.state import StateFile
+from ragmonitor.state import StateFile, StateLockedError
 
 HOUR_S: Final = 3_600.0
 DAY_S: Final = 86_400.0
@@ -154,9 +154,14 @@ class Budget:
         self._filled_at = self._clock()
         self._read_at = -1.0
         self._begin()
-        if file is not None:
+        if file is None:
+            return
+        try:
             with self._lock, self._shared():
                 self._write()
+        except StateLockedError:  # said by the file: until it is to be had nothing is spent
+            for bucket in self._buckets:
+                bucket.level = min(bucket.level, 0.0)
 
     def _begin(self) -> None:
         self._pid = os.getpid()

@@ -34,13 +34,13 @@ def test_a_log_handler_that_raises_reaches_nobody():
             raise OSError("no space left")
 
     handler = Broken()
-    guard.logger.addHandler(handler)
+    guard.logger.logger.addHandler(handler)
     try:
         with guard.shielded("testing"):
             raise LookupError("ours")
         guard.record_problem("testing", "the disk is full")
     finally:
-        guard.logger.removeHandler(handler)
+        guard.logger.logger.removeHandler(handler)
 
 
 def test_beyond_the_kinds_that_are_remembered_nothing_is_a_warning(caplog):

@@ -1,6 +1,8 @@
 """What outlives a process: whole, one writer at a time, or not at all."""
 
 import json
+import os
+import stat
 import subprocess
 import sys
 import threading
@@ -11,13 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.state import StateFile
+from ragmonitor import guard
+from ragmonitor.state import StateFile, StateLockedError
 from tests.support.waiting import until
 
 
 @pytest.fixture
 def file(tmp_path):
     return StateFile(tmp_path / "state" / "thing.json", version=3)
+
+
+@pytest.fixture(autouse=True)
+def unsaid(monkeypatch):
+    """Nothing has been logged before."""
+    monkeypatch.setattr(guard, "_logged", set())
 
 
 def kept(file, **state):
@@ -84,13 +93,136 @@ def test_what_cannot_be_read_is_a_value_error(file, content):
         file.read()
 
 
-def test_a_folder_in_its_place_is_an_os_error(file):
-    """What the system says is passed on."""
-    file.path.mkdir(parents=True)
-    with pytest.raises(OSError, match="thing"):
+@pytest.mark.parametrize("thing", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
+def test_what_is_no_file_is_set_aside(file, thing):
+    """A folder or a pipe in its place keeps nobody waiting, and the next state is written."""
+    file.path.parent.mkdir()
+    thing(file.path)
+    with pytest.raises(ValueError, match="no file"):
         file.read()
-    with pytest.raises(OSError, match="thing"), file.alone():
-        file.write({"a": 1})
+    kept(file, a=1)
+    assert file.read() == {"version": 3, "a": 1}
+
+
+def test_what_cannot_be_understood_is_set_aside_said_once_and_counted(file, caplog):
+    """People find it beside the new one; a file that was written meanwhile stays."""
+    before = guard.errors["state"]
+    file.path.parent.mkdir()
+    for content in (b"{torn", b"{torn"):
+        file.path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"kept as thing\.json\.bad"):
+            file.read()
+        assert file.read() is None
+    assert file.path.with_name("thing.json.bad").read_bytes() == b"{torn"
+    assert guard.errors["state"] == before + 2
+    assert [r.levelname for r in caplog.records].count("WARNING") == 1
+    kept(file, a=1)
+    assert file.set_aside("of another time", inode=1) == ""
+    assert file.read() == {"version": 3, "a": 1}
+
+
+def test_a_huge_file_is_not_read(file, monkeypatch):
+    """It is told by its size; what is written is held to the same."""
+    monkeypatch.setattr("ragmonitor.state.SIZE_MOST", 100)
+    file.path.parent.mkdir()
+    file.path.write_bytes(b" " * 101)
+    with pytest.raises(ValueError, match="larger than 100"):
+        file.read()
+    with pytest.raises(OSError, match="no state"):
+        kept(file, a="x" * 100)
+
+
+def test_nobody_else_reads_or_locks_it(tmp_path):
+    """Files are 0600 and the folder that is made is 0700, whatever the umask says."""
+    before = os.umask(0o000)
+    try:
+        file = StateFile(tmp_path / "state" / "thing.json", version=3)
+        kept(file, a=1)
+    finally:
+        os.umask(before)
+    modes = {
+        path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "state").iterdir()
+    }
+    assert modes == {"thing.json": 0o600, "thing.json.lock": 0o600}
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
+
+
+def test_a_lock_of_before_is_closed_to_others(file):
+    """One that was made 0644, which anybody could hold, is ours alone from now on."""
+    file.path.parent.mkdir()
+    lock = file.path.with_name("thing.json.lock")
+    lock.touch(0o644)
+    kept(file, a=1)
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+
+
+def test_drafts_of_the_dead_are_removed(file):
+    """Of this file and of what belongs to it; one that is being written stays."""
+    file.path.parent.mkdir()
+    folder = file.path.with_suffix("")
+    folder.mkdir()
+    old = [file.path.with_name("thing.json.1.2.tmp"), folder / "ab.json.1.2.tmp"]
+    others = [file.path.with_name("other.json.1.2.tmp"), file.path.with_name("thing.json.3.4.tmp")]
+    for path in (*old, *others):
+        path.write_bytes(b"{")
+    for path in (*old, others[0]):
+        os.utime(path, (1, 1))
+    kept(file, a=1)
+    assert not any(path.exists() for path in old)
+    assert all(path.exists() for path in others)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a file serves one process")
+def test_a_lock_that_is_not_let_go_is_an_error_soon_and_then_at_once(file, monkeypatch, caplog):
+    """Nobody waits for long, nor again and again; it is said once, and ends with the lock."""
+    monkeypatch.setattr("ragmonitor.state.LOCK_WAIT_S", 0.05)
+    waits = []
+    monkeypatch.setattr("ragmonitor.state.time.sleep", waits.append)
+    other = StateFile(file.path, version=3)
+    with file.alone():
+        for _ in range(3):
+            with pytest.raises(StateLockedError, match="keeps its lock"), other.alone():
+                pass
+            tried, waits[:] = len(waits), []
+        assert tried == 0
+    kept(other, a=1)
+    assert [r.levelname for r in caplog.records].count("WARNING") == 1
+    assert [p.name for p in file.path.parent.glob("*.tmp")] == []
+
+
+FORKER = """
+import os, sys, threading, time
+from pathlib import Path
+from ragmonitor.state import StateFile
+
+file = StateFile(Path(sys.argv[1]), version=3)
+held, forked = threading.Event(), threading.Event()
+
+def hold():
+    with file.alone():
+        held.set()
+        forked.wait()
+        if sys.argv[2] == "dies":
+            os._exit(0)
+
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+if os.fork() == 0:
+    time.sleep(20)
+    os._exit(0)
+forked.set()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("end", ["lets go", "dies"])
+def test_a_child_forked_while_the_lock_is_held_does_not_hold_it(file, end):
+    """Neither after the parent has let go nor after its death; the child lives on."""
+    subprocess.run([sys.executable, "-c", FORKER, str(file.path), end], timeout=15, check=True)
+    kept(file, a=1)
+    assert file.read() == {"version": 3, "a": 1}
 
 
 def test_a_failed_write_leaves_the_old_state_and_no_draft(file):
@@ -100,7 +232,7 @@ def test_a_failed_write_leaves_the_old_state_and_no_draft(file):
         file.write({"a": object()})
     assert file.read() == {"version": 3, "a": 1}
     file.path.unlink()
-    file.path.mkdir()
+    (file.path / "full").mkdir(parents=True)
     with pytest.raises(OSError, match="thing"), file.alone():
         file.write({"a": 2})
     assert list(file.path.parent.glob("*.tmp")) == []
@@ -145,9 +277,10 @@ def test_threads_take_turns(file):
 ADDER = """
 import sys
 from pathlib import Path
-from ragmonitor.state import StateFile
+from ragmonitor import state
 
-file = StateFile(Path(sys.argv[1]), version=3)
+state.LOCK_WAIT_S = 60
+file = state.StateFile(Path(sys.argv[1]), version=3)
 for _ in range(40):
     with file.alone():
         before = file.read() or {"n": 0}
