@@ -29,7 +29,7 @@ from ragmonitor import Monitor
 from ragmonitor.judges import provider
 monitor = Monitor(
     service="t", prometheus=False, judge="openai/gpt-4o-mini", judge_rate=1.0,
-    budget_calls_per_day=1000, jsonl="out.jsonl", judge_cache_size=0,
+    budget_calls_per_day=10**9, jsonl="out.jsonl", judge_cache_size=0,
 ).start()
 while not os.path.exists("importing"):
     time.sleep(0.01)
