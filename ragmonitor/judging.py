@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Real
-from typing import Any, Literal
+from typing import Any
 
 from ragmonitor.errors import JudgeError, MissingExtraError, RagMonitorError
 from ragmonitor.evaluators import Table, diagnosis, evaluate_asking, unscorable, unscored
@@ -123,18 +123,10 @@ class Readings:
     """By the judge itself."""
     stand_in: Report | None = None
     """By who read it where the judge failed to."""
-    second: Report | None = None
-    """By the second judge."""
     again: Report | None = None
     """By the judge, which read it twice; reported nowhere."""
     compared: tuple[Report, Report] | None = None
     """Two judges' reports of it."""
-
-    def role(self, report: Report) -> Literal["judge", "second"] | None:
-        """Return whose report it is; None: of who stood in."""
-        if report is self.judged:
-            return "judge"
-        return "second" if report is self.second else None
 
 
 class Bench:
@@ -212,7 +204,7 @@ class Bench:
         if second is None or its_chance is None:
             return Readings(reports=(judged,), judged=judged)
         other = self._unread_by(second.judge, "second", interaction, its_chance, cause)
-        return Readings(reports=(judged, other), judged=judged, second=other)
+        return Readings(reports=(judged, other), judged=judged)
 
     def _unread_by(
         self, judge: Judge, role: Role, interaction: Interaction, chance: Chance, cause: Cause
@@ -274,7 +266,6 @@ class Bench:
             reports=tuple(chain) if other is None else (*chain, other),
             judged=chain[0],
             stand_in=None if first is chain[0] else first,
-            second=other,
             again=again,
             compared=(first, other) if both and first is not None and other is not None else None,
         )

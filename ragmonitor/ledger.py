@@ -13,12 +13,10 @@ from ragmonitor.evaluators import Table, unscored
 from ragmonitor.guard import contained
 from ragmonitor.protocols import Finished, Judge, Meters
 from ragmonitor.queues import Notes
-from ragmonitor.records import Cause, Interaction, Status
+from ragmonitor.records import Cause, Interaction, Report, Role, Status
 
-Role = Literal["embedded", "judge", "second"]
+ROLES: Final[tuple[Role, ...]] = ("builtin", "judge", "second")
 """Who reports on every interaction. A fallback does where it was asked, and owes nothing."""
-
-ROLES: Final[tuple[Role, ...]] = ("embedded", "judge", "second")
 
 
 class Ledger:
@@ -126,9 +124,9 @@ class Account:
             self._ledger.captured(interaction.framework, interaction.status)
         return not self._is_closed
 
-    def reported(self, role: Role | None) -> bool:
-        """Return whether a report may be counted now; None: of a judge that stood in."""
-        return self._pays(role) if role is not None else not self._is_closed
+    def reported(self, report: Report) -> bool:
+        """Return whether a report may be counted: once of each judge, and before the end."""
+        return self._pays(report.role) if report.role in ROLES else not self._is_closed
 
     def void(self) -> None:
         """Close it without a count: it was no interaction."""

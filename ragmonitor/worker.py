@@ -39,7 +39,7 @@ from ragmonitor.guard import (
     shielded,
 )
 from ragmonitor.judging import Bench, Readings, cleaned, diagnosed
-from ragmonitor.ledger import Account, Ledger, Role
+from ragmonitor.ledger import Account, Ledger
 from ragmonitor.protocols import (
     AlarmListener,
     EmbeddedJudge,
@@ -560,9 +560,7 @@ class Worker:
         with self._step:
             if delivered:
                 for report in found.reports:
-                    self._export(
-                        account, found.role(report), replace(report, target=target, late=True)
-                    )
+                    self._export(account, replace(report, target=target, late=True))
             else:
                 target = self._deliver(account, embedded, found)
             self._settle(
@@ -625,14 +623,12 @@ class Worker:
                 target = self._traces.emit(embedded.interaction, [embedded, *others])
             with contained("export"):
                 self._meters.answered(embedded.interaction, target)
-            self._export(account, "embedded", replace(embedded, target=target))
-            for report in others:
-                role = None if found is None else found.role(report)
-                self._export(account, role, replace(report, target=target))
+            for report in (embedded, *others):
+                self._export(account, replace(report, target=target))
         return target
 
-    def _export(self, account: Account, role: Role | None, report: Report) -> None:
-        if not account.reported(role):
+    def _export(self, account: Account, report: Report) -> None:
+        if not account.reported(report):
             return  # who closes the monitor has counted it
         for exporter in (self._meters, *self._exporters):
             with contained("export"):
