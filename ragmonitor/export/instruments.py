@@ -310,13 +310,11 @@ class Instruments:
         self.worker_restarts = self._counter(
             names.WORKER_RESTARTS, "Times that an error ended the worker's run, which began again."
         )
-        self.worker_seen = Gauge(
+        self.worker_seen = self._gauge(
             names.WORKER_SEEN,
             "When the worker last showed the state of now, in seconds since the epoch; of several "
             "processes the one that is furthest behind.",
-            ("service",),
-            multiprocess_mode="livemin",
-            registry=self.registry,
+            mode="livemin",
         )
         self.queue_depth = self._gauge(names.QUEUE_DEPTH, "Interactions that wait to be scored.")
         self.open_runs = self._gauge(names.OPEN_RUNS, "Framework runs that have not ended.")

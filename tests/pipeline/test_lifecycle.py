@@ -271,7 +271,7 @@ def test_a_finaliser_within_a_lock_of_the_counters_waits_for_nobody():
     done = threading.Event()
 
     def collect():
-        counter = monitor._meters._instruments.dropped
+        counter = monitor._meters._instruments.dropped._instrument
         with counter._lock, monitor._worker._ledger._refused._adding:
             for _ in range(3):
                 cycle = [Stream()]
