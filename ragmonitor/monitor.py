@@ -19,7 +19,9 @@ from ragmonitor.capture import (
     Translator,
     answers,
     joined,
+    name_of,
     retrieves,
+    sound,
 )
 from ragmonitor.capture.foreign import Choice, InteractionSpanProcessor
 from ragmonitor.errors import SettingsError
@@ -140,7 +142,7 @@ class Monitor:
                 *exporters_of(settings, self._meters),
                 *exporters,
             ],
-            prepare=self._redactor,
+            prepare=self.redacted,
             clean=self._redactor.text,
             tend=self._tend,
             forget=self._forget,
@@ -237,10 +239,12 @@ class Monitor:
         """
 
         def decorated(each: Callable[..., Any]) -> Callable[..., Any]:
+            called = name_of(each, name)
+
             def begin(question: str) -> InteractionRecorder:
                 return self.interaction(
                     query=question,
-                    name=name or each.__name__,
+                    name=called,
                     tags=tags,
                     attributes=attributes,
                 )
@@ -276,7 +280,7 @@ class Monitor:
 
     def redacted(self, interaction: Interaction) -> Interaction:
         """Return the interaction as judges and exporters see it."""
-        return self._redactor(interaction)
+        return self._redactor(sound(interaction))
 
     def span_processor(self) -> InteractionSpanProcessor:
         """Return what makes interactions of other instrumentations' spans; one per monitor.

@@ -1,7 +1,8 @@
 """The request path: what a framework reports is noted here, and nothing more."""
 
 from ragmonitor.capture.assembly import Translator
-from ragmonitor.capture.decorators import answers, retrieves
+from ragmonitor.capture.coercion import error_text, sound
+from ragmonitor.capture.decorators import answers, name_of, retrieves
 from ragmonitor.capture.gathering import Gathering, joined
 from ragmonitor.capture.plain import InteractionRecorder, Record, current_interaction
 from ragmonitor.capture.recorder import INTERACTION_TAG, Recorder
@@ -19,6 +20,9 @@ __all__ = [
     "Translator",
     "answers",
     "current_interaction",
+    "error_text",
     "joined",
+    "name_of",
     "retrieves",
+    "sound",
 ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
-from ragmonitor.capture.plain import InteractionRecorder, current_interaction
+from ragmonitor.capture.coercion import text_in
+from ragmonitor.capture.plain import AnswerPieces, InteractionRecorder, current_interaction
+from ragmonitor.capture.streams import Listener, listened
 from ragmonitor.guard import record_error
 from ragmonitor.records import Chunk
 
@@ -29,7 +31,8 @@ def answers(
 ) -> Callable[P, R]:
     """Return the function, each call of which is one interaction.
 
-    Plain and coroutine functions, generators and asynchronous generators of the answer's pieces.
+    Plain and coroutine functions, generators and asynchronous generators of the answer's pieces,
+    and functions that return one; methods, objects that can be called, partial functions.
     What the function does, returns and raises stays as it is.
 
     Args:
@@ -42,112 +45,29 @@ def answers(
     Raises:
         TypeError: The function has no such parameter.
     """
+    if isinstance(function, classmethod | staticmethod):
+        inner: Any = answers(function.__func__, begin=begin, query=query, answer=answer)
+        return cast("Callable[P, R]", type(function)(inner))
     read = _QueryReader(function, query)
-    text_of = answer or _text_of
+    text_of = _text_of if answer is None else answer
 
-    def open_(given: tuple[Any, ...], named: Mapping[str, Any]) -> InteractionRecorder:
-        return begin(read(given, named))
-
-    def text(value: Any) -> str:
+    def text(value: Any) -> str | None:
+        if type(value) is str and answer is None:
+            return value
         try:
-            return text_of(value)
+            return text_in(text_of(value))
         except Exception as error:  # noqa: BLE001 - `answer` is anybody's code
             record_error("capture", error)
-            return ""
+            return None
 
-    wrapped: Any = function
-    if inspect.isasyncgenfunction(function):
-        wrapped = _asynchronous_pieces(wrapped, open_, text)
-    elif inspect.isgeneratorfunction(function):
-        wrapped = _pieces(wrapped, open_, text)
-    elif inspect.iscoroutinefunction(function):
-        wrapped = _awaited(wrapped, open_, text)
-    else:
-        wrapped = _called(wrapped, open_, text)
-    return cast("Callable[P, R]", functools.wraps(function)(wrapped))
-
-
-_Open = Callable[[tuple[Any, ...], Mapping[str, Any]], InteractionRecorder]
-_Text = Callable[[Any], str]
-
-
-def _called(function: Callable[..., Any], open_: _Open, text: _Text) -> Callable[..., Any]:
-    def called(*given: Any, **named: Any) -> Any:
-        with open_(given, named) as i:
-            result = function(*given, **named)
-            _note_answer(i, text(result))
-        return result
-
-    return called
-
-
-def _awaited(function: Callable[..., Any], open_: _Open, text: _Text) -> Callable[..., Any]:
-    async def awaited(*given: Any, **named: Any) -> Any:
-        with open_(given, named) as i:
-            result = await function(*given, **named)
-            _note_answer(i, text(result))
-        return result
-
-    return awaited
-
-
-def _pieces(function: Callable[..., Any], open_: _Open, text: _Text) -> Callable[..., Any]:
-    def pieces(*given: Any, **named: Any) -> Generator[Any, None, Any]:
-        i = open_(given, named)
-        inner = function(*given, **named)
-        said: list[str] = []
-        failure: BaseException | None = None
+    def listen(given: tuple[Any, ...], named: Mapping[str, Any]) -> Listener | None:
         try:
-            while True:
-                # Current only while the function runs: its caller shares our context.
-                i.enter()
-                try:
-                    piece = next(inner)
-                except StopIteration as stop:
-                    return stop.value
-                finally:
-                    i.exit()
-                said.append(text(piece))
-                yield piece
-        except BaseException as error:
-            failure = error
-            inner.close()
-            raise
-        finally:
-            i.heard(said, failure, whole=failure is None)
-            i.end(failure)
+            return AnswerPieces(begin(read(given, named)), text=text)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+            return None
 
-    return pieces
-
-
-def _asynchronous_pieces(
-    function: Callable[..., Any], open_: _Open, text: _Text
-) -> Callable[..., Any]:
-    async def pieces(*given: Any, **named: Any) -> AsyncIterator[Any]:
-        i = open_(given, named)
-        inner = function(*given, **named)
-        said: list[str] = []
-        failure: BaseException | None = None
-        try:
-            while True:
-                i.enter()
-                try:
-                    piece = await anext(inner)
-                except StopAsyncIteration:
-                    return
-                finally:
-                    i.exit()
-                said.append(text(piece))
-                yield piece
-        except BaseException as error:
-            failure = error
-            await inner.aclose()
-            raise
-        finally:
-            i.heard(said, failure, whole=failure is None)
-            i.end(failure)
-
-    return pieces
+    return cast("Callable[P, R]", listened(function, listen))
 
 
 def retrieves(
@@ -155,42 +75,43 @@ def retrieves(
 ) -> Callable[P, R]:
     """Return the function, what it returns being noted as retrieved for the current interaction.
 
-    Outside an interaction nothing is noted.
+    What is read piece by piece (generators, `map` and `filter`, iterators, asynchronous ones) is
+    noted as the application reads it, and what the application does not read is not noted. An
+    object that is more than an iterator, a cursor for one, is not read at all, and the interaction
+    is incomplete unless `chunks` reads it. Outside an interaction nothing is noted.
 
     Args:
-        function: Retrieves; plain or a coroutine function.
-        chunks: From what it returned to the chunks, in the order the model sees them; None: it
-            returns them.
+        function: Retrieves.
+        chunks: From what it returned to the chunks, in the order the model sees them; of what is
+            read piece by piece, from the list of the pieces. None: it returns them.
     """
+    if isinstance(function, classmethod | staticmethod):
+        inner: Any = retrieves(function.__func__, chunks=chunks)
+        return cast("Callable[P, R]", type(function)(inner))
     read = _QueryReader(function, None, optional=True)
+    name = name_of(function)
 
-    def note(given: tuple[Any, ...], named: Mapping[str, Any], result: Any) -> None:
-        i = current_interaction()
-        if i is None:
-            return
+    def listen(given: tuple[Any, ...], named: Mapping[str, Any]) -> Listener | None:
         try:
-            found = result if chunks is None else chunks(result)
-            i.retrieved(list(found), query=read(given, named), name=function.__name__)
-        except Exception as error:  # noqa: BLE001 - `chunks` is anybody's code
+            i = current_interaction()
+            if i is None:
+                return None
+            return i.reading(query=read(given, named), name=name, chunks=chunks)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
+            return None
 
-    if inspect.iscoroutinefunction(function):
+    return cast("Callable[P, R]", listened(function, listen))
 
-        @functools.wraps(function)
-        async def awaited(*given: P.args, **named: P.kwargs) -> Any:
-            result = await function(*given, **named)
-            note(given, named, result)
-            return result
 
-        return awaited  # type: ignore[return-value]
-
-    @functools.wraps(function)
-    def called(*given: P.args, **named: P.kwargs) -> R:
-        result = function(*given, **named)
-        note(given, named, result)
-        return result
-
-    return called
+def name_of(function: Any, name: Any = "") -> str:
+    """Return the name if it is one; else that of the function, or of its class, if it has none."""
+    if given := text_in(name):
+        return given
+    while isinstance(function, functools.partial):
+        function = function.func
+    found = getattr(function, "__name__", None)
+    return found if isinstance(found, str) else type(function).__name__
 
 
 class _QueryReader:
@@ -199,34 +120,48 @@ class _QueryReader:
     def __init__(
         self, function: Callable[..., Any], name: str | None, *, optional: bool = False
     ) -> None:
-        parameters = inspect.signature(function).parameters
-        names = [each for each in parameters if each not in ("self", "cls")]
+        self._name = name or ""
+        self._position = 0 if name is None else -1
+        self._default: Any = ""
+        try:
+            parameters = inspect.signature(function).parameters
+        except (TypeError, ValueError):  # a builtin that does not say: its first argument, then
+            return
+        kinds = {each.kind for each in parameters.values()}
+        names = [
+            each
+            for each, parameter in parameters.items()
+            if each not in ("self", "cls") and parameter.kind is not parameter.VAR_KEYWORD
+        ]
         if name is not None and name not in parameters:
-            raise TypeError(f"{function.__qualname__} has no parameter {name!r}")
+            if inspect.Parameter.VAR_KEYWORD not in kinds:
+                raise TypeError(f"{name_of(function)} has no parameter {name!r}")
+            return
         if name is None and not names and not optional:
-            raise TypeError(f"{function.__qualname__} takes no parameter that could be a question")
+            raise TypeError(f"{name_of(function)} takes no parameter that could be a question")
         self._name = name or (names[0] if names else "")
         self._position = [*parameters].index(self._name) if self._name else -1
+        if self._name and parameters[self._name].default is not inspect.Parameter.empty:
+            self._default = parameters[self._name].default
 
     def __call__(self, given: Sequence[Any], named: Mapping[str, Any]) -> str:
+        """Return the question; empty if it is no text: then nothing is scored that needs one."""
         if self._name in named:
             value = named[self._name]
         elif 0 <= self._position < len(given):
             value = given[self._position]
         else:
-            return ""
-        return value if isinstance(value, str) else ""
+            value = self._default
+        return text_in(value) or ""
 
 
-def _note_answer(i: InteractionRecorder, text: str) -> None:
-    if text:
-        i.answered(text)
-
-
-def _text_of(value: Any) -> str:
+def _text_of(value: Any) -> Any:
+    """Return the text of an answer; an object without one, as it is."""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
-        return next((v for k in _ANSWER_KEYS if isinstance(v := value.get(k), str)), "")
-    found = (getattr(value, key, None) for key in _ANSWER_KEYS)
-    return next((v for v in found if isinstance(v, str)), "")
+        found = next((v for k in _ANSWER_KEYS if isinstance(v := value.get(k), str)), None)
+    else:
+        members = (getattr(value, key, None) for key in _ANSWER_KEYS)
+        found = next((v for v in members if isinstance(v, str)), None)
+    return value if found is None else found

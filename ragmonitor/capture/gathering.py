@@ -61,27 +61,35 @@ class Gathering:
     may be read after it.
     """
 
-    __slots__ = ("_closed", "_open", "_ticket", "hand_over", "parts")
+    __slots__ = ("_closed", "_open", "_ticket", "hand_over", "lost", "parts")
 
     def __init__(self, hand_over: Callable[[Finished], None], done: Callable[[], None]) -> None:
         self.hand_over = hand_over
         """The monitor's: the runs of another monitor are not gathered."""
         self.parts: list[Part] = []
         """In the order in which they ended."""
+        self.lost = 0
+        """How many more there were than are kept."""
         self._open: dict[Hashable, None] = {}
         self._closed = False
         self._ticket = [done]  # taken once, by whichever thread is last: `pop` is atomic
 
     def joins(self, part: Hashable) -> bool:
-        """Take a part in, as long as the block goes on; return whether it was taken."""
-        if self._closed or len(self.parts) + len(self._open) >= PARTS_MOST:
+        """Take a part in, as long as the block goes on; return whether it was taken.
+
+        One beyond `PARTS_MOST` is taken, and not kept: it is none of an interaction of its own.
+        """
+        if self._closed:
             return False
-        self._open[part] = None
+        if len(self.parts) + len(self._open) >= PARTS_MOST:
+            self.lost += 1
+        else:
+            self._open[part] = None
         return True
 
     def leaves(self, part: Hashable, finished: Part | None = None) -> None:
         """Note that a part has ended, and keep what it became."""
-        if finished is not None:
+        if part in self._open and finished is not None:
             self.parts.append(finished)
         self._open.pop(part, None)
         if self._closed and not self._open:

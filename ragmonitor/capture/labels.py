@@ -8,9 +8,10 @@ package `openinference-instrumentation`, which is not needed to read them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
+
+from ragmonitor.capture.coercion import RecordReader, json_in
 
 _SESSION = "session.id"
 _USER = "user.id"
@@ -39,31 +40,15 @@ def merged(own: Mapping[str, Any], inherited: Mapping[str, Any] | None) -> dict[
     labels = dict(own)
     if not inherited:
         return labels
-    labels["session_id"] = labels.get("session_id") or _text(inherited.get(_SESSION))
-    labels["user_id"] = labels.get("user_id") or _text(inherited.get(_USER))
-    tags = inherited.get(_TAGS)
-    if isinstance(tags, list | tuple):
-        labels["tags"] = tuple(dict.fromkeys([*labels.get("tags", ()), *map(str, tags)]))
-    attributes = _metadata(inherited.get(_METADATA))
-    if version := _text(inherited.get(_TEMPLATE_VERSION)):
+    read = RecordReader()
+    labels["session_id"] = labels.get("session_id") or read.label(inherited.get(_SESSION))
+    labels["user_id"] = labels.get("user_id") or read.label(inherited.get(_USER))
+    if _TAGS in inherited:
+        tags = read.tags(inherited[_TAGS])
+        labels["tags"] = tuple(dict.fromkeys([*labels.get("tags", ()), *tags]))
+    metadata = inherited.get(_METADATA)
+    attributes = read.attributes(json_in(metadata) if isinstance(metadata, str) else metadata)
+    if version := read.label(inherited.get(_TEMPLATE_VERSION)):
         attributes["prompt_version"] = version
     labels["attributes"] = attributes | dict(labels.get("attributes", {}))
     return labels
-
-
-def _metadata(value: Any) -> dict[str, str]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return {}
-    if not isinstance(value, Mapping):
-        return {}
-    return {
-        str(key): inner if isinstance(inner, str) else json.dumps(inner, default=str)
-        for key, inner in value.items()
-    }
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

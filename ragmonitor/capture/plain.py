@@ -12,22 +12,42 @@ from collections.abc import (
     AsyncIterable,
     AsyncIterator,
     Callable,
+    Hashable,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
 from contextvars import ContextVar
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 from opentelemetry import context, trace
+from opentelemetry.trace import SpanContext
 
 from ragmonitor.capture.assembly import reference, shown_of
-from ragmonitor.capture.gathering import Gathering, gathering
+from ragmonitor.capture.coercion import (
+    CHUNKS_MOST,
+    FRAMEWORK,
+    LABELS_MOST,
+    RecordReader,
+    error_text,
+    getattr_of,
+    items_in,
+    mapping_in,
+    note_unreadable,
+    sound,
+    status_in,
+    text_in,
+    usage_in,
+    without_texts,
+)
+from ragmonitor.capture.gathering import PARTS_MOST, Gathering, Part, gathering
 from ragmonitor.capture.labels import labels_in, merged
 from ragmonitor.capture.prompts import not_among
 from ragmonitor.capture.recorder import status_of
+from ragmonitor.capture.streams import PIECES_MOST, HeardAsyncIterator, HeardIterator, Kept
 from ragmonitor.guard import record_error, shielded
 from ragmonitor.protocols import Finished
 from ragmonitor.records import (
@@ -42,18 +62,18 @@ from ragmonitor.records import (
 
 
 class Record:
-    """A finished interaction that is already in its final form."""
+    """A finished interaction that is already in its final form, or is meant to be."""
 
     __slots__ = ("_interaction", "framework", "status")
 
     def __init__(self, interaction: Interaction) -> None:
         self._interaction = interaction
-        self.framework = interaction.framework
-        self.status = interaction.status
+        self.framework = text_in(getattr_of(interaction, "framework")) or FRAMEWORK
+        self.status: Status = status_in(getattr_of(interaction, "status"))
 
     def interaction(self) -> Interaction:
         """Return the record."""
-        return self._interaction
+        return sound(self._interaction)
 
 
 _current: ContextVar[InteractionRecorder | None] = ContextVar("ragmonitor_current", default=None)
@@ -92,26 +112,35 @@ class InteractionRecorder:
         attributes: Mapping[str, str] | None = None,
     ) -> None:
         self._hand_over = hand_over
-        self._query = query
-        self._name = name
+        self._query: Any = query
+        self._name: Any = name
         self._labels: dict[str, Any] = {
             "session_id": session_id,
             "user_id": user_id,
-            "tags": tuple(tags),
-            "attributes": dict(attributes or {}),
+            "tags": () if type(tags) is tuple and not tags else items_in(tags, LABELS_MOST)[0],
+            "attributes": {} if attributes is None else mapping_in(attributes)[0],
         }
-        self._retrievals: list[Retrieval] = []
-        self._generations: list[Generation] = []
+        self._retrievals: list[Retrieval | Reading] = []
+        self._generations: list[Any] = []
         self._answer: str | None = None
+        self._incomplete = False
+        """Something was said that cannot be read, or more than is kept."""
+        self._unanswered = False
+        """The function that was to answer returned what cannot be read as a text."""
         self.status: Status = "ok"
         self._error = ""
         self._started_ns = self._step_ns = time.time_ns()
         self._ended_ns = 0
-        current = context.get_current()
-        self._caller = trace.get_current_span(current).get_span_context()
-        self._inherited = labels_in(current) if current else None
+        self._is_over = False
+        self._caller: SpanContext | None = None
+        self._inherited: Mapping[str, Any] | None = None
+        with shielded("capture"):
+            current = context.get_current()
+            if current:
+                self._caller = trace.get_current_span(current).get_span_context()
+                self._inherited = labels_in(current)
         self._gathering = Gathering(hand_over, self._leave)
-        self._before: tuple[Gathering | None, InteractionRecorder | None] = (None, None)
+        self._before: list[tuple[Gathering | None, InteractionRecorder | None]] = []
 
     def __enter__(self) -> Self:
         self.enter()
@@ -141,15 +170,18 @@ class InteractionRecorder:
 
     def enter(self) -> None:
         """Make this the current interaction of this thread or task."""
-        self._before = gathering.get(), _current.get()
+        self._before.append((gathering.get(), _current.get()))
         gathering.set(self._gathering)
         _current.set(self)
 
     def exit(self) -> None:
         """Put back what was current before."""
+        if not self._before:
+            return
         # Set, not reset by token: a generator may be closed in another context than it began in.
-        gathering.set(self._before[0])
-        _current.set(self._before[1])
+        block, interaction = self._before.pop()
+        gathering.set(block)
+        _current.set(interaction)
 
     def end(self, error: BaseException | None = None) -> None:
         """End the interaction: now, or when the streams that began in it have been read."""
@@ -165,22 +197,58 @@ class InteractionRecorder:
 
     def asked(self, query: str) -> None:
         """Note the question, where it was not known at the beginning."""
-        self._query = query
+        if self._takes():
+            self._query = query
 
     def retrieved(self, chunks: Sequence[Chunk | str], *, query: str = "", name: str = "") -> None:
-        """Note what a retriever gave, in the order the model saw it."""
+        """Note what a retriever gave, in the order the model saw it.
+
+        An iterator is not read, which would take its items from whoever reads it next: pass a list.
+        """
         with shielded("capture"):
             now_ns = time.time_ns()
-            self._retrievals.append(
+            items, whole = items_in(chunks)
+            if not whole:
+                self._incomplete = True
+                note_unreadable(
+                    f"retrieved() takes a list of chunks or texts, not {type(chunks).__name__};"
+                    " of an iterator, pass `list(...)` of it"
+                )
+            self._retrieve(
                 Retrieval(
-                    query=query or self._query,
-                    chunks=tuple(Chunk(text=c) if isinstance(c, str) else c for c in chunks),
+                    query=self._query if type(query) is str and not query else query,
+                    chunks=items,
                     started_ns=self._step_ns,
                     ended_ns=now_ns,
                     name=name,
                 )
             )
             self._step_ns = now_ns
+
+    def reading(
+        self, *, query: str, name: str, chunks: Callable[[Any], Sequence[Chunk | str]] | None
+    ) -> Reading:
+        """Note that a retriever gives its chunks one by one; return what they are to be told to."""
+        reading = Reading(self, query or self._query, name, chunks)
+        self._retrieve(reading)
+        return reading
+
+    def steps(self, now_ns: int) -> None:
+        """Note that one step is over: the next begins."""
+        self._step_ns = now_ns
+
+    def _retrieve(self, retrieval: Retrieval | Reading) -> None:
+        if self._takes(len(self._retrievals)):
+            self._retrievals.append(retrieval)
+
+    def _takes(self, kept: int = 0) -> bool:
+        """Return whether something more can be noted; what cannot is counted."""
+        if self._is_over:
+            note_unreadable("said of an interaction that had ended, and was handed over")
+        elif kept >= PARTS_MOST:
+            self._incomplete = True
+            note_unreadable(f"more than {PARTS_MOST} retrievals, or answers, of one interaction")
+        return not self._is_over and kept < PARTS_MOST
 
     def answered(
         self,
@@ -193,24 +261,40 @@ class InteractionRecorder:
         """Note the answer. Said twice: the last one is what the user saw."""
         with shielded("capture"):
             now_ns = time.time_ns()
-            self._answer = text
-            self._generations.append(
-                Generation(
-                    input=(Message(role="user", text=prompt),)
-                    if isinstance(prompt, str)
-                    else tuple(prompt),
-                    output=text,
-                    started_ns=self._step_ns,
-                    ended_ns=now_ns,
-                    model=model,
-                    usage=usage or Usage(),
+            said = text_in(text)
+            if said is None:
+                self._incomplete = True
+                note_unreadable(f"answered() takes a text, not {type(text).__name__}")
+            elif text is not None:
+                self._answer = said
+            if self._takes(len(self._generations)):
+                self._generations.append(
+                    Generation(
+                        input=prompt if type(prompt) is tuple else items_in(prompt)[0],
+                        output=said or "",
+                        started_ns=self._step_ns,
+                        ended_ns=now_ns,
+                        model=model,
+                        usage=Usage() if usage is None else usage,
+                    )
                 )
-            )
             self._step_ns = now_ns
+
+    def returned(self, text: str, *, unreadable: bool) -> None:
+        """Note the text in what the function returned that answers the question.
+
+        Args:
+            text: Empty if there is none: the answer is then what was said, or gathered.
+            unreadable: Something was returned in which no text was found.
+        """
+        if text:
+            self.answered(text)
+        else:
+            self._unanswered = unreadable
 
     def generated(self, generation: Generation) -> None:
         """Note a model call: what it gave is the answer, unless `answered` says otherwise."""
-        with shielded("capture"):
+        if self._takes(len(self._generations)):
             self._generations.append(generation)
 
     def streamed(self, pieces: Iterable[str]) -> Iterator[str]:
@@ -218,54 +302,123 @@ class InteractionRecorder:
 
         They may be read after the block. Not read to the end: the answer is partial.
         """
-        return HeardPieces(self, self._gathering, pieces)
+        try:
+            inner = iter(pieces)
+        except Exception:  # noqa: BLE001 - the application finds out when it reads them
+            self._incomplete = True
+            note_unreadable(f"streamed() takes an iterable of texts, not {type(pieces).__name__}")
+            return pieces  # type: ignore[return-value]
+        return HeardIterator(inner, AnswerPieces(self, block=True), pieces)
 
     def astreamed(self, pieces: AsyncIterable[str]) -> AsyncIterator[str]:
         """Return the pieces of an answer unchanged; as `streamed`."""
-        return HeardAsyncPieces(self, self._gathering, pieces)
+        try:
+            inner = aiter(pieces)
+        except Exception:  # noqa: BLE001 - the application finds out when it reads them
+            self._incomplete = True
+            note_unreadable(f"astreamed() takes asynchronous texts, not {type(pieces).__name__}")
+            return pieces  # type: ignore[return-value]
+        return HeardAsyncIterator(inner, AnswerPieces(self, block=True), pieces)
 
-    def heard(self, pieces: Sequence[str], failure: BaseException | None, *, whole: bool) -> None:
-        """Note a stream of the answer that has ended."""
-        self.answered("".join(pieces))
-        if self._ended_ns:
-            self._ended_ns = time.time_ns()
-        if failure is not None:
-            self.failed(failure)
-        elif not whole and self.status == "ok":
-            self.status = "partial"
+    def waits_for(self, stream: Hashable) -> None:
+        """Do not end before this stream does."""
+        self._gathering.joins(stream)
+
+    def waits_no_more_for(self, stream: Hashable) -> None:
+        """End, if this stream was the last thing that was waited for."""
+        self._gathering.leaves(stream)
+
+    def heard(
+        self,
+        pieces: Sequence[str],
+        failure: BaseException | None,
+        *,
+        whole: bool,
+        complete: bool = True,
+    ) -> None:
+        """Note a stream of the answer that has ended.
+
+        Args:
+            pieces: What was read of it.
+            failure: What ended it; None: it was read to its end, or closed.
+            whole: It was read to its end.
+            complete: Every piece that was read is among the pieces.
+        """
+        if self._is_over:  # it failed, and did not wait for this stream
+            return
+        with shielded("capture"):
+            self.answered("".join(pieces))
+            self._incomplete = self._incomplete or not complete
+            if self._ended_ns:
+                self._ended_ns = time.time_ns()
+            if failure is not None:
+                self.failed(failure)
+            elif not whole and self.status == "ok":
+                self.status = "partial"
 
     def tag(self, *tags: str, **attributes: str) -> None:
         """Add tags and attributes: `i.tag("beta", route="/ask", tenant="acme")`."""
-        with shielded("capture"):
-            self._labels["tags"] += tags
-            self._labels["attributes"].update(attributes)
+        labels = self._labels
+        if self._takes():
+            labels["tags"] = (*labels["tags"], *tags)[:LABELS_MOST]
+            if len(labels["attributes"]) + len(attributes) <= LABELS_MOST:
+                labels["attributes"].update(attributes)
+            else:
+                note_unreadable(f"more than {LABELS_MOST} attributes of one interaction")
 
     def failed(self, error: BaseException) -> None:
         """Note that the application failed on this question."""
         with shielded("capture"):
             self.status = status_of(error)
-            self._error = f"{type(error).__name__}: {error}" if self.status == "error" else ""
+            self._error = error_text(error) if self.status == "error" else ""
 
     # --- what became of it ----------------------------------------------------------------------
 
     def _leave(self) -> None:
-        if not self._answer and self.status == "ok":
-            # The answer is what the last part gave; so its end is the answer's.
-            last = next((p for p in reversed(self._gathering.parts) if p.status != "error"), None)
-            if last is not None:
-                self.status = last.status
+        with shielded("capture"):
+            self._is_over = True
+            for each in self._retrievals:
+                if isinstance(each, Reading):
+                    each.end()
+            if not self._answer and self.status == "ok":
+                # The answer is what the last part gave; so its end is the answer's.
+                parts = reversed(self._gathering.parts)
+                last = next((part for part in parts if part.status != "error"), None)
+                if last is not None:
+                    self.status = last.status
         self._hand_over(self)
 
     def interaction(self) -> Interaction:
         """Return the record. Called once, behind the request path."""
+        read = RecordReader()
+        try:
+            found = self._interaction(read)
+        except Exception as error:  # noqa: BLE001 - counted and kept, without what cannot be read
+            record_error("capture", error)
+            found = without_texts(
+                self.framework,
+                self.status,
+                started_ns=self._started_ns,
+                ended_ns=self._ended_ns,
+            )
+        return replace(found, capture_incomplete=True) if read.incomplete else found
+
+    def _interaction(self, read: RecordReader) -> Interaction:
         parts = self._gathering.parts
-        gathered = tuple(retrieval for part in parts for retrieval in part.retrievals())
-        retrievals = gathered or tuple(self._retrievals)
-        # Model calls that were seen have their own times and tokens; `answered` repeats the last.
-        generations = tuple(g for part in parts for g in part.generations()) or tuple(
-            self._generations
+        noted = tuple(
+            retrieval
+            for each in self._retrievals
+            if (retrieval := each.retrieval(read) if isinstance(each, Reading) else each)
         )
-        said = [chunk for retrieval in self._retrievals for chunk in retrieval.chunks]
+        said_retrievals = tuple(r for each in noted if (r := read.retrieval(each)) is not None)
+        said_generations = tuple(
+            g for each in self._generations if (g := read.generation(each)) is not None
+        )
+        gathered = tuple(retrieval for part in parts for retrieval in part.retrievals())
+        retrievals = gathered or said_retrievals
+        # Model calls that were seen have their own times and tokens; `answered` repeats the last.
+        generations = tuple(g for part in parts for g in part.generations()) or said_generations
+        said = [chunk for retrieval in said_retrievals for chunk in retrieval.chunks]
         named = [chunk for part in parts for chunk in part.shown()]
         shown = said if self._retrievals else shown_of(gathered, generations, named)
         answer = self._answer
@@ -273,39 +426,52 @@ class InteractionRecorder:
             answers = (part.answer() for part in reversed(parts))
             answer = next((text for text in answers if text), "")
         if not answer and self._answer is None:
-            answer = next((g.output for g in reversed(self._generations) if g.output), "")
+            answer = next((g.output for g in reversed(said_generations) if g.output), "")
         failure = "" if self._answer is not None else _unanswered(gathered, generations)
         if failure:
             answer = ""  # what was said before is a step's
             if self.status == "ok":  # the application has caught it
                 self.status, self._error = "error", failure
-        labels = merged(self._labels, self._inherited)
-        for part in reversed(parts):
-            theirs = part.labels()
-            for key in ("session_id", "user_id"):
-                labels[key] = labels[key] or theirs.get(key, "")
+        labels = self._all_labels(read, parts)
+        if self._incomplete or self._gathering.lost or (self._unanswered and not answer):
+            read.incomplete = True
         return Interaction(
             id=uuid.uuid4().hex,
-            query=self._query,
+            query=read.text(self._query),
             chunks=tuple(shown),
             not_shown=not_among(shown, (c for part in parts for c in part.retrieved())),
             answer=answer,
             framework=self.framework,
             started_ns=self._started_ns,
             ended_ns=max([self._ended_ns, *(part.ended_ns for part in parts)]),
-            name=self._name,
+            name=read.label(self._name),
             status=self.status,
             error=self._error,
             retrievals=retrievals,
             generations=generations,
-            usage=sum((g.usage for g in generations), Usage()),
+            usage=sum((usage_in(g.usage) for g in generations), Usage()),
             caller=reference(self._caller),
             session_id=labels["session_id"],
             user_id=labels["user_id"],
             tags=labels["tags"],
             attributes=labels["attributes"],
+            # Asked last: what could not be read above is noted there.
             capture_incomplete=any(part.labels().get("capture_incomplete") for part in parts),
         )
+
+    def _all_labels(self, read: RecordReader, parts: Sequence[Part]) -> dict[str, Any]:
+        own = {
+            "session_id": read.label(self._labels["session_id"]),
+            "user_id": read.label(self._labels["user_id"]),
+            "tags": read.tags(self._labels["tags"]),
+            "attributes": read.attributes(self._labels["attributes"]),
+        }
+        labels = merged(own, self._inherited)
+        for part in reversed(parts):
+            theirs = part.labels()
+            for key in ("session_id", "user_id"):
+                labels[key] = labels[key] or theirs.get(key, "")
+        return labels
 
 
 def _unanswered(retrievals: Sequence[Retrieval], generations: Sequence[Generation]) -> str:
@@ -322,81 +488,154 @@ def _unanswered(retrievals: Sequence[Retrieval], generations: Sequence[Generatio
     return "" if said else last.error
 
 
-class _Heard:
-    """What both kinds of stream share: the end is noted once, however it comes."""
+class Reading:
+    """A retrieval whose chunks the application reads one by one. Implements `Listener`.
 
-    def __init__(self, recorder: InteractionRecorder, block: Gathering, inner: Any) -> None:
+    What was read when the interaction ends is what the model can have been shown of it.
+    """
+
+    def __init__(
+        self,
+        recorder: InteractionRecorder,
+        query: Any,
+        name: str,
+        chunks: Callable[[Any], Sequence[Chunk | str]] | None,
+    ) -> None:
+        self._recorder: InteractionRecorder | None = recorder
+        self._query = query
+        self._name = name
+        self._chunks = chunks
+        self._kept = Kept(CHUNKS_MOST)
+        self._found: Any = None
+        self._started_ns = time.time_ns()
+        self._ended_ns = 0
+        self._error = ""
+
+    def enter(self) -> None:
+        """Do nothing: a retriever runs in the interaction that is current anyway."""
+
+    def exit(self) -> None:
+        """Do nothing."""
+
+    def take(self, item: Any) -> None:
+        """Note one chunk, while the interaction goes on."""
+        if not self._ended_ns:
+            text = item.text if type(item) is Chunk else item
+            self._kept.add(item, len(text) if type(text) is str else 0)
+
+    def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:  # noqa: ARG002
+        """Note that nothing more comes; how much of it the application read is its own affair."""
+        if not self._ends():
+            return
+        with shielded("capture"):
+            if failure is not None and status_of(failure) == "error":
+                self._error = error_text(failure)
+            self._found = self._kept.pieces
+            if self._chunks is not None:
+                self._found = None  # if it raises
+                self._found = items_in(self._chunks(self._kept.pieces))[0]
+
+    def give(self, result: Any) -> Any:
+        """Note what was there at once, and return it."""
+        if not self._ends():
+            return result
+        with shielded("capture"):
+            found = result if self._chunks is None else self._chunks(result)
+            items, whole = items_in(found)
+            self._found = items if whole else None
+            if items and not whole:
+                self._found, self._kept.complete = items, False
+            if not whole:
+                note_unreadable(f"expected chunks or texts, got {type(found).__name__}")
+        return result
+
+    def _ends(self) -> bool:
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            return False
+        self._ended_ns = time.time_ns()
+        recorder.steps(self._ended_ns)
+        return True
+
+    def retrieval(self, read: RecordReader) -> Retrieval:
+        """Return the record."""
+        if self._found is None or not self._kept.complete:
+            read.incomplete = True
+        return Retrieval(
+            query=self._query,
+            chunks=tuple(self._found or ()),
+            started_ns=self._started_ns,
+            ended_ns=self._ended_ns or time.time_ns(),
+            name=self._name,
+            error=self._error,
+        )
+
+
+class AnswerPieces:
+    """The answer of an interaction, read piece by piece. Implements `Listener`."""
+
+    def __init__(
+        self,
+        recorder: InteractionRecorder,
+        *,
+        block: bool = False,
+        text: Callable[[Any], Any] = text_in,
+    ) -> None:
+        """Begin.
+
+        Args:
+            recorder: The interaction's.
+            block: The interaction is a block of code, which may end before the stream. Otherwise
+                it is this stream: current while the stream goes on, and ended with it.
+            text: From a piece to its text; None: it cannot be read. Must not raise.
+        """
         self._recorder: InteractionRecorder | None = recorder
         self._block = block
-        self._inner = inner
-        self._heard: list[str] = []
-        block.joins(id(self))
+        self._text = text
+        self._kept = Kept(PIECES_MOST)
+        self._entered = recorder
+        if block:
+            recorder.waits_for(self)
 
-    def _end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:
+    def enter(self) -> None:
+        """Make the interaction the current one, if it is this stream."""
+        if not self._block:
+            self._entered.enter()
+
+    def exit(self) -> None:
+        """Put back what was current before."""
+        if not self._block:
+            self._entered.exit()
+
+    def take(self, item: Any) -> None:
+        """Note one piece."""
+        if self._recorder is None:
+            return
+        text = self._text(item)
+        if text is None:
+            self._kept.complete = False
+        elif text:
+            self._kept.add(text, len(text))
+
+    def give(self, result: Any) -> Any:
+        """Note an answer that was there at once, and return it."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            text = self._text(result)
+            recorder.returned(text or "", unreadable=text is None and result is not None)
+            recorder.end()
+        return result
+
+    def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:
+        """Note the answer, however it ended."""
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return
         with shielded("capture"):
-            recorder.heard(self._heard, failure, whole=whole)
-            self._block.leaves(id(self))
-
-    def __del__(self) -> None:
-        self._end()
-
-
-class HeardPieces(_Heard, Iterator[str]):
-    """An answer's pieces on their way to the user."""
-
-    def __init__(
-        self, recorder: InteractionRecorder, block: Gathering, pieces: Iterable[str]
-    ) -> None:
-        super().__init__(recorder, block, iter(pieces))
-
-    def __next__(self) -> str:
-        try:
-            piece: str = next(self._inner)
-        except StopIteration:
-            self._end(whole=True)
-            raise
-        except BaseException as error:
-            self._end(error)
-            raise
-        self._heard.append(piece)
-        return piece
-
-    def close(self) -> None:
-        """Close the stream: what was read is what the user saw."""
-        try:
-            if hasattr(self._inner, "close"):
-                self._inner.close()
-        finally:
-            self._end()
-
-
-class HeardAsyncPieces(_Heard, AsyncIterator[str]):
-    """An answer's pieces on their way to the user."""
-
-    def __init__(
-        self, recorder: InteractionRecorder, block: Gathering, pieces: AsyncIterable[str]
-    ) -> None:
-        super().__init__(recorder, block, aiter(pieces))
-
-    async def __anext__(self) -> str:
-        try:
-            piece: str = await anext(self._inner)
-        except StopAsyncIteration:
-            self._end(whole=True)
-            raise
-        except BaseException as error:
-            self._end(error)
-            raise
-        self._heard.append(piece)
-        return piece
-
-    async def aclose(self) -> None:
-        """Close the stream: what was read is what the user saw."""
-        try:
-            if hasattr(self._inner, "aclose"):
-                await self._inner.aclose()
-        finally:
-            self._end()
+            kept = self._kept
+            if self._block or whole or kept.pieces or not kept.complete:
+                recorder.heard(kept.pieces, failure, whole=whole, complete=kept.complete)
+            if self._block:
+                recorder.waits_no_more_for(self)
+            else:
+                recorder.end(failure if failure is not None or whole else GeneratorExit())

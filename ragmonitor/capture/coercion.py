@@ -1,0 +1,578 @@
+"""Values of the host application, made into what a record declares.
+
+An application may give anything where a text, a chunk or a mapping belongs: None, numbers, arrays,
+objects whose own methods raise, structures that hold themselves. Nothing here raises, and nothing
+takes longer than its limits allow. A text that cannot be read makes its record
+`capture_incomplete`: the record is counted, and not scored as if it were whole.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import date, timedelta
+from datetime import time as time_of_day
+from enum import Enum
+from itertools import islice
+from numbers import Integral, Number, Real
+from pathlib import PurePath
+from typing import Any, Final, get_args
+
+from ragmonitor.guard import record_error
+from ragmonitor.records import (
+    Chunk,
+    Generation,
+    Interaction,
+    Message,
+    Retrieval,
+    SpanReference,
+    Status,
+    Usage,
+)
+
+CHUNKS_MOST: Final = 10_000
+"""Chunks that one retrieval keeps; the rest is left out, and the record is incomplete."""
+LABELS_MOST: Final = 1_000
+"""Tags, and attributes, that one interaction keeps."""
+ERROR_MOST: Final = 10_000
+"""Characters that are kept of an error's text."""
+
+NODES_MOST: Final = 10_000
+"""Values in all the metadata of one record."""
+CHARACTERS_MOST: Final = 4_000_000
+"""Characters in all the metadata of one record."""
+DEPTH_MOST: Final = 10
+"""Levels of nested metadata."""
+CUT: Final = "… [cut]"
+"""Stands in metadata for what is beyond one of the limits."""
+CYCLE: Final = "… [cycle]"
+"""Stands in metadata for a structure inside itself."""
+
+_INTEGER_BITS_MOST = 1_024
+_INT64_MOST = 2**63 - 1
+_STATUSES: tuple[Status, ...] = get_args(Status)
+_TRACE_ID = re.compile(r"[0-9a-f]{32}")
+_SPAN_ID = re.compile(r"[0-9a-f]{16}")
+_PRINTABLE = (date, time_of_day, timedelta, uuid.UUID, PurePath)
+
+
+class NotReadableError(TypeError):
+    """A value of the application is of a type that cannot be read; the message says what can."""
+
+
+def note_unreadable(what: str) -> None:
+    """Count and log that a value of the application could not be read."""
+    record_error("capture", NotReadableError(what))
+
+
+def text_in(value: Any) -> str | None:
+    """Return a text, a number or a UUID as a text, None as an empty one; None: it is no text."""
+    if type(value) is str:
+        return value
+    if value is None:
+        return ""
+    try:
+        if isinstance(value, str):
+            return str.__str__(value)
+        if isinstance(value, bytes | bytearray):
+            return bytes(value).decode("utf-8", "replace")
+        if isinstance(value, Number | uuid.UUID):
+            return str.__str__(str(value))
+    except Exception:  # noqa: BLE001 - anybody's methods, and what they say is not ours to log
+        return None
+    return None
+
+
+def items_in(value: Any, most: int = CHUNKS_MOST) -> tuple[tuple[Any, ...], bool]:
+    """Return what a collection holds, and whether that is all of it.
+
+    One text, or one chunk, is a collection of one. An iterator is not read: whoever reads it takes
+    its items from the application.
+    """
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return tuple(value[:most]), len(value) <= most
+    if kind is str or kind is Chunk:
+        return (value,), True
+    try:
+        if isinstance(value, str | bytes | bytearray | Chunk):
+            return (value,), True
+        if value is None or isinstance(value, Mapping) or hasattr(kind, "__next__"):
+            return (), False
+        items = tuple(islice(value, most + 1))
+    except Exception:  # noqa: BLE001 - anybody's methods
+        return (), False
+    return items[:most], len(items) <= most
+
+
+def mapping_in(value: Any, most: int = LABELS_MOST) -> tuple[dict[Any, Any], bool]:
+    """Return a copy of a mapping, and whether that is all of it."""
+    try:
+        if isinstance(value, Mapping):
+            return dict(islice(value.items(), most)), len(value) <= most
+    except Exception:  # noqa: BLE001 - anybody's methods
+        return {}, False
+    return {}, value is None
+
+
+JSON_CHARACTERS_MOST: Final = 16_000_000
+"""Characters of a JSON text that is still read."""
+JSON_DEPTH_MOST: Final = 200
+"""Levels of one."""
+_JSON_NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+
+
+def json_in(text: str) -> Any:
+    """Return the value of a JSON text; None if it is none, too long or too deeply nested."""
+    if len(text) > JSON_CHARACTERS_MOST or not _is_flat(text):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_flat(text: str) -> bool:
+    """Return whether a JSON text is not too deeply nested for a parser that calls itself."""
+    if text.count("[") + text.count("{") <= JSON_DEPTH_MOST:
+        return True
+    depth = 0
+    for match in _JSON_NESTING.finditer(text):
+        mark = match[0]
+        if mark in ("[", "{"):
+            depth += 1
+            if depth > JSON_DEPTH_MOST:
+                return False
+        elif mark in ("]", "}"):
+            depth -= 1
+    return True
+
+
+def error_text(failure: Any) -> str:
+    """Return `TypeName: message` of an exception, cut to `ERROR_MOST` characters.
+
+    Only the type where the message cannot be had.
+    """
+    kind = type(failure).__name__
+    try:
+        message = str.__str__(str(failure))
+    except Exception:  # noqa: BLE001 - an exception of anybody's
+        return kind
+    return f"{kind}: {message}"[:ERROR_MOST]
+
+
+class RecordReader:
+    """Makes the parts of one record what they are declared to be.
+
+    The limits on metadata hold for all parts together.
+    """
+
+    def __init__(self) -> None:
+        self.incomplete = False
+        """A text was missing, or could not be read."""
+        self._metadata = _Metadata()
+        self._known: dict[int, tuple[Any, dict[str, Any]]] = {}
+        """By id, metadata that was read before: chunks stand in a record twice. With the original,
+        which keeps its id from being used again."""
+
+    def text(self, value: Any) -> str:
+        """Return a text that scores rest on."""
+        found = text_in(value)
+        if found is None:
+            self.incomplete = True
+            note_unreadable(f"expected a text, got {type(value).__name__}")
+            return ""
+        return found
+
+    @staticmethod
+    def label(value: Any) -> str:
+        """Return a text that no score rests on; empty if it cannot be read."""
+        return text_in(value) or ""
+
+    def chunks(self, value: Any) -> tuple[Chunk, ...]:
+        """Return chunks, of chunks and texts."""
+        items, whole = items_in(value)
+        if not whole:
+            self.incomplete = True
+            note_unreadable(
+                f"expected a list of at most {CHUNKS_MOST} chunks, got {type(value).__name__};"
+                " of an iterator, pass `list(...)` of it"
+            )
+        return tuple(chunk for item in items if (chunk := self.chunk(item)) is not None)
+
+    def chunk(self, value: Any) -> Chunk | None:
+        """Return a chunk; None if there is none in this."""
+        is_chunk = _is_a(value, Chunk)
+        given = value.text if is_chunk else value
+        text = None if given is None else text_in(given)
+        if text is None:
+            self.incomplete = True
+            note_unreadable(f"expected a chunk or a text, got {type(given).__name__}")
+            return None
+        if not is_chunk:
+            return Chunk(text=text)
+        return Chunk(
+            text=text,
+            id=self.label(value.id),
+            score=_score(value.score),
+            metadata=self._plain(value.metadata),
+        )
+
+    def _plain(self, metadata: Any) -> dict[str, Any]:
+        known = self._known.get(id(metadata))
+        if known is None:
+            known = self._known[id(metadata)] = metadata, self._metadata.read(metadata)
+        return known[1]
+
+    def retrieval(self, value: Any) -> Retrieval | None:
+        """Return a retrieval; None if this is none."""
+        if not _is_a(value, Retrieval):
+            self._miss("a Retrieval", value)
+            return None
+        return Retrieval(
+            query=self.label(value.query),
+            chunks=self.chunks(value.chunks),
+            started_ns=_moment(value.started_ns),
+            ended_ns=_moment(value.ended_ns),
+            name=self.label(value.name),
+            error=self.label(value.error)[:ERROR_MOST],
+        )
+
+    def generation(self, value: Any) -> Generation | None:
+        """Return a model call; None if this is none."""
+        if not _is_a(value, Generation):
+            self._miss("a Generation", value)
+            return None
+        return Generation(
+            output=self.text(value.output),
+            input=self.messages(value.input),
+            started_ns=_moment(value.started_ns),
+            ended_ns=_moment(value.ended_ns),
+            model=self.label(value.model),
+            provider=self.label(value.provider),
+            usage=usage_in(value.usage),
+            error=self.label(value.error)[:ERROR_MOST],
+        )
+
+    def _miss(self, what: str, value: Any) -> None:
+        self.incomplete = True
+        note_unreadable(f"expected {what}, got {type(value).__name__}")
+
+    def messages(self, value: Any) -> tuple[Message, ...]:
+        """Return what a model was asked: messages, texts, or mappings with `role` and `content`.
+
+        Empty, for not known, where a part of it cannot be read.
+        """
+        items, whole = items_in(value)
+        found = [_message(item) for item in items]
+        read = tuple(message for message in found if message is not None)
+        if whole and len(read) == len(found):
+            return read
+        note_unreadable(f"expected a prompt as a text or messages, got {type(value).__name__}")
+        return ()
+
+    def tags(self, value: Any) -> tuple[str, ...]:
+        """Return tags: texts, each once."""
+        items, whole = items_in(value, LABELS_MOST)
+        found = [text_in(item) for item in items]
+        if not (whole or value is None) or None in found:
+            note_unreadable(f"expected at most {LABELS_MOST} tags, each a text")
+        return tuple(dict.fromkeys(tag for tag in found if tag))
+
+    def attributes(self, value: Any) -> dict[str, str]:
+        """Return attributes by name, None left out; what is no text is written as one."""
+        given, whole = mapping_in(value)
+        found: dict[str, str] = {}
+        for key, item in given.items():
+            name = text_in(key)
+            text = self._attribute(item) if name else None
+            whole = whole and text is not None
+            if name and text is not None and item is not None:
+                found[name] = text
+        if not whole:
+            note_unreadable(f"expected at most {LABELS_MOST} attributes, each a text by its name")
+        return found
+
+    def _attribute(self, value: Any) -> str | None:
+        text = text_in(value)
+        if text is None:
+            plain = self._metadata.read({"": value}).get("")
+            # Of plain values by now, and as long as there was room.
+            text = plain if isinstance(plain, str) else json.dumps(plain)
+        return text
+
+
+def sound(given: Any) -> Interaction:
+    """Return the record with everything in it of the declared type.
+
+    What is of another type is converted where that is plain to do. Where a text of it cannot be
+    read, the record is incomplete; where it is no record at all, one without texts is returned.
+    """
+    try:
+        if _is_a(given, Interaction):
+            return _sound(given)
+        note_unreadable(f"expected an Interaction, got {type(given).__name__}")
+    except Exception as error:  # noqa: BLE001 - anybody's objects; the record is counted all the same
+        record_error("capture", error)
+    return without_texts(getattr_of(given, "framework"), getattr_of(given, "status"))
+
+
+def _sound(given: Interaction) -> Interaction:
+    read = RecordReader()
+    status = status_in(given.status)
+    found = Interaction(
+        id=read.label(given.id) or uuid.uuid4().hex,
+        query=read.text(given.query),
+        chunks=read.chunks(given.chunks),
+        not_shown=read.chunks(given.not_shown),
+        answer=read.text(given.answer),
+        reference=read.text(given.reference),
+        reference_chunks=read.chunks(given.reference_chunks),
+        framework=read.label(given.framework) or FRAMEWORK,
+        started_ns=_moment(given.started_ns),
+        ended_ns=_moment(given.ended_ns),
+        name=read.label(given.name),
+        status=status,
+        error=read.label(given.error)[:ERROR_MOST],
+        retrievals=_all(read, read.retrieval, given.retrievals),
+        generations=_all(read, read.generation, given.generations),
+        usage=usage_in(given.usage),
+        caller=_reference(given.caller),
+        target=_reference(given.target),
+        session_id=read.label(given.session_id),
+        user_id=read.label(given.user_id),
+        tags=read.tags(given.tags),
+        attributes=read.attributes(given.attributes),
+        redacted=given.redacted if type(given.redacted) is int else 0,
+    )
+    incomplete = read.incomplete or given.capture_incomplete is not False
+    return replace(found, capture_incomplete=True) if incomplete else found
+
+
+def without_texts(
+    framework: Any,
+    status: Any,
+    *,
+    identity: str = "",
+    started_ns: int = 0,
+    ended_ns: int = 0,
+) -> Interaction:
+    """Return the incomplete record of an interaction of which no text can be had."""
+    now_ns = time.time_ns()
+    return Interaction(
+        id=identity or uuid.uuid4().hex,
+        query="",
+        chunks=(),
+        answer="",
+        framework=text_in(framework) or FRAMEWORK,
+        started_ns=started_ns or ended_ns or now_ns,
+        ended_ns=ended_ns or now_ns,
+        status=status_in(status),
+        capture_incomplete=True,
+    )
+
+
+FRAMEWORK: Final = "python"
+"""What stands for plain code, and for a framework that has no name."""
+
+
+def status_in(value: Any) -> Status:
+    """Return how an interaction ended; `ok` where that is none of the known ways."""
+    text = text_in(value)
+    return next((status for status in _STATUSES if status == text), "ok")
+
+
+def getattr_of(value: Any, name: str) -> Any:
+    """Return an attribute of anybody's object; None if it cannot be had."""
+    try:
+        return getattr(value, name, None)
+    except Exception:  # noqa: BLE001 - a property of anybody's
+        return None
+
+
+def usage_in(value: Any) -> Usage:
+    """Return token counts; what is no count is not known."""
+    if not _is_a(value, Usage):
+        return Usage()
+    given, gave = _count(value.input_tokens), _count(value.output_tokens)
+    return Usage(input_tokens=given, output_tokens=gave)
+
+
+def _all(read: RecordReader, one: Any, value: Any) -> tuple[Any, ...]:
+    items, whole = items_in(value)
+    if not whole:
+        read.incomplete = True
+        note_unreadable(f"expected a tuple of records, got {type(value).__name__}")
+    return tuple(found for item in items if (found := one(item)) is not None)
+
+
+def _message(value: Any) -> Message | None:
+    if _is_a(value, Message):
+        role, text = value.role, value.text
+    elif isinstance(text := text_in(value), str) and value is not None:
+        role = "user"
+    else:
+        fields, _ = mapping_in(value, 20)
+        role, text = fields.get("role"), fields.get("content")
+        if role is None:
+            return None
+    if type(role) is str and type(text) is str and type(value) is Message:
+        return value
+    read = text_in(text)
+    return None if read is None else Message(role=text_in(role) or "user", text=read)
+
+
+def _is_a(value: Any, kind: type) -> bool:
+    # By the real type: `isinstance` believes what an object says of itself.
+    return issubclass(type(value), kind)
+
+
+def _score(value: Any) -> float | None:
+    if type(value) is float or value is None:
+        return value
+    try:
+        if isinstance(value, Real) and not isinstance(value, bool):
+            return float(value)
+    except Exception:  # noqa: BLE001 - anybody's number
+        return None
+    return None
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value <= _INT64_MOST else None
+
+
+def _moment(value: Any) -> int:
+    """Return nanoseconds since the epoch that fit into a span; now, if this is no time."""
+    if type(value) is int:
+        return min(max(value, 0), _INT64_MOST)
+    try:
+        found = float(value) if isinstance(value, Real) else math.nan
+    except Exception:  # noqa: BLE001 - anybody's number
+        found = math.nan
+    return min(max(int(found), 0), _INT64_MOST) if math.isfinite(found) else time.time_ns()
+
+
+def _reference(value: Any) -> SpanReference | None:
+    if not _is_a(value, SpanReference):
+        return None
+    trace_id, span_id = text_in(value.trace_id), text_in(value.span_id)
+    if not (trace_id and span_id and _TRACE_ID.fullmatch(trace_id) and _SPAN_ID.fullmatch(span_id)):
+        return None
+    state = value.trace_state
+    return SpanReference(
+        trace_id=trace_id,
+        span_id=span_id,
+        sampled=value.sampled is True,
+        trace_state=text_in(state) or "",
+    )
+
+
+class _Metadata:
+    """Copies metadata into plain dicts, lists and scalars: a tree of bounded size.
+
+    A structure that is shared is copied wherever it stands, as long as there is room; one that
+    stands inside itself is not.
+    """
+
+    def __init__(self) -> None:
+        self._nodes = NODES_MOST
+        self._characters = CHARACTERS_MOST
+        self._path: set[int] = set()
+
+    def read(self, value: Any) -> dict[str, Any]:
+        if not value and type(value) is dict:
+            return {}
+        try:
+            found = self._value(value, 0)
+        except Exception as error:  # noqa: BLE001 - anybody's objects
+            record_error("capture", error)
+            found = None
+        return found if type(found) is dict else {}
+
+    def _value(self, value: Any, depth: int) -> Any:
+        self._nodes -= 1
+        kind = type(value)
+        if kind is str:
+            return self._text(value)
+        if value is None or kind is bool or kind is float:
+            return value
+        if kind is int:
+            return value if value.bit_length() <= _INTEGER_BITS_MOST else CUT
+        try:
+            return self._other(value, kind, depth)
+        except Exception:  # noqa: BLE001 - anybody's methods
+            return f"<{kind.__name__}>"
+
+    def _other(self, value: Any, kind: type, depth: int) -> Any:
+        if issubclass(kind, Mapping):
+            # In one go: the application may change it meanwhile.
+            given = list(islice(value.items(), max(0, self._nodes) + 1))
+            return self._held(value, depth, lambda: self._items(given, depth))
+        if issubclass(kind, list | set | frozenset):
+            return self._held(value, depth, lambda: self._values(value, depth))
+        if issubclass(kind, tuple):
+            return self._held(value, depth, lambda: tuple(self._values(value, depth)))
+        if issubclass(kind, Enum):
+            return self._value(value.value, depth)
+        if issubclass(kind, Number):
+            return self._number(value)
+        if issubclass(kind, _PRINTABLE):
+            return self._text(str(value))
+        fields = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "model_fields", None)
+        if isinstance(fields, Mapping):
+            named = ((name, getattr(value, name, None)) for name in fields)
+            return self._held(value, depth, lambda: self._items(named, depth))
+        text = text_in(value)
+        # Not what it prints as: that is the object's own code, and as long as it likes.
+        return f"<{kind.__name__}>" if text is None else self._text(text)
+
+    def _number(self, value: Any) -> Any:
+        if isinstance(value, Integral):
+            return self._value(int(value), 0)
+        return float(value) if isinstance(value, Real) else self._text(str(value))
+
+    def _held(self, value: Any, depth: int, copied: Any) -> Any:
+        if id(value) in self._path:
+            return CYCLE
+        if depth >= DEPTH_MOST:
+            return CUT
+        self._path.add(id(value))
+        try:
+            return copied()
+        finally:
+            self._path.discard(id(value))
+
+    def _items(self, items: Iterable[tuple[Any, Any]], depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, item in items:
+            if self._nodes <= 0:
+                found[CUT] = True
+                break
+            name = text_in(key)
+            found[f"<{type(key).__name__}>" if name is None else self._text(name)] = self._value(
+                item, depth + 1
+            )
+        return found
+
+    def _values(self, items: Iterable[Any], depth: int) -> list[Any]:
+        found: list[Any] = []
+        for item in items:
+            if self._nodes <= 0:
+                found.append(CUT)
+                break
+            found.append(self._value(item, depth + 1))
+        return found
+
+    def _text(self, text: str) -> str:
+        text = str.__str__(text)
+        if len(text) <= self._characters:
+            self._characters -= len(text)
+            return text
+        kept, self._characters = text[: self._characters], 0
+        return kept + CUT

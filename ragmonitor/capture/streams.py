@@ -1,0 +1,428 @@
+"""What is read piece by piece passes through to the application unchanged, and is noted on its way.
+
+A generator stays a generator, a coroutine a coroutine, with `send`, `throw`, `close` and what they
+return; nothing is read before the application reads it, and nothing that it does not read.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Mapping,
+)
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import Any, Final, Protocol
+
+from ragmonitor.guard import record_error
+
+PIECES_MOST: Final = 1_000_000
+"""Pieces of one stream that are kept."""
+CHARACTERS_MOST: Final = 16_000_000
+"""Characters of one stream that are kept."""
+
+
+class Listener(Protocol):
+    """Who notes what is read. Its methods do not raise."""
+
+    def enter(self) -> None:
+        """Note that the application's code is about to go on, in this thread or task."""
+        ...
+
+    def exit(self) -> None:
+        """Note that it has come to its next piece, or to its end."""
+        ...
+
+    def take(self, item: Any) -> None:
+        """Note one piece."""
+        ...
+
+    def give(self, result: Any) -> Any:
+        """Note a result that is there at once, and return it."""
+        ...
+
+    def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:
+        """Note that nothing more comes; only the first call counts.
+
+        Args:
+            failure: What ended it; None: it was read to its end, or closed.
+            whole: It was read to its end.
+        """
+        ...
+
+
+class Kept:
+    """The pieces of one stream that are kept: bounded, with a note of whether these are all."""
+
+    __slots__ = ("_characters", "_most", "complete", "pieces")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.pieces: list[Any] = []
+        self.complete = True
+        self._characters = CHARACTERS_MOST
+
+    def add(self, piece: Any, characters: int = 0) -> None:
+        """Keep one more, as long as there is room."""
+        self._characters -= characters
+        if self._characters < 0 or len(self.pieces) >= self._most:
+            self.complete = False
+        else:
+            self.pieces.append(piece)
+
+
+class HeardIterator(Iterator[Any]):
+    """An iterator on its way to the application. What else it has can be had of this too."""
+
+    def __init__(self, inner: Any, listener: Listener, shown: Any = None) -> None:
+        self._inner = inner
+        self._listener = listener
+        self._shown = inner if shown is None else shown
+        """What the iterator was taken from: whose attributes this has."""
+        self.closed_with: Any = None
+        """What the generator returned when it was closed (Python 3.13 gives it to the closer)."""
+
+    def __next__(self) -> Any:
+        return self._advanced(self._inner.__next__)
+
+    def send(self, value: Any) -> Any:
+        """Pass a value into the generator."""
+        return self._advanced(self._inner.send, value)
+
+    def throw(self, *raised: Any) -> Any:
+        """Raise within the generator."""
+        return self._advanced(self._inner.throw, *raised)
+
+    def close(self) -> Any:
+        """Close it: what was read is what the application saw."""
+        listener = self._listener
+        try:
+            close = getattr(self._shown, "close", None) or getattr(self._inner, "close", None)
+            if close is None:
+                return None
+            listener.enter()
+            try:
+                self.closed_with = close()
+            finally:
+                listener.exit()
+        except BaseException as error:
+            listener.end(error)
+            raise
+        finally:
+            listener.end()
+        return self.closed_with
+
+    def _advanced(self, advance: Callable[..., Any], *given: Any) -> Any:
+        listener = self._listener
+        listener.enter()
+        try:
+            item = advance(*given)
+        except StopIteration:
+            listener.end(whole=True)
+            raise
+        except BaseException as error:
+            listener.end(error)
+            raise
+        finally:
+            listener.exit()
+        listener.take(item)
+        return item
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(object.__getattribute__(self, "_shown"), name)
+
+    def __del__(self) -> None:
+        _end(self._listener)
+
+
+class HeardAsyncIterator(AsyncIterator[Any]):
+    """An asynchronous iterator on its way to the application; as `HeardIterator`."""
+
+    def __init__(self, inner: Any, listener: Listener, shown: Any = None) -> None:
+        self._inner = inner
+        self._listener = listener
+        self._shown = inner if shown is None else shown
+
+    async def __anext__(self) -> Any:
+        return await self._advanced(self._inner.__anext__)
+
+    async def asend(self, value: Any) -> Any:
+        """Pass a value into the generator."""
+        return await self._advanced(self._inner.asend, value)
+
+    async def athrow(self, *raised: Any) -> Any:
+        """Raise within the generator."""
+        return await self._advanced(self._inner.athrow, *raised)
+
+    async def aclose(self) -> None:
+        """Close it: what was read is what the application saw."""
+        listener = self._listener
+        try:
+            close = getattr(self._shown, "aclose", None) or getattr(self._inner, "aclose", None)
+            if close is None:
+                return
+            listener.enter()
+            try:
+                await close()
+            finally:
+                listener.exit()
+        except BaseException as error:
+            listener.end(error)
+            raise
+        finally:
+            listener.end()
+
+    async def _advanced(self, advance: Callable[..., Any], *given: Any) -> Any:
+        listener = self._listener
+        listener.enter()
+        try:
+            item = await advance(*given)
+        except StopAsyncIteration:
+            listener.end(whole=True)
+            raise
+        except BaseException as error:
+            listener.end(error)
+            raise
+        finally:
+            listener.exit()
+        listener.take(item)
+        return item
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(object.__getattribute__(self, "_shown"), name)
+
+    def __del__(self) -> None:
+        _end(self._listener)
+
+
+def _end(listener: Listener) -> None:
+    # Dropped before its end, or never read at all. At interpreter exit anything may be gone.
+    try:
+        listener.end()
+    except Exception as error:  # noqa: BLE001 - nobody could catch it here
+        record_error("capture", error)
+
+
+Begin = Callable[[tuple[Any, ...], Mapping[str, Any]], "Listener | None"]
+"""From a call's arguments to who listens to it; None: nobody. Does not raise."""
+
+
+def listened(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    """Return the function, each call of which is listened to; of the same kind as the function.
+
+    What the function does, returns and raises stays as it is.
+    """
+    # Of an object that is called, its class says what the call is.
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - the method is what is wanted
+    found: Any
+    if inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(call):
+        found = _asynchronous_generator(function, begin)
+    elif inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(call):
+        found = _generator(function, begin)
+    elif inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
+        found = _coroutine(function, begin)
+    else:
+        found = _plain(function, begin)
+    return functools.wraps(function)(found)
+
+
+def _plain(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    def called(*given: Any, **named: Any) -> Any:
+        listener = begin(given, named)
+        if listener is None:
+            return function(*given, **named)
+        return heard(_result(function, listener, given, named), listener)
+
+    return called
+
+
+def _result(
+    function: Callable[..., Any],
+    listener: Listener,
+    given: tuple[Any, ...],
+    named: Mapping[str, Any],
+) -> Any:
+    listener.enter()
+    try:
+        return function(*given, **named)
+    except BaseException as error:
+        listener.end(error)
+        raise
+    finally:
+        listener.exit()
+
+
+def _coroutine(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    async def awaited(*given: Any, **named: Any) -> Any:
+        listener = begin(given, named)
+        if listener is None:
+            return await function(*given, **named)
+        listener.enter()
+        try:
+            result = await function(*given, **named)
+        except BaseException as error:
+            listener.end(error)
+            raise
+        finally:
+            listener.exit()
+        return heard(result, listener)
+
+    return awaited
+
+
+def _generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    def pieces(*given: Any, **named: Any) -> Generator[Any, Any, Any]:
+        listener = begin(given, named)
+        if listener is None:
+            return (yield from function(*given, **named))
+        stream = HeardIterator(_result(function, listener, given, named), listener)
+        return (yield from _passed_on(stream))
+
+    return pieces
+
+
+def _asynchronous_generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
+    async def pieces(*given: Any, **named: Any) -> AsyncGenerator[Any, Any]:
+        listener = begin(given, named) or _NOBODY
+        stream = HeardAsyncIterator(_result(function, listener, given, named), listener)
+        advance: Callable[[Any], Any] = stream.asend
+        value: Any = None
+        while True:
+            try:
+                item = await advance(value)
+            except StopAsyncIteration:
+                return
+            try:
+                value = yield item
+                advance = stream.asend
+            except GeneratorExit:
+                await stream.aclose()
+                raise
+            except BaseException as error:  # noqa: BLE001 - goes into the inner generator
+                value, advance = error, stream.athrow
+
+    return pieces
+
+
+def _passed_on(stream: HeardIterator) -> Generator[Any, Any, Any]:
+    """Return a generator that is read as the stream's own would be."""
+    # `yield from` passes values, exceptions, the closing and the returned value on.
+    try:
+        return (yield from stream)
+    except GeneratorExit:
+        if stream.closed_with is None:
+            raise
+        return stream.closed_with
+
+
+class _Nobody:
+    """Listens to nothing."""
+
+    def enter(self) -> None:
+        pass
+
+    def exit(self) -> None:
+        pass
+
+    def take(self, item: Any) -> None:
+        pass
+
+    def give(self, result: Any) -> Any:
+        return result
+
+    def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:
+        pass
+
+
+_NOBODY = _Nobody()
+
+
+class _Unawaited:
+    """Ends what a coroutine would have told of, should it never be awaited."""
+
+    def __init__(self, listener: Listener) -> None:
+        self.listener: Listener | None = listener
+
+    def __del__(self) -> None:
+        if self.listener is not None:
+            _end(self.listener)
+
+
+async def _heard_coroutine(
+    inner: Coroutine[Any, Any, Any], listener: Listener, unawaited: _Unawaited
+) -> Any:
+    unawaited.listener = None
+    listener.enter()
+    try:
+        result = await inner
+    except BaseException as error:
+        listener.end(error)
+        raise
+    finally:
+        listener.exit()
+    return heard(result, listener)
+
+
+def heard(result: Any, listener: Listener) -> Any:
+    """Return what a function returned, to be given to the application in its place.
+
+    What is read once only, piece by piece, is listened to. Anything else is returned as it is.
+    """
+    kind = type(result)
+    found: Any
+    if kind is GeneratorType:
+        found = _named(_passed_on(HeardIterator(result, listener)), result)
+    elif kind is AsyncGeneratorType:
+        relay = _asynchronous_generator(lambda: result, lambda _given, _named: listener)
+        found = _named(relay(), result)
+    elif kind is CoroutineType:
+        found = _named(_heard_coroutine(result, listener, _Unawaited(listener)), result)
+    elif hasattr(kind, "__next__") and _is_only(kind, _ITERATOR):
+        found = HeardIterator(result, listener)
+    elif hasattr(kind, "__anext__") and _is_only(kind, _ASYNC_ITERATOR):
+        found = HeardAsyncIterator(result, listener)
+    else:
+        return listener.give(result)
+    return found
+
+
+def _named(stream: Any, inner: Any) -> Any:
+    stream.__name__, stream.__qualname__ = inner.__name__, inner.__qualname__
+    return stream
+
+
+_ANY = frozenset(
+    (
+        *dir(type("_", (), {})),
+        *("__slots__", "__annotations__", "__del__", "__class_getitem__", "__getattr__"),
+        *("__length_hint__", "__setstate__", "__copy__", "__deepcopy__", "__abstractmethods__"),
+        *("__orig_bases__", "__parameters__", "__type_params__", "__final__"),
+        *("__static_attributes__", "__firstlineno__", "__annotate__", "__annotate_func__"),
+        *("__annotations_cache__", "__match_args__"),
+    )
+)
+_ITERATOR = frozenset(("__iter__", "__next__"))
+_ASYNC_ITERATOR = frozenset(("__aiter__", "__anext__"))
+
+
+def _is_only(kind: type, methods: frozenset[str]) -> bool:
+    """Return whether this is an iterator and nothing else.
+
+    A cursor or a file is more: it may be measured, indexed or entered, which Python looks up on the
+    type, and what stood in its place would not do the same.
+    """
+    return all(
+        name in _ANY or name in methods
+        for name in dir(kind)
+        if name.startswith("__") and name.endswith("__")
+    )
