@@ -159,6 +159,8 @@ def error_text(failure: Any) -> str:
     Only the type where the message cannot be had.
     """
     kind = type(failure).__name__
+    if not _is_a(failure, BaseException):  # what it prints as may be as long as it likes
+        return kind
     try:
         message = str.__str__(str(failure))
     except Exception:  # noqa: BLE001 - an exception of anybody's
