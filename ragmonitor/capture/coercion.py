@@ -129,7 +129,7 @@ _JSON_NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 def json_in(text: str) -> Any:
     """Return the value of a JSON text; None if it is none, too long or too deeply nested."""
-    if len(text) > JSON_CHARACTERS_MOST or not _is_flat(text):
+    if not is_readable_json(text):
         return None
     try:
         return json.loads(text)
@@ -137,8 +137,10 @@ def json_in(text: str) -> Any:
         return None
 
 
-def _is_flat(text: str) -> bool:
-    """Return whether a JSON text is not too deeply nested for a parser that calls itself."""
+def is_readable_json(text: str) -> bool:
+    """Return whether a JSON text is neither too long nor too deep for a parser that recurses."""
+    if len(text) > JSON_CHARACTERS_MOST:
+        return False
     if text.count("[") + text.count("{") <= JSON_DEPTH_MOST:
         return True
     depth = 0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol, TypeVar
 
 from ragmonitor.capture.foreign import genai, openinference, openllmetry
 from ragmonitor.capture.foreign.spans import ForeignSpan
-from ragmonitor.capture.foreign.texts import Found
+from ragmonitor.capture.foreign.texts import NOT_SAID, Found
+from ragmonitor.guard import record_error
 from ragmonitor.records import Message, Usage
+
+T = TypeVar("T")
 
 Role = Literal["chain", "retriever", "reranker", "model", "tool", "other"]
 
@@ -84,7 +87,73 @@ class Dialect(Protocol):
         ...
 
 
-DIALECTS: tuple[Dialect, ...] = (openinference, openllmetry, genai)
+class _Careful:
+    """A dialect of which no question raises, and each role is read once.
+
+    A span in which something cannot be read says so (`is_unread`), and nothing of that kind.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self.framework = dialect.framework
+        self.MARKS = dialect.MARKS
+        self.SCOPES = dialect.SCOPES
+
+    def role(self, span: ForeignSpan) -> Role:
+        role: Role | None = span.memo.get("role")
+        if role is None:
+            role = span.memo["role"] = _answer(self._dialect.role, span, _OTHER)
+        return role
+
+    def name(self, span: ForeignSpan) -> str:
+        return _answer(self._dialect.name, span, span.name)
+
+    def query(self, span: ForeignSpan) -> str:
+        return _answer(self._dialect.query, span, "")
+
+    def found(self, span: ForeignSpan) -> Found:
+        return _answer(self._dialect.found, span, NOT_SAID)
+
+    def reranked(self, span: ForeignSpan) -> Found:
+        return _answer(self._dialect.reranked, span, NOT_SAID)
+
+    def prompt(self, span: ForeignSpan) -> tuple[Message, ...]:
+        return _answer(self._dialect.prompt, span, ())
+
+    def context(self, span: ForeignSpan) -> str:
+        return _answer(self._dialect.context, span, "")
+
+    def answer(self, span: ForeignSpan) -> str:
+        return _answer(self._dialect.answer, span, "")
+
+    def model(self, span: ForeignSpan) -> tuple[str, str]:
+        return _answer(self._dialect.model, span, ("", ""))
+
+    def usage(self, span: ForeignSpan) -> Usage:
+        return _answer(self._dialect.usage, span, Usage())
+
+    def labels(self, span: ForeignSpan) -> dict[str, Any]:
+        return _answer(self._dialect.labels, span, dict[str, Any]())
+
+    def withholds(self, span: ForeignSpan) -> bool:
+        return _answer(self._dialect.withholds, span, False)
+
+    def is_engine(self, span: ForeignSpan) -> bool:
+        return _answer(self._dialect.is_engine, span, False)
+
+
+def _answer(ask: Callable[[ForeignSpan], T], span: ForeignSpan, nothing: T) -> T:
+    try:
+        return ask(span)
+    except Exception as error:  # noqa: BLE001 - a span of anybody's instrumentation
+        record_error("capture", error)
+        span.note_unread()
+        return nothing
+
+
+_OTHER: Role = "other"
+
+DIALECTS: tuple[Dialect, ...] = tuple(map(_Careful, (openinference, openllmetry, genai)))
 """The first that speaks is taken: OpenLLMetry writes GenAI's attributes too."""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ragmonitor import conventions as names
+from ragmonitor.capture.coercion import text_in
 from ragmonitor.capture.foreign import texts
 from ragmonitor.capture.foreign.spans import ForeignSpan
 from ragmonitor.capture.foreign.texts import NOT_SAID, Found
@@ -80,7 +81,8 @@ def found(span: ForeignSpan) -> Found:
     if role(span) == "tool":
         return NOT_SAID
     listed = span.attributes.get(names.GENAI_RETRIEVAL_DOCUMENTS)
-    listed = texts.parsed(listed) if isinstance(listed, str) else listed
+    if isinstance(listed, str):
+        listed = span.parsed(names.GENAI_RETRIEVAL_DOCUMENTS)
     if not isinstance(listed, list | tuple):
         return NOT_SAID
     chunks, complete = [], True
@@ -90,7 +92,7 @@ def found(span: ForeignSpan) -> Found:
             complete = False
             fields = item if isinstance(item, Mapping) else {}
             chunk = Chunk(
-                text="", id=str(fields.get("id") or ""), score=texts.number(fields.get("score"))
+                text="", id=text_in(fields.get("id")) or "", score=texts.number(fields.get("score"))
             )
         chunks.append(chunk)
     return Found(tuple(chunks), complete=complete)
@@ -105,7 +107,7 @@ def prompt(span: ForeignSpan) -> tuple[Message, ...]:
     """Return the system's instructions and the messages; empty where some have been cut."""
     if any(span.is_cut(span.text(a)) for a in (names.GENAI_INPUT_MESSAGES, _SYSTEM)):
         return ()
-    system = texts.content(texts.parsed(span.text(_SYSTEM)))
+    system = texts.content(span.parsed(_SYSTEM))
     before = (Message(role="system", text=system),) if system else ()
     return (*before, *messages(span, names.GENAI_INPUT_MESSAGES))
 
@@ -134,7 +136,7 @@ def context(span: ForeignSpan) -> str:
 def answer(span: ForeignSpan) -> str:
     """Return the last thing that the model said, or a tool's result."""
     if role(span) == "tool":
-        value = texts.parsed(span.text("gen_ai.tool.call.result"))
+        value = span.parsed("gen_ai.tool.call.result")
         return value if isinstance(value, str) else texts.content(value)
     for message in reversed(messages(span, names.GENAI_OUTPUT_MESSAGES)):
         if message.role in ("assistant", "user"):
@@ -187,7 +189,7 @@ def messages(span: ForeignSpan, attribute: str) -> tuple[Message, ...]:
     value = span.attributes.get(attribute)
     if isinstance(value, tuple):
         value = [*value]
-    return texts.messages(texts.parsed(value) if isinstance(value, str) else value)
+    return texts.messages(span.parsed(attribute) if isinstance(value, str) else value)
 
 
 def _variables(span: ForeignSpan) -> dict[str, str]:

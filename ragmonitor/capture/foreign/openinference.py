@@ -5,12 +5,12 @@ https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from ragmonitor import conventions as names
+from ragmonitor.capture.coercion import json_in, text_in
 from ragmonitor.capture.foreign import texts
 from ragmonitor.capture.foreign.spans import ForeignSpan
 from ragmonitor.capture.foreign.texts import NOT_SAID, NOTHING, Found
@@ -179,7 +179,7 @@ def _shown(span: ForeignSpan, attribute: str) -> str:
 def _value(span: ForeignSpan, attribute: str, mime_type: str) -> Any:
     text = _shown(span, attribute)
     # What is not said to be JSON is a text, even if it reads like JSON.
-    return texts.parsed(text) if span.text(mime_type).endswith("json") else text
+    return span.parsed(attribute) if text and span.text(mime_type).endswith("json") else text
 
 
 def _documents(span: ForeignSpan, prefix: str) -> Found:
@@ -202,15 +202,13 @@ def _documents(span: ForeignSpan, prefix: str) -> Found:
 
 
 def _chunk(text: str, fields: Mapping[str, Any]) -> Chunk:
-    try:
-        metadata = json.loads(fields.get("metadata") or "{}")
-    except (TypeError, ValueError):
-        metadata = {}
+    written = fields.get("metadata")
+    metadata = json_in(written) if isinstance(written, str) else None
     metadata = metadata if isinstance(metadata, dict) else {}
     score = texts.number(fields.get("score"))
     return Chunk(
         text=text,
-        id=str(fields.get("id") or ""),
+        id=text_in(fields.get("id")) or "",
         score=texts.score_in(metadata) if score is None else score,
         metadata=metadata,
     )

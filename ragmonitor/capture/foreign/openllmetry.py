@@ -200,8 +200,7 @@ def is_engine(span: ForeignSpan) -> bool:
 
 
 def _dumped(span: ForeignSpan, attribute: str) -> Any:
-    text = span.text(attribute)
-    return texts.parsed(text) if text else None
+    return span.parsed(attribute) if span.text(attribute) else None
 
 
 def _first_count(place: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
 
+from ragmonitor.capture.coercion import ERROR_MOST, text_in
+from ragmonitor.capture.foreign.texts import UNREADABLE, parsed
 from ragmonitor.records import SpanReference
 
 if TYPE_CHECKING:
@@ -48,6 +50,27 @@ class ForeignSpan:
     """Attributes that the span had no room for; the SDK drops the oldest first."""
     text_most: int | None = None
     """Characters after which the SDK has cut texts; None: it cuts none, or that is not known."""
+    memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What was read off it before: it is asked many times, and its JSON may be long."""
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether something in it could not be read: too deep, too long, or a fault of ours."""
+        return "unread" in self.memo
+
+    def note_unread(self) -> None:
+        """Note that something in it could not be read."""
+        self.memo["unread"] = True
+
+    def parsed(self, name: str) -> Any:
+        """Return the value of a text attribute in JSON, the text itself if it is none."""
+        key = f"json:{name}"
+        if key not in self.memo:
+            text = self.text(name)
+            value = self.memo[key] = parsed(text)
+            if value is UNREADABLE:
+                self.note_unread()
+        return self.memo[key]
 
     @property
     def reference(self) -> SpanReference:
@@ -97,8 +120,9 @@ def foreign_span(span: ReadableSpan) -> ForeignSpan | None:
     exception = ("", "")
     for event in span.events:
         if event.name == "exception" and event.attributes:
-            kind = str(event.attributes.get("exception.type", ""))
-            exception = kind.rpartition(".")[2], str(event.attributes.get("exception.message", ""))
+            kind = text_in(event.attributes.get("exception.type")) or ""
+            message = text_in(event.attributes.get("exception.message")) or ""
+            exception = kind.rpartition(".")[2], message[:ERROR_MOST]
     # No public way leads to it. A version without it costs the notice that texts were cut.
     text_most = getattr(getattr(span, "_attributes", None), "max_value_len", None)
     return ForeignSpan(

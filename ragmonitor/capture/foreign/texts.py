@@ -12,8 +12,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from ragmonitor.capture.coercion import is_readable_json, text_in
 from ragmonitor.records import Chunk, Message
 
 _REPR = re.compile(
@@ -77,13 +78,25 @@ NOT_SAID = Found((), complete=False)
 NOTHING = Found((), complete=True)
 
 
+class _Unreadable:
+    """No text, no list, no mapping: so nothing is found in it."""
+
+
+UNREADABLE: Final = _Unreadable()
+"""The value of a JSON text that is too long, or too deeply nested."""
+
+
 def parsed(text: str) -> Any:
     """Return the value of a JSON text; the text itself if it is none."""
     if text[:1] in ("{", "[", '"') or text in ("null", "true", "false"):
+        if not is_readable_json(text):
+            return UNREADABLE
         try:
             return json.loads(text)
         except ValueError:
             return text
+        except RecursionError:  # a host with a low limit
+            return UNREADABLE
     return text
 
 
@@ -241,7 +254,7 @@ def document(value: Any) -> Chunk | None:
             score = number(value.get("score"))
             return Chunk(
                 text=text,
-                id=str(fields.get("id") or fields.get("id_") or ""),
+                id=text_in(fields.get("id") or fields.get("id_")) or "",
                 score=score_in(metadata) if score is None else score,
                 metadata=metadata,
             )
@@ -271,8 +284,8 @@ def labels_of(metadata: Mapping[str, Any], tags: Any = ()) -> dict[str, Any]:
     Keys as of `Translator.labels`.
     """
     return {
-        "session_id": next((str(metadata[k]) for k in _SESSION_KEYS if metadata.get(k)), ""),
-        "user_id": str(metadata.get("user_id") or ""),
+        "session_id": next((t for k in _SESSION_KEYS if (t := text_in(metadata.get(k)))), ""),
+        "user_id": text_in(metadata.get("user_id")) or "",
         "tags": tuple(
             tag
             for tag in (tags if isinstance(tags, list | tuple) else ())
