@@ -335,9 +335,18 @@ def _alarm(demo: Demo) -> dict[str, Any]:
         "delay_s": round(found.at_s - began_s, 2),
         "tolerate": event.tolerate,
         "cleared_after_s": None if cleared is None else round(cleared.at_s - found.at_s, 2),
+        "cause": None,
         "estimate": None,
         "worst": [offence.as_json() for offence in demo.watch.offences(event)],
     }
+    cause = demo.watch.cause
+    if cause is not None:
+        told["cause"] = {
+            "is": cause.cause,
+            "reread": cause.reread,
+            "flipped": cause.flipped,
+            "text": str(cause),
+        }
     if event.telling is not None:
         told["estimate"] = {
             "mean": round(event.telling.mean, 4),
@@ -381,7 +390,10 @@ def _tell_alarm(console: Console, demo: Demo, alarm: dict[str, Any]) -> None:
         line += f", tolerated {alarm['tolerate']:.2f}, by {alarm['judge']}"
         if alarm["cleared_after_s"] is not None:
             line += f"; cleared {alarm['cleared_after_s']:.0f} s later"
-        console.print(f"{line}; the worst answers behind it:")
+        console.print(f"{line}.")
+        if alarm["cause"] is not None:
+            console.print(alarm["cause"]["text"])
+        console.print("The worst answers behind it:")
         found, _ = _announced(demo)
         offences = (demo.watch.offences(found.event) if found else []) or offences
     else:

@@ -12,6 +12,7 @@ from typing import Any
 from ragmonitor.cli.demo.schedule import PHASES, Phase
 from ragmonitor.estimation import summarise
 from ragmonitor.records import (
+    AlarmCause,
     AlarmEvent,
     Assessment,
     Estimate,
@@ -19,6 +20,7 @@ from ragmonitor.records import (
     Report,
     Scored,
     SentenceVerdict,
+    Snapshot,
     Verdict,
     evaluator_name,
 )
@@ -114,6 +116,8 @@ class Watch:
         self.worst: list[Offence] = []
         self.bins: dict[int, Bin] = {}
         self.announced: deque[Announced] = deque(maxlen=ANNOUNCED_MOST)
+        self.cause: AlarmCause | None = None
+        """What explains the newest alarm, as soon as it is known."""
         self._asked_at: dict[str, deque[tuple[int, Phase]]] = {}
         self._lock = threading.Lock()
 
@@ -170,6 +174,11 @@ class Watch:
     def alarm(self, event: AlarmEvent) -> None:
         """Take note of an alarm."""
         self.announced.append(Announced(event=event, at_s=time.monotonic()))
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """Take note of what explains the alarm, once that is known."""
+        if snapshot.cause is not None and snapshot.cause.cause != "unknown":
+            self.cause = snapshot.cause
 
     @property
     def active(self) -> Announced | None:

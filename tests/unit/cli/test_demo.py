@@ -222,6 +222,7 @@ def report(framework, started_ns, score=0.0):
     return Report(
         interaction=told,
         judge=stories.JUDGE,
+        role="builtin",
         evaluations=(scored,),
         assessment=assessed,
         chance=CERTAIN,
