@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
 import unicodedata
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, Generic, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Summary,
+    metrics,
+    values,
+)
 
 from ragmonitor import conventions as names
 from ragmonitor.export.texts import encodable
@@ -245,19 +256,42 @@ _PART = ("dimension", "group")
 """Labels that stand together; the values of the second are counted for each of the first."""
 
 
+@cache
+def _in_memory() -> Any:
+    """Return the library's metrics, with values in this process's memory whatever it was told.
+
+    With `PROMETHEUS_MULTIPROC_DIR` every value of the library is in a file. So this is a second
+    copy of its module, for us alone; the application's own metrics stay where they are.
+    """
+    if not getattr(values.ValueClass, "_multiprocess", False):
+        return metrics
+    found = importlib.util.find_spec(metrics.__name__)
+    if found is None or found.loader is None:
+        return metrics
+    copy = importlib.util.module_from_spec(found)
+    found.loader.exec_module(copy)
+    vars(copy)["values"] = SimpleNamespace(ValueClass=values.MutexValue)
+    # It would warn, on standard error, of what holds for files only.
+    vars(copy)["warnings"] = SimpleNamespace(warn=lambda *_, **__: None)
+    return copy
+
+
 class Instruments:
     """What is counted, on a registry of its own that nobody scrapes.
 
     Gauges add up over processes, but for those that say otherwise.
     """
 
-    def __init__(self, labels: Labels) -> None:
+    def __init__(self, labels: Labels, *, shared: bool = False) -> None:
         """Begin at zero.
 
         Args:
             labels: What every value of a label passes through.
+            shared: Whether to count in files that other processes read too, where the library has
+                been told to.
         """
         self._labels = labels
+        self._kinds: Any = metrics if shared else _in_memory()
         self.registry = CollectorRegistry()
         self.interactions = self._counter(
             names.INTERACTIONS, "Captured interactions.", "framework", "status"
@@ -402,7 +436,7 @@ class Instruments:
             names.RETRIEVED_CHUNKS, "Chunks that the model was shown.", buckets=CHUNK_BUCKETS
         )
         self.top_score = Family(
-            Summary(
+            self._kinds.Summary(
                 names.RETRIEVAL_TOP_SCORE,
                 "Score of the first chunk, on the retriever's own scale.",
                 _SERVICE,
@@ -420,17 +454,18 @@ class Instruments:
 
     def _counter(self, name: str, documentation: str, *labels: str) -> Family[Counter]:
         own = (*_SERVICE, *labels)
-        return Family(Counter(name, documentation, own, registry=self.registry), own, self._labels)
+        counter = self._kinds.Counter(name, documentation, own, registry=self.registry)
+        return Family(counter, own, self._labels)
 
     def _gauge(
         self, name: str, documentation: str, *labels: str, mode: str = "livesum"
     ) -> Family[Gauge]:
         own = (*_SERVICE, *labels)
-        gauge = Gauge(
+        gauge = self._kinds.Gauge(
             name,
             documentation,
             own,
-            multiprocess_mode=mode,  # type: ignore[arg-type]
+            multiprocess_mode=mode,
             registry=self.registry,
         )
         return Family(gauge, own, self._labels)
@@ -443,7 +478,9 @@ class Instruments:
         self, name: str, documentation: str, *labels: str, buckets: Sequence[float]
     ) -> Family[Histogram]:
         own = (*_SERVICE, *labels)
-        histogram = Histogram(name, documentation, own, buckets=buckets, registry=self.registry)
+        histogram = self._kinds.Histogram(
+            name, documentation, own, buckets=buckets, registry=self.registry
+        )
         return Family(histogram, own, self._labels)
 
 

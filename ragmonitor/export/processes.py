@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import json
 import os
@@ -28,6 +29,19 @@ _OF_A_PROCESS = re.compile(
     r"(?:gauge_live[a-z]*|ragmonitor_exemplars)_(\d+)(?:_\d+)?\.(?:db|json|json\.tmp)"
 )
 _NAME = re.compile(r"(?:counter|gauge_[a-z]+|histogram|summary)_.+\.db")
+MIN_FREE_BYTES: Final = 8 << 20
+"""With less room on its file system the folder is not used: see `SharedFolder.reserve`."""
+_RESERVED_BYTES: Final = 256 << 10
+_RESERVED: Final = {
+    "counter": _RESERVED_BYTES,
+    "gauge_livemax": _RESERVED_BYTES,
+    "gauge_livemostrecent": _RESERVED_BYTES,
+    "gauge_livesum": 4 * _RESERVED_BYTES,
+    "gauge_max": _RESERVED_BYTES,
+    "histogram": _RESERVED_BYTES,
+    "summary": _RESERVED_BYTES,
+}
+"""What each file of a process begins with, in bytes: two judges and a hundred groups take less."""
 MAX_FILE_BYTES: Final = 256 << 20
 """Of a file of another process; what is larger is none of `prometheus_client`'s."""
 _INTEGER = struct.Struct("i")
@@ -45,7 +59,71 @@ class SharedFolder:
         self._number = next(_numbers)
         self._written: dict[tuple[LabelPairs, float], Exemplar] = {}
         self._unreadable: Counter[str] = Counter()
+        self._said_full = False
         self._set_own_aside()
+
+    def reserve(self) -> None:
+        """Take the room for this process's files before anything is written into them.
+
+        The library maps files with holes into memory. Where a hole cannot be filled, as on a full
+        tmpfs, the kernel ends the process by SIGBUS, in whatever line of the application that is.
+
+        Raises:
+            OSError: There is too little room.
+        """
+        system = os.statvfs(self._folder)
+        free = system.f_bavail * system.f_frsize
+        if free < MIN_FREE_BYTES:
+            raise OSError(errno.ENOSPC, f"{free >> 10} KiB are free")
+        begun: list[Path] = []
+        try:
+            for prefix, size in _RESERVED.items():
+                file = self._folder / f"{prefix}_{os.getpid()}.db"
+                try:
+                    with file.open("xb") as fresh:
+                        begun.append(file)
+                        _fill(fresh.fileno(), size)
+                except FileExistsError:  # the application's own series have opened it already
+                    self._keep_ahead(file)
+        except OSError:
+            for file in begun:
+                file.unlink(missing_ok=True)
+            raise
+
+    def keep_ahead(self) -> None:
+        """See to it that the files of this process have room to grow into."""
+        try:
+            for file in self._own():
+                self._keep_ahead(file)
+        except OSError as error:
+            if error.errno != errno.ENOSPC or self._said_full:
+                return
+            self._said_full = True
+            errors["metrics"] += 1
+            logger.warning(
+                "ragmonitor: the file system of %s is full; the kernel may end any process that "
+                "counts there (SIGBUS): make room, or restart with a larger one",
+                self._folder,
+            )
+
+    @staticmethod
+    def _keep_ahead(file: Path) -> None:
+        """Fill a file's holes; when half of it is used, double it.
+
+        The library doubles it when it is full, and finds it done.
+        """
+        with file.open("r+b") as own:
+            (used,) = _INTEGER.unpack(own.read(_INTEGER.size).ljust(_INTEGER.size, b"\0"))
+            size = os.fstat(own.fileno()).st_size
+            _fill(own.fileno(), size if 2 * used <= size else 2 * size)
+
+    def _own(self) -> Iterable[Path]:
+        return self._folder.glob(f"*_{os.getpid()}.db")
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self._folder
 
     def counted(self) -> Iterable[Metric]:
         """Return all readable files' families, summed; live gauges of the living only.
@@ -88,7 +166,7 @@ class SharedFolder:
         They are remains of an earlier process of that id, as in containers, where it is always the
         same. Left there, the library would fail at the first series of this process.
         """
-        for file in self._folder.glob(f"*_{os.getpid()}.db"):
+        for file in self._own():
             with shielded("metrics"):
                 problem = _problem(file)
                 if problem is not None and 0 < file.stat().st_size <= MAX_FILE_BYTES:
@@ -176,7 +254,40 @@ def shared_folder(environment: Mapping[str, str]) -> SharedFolder | None:
         return None
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
-    return SharedFolder(folder)
+    return opened(SharedFolder(folder))
+
+
+def opened(folder: SharedFolder) -> SharedFolder | None:
+    """Return the folder if it has room for this process; else None, and say what to do."""
+    try:
+        folder.reserve()
+    except OSError as error:
+        logger.warning(
+            "ragmonitor: %s (%s) has no room for this process (%s); at least %d MiB are to be free "
+            "at the start of each. It is not used: /metrics has the numbers of one process only. "
+            "Give it a larger file system; series of the application's own that are written "
+            "there can end the process (SIGBUS) once it is full",
+            VARIABLE,
+            folder.path,
+            error.strerror or error,
+            MIN_FREE_BYTES >> 20,
+        )
+        return None
+    return folder
+
+
+def _fill(descriptor: int, size: int) -> None:
+    """Let a file be so large, and without holes where the system can see to that."""
+    if not hasattr(os, "posix_fallocate"):
+        os.truncate(descriptor, size)
+        return
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+            raise
+        if os.fstat(descriptor).st_size < size:
+            os.truncate(descriptor, size)
 
 
 def _merged(files: list[str]) -> list[Metric]:

@@ -24,7 +24,7 @@ from ragmonitor import guard
 from ragmonitor.export.endpoint import Endpoint, Pages
 from ragmonitor.export.families import LabelPairs, described, final_families
 from ragmonitor.export.instruments import SCORE_BUCKETS, Instruments, Labels, cleaned
-from ragmonitor.export.processes import shared_folder
+from ragmonitor.export.processes import opened, shared_folder
 from ragmonitor.export.server import Rejection
 from ragmonitor.export.texts import package_version
 from ragmonitor.protocols import BreakerState, Clock, Summarise
@@ -127,7 +127,7 @@ class PrometheusExporter:
         self._checked: Counter[str] = Counter()
         self._identities: dict[str, tuple[str, str]] = {}
         self._labels = Labels()
-        self._instruments = Instruments(self._labels)
+        self._instruments = Instruments(self._labels, shared=self._folder is not None)
         self._exemplars: dict[tuple[LabelPairs, float], Exemplar] = {}
         self._coverage: dict[str, _Coverage] = {}
         self._pairs: dict[tuple[str, str, str], _Pairs] = {}
@@ -307,6 +307,7 @@ class PrometheusExporter:
             with _SERIES:
                 self._folder.write_exemplars(self._exemplars)
                 self._folder.bury_the_dead()
+                self._folder.keep_ahead()
         if self._serve:
             self._endpoint.open()
 
@@ -422,6 +423,7 @@ class PrometheusExporter:
             self._pages.after_fork_in_child()
         if self._folder is not None:
             self._folder.after_fork_in_child()
+            self._folder = opened(self._folder)
         self._begin()
 
     # --- being scraped --------------------------------------------------------------------------

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,3 +122,107 @@ def test_torn_remains_under_our_own_id_are_deleted(tmp_path: Path) -> None:
     SharedFolder(tmp_path)
     assert not torn.exists()
     assert sound.exists()
+
+
+def is_whole(file: Path) -> bool:
+    """Return whether a file has no holes: writing into its memory can never end the process."""
+    told = file.stat()
+    return told.st_blocks * 512 >= told.st_size > 0
+
+
+def test_the_room_of_a_process_is_taken_at_its_start(tmp_path: Path) -> None:
+    """All its files are there, without holes; a file that is there already keeps its size."""
+    early = tmp_path / f"counter_{os.getpid()}.db"
+    early.touch()
+    os.truncate(early, 65_536)
+    assert not is_whole(early)
+    SharedFolder(tmp_path).reserve()
+    files = list(tmp_path.glob("*.db"))
+    assert len(files) == 7
+    assert all(is_whole(file) for file in files)
+    assert early.stat().st_size == 65_536
+
+
+def test_files_have_room_to_grow_into(tmp_path: Path) -> None:
+    """The library doubles a full file and finds it done; nothing that it wrote is lost."""
+    folder = SharedFolder(tmp_path)
+    folder.reserve()
+    file = tmp_path / f"counter_{os.getpid()}.db"
+    values = MmapedDict(str(file))
+    for n in range(8000):
+        key = mmap_key("answers", "answers_total", ["n"], [str(n)], "x")
+        values.write_value(key, float(n), 0.0)
+        if n % 100 == 0:
+            folder.keep_ahead()
+            assert is_whole(file)
+    values.close()
+    assert file.stat().st_size > 4 * 256 * 1024
+    found = [sample.value for family in folder.counted() for sample in family.samples]
+    assert sorted(found) == [float(n) for n in range(8000)]
+
+
+def test_a_file_system_that_fills_up_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And counted; the refresh goes on."""
+    folder = SharedFolder(tmp_path)
+    folder.reserve()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    before = guard.errors["metrics"]
+    folder.keep_ahead()
+    folder.keep_ahead()
+    assert guard.errors["metrics"] == before + 1
+    assert ["is full" in r.getMessage() for r in caplog.records] == [True]
+
+
+COUNTING = """
+import os, sys
+from types import SimpleNamespace
+if sys.argv[1] == "small":
+    os.statvfs = lambda path: SimpleNamespace(f_bavail=100, f_frsize=4096)
+else:
+    def full(*_):
+        raise OSError(28, "No space left on device")
+    os.posix_fallocate = full
+from prometheus_client import Counter
+from ragmonitor.export import PrometheusExporter
+from ragmonitor.records import AlarmState, Snapshot
+Counter("theirs", "of the application").inc()
+built = PrometheusExporter("shop", summarise=lambda _: None, serve=False)
+built.dropped("queue_full", 3)
+alarm = AlarmState(
+    signal="s", judge="j", kind="quality", evidence_days=1.0, active=False, tolerate=0.1
+)
+built.refresh(snapshot=Snapshot(alarms=(alarm,)), queue_depth=2, open_runs=0, errors={})
+service = {"service": "shop"}
+value = built.registry.get_sample_value
+print(value("ragmonitor_dropped_total", {**service, "reason": "queue_full"}))
+print(value("ragmonitor_queue_depth", service))
+"""
+
+
+@pytest.mark.parametrize("how", ["small", "full"])
+def test_a_folder_without_room_is_refused_and_each_process_counts_for_itself(
+    tmp_path: Path, how: str
+) -> None:
+    """It says what to do, writes no series there, and leaves the application's own alone."""
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTING, how],
+        env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.split() == ["3.0", "2.0"]
+    (said,) = done.stderr.splitlines()
+    assert "has no room for this process" in said
+    assert "8 MiB" in said
+    written = [file for file in tmp_path.iterdir() if b"ragmonitor_" in file.read_bytes()]
+    assert written == []
+    (theirs,) = tmp_path.iterdir()
+    assert b"theirs" in theirs.read_bytes()
