@@ -9,7 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
@@ -18,6 +18,7 @@ from ragmonitor import guard
 from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter, View
 from ragmonitor.records import (
+    AlarmCause,
     AlarmEvent,
     AlarmState,
     Cause,
@@ -182,9 +183,10 @@ class Shown:
         self.exporter.refresh(snapshot=Snapshot(), queue_depth=0, open_runs=0, errors=guard.errors)
         self.base = str(self.exporter.url).removesuffix("/metrics")
 
-    def fill(self, *, active: bool = False) -> None:
+    def fill(self, *, active: bool = False, cause: AlarmCause | None = None) -> None:
         for n in range(12):
-            self.tick(numbers(n if active else 3, 40.0 if active else 0.001, active=active))
+            told = numbers(n if active else 3, 40.0 if active else 0.001, active=active)
+            self.tick(replace(told, cause=cause))
         for n in range(20):
             self.view.export(wrong(n, LEXICAL))
             if n < 15:
@@ -429,6 +431,33 @@ def test_an_alarm_is_said_at_the_top(page: Page, shown: Shown) -> None:
     assert page.run("return document.title").startswith("● ")
     assert "raised" in page.run("return document.querySelector('#events').textContent")
     assert page.count(".alarm.active") == 1
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        ("judge", "The judge has become stricter: 3 of 40 old answers"),
+        ("application", "It is the application, not the judge: 3 of 40 old answers"),
+        ("unknown", "not yet known: 3 of 40 old answers flipped so far, 7 more"),
+    ],
+)
+def test_what_explains_an_alarm_is_said_beside_it(
+    page: Page, shown: Shown, cause: Literal["judge", "application", "unknown"], said: str
+) -> None:
+    """Judge, application, or not yet known; and nothing of it once the alarm is over."""
+    found = AlarmCause(
+        cause=cause,
+        since_s=1_794_999_000.0,
+        reread=40,
+        flipped=3,
+        expected_else=0.02,
+        expected_judge=0.1,
+        needed=60.0,
+        waiting=7,
+    )
+    shown.fill(active=True, cause=found)
+    load(page, shown)
+    assert said in page.text("#verdict")
 
 
 def test_without_a_judge_nothing_looks_judged(page: Page) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from email.message import Message
 from functools import cache
 from importlib import resources
@@ -320,6 +321,7 @@ class View:
             "numbers": numbers,
             "groups": groups,
             "alarms": [_state(each) for each in snapshot.alarms],
+            "cause": None if snapshot.cause is None else asdict(snapshot.cause),
             "readings": [
                 {"name": each.name, "value": each.value, "labels": dict(each.labels)}
                 for each in snapshot.readings[:READINGS_MOST]

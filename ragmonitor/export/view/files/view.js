@@ -72,6 +72,13 @@ function showLive() {
   say(node, store.lost === "locked" ? t("locked") : store.lost ? t("lost", { time }) : store.lastOk === null ? t("waiting") : t("live", { time }));
 }
 
+function told(cause) {
+  const counts = { flipped: cause.flipped, reread: cause.reread };
+  if (cause.cause === "judge") return t("causeJudge", counts);
+  if (cause.cause === "application") return t("causeApplication", counts);
+  return cause.expected_judge === null ? t("causeTooFew") : t("causeUnknown", { ...counts, waiting: cause.waiting });
+}
+
 function showVerdict() {
   const { alarms } = store.state;
   const active = alarms.filter((a) => a.active).sort((a, b) => (b.signal === "hallucination") - (a.signal === "hallucination") || (b.kind === "quality") - (a.kind === "quality") || a.since_s - b.since_s);
@@ -89,6 +96,7 @@ function showVerdict() {
       ? t("verdictActiveWith", { signal: called("signal", first.signal), value: number(found.mean, first.signal), lower: number(found.lower, first.signal), upper: number(found.upper, first.signal), bound: bound(first), time })
       : t("verdictActive", { signals: called("signal", first.signal), time });
     if (others.length) text += ` ${t("verdictAlso", { signals: names(others) })}`;
+    if (store.state.cause) text += ` ${told(store.state.cause)}`;
   } else if (rising.length) {
     kind = "warn";
     text = t("verdictRising", { signals: names(rising) });
