@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Final
 
@@ -18,10 +18,10 @@ from opentelemetry.trace import format_span_id
 
 from ragmonitor.capture.foreign.dialects import SCOPES, dialect_of
 from ragmonitor.capture.foreign.spans import ForeignSpan, foreign_span
-from ragmonitor.capture.foreign.trees import Choice, OpenSpan, enclosing, trees_of
+from ragmonitor.capture.foreign.trees import Ancestry, Choice, OpenSpan, trees_of
 from ragmonitor.capture.gathering import gathering
 from ragmonitor.conventions import SCOPE
-from ragmonitor.guard import record_error, shielded
+from ragmonitor.guard import record_error
 from ragmonitor.protocols import Clock, Finished
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _MARKS_MOST = 1_000
 class _Trace:
     """The spans of one trace that are open, and those that wait for their interaction."""
 
-    __slots__ = ("above", "ended", "given_up", "open")
+    __slots__ = ("above", "changed", "due", "ended", "given_up", "lost", "open", "read")
 
     def __init__(self) -> None:
         self.open: dict[int, tuple[Span, float]] = {}
@@ -50,6 +50,14 @@ class _Trace:
         """By id, with the time at which it ended: spans of dialects, and what encloses them."""
         self.above: set[int] = set()
         """Ids of what encloses a span of a dialect."""
+        self.read: dict[int, ForeignSpan] = {}
+        """By id: what was read of `ended` before; a sweep reads what is new."""
+        self.changed = False
+        """A span has ended since the last sweep."""
+        self.due = 0.0
+        """When time alone may decide something in it."""
+        self.lost = False
+        """A span of it could not be read at all: what is made of the rest is incomplete."""
         self.given_up = False
 
     def __len__(self) -> int:
@@ -133,10 +141,10 @@ class InteractionSpanProcessor(SpanProcessor):
             block = gathering.get()
             if block is not None and block.hand_over == self._hand_over:
                 return
+            if self._held >= self._spans_most:
+                self._forget_oldest()
             trace = self._traces.get(context.trace_id)
             if trace is None:
-                if self._held >= self._spans_most:
-                    self._forget_oldest()
                 trace = self._traces.setdefault(context.trace_id, _Trace())
             elif trace.given_up or len(trace) >= SPANS_OF_TRACE_MOST:
                 self._give_up(trace)
@@ -163,6 +171,7 @@ class InteractionSpanProcessor(SpanProcessor):
             # Not seen to start: not ours to read, or seen to end already.
             if trace.open.pop(context.span_id, None) is None or trace.given_up:
                 return
+            trace.changed = True
             speaks = self._speaks(span)
             if speaks:
                 _mark_above(trace, span)
@@ -226,10 +235,15 @@ class InteractionSpanProcessor(SpanProcessor):
         now = self._clock()
         held = 0
         for trace_id, trace in [*self._traces.copy().items()]:
-            with shielded("capture"):
+            try:
                 self._age(trace, now)
-                if trace.ended:
+                if trace.ended and (trace.changed or now >= trace.due or not quiet_s):
                     self._take_from(trace, now, quiet_s)
+            except Exception as error:  # noqa: BLE001 - a fault that is kept is met at every sweep
+                record_error("capture", error)
+                trace.ended.clear()
+                trace.read.clear()
+                self._on_forgotten("unreadable")
             if not (trace.open or trace.ended):
                 self._traces.pop(trace_id, None)
             held += len(trace)
@@ -240,6 +254,7 @@ class InteractionSpanProcessor(SpanProcessor):
         for span_id, (span, began) in [*trace.open.copy().items()]:
             if now - began < self._span_age_s or trace.open.pop(span_id, None) is None:
                 continue
+            trace.changed = True
             if self._speaks(span):
                 # Read as it is: an instrumentation that never ends it has said the most by now.
                 trace.ended[span_id] = (span, now - self._quiet_s)
@@ -248,50 +263,95 @@ class InteractionSpanProcessor(SpanProcessor):
             self._on_forgotten("aged_out")
 
     def _take_from(self, trace: _Trace, now: float, quiet_s: float) -> None:
+        trace.changed = False
         held: dict[str, tuple[int, float]] = {}
         spans: dict[str, ForeignSpan] = {}
         for number, (span, stamp) in [*trace.ended.copy().items()]:
-            if (read := foreign_span(span)) is not None:
+            if (read := self._read(trace, number, span)) is not None:
                 spans[read.span_id], held[read.span_id] = read, (number, stamp)
         open_spans = self._open_spans(trace)
+        ancestry = Ancestry(spans, open_spans)
         trees = trees_of(
             spans.values(),
             open_spans,
             choice=self._choice,
             is_retrieval_tool=self._is_retrieval_tool,
         )
+        waited_for = ancestry.enclosing(i for i, span in open_spans.items() if span.speaks)
         kept: set[str] = set()
         gone: set[str] = set()
         for finished in trees:
             members = {each.span_id for each in finished.tree.spans} | {finished.tree.root.span_id}
             # What failed or was cancelled leaves spans that no one ends.
             failed = finished.tree.root.status == "error"
-            if (not failed and _is_growing(members, spans, open_spans)) or (
+            if (not failed and not waited_for.isdisjoint(members)) or (
                 now - max(held[member][1] for member in members) < quiet_s
             ):
                 kept |= members
                 continue
             gone |= members
             if not any(self._is_claimed(name) for name in finished.tree.frameworks):
+                finished.lost = trace.lost
                 self._hand_over(finished)
-        growing: set[str] = set()
-        for span_id in open_spans:
-            above = [*enclosing(span_id, spans, open_spans)]
-            if not _is_over(above, spans, open_spans):
-                growing.update((span_id, *above))
+        growing = self._growing(spans, open_spans, ancestry)
+        # Of the rest, what encloses or shares nothing open will never be an interaction; what
+        # does may yet become a part of one, but not for ever.
+        hopeful = ancestry.below(growing)
         for span_id in spans.keys() - gone:
-            # Of the rest, what encloses or shares nothing open will never be an interaction; what
-            # does may yet become a part of one, but not for ever.
             age = now - held[span_id][1]
-            hopeful = age < quiet_s or _is_below(span_id, growing, spans, open_spans)
-            if age < self._span_age_s and hopeful and _is_spoken(spans[span_id]):
+            if (
+                age < self._span_age_s
+                and (age < quiet_s or span_id in hopeful)
+                and _is_spoken(spans[span_id])
+            ):
                 kept.add(span_id)
-        for span_id in [*kept]:
-            kept.update(enclosing(span_id, spans, open_spans))
+        kept |= ancestry.enclosing(kept)
         for span_id in spans.keys() - ((kept | growing) - gone):
-            trace.ended.pop(held[span_id][0], None)
+            number = held.pop(span_id)[0]
+            trace.ended.pop(number, None)
+            trace.read.pop(number, None)
+        trace.due = min(
+            (
+                stamp + (quiet_s if now - stamp < quiet_s else self._span_age_s)
+                for _, stamp in held.values()
+            ),
+            default=now,
+        )
         if len(trace.above) > _MARKS_MOST:
             trace.above &= {*trace.open.copy(), *trace.ended.copy()}
+
+    @staticmethod
+    def _read(trace: _Trace, number: int, span: ReadableSpan) -> ForeignSpan | None:
+        """Return what an ended span says; None, and the span is let go, if it cannot be read."""
+        read = trace.read.get(number)
+        if read is not None:
+            return read
+        try:
+            read = foreign_span(span)
+        except Exception as error:  # noqa: BLE001 - one span must cost only itself
+            record_error("capture", error)
+            read = None
+        if read is None:
+            trace.ended.pop(number, None)
+            trace.lost = True
+        elif read.ended_ns:  # else it is open still, and may say more
+            trace.read[number] = read
+        return read
+
+    @staticmethod
+    def _growing(
+        spans: Mapping[str, ForeignSpan], open_spans: Mapping[str, OpenSpan], ancestry: Ancestry
+    ) -> set[str]:
+        """Return the ids of what is open, and of what encloses it.
+
+        Not of what lies below the end of a failed root, and below no open span of a dialect: no one
+        ends it.
+        """
+        speaking = {span_id for span_id, span in open_spans.items() if span.speaks}
+        failed = {i for i, span in spans.items() if span.status == "error" and _is_spoken(span)}
+        over = ancestry.below(failed - ancestry.below(spans.keys()))
+        open_ids = open_spans.keys() - (over - ancestry.below(speaking))
+        return open_ids | ancestry.enclosing(open_ids)
 
     def _open_spans(self, trace: _Trace) -> dict[str, OpenSpan]:
         found = {}
@@ -334,6 +394,7 @@ class InteractionSpanProcessor(SpanProcessor):
             return
         trace.given_up = True
         trace.ended.clear()
+        trace.read.clear()
         if trace.above:
             self._on_forgotten("too_many_open")
 
@@ -350,37 +411,6 @@ def _mark_above(trace: _Trace, span: ReadableSpan) -> None:
 def _local_parent(span: ReadableSpan) -> int:
     parent = span.parent
     return 0 if parent is None or parent.is_remote else parent.span_id
-
-
-def _is_growing(
-    members: Collection[str],
-    spans: Mapping[str, ForeignSpan],
-    open_spans: Mapping[str, OpenSpan],
-) -> bool:
-    """Return whether a span of a dialect is open below one of these."""
-    return any(
-        span.speaks and _is_below(span_id, members, spans, open_spans)
-        for span_id, span in open_spans.items()
-    )
-
-
-def _is_over(
-    above: Sequence[str], spans: Mapping[str, ForeignSpan], open_spans: Mapping[str, OpenSpan]
-) -> bool:
-    """Return whether the outermost of these has failed: what is open below it no one ends."""
-    if any(each in open_spans and open_spans[each].speaks for each in above):
-        return False
-    outermost = next((spans[each] for each in reversed(above) if each in spans), None)
-    return outermost is not None and outermost.status == "error" and _is_spoken(outermost)
-
-
-def _is_below(
-    span_id: str,
-    others: Collection[str],
-    spans: Mapping[str, ForeignSpan],
-    open_spans: Mapping[str, OpenSpan],
-) -> bool:
-    return any(above in others for above in enclosing(span_id, spans, open_spans))
 
 
 def _is_spoken(span: ForeignSpan) -> bool:

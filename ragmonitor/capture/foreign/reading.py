@@ -7,18 +7,21 @@ The spans are noted as runs, as an integration of ours would have, and read by t
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 from ragmonitor.capture.assembly import FinishedRuns
+from ragmonitor.capture.coercion import without_texts
 from ragmonitor.capture.foreign import genai
 from ragmonitor.capture.foreign.dialects import FRAMEWORKS, Dialect
 from ragmonitor.capture.foreign.spans import ForeignSpan
 from ragmonitor.capture.foreign.texts import NOT_SAID, Found, is_repr
 from ragmonitor.capture.prompts import seen_in
 from ragmonitor.capture.runs import Root, Run
+from ragmonitor.guard import record_error
 from ragmonitor.records import Chunk, Generation, Interaction, Message, Status, Usage
 
 T = TypeVar("T")
@@ -58,21 +61,48 @@ class Tree:
         return {span_id for span_id, role in self.roles.items() if role not in ("chain", "other")}
 
     @cached_property
+    def by_id(self) -> dict[str, ForeignSpan]:
+        """The spans by their ids."""
+        return {span.span_id: span for span in self.spans}
+
+    @cached_property
     def around_models(self) -> set[str]:
         """Ids of what encloses a model's span."""
-        models = (span for span in self.spans if self.roles[span.span_id] == "model")
-        return {above for span in models for above in self.above(span)}
+        return self._around(span for span in self.spans if self.roles[span.span_id] == "model")
 
     @cached_property
     def around_documents(self) -> set[str]:
         """Ids of what encloses a retriever that says what it found."""
-        return {
-            above
+        return self._around(
+            span
             for span in self.spans
             if self.roles[span.span_id] == "retriever"
             and self.dialects[span.span_id].found(span) != NOT_SAID
-            for above in self.above(span)
-        }
+        )
+
+    def _around(self, spans: Iterable[ForeignSpan]) -> set[str]:
+        found: set[str] = set()
+        for span in spans:
+            for above in self.above(span):
+                if above in found:
+                    break
+                found.add(above)
+        return found
+
+    @cached_property
+    def outside_in(self) -> list[ForeignSpan]:
+        """The spans so that each comes after what encloses it."""
+        depths: dict[str, int] = {"": 0}
+        for span in self.spans:
+            path: list[str] = []
+            at = span.span_id
+            while at not in depths:
+                depths[at] = 0
+                path.append(at)
+                at = self.parents.get(at, "")
+            for each in reversed(path):
+                depths[each] = depths[self.parents.get(each, "")] + 1
+        return sorted(self.spans, key=lambda span: (depths[span.span_id], span.started_ns))
 
     @property
     def frameworks(self) -> set[str]:
@@ -92,6 +122,8 @@ class FinishedTree:
 
     def __init__(self, tree: Tree, *, is_retrieval_tool: Callable[[str], bool]) -> None:
         self.tree = tree
+        self.lost = False
+        """Spans are missing in it, which could not be read."""
         self._is_retrieval_tool = is_retrieval_tool
 
     @property
@@ -106,13 +138,31 @@ class FinishedTree:
 
     def is_interaction(self, *, in_turn: bool = False) -> bool:
         """Return whether text was retrieved and a model asked; see `FinishedRuns`."""
-        return bool(self.tree.spans) and self._runs.is_interaction(in_turn=in_turn)
+        try:
+            return bool(self.tree.spans) and self._runs.is_interaction(in_turn=in_turn)
+        except Exception as error:  # noqa: BLE001 - what cannot be read is counted, not left out
+            record_error("capture", error)
+            self.lost = True
+            return {"retriever", "model"} <= {*self.tree.roles.values()}
 
     def interaction(self) -> Interaction | None:
         """Return the record."""
-        found = self._runs.interaction()
         root = self.tree.root
-        return None if found is None else replace(found, caller=root.parent, target=root.reference)
+        try:
+            found = self._runs.interaction()
+        except Exception as error:  # noqa: BLE001 - what cannot be read is counted, not left out
+            record_error("capture", error)
+            found = without_texts(
+                self.framework, self.status, started_ns=root.started_ns, ended_ns=root.ended_ns
+            )
+        if found is None:
+            return None
+        return replace(
+            found,
+            caller=root.parent,
+            target=root.reference,
+            capture_incomplete=found.capture_incomplete or self.lost,
+        )
 
     @cached_property
     def _runs(self) -> FinishedRuns:
@@ -123,7 +173,7 @@ class FinishedTree:
         root.started_ns = span.started_ns
         root.status, root.error = _ending(span)
         runs: dict[str, Run] = {span.span_id: root}
-        for member in _outside_in(tree):
+        for member in tree.outside_in:
             if member is not span:
                 parent = runs.get(tree.parents[member.span_id], root)
                 runs[member.span_id] = self._run(member, parent, root)
@@ -191,7 +241,7 @@ class _Reader:
         found = "" if dialect is None else dialect.query(span)
         if found or run is not self._root:
             return found
-        for inner in _outside_in(self._tree):
+        for inner in self._tree.outside_in:
             # A graph's span of OpenLLMetry says nothing, the one in it does.
             if self._tree.roles[inner.span_id] == "chain" and self._is_outside(inner):
                 asked = self._tree.dialects[inner.span_id].query(inner)
@@ -281,6 +331,8 @@ class _Reader:
     def _is_incomplete(self) -> bool:
         if self._root.status != "ok":
             return False
+        if any(span.is_unread for span in self._tree.spans):
+            return True
         retrievers = [r for r in self._root.members if r.kind == "retriever"]
         if any(not self._found(r).complete for r in retrievers if not r.inside_retriever):
             return True
@@ -304,8 +356,7 @@ class _Reader:
         tool = self._tool_of(run)
         if tool:
             return Found(_with_texts(found.chunks, tool), complete=True)
-        textless = self._textless()
-        recovered = self._recovered()
+        textless, recovered = self._textless, self._recovered
         if not recovered:
             return found
         if run is not textless[0]:
@@ -315,6 +366,7 @@ class _Reader:
         ]
         return Found(_with_texts(stubs, recovered), complete=True)
 
+    @cached_property
     def _textless(self) -> list[Run]:
         """Return the retrievals that have documents without text, which no tool tells either."""
         return [
@@ -331,10 +383,10 @@ class _Reader:
         """Return what the tool that encloses a retriever gave; empty if there is none."""
         for span_id in self._tree.above(run.given):
             if self._tree.roles.get(span_id) == "tool":
-                span = next(s for s in self._tree.spans if s.span_id == span_id)
-                return self._tree.dialects[span_id].answer(span)
+                return self._tree.dialects[span_id].answer(self._tree.by_id[span_id])
         return ""
 
+    @cached_property
     def _recovered(self) -> str:
         """Return the retrieved text as a model was shown it; empty if no span says so."""
         for run in reversed(self._models):
@@ -413,20 +465,19 @@ class _Reader:
 
     def _spans_of(self, run: Run) -> list[ForeignSpan]:
         tree = self._tree
-        spans: list[ForeignSpan] = [run.given]
-        by_id = {span.span_id: span for span in tree.spans}
-        for span_id in tree.above(run.given):
-            if tree.roles.get(span_id) != "model":
-                continue
-            inside = [r for r in self._models if span_id in tree.above(r.given)]
-            if inside == [run]:
-                spans.append(by_id[span_id])
-        return spans
+        return [
+            run.given,
+            *(
+                tree.by_id[span_id]
+                for span_id in tree.above(run.given)
+                if tree.roles.get(span_id) == "model" and self._models_in[span_id] == 1
+            ),
+        ]
 
-
-def _outside_in(tree: Tree) -> list[ForeignSpan]:
-    """Return the spans so that each comes after what encloses it."""
-    return sorted(tree.spans, key=lambda s: (sum(1 for _ in tree.above(s)), s.started_ns))
+    @cached_property
+    def _models_in(self) -> Counter[str]:
+        """How many models each span encloses, by its id."""
+        return Counter(above for run in self._models for above in self._tree.above(run.given))
 
 
 def _ends_with_its_model(tree: Tree) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import NamedTuple
 
 from ragmonitor.capture.foreign.dialects import FRAMEWORKS, Dialect, dialect_of
@@ -27,6 +29,66 @@ class Choice(NamedTuple):
 
 
 OUTERMOST = Choice()
+
+
+class Ancestry:
+    """Which spans of one trace enclose which. Its sums over a trace are linear in its spans."""
+
+    def __init__(
+        self, spans: Mapping[str, ForeignSpan], open_spans: Mapping[str, OpenSpan]
+    ) -> None:
+        self._parents = {span_id: span.parent_id for span_id, span in open_spans.items()}
+        self._parents |= {span_id: _local_parent(span) for span_id, span in spans.items()}
+
+    def above(self, span_id: str) -> Iterator[str]:
+        """Yield the ids of what encloses a span in this process, from the inside out."""
+        seen = {span_id}
+        above = self._parents.get(span_id, "")
+        while above and above not in seen:
+            seen.add(above)
+            yield above
+            above = self._parents.get(above, "")
+
+    def enclosing(self, span_ids: Iterable[str]) -> set[str]:
+        """Return the ids of all that encloses any of these."""
+        found: set[str] = set()
+        for span_id in span_ids:
+            above = self._parents.get(span_id, "")
+            while above and above not in found:
+                found.add(above)
+                above = self._parents.get(above, "")
+        return found
+
+    def below(self, others: Collection[str]) -> set[str]:
+        """Return the ids of all that any of these encloses."""
+        known: dict[str, bool] = {"": False}
+        """Of a span and all that encloses it: whether one of them is among the others."""
+        for span_id in self._parents:
+            path: list[str] = []
+            at = span_id
+            while at not in known:
+                known[at] = at in others
+                path.append(at)
+                at = "" if known[at] else self._parents.get(at, "")
+            held = known[at]
+            for each in reversed(path):
+                held = known[each] = known[each] or held
+        # A parent that is not among the spans may not have been come to.
+        return {i for i, parent in self._parents.items() if known.get(parent, parent in others)}
+
+    def depths(self) -> dict[str, int]:
+        """Return by id how many spans enclose it."""
+        found: dict[str, int] = {"": -1}
+        for span_id in self._parents:
+            path: list[str] = []
+            at = span_id
+            while at not in found:
+                found[at] = 0
+                path.append(at)
+                at = self._parents.get(at, "")
+            for each in reversed(path):
+                found[each] = found[self._parents.get(each, "")] + 1
+        return found
 
 
 def trees_of(
@@ -68,6 +130,7 @@ class _Trace:
     ) -> None:
         self._spans = {span.span_id: span for span in spans}
         self._open = open_spans
+        self._ancestry = Ancestry(self._spans, open_spans)
         self._choice = choice
         self._is_retrieval_tool = is_retrieval_tool
         self._dialects: dict[str, Dialect] = {}
@@ -89,23 +152,32 @@ class _Trace:
         for top in self._tops():
             if top.span_id in taken:
                 continue
-            finished = self._finished(top, taken)
-            if finished.is_interaction():
+            # Most that stand alone are a model's: a look at the roles tells as much as a tree.
+            if self._retrieves(top) and (finished := self._finished(top, taken)).is_interaction():
                 yield finished
             else:
                 alone.append(top)
         yield from self._anchored(alone, taken)
 
+    def _retrieves(self, root: ForeignSpan) -> bool:
+        """Return whether a span below this one, or itself, may have retrieved something."""
+        pending = [root]
+        while pending:
+            span = pending.pop()
+            dialect = self._dialects.get(span.span_id)
+            if dialect is not None and dialect.role(span) in ("retriever", "tool"):
+                return True
+            pending += self._children.get(span.span_id, ())
+        return False
+
     def _named(self) -> Iterator[FinishedTree]:
         named = {
             i for i, span in self._spans.items() if self._name(span) in self._choice.root_names
         }
-        for span_id in named:
-            span = self._spans[span_id]
-            if not any(above in named for above in self._above(span)):
-                finished = self._finished(span, ())
-                if finished.is_interaction():
-                    yield finished
+        for span_id in named - self._ancestry.below(named):
+            finished = self._finished(self._spans[span_id], ())
+            if finished.is_interaction():
+                yield finished
 
     def _name(self, span: ForeignSpan) -> str:
         dialect = self._dialects.get(span.span_id)
@@ -117,7 +189,8 @@ class _Trace:
             for span_id, span in self._spans.items()
             if span_id in self._dialects and self._dialects[span_id].role(span) == "chain"
         ]
-        for chain in sorted(chains, key=lambda span: -sum(1 for _ in self._above(span))):
+        depths = self._ancestry.depths()
+        for chain in sorted(chains, key=lambda span: -depths[span.span_id]):
             if chain.span_id in taken:
                 continue
             finished = self._finished(chain, taken)
@@ -139,16 +212,10 @@ class _Trace:
 
     def _tops(self) -> list[ForeignSpan]:
         """Return the spans of a dialect that no span of a dialect, open or ended, encloses."""
-        return [
-            self._spans[span_id]
-            for span_id in self._dialects
-            if not any(self._speaks(above) for above in self._above(self._spans[span_id]))
-        ]
-
-    def _speaks(self, span_id: str) -> bool:
-        return span_id in self._dialects or (
-            span_id in self._open and self._open[span_id].speaks and span_id not in self._spans
-        )
+        speaking = {span_id for span_id, span in self._open.items() if span.speaks}
+        speaking -= self._spans.keys()
+        inside = self._ancestry.below(speaking | self._dialects.keys())
+        return [self._spans[span_id] for span_id in self._dialects if span_id not in inside]
 
     def _anchored(self, alone: list[ForeignSpan], taken: Collection[str]) -> Iterator[FinishedTree]:
         """Yield the innermost spans of no dialect that enclose a retrieval and a model.
@@ -158,14 +225,14 @@ class _Trace:
         below: dict[str, list[ForeignSpan]] = {}
         for top in alone:
             for above in self._above(top):
-                below.setdefault(above, []).append(top)
+                if above in self._spans:
+                    below.setdefault(above, []).append(top)
         used: set[str] = set()
         for span_id in sorted(below, key=lambda i: len(below[i])):
-            anchor = self._spans.get(span_id)
             tops = [top for top in below[span_id] if top.span_id not in used]
-            if anchor is None or len(tops) < 2:  # one to retrieve, one to ask
-                continue
-            finished = self._finished(anchor, taken, tops)
+            if len(tops) < 2 or not any(self._retrieves(top) for top in tops):
+                continue  # one to retrieve, one to ask
+            finished = self._finished(self._spans[span_id], taken, tops)
             if finished.is_interaction(in_turn=True):
                 used.update(top.span_id for top in tops)
                 yield finished
@@ -205,42 +272,43 @@ class _Trace:
 
         OpenLLMetry does not make a model's span the current one, so the two are siblings.
         """
-        models = [s for s in spans if self._dialects[s.span_id].role(s) == "model"]
-        outer = [s for s in models if s.scope in FRAMEWORKS]
-        for span in models:
-            if span.scope in FRAMEWORKS:
-                continue
-            calls = [
-                call
-                for call in outer
-                if call.started_ns <= span.started_ns < max(call.ended_ns, call.started_ns + 1)
-                and parents[call.span_id] == parents[span.span_id]
-            ]
-            if calls:
-                parents[span.span_id] = max(calls, key=lambda call: call.started_ns).span_id
+        outer: dict[str, list[ForeignSpan]] = {}
+        inner: list[ForeignSpan] = []
+        for span in spans:
+            if self._dialects[span.span_id].role(span) == "model":
+                if span.scope in FRAMEWORKS:
+                    outer.setdefault(parents[span.span_id], []).append(span)
+                else:
+                    inner.append(span)
+        calls = {parent: _Calls(of_it) for parent, of_it in outer.items()}
+        for span in inner:
+            beside = calls.get(parents[span.span_id])
+            call = None if beside is None else beside.at(span.started_ns)
+            if call is not None:
+                parents[span.span_id] = call.span_id
 
     def _above(self, span: ForeignSpan) -> Iterator[str]:
-        return enclosing(span.span_id, self._spans, self._open)
+        return self._ancestry.above(span.span_id)
 
 
-def enclosing(
-    span_id: str, spans: Mapping[str, ForeignSpan], open_spans: Mapping[str, OpenSpan]
-) -> Iterator[str]:
-    """Yield the ids of what encloses a span in this process, from the inside out."""
-    seen = {span_id}
-    above = _parent_in(span_id, spans, open_spans)
-    while above and above not in seen:
-        seen.add(above)
-        yield above
-        above = _parent_in(above, spans, open_spans)
+class _Calls:
+    """Spans by the time of their start, to find the one that was under way at a time."""
 
+    def __init__(self, spans: Iterable[ForeignSpan]) -> None:
+        self._spans = sorted(spans, key=lambda span: span.started_ns)
+        self._starts = [span.started_ns for span in self._spans]
+        self._ends = [max(span.ended_ns, span.started_ns + 1) for span in self._spans]
+        self._latest = list(accumulate(self._ends, max))
+        """The latest end of this one and those before it."""
 
-def _parent_in(
-    span_id: str, spans: Mapping[str, ForeignSpan], open_spans: Mapping[str, OpenSpan]
-) -> str:
-    if span_id in spans:
-        return _local_parent(spans[span_id])
-    return open_spans[span_id].parent_id if span_id in open_spans else ""
+    def at(self, moment_ns: int) -> ForeignSpan | None:
+        """Return the last that had begun, of those that had not ended; None: there is none."""
+        position = bisect_right(self._starts, moment_ns) - 1
+        while position >= 0 and self._latest[position] > moment_ns:
+            if self._ends[position] > moment_ns:
+                return self._spans[position]
+            position -= 1
+        return None
 
 
 def _local_parent(span: ForeignSpan) -> str:
