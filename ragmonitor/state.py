@@ -27,6 +27,7 @@ SIZE_MOST: Final = 64 * 2**20
 """Bytes of a state; what is larger is none of ours."""
 LOCK_WAIT_S: Final = 1.0
 """For others to let go; a state is read and written in milliseconds."""
+LOCK_PAUSE_S: Final = 0.001
 LOCKED_OUT_S: Final = 60.0
 """For so long after a wait in vain nobody waits again: the lock is tried, and that is all."""
 DRAFT_AGE_S: Final = 60.0
@@ -112,15 +113,15 @@ class StateFile:
             os.fchmod(lock, _OURS)
         began = time.monotonic()
         wait_s = LOCK_WAIT_S if began >= self._locked_out_until else 0.0
-        pause_s = 0.001
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() - began >= wait_s:
                     break
-                time.sleep(pause_s)
-                pause_s = min(0.02, 2 * pause_s)
+                # Short, and no longer each time: who asks rarely would never get it from who asks
+                # again and again.
+                time.sleep(LOCK_PAUSE_S)
             else:
                 self._locked_out_until = 0.0
                 return
