@@ -7,6 +7,7 @@ import errno
 import glob
 import hashlib
 import json
+import math
 import os
 import re
 import stat
@@ -32,6 +33,7 @@ LOCKED_OUT_S: Final = 60.0
 """For so long after a wait in vain nobody waits again: the lock is tried, and that is all."""
 DRAFT_AGE_S: Final = 60.0
 """A draft that is older belongs to nobody any more."""
+_DIGITS_MOST: Final = 21
 _STAGE: Final = "state"
 _OURS: Final = 0o600
 _AT_ONCE: Final = getattr(os, "O_NONBLOCK", 0)
@@ -164,7 +166,7 @@ class StateFile:
     def _understood(self, content: bytes | None) -> dict[str, Any]:
         if content is None:
             raise ValueError(f"it is no file, or larger than {SIZE_MOST} bytes")
-        told = json.loads(content)
+        told = json.loads(content, parse_int=_bounded, parse_float=_finite, parse_constant=_finite)
         if not isinstance(told, dict) or told.get("version") != self._version:
             raise ValueError(f"it is not of version {self._version}")
         return told
@@ -226,6 +228,20 @@ class StateFile:
                 for draft in folder.glob(pattern):
                     if draft.stat().st_mtime < before:
                         draft.unlink(missing_ok=True)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number of a state")
+    return number
+
+
+def _bounded(text: str) -> int:
+    # What is longer is none of ours: 64 bits have 20 digits. And past them a float is infinite.
+    if len(text) > _DIGITS_MOST:
+        raise ValueError(f"a number of {len(text)} digits is none of a state")
+    return int(text)
 
 
 def _let_go_in_child() -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from functools import cache
 from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
 
 from ragmonitor.estimation.anchors.records import (
     Anchor,
-    Batch,
-    Inquiry,
-    Rise,
-    RulerChange,
     State,
     digest,
 )
@@ -35,9 +34,12 @@ def read_state(file: StateFile) -> State:
     try:
         told = file.read()
         return State() if told is None else state_of_json(told)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         # Anchors come again by themselves; a monitor that stops over them would be worse.
-        record_problem("estimation", f"{file.path}: anchors begin anew: {reason(error)}")
+        why = reason(error)
+        if isinstance(error, ValidationError):
+            why = ", ".join(".".join(map(str, each["loc"][:3])) for each in error.errors()[:3])
+        record_problem("estimation", f"{file.path}: anchors begin anew: {why}")
         return State()
 
 
@@ -70,32 +72,18 @@ _KEPT: Final = tuple(told.name for told in fields(Anchor) if told.init)
 
 
 def state_of_json(told: Mapping[str, Any]) -> State:
-    """Return the state. Raises `ValueError`, `KeyError`, `TypeError`, `AttributeError`."""
-    batch, change, inquiry = told["batch"], told["last_change"], told["inquiry"]
+    """Return the state. Raises `ValueError`, `LookupError`, `TypeError`, `AttributeError`."""
     pairs, pairs_flipped = told["pairs"]
-    anchors = [Anchor(**anchor) for anchor in told["anchors"]]
-    return State(
-        judge=str(told["judge"]),
-        began_s=float(told["began_s"]),
-        next_at_s=float(told["next_at_s"]),
-        draws=int(told["draws"]),
-        refreeze=bool(told["refreeze"]),
-        aliases={str(asked): str(by) for asked, by in told["aliases"].items()},
-        past={str(name): float(at_s) for name, at_s in told["past"].items()},
-        left=[str(identity) for identity in told["left"]],
-        recent=[bool(flipped) for flipped in told["recent"]],
-        batch=None if batch is None else Batch(**batch),
-        last_change=None if change is None else RulerChange(**change),
-        inquiry=None if inquiry is None else _inquiry_of_json(inquiry),
-        pairs=float(pairs),
-        pairs_flipped=float(pairs_flipped),
-        anchors={anchor.id: anchor for anchor in anchors},
+    anchors = {anchor["id"]: anchor for anchor in told["anchors"]}
+    # By the declared types: one field of another type would fail at every check, for good.
+    return _adapter().validate_python(
+        {**told, "pairs": pairs, "pairs_flipped": pairs_flipped, "anchors": anchors}
     )
 
 
-def _inquiry_of_json(told: Mapping[str, Any]) -> Inquiry:
-    rise = told["rise"]
-    return Inquiry(**{**told, "rise": None if rise is None else Rise(**rise)})
+@cache
+def _adapter() -> TypeAdapter[State]:
+    return TypeAdapter(State)
 
 
 # --- the texts ------------------------------------------------------------------------------------
@@ -122,7 +110,7 @@ def read_texts(file: StateFile, identity: str) -> Interaction | None:
     try:
         told = texts_file(file, identity).read()
         return None if told is None else _texts_of_json(told)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
         record_error("estimation", error)
         return None
 
