@@ -107,9 +107,9 @@ def quality(scope: Scope, line_days: float) -> tuple[Alert, ...]:
             severity="page",
             summary="More answers are hallucinated than is tolerated.",
             description=(
-                f"{SERVICE}: {JUDGE} finds hallucinations in "
-                f"{estimate('1h', is_share=True)} of the last hour's answers; tolerated: "
-                f"{tolerated(is_share=True)}. {evidence(line_days)}. Judge or application: "
+                f"{SERVICE}: {JUDGE} finds more hallucinations than is tolerated "
+                f"({tolerated(is_share=True)}): {evidence(line_days)}. The last hour alone: "
+                f"{estimate('1h', is_share=True)}. Judge or application: "
                 f"{cause()}. What went wrong: {diagnoses()}."
             ),
             dashboard="overview",
@@ -122,9 +122,10 @@ def quality(scope: Scope, line_days: float) -> tuple[Alert, ...]:
             severity="ticket",
             summary="Answers are less faithful to what was retrieved than they were.",
             description=(
-                f"{SERVICE}: mean faithfulness by {JUDGE} over the last day "
-                f"{estimate('1d', is_share=False)}; tolerated: {tolerated(is_share=False)}. "
-                f"{evidence(ticket_days)}. What went wrong in the last hour: {diagnoses()}."
+                f"{SERVICE}: mean faithfulness by {JUDGE} is below what is tolerated "
+                f"({tolerated(is_share=False)}): {evidence(ticket_days)}. The last day alone: "
+                f"{estimate('1d', is_share=False)}. "
+                f"What went wrong in the last hour: {diagnoses()}."
             ),
             dashboard="overview",
             variables=BY_EVALUATOR,
@@ -138,9 +139,10 @@ def quality(scope: Scope, line_days: float) -> tuple[Alert, ...]:
             severity="ticket",
             summary="A score of the answers is worse than it was.",
             description=(
-                f"{SERVICE}: mean {{{{ $labels.signal }}}} by {JUDGE} over the last day "
-                f"{estimate('1d', is_share=False)}; tolerated: {tolerated(is_share=False)}. "
-                f"{evidence(ticket_days)}. What went wrong in the last hour: {diagnoses()}."
+                f"{SERVICE}: mean {{{{ $labels.signal }}}} by {JUDGE} is worse than is tolerated "
+                f"({tolerated(is_share=False)}): {evidence(ticket_days)}. The last day alone: "
+                f"{estimate('1d', is_share=False)}. "
+                f"What went wrong in the last hour: {diagnoses()}."
             ),
             dashboard="overview",
             variables=BY_EVALUATOR,
@@ -152,9 +154,9 @@ def quality(scope: Scope, line_days: float) -> tuple[Alert, ...]:
             severity="ticket",
             summary="More questions are declined than is tolerated.",
             description=(
-                f"{SERVICE}: {JUDGE} finds that {estimate('1h', is_share=True)} of the last hour's "
-                f"questions were declined; tolerated: {tolerated(is_share=True)}. "
-                f"{evidence(ticket_days)}. What went wrong: {diagnoses()}."
+                f"{SERVICE}: {JUDGE} finds more questions declined than is tolerated "
+                f"({tolerated(is_share=True)}): {evidence(ticket_days)}. The last hour alone: "
+                f"{estimate('1h', is_share=True)}. What went wrong: {diagnoses()}."
             ),
             dashboard="investigate",
             variables=BY_JUDGE,
@@ -229,8 +231,8 @@ def inputs(scope: Scope, line_days: float) -> tuple[Alert, ...]:
             severity=severity,
             summary=summary,
             description=(
-                f"{SERVICE}: {what} {estimate('1h', is_share=True)} over the last hour; tolerated: "
-                f"{tolerated(is_share=True)}. {evidence(ticket_days)}."
+                f"{SERVICE}: {what} is above what is tolerated ({tolerated(is_share=True)}): "
+                f"{evidence(ticket_days)}. The last hour alone: {estimate('1h', is_share=True)}."
             ),
             dashboard="investigate",
         )
@@ -627,9 +629,9 @@ def operation(scope: Scope) -> tuple[Alert, ...]:
             severity="ticket",
             summary="The monitor itself fails; the application does not notice.",
             description=(
-                f'{SERVICE}: {{{{ $value | printf "%.0f" }}}} errors in stage '
-                "{{ $labels.stage }} in the last hour. The application's log has the first of "
-                "each kind, logger ragmonitor."
+                f"{SERVICE}: errors in stage {{{{ $labels.stage }}}} in the last hour: "
+                '{{ $value | printf "%.0f" }}. '
+                "The application's log has the first of each kind, logger ragmonitor."
             ),
             dashboard="pipeline",
         ),

@@ -204,9 +204,9 @@ QUALITY = (
         at="1h30m",
         labels={**quality("hallucination"), "severity": "page"},
         description=(
-            "bot: openai/gpt-4o-mini finds hallucinations in 30.0 % (95 % interval 26.5 % to "
-            "33.8 %, 600 judged) of the last hour's answers; tolerated: 5.0 %. 45 days of evidence "
-            "against a line of 30; raised: 1970-01-01 00:30:00 +0000 UTC. Judge or "
+            "bot: openai/gpt-4o-mini finds more hallucinations than is tolerated (5.0 %): 45 days "
+            "of evidence against a line of 30; raised: 1970-01-01 00:30:00 +0000 UTC. The last "
+            "hour alone: 30.0 % (95 % interval 26.5 % to 33.8 %, 600 judged). Judge or "
             "application: application (1 of 24 old answers that were fine flipped when they were "
             "read again; a cause is wrong for at most 1 alarm in 20). What went wrong: "
             f"{WENT_WRONG}."
@@ -216,24 +216,26 @@ QUALITY = (
     drifting(
         "faithfulness",
         "RagMonitorFaithfulnessDrift",
-        f"bot: mean faithfulness by openai/gpt-4o-mini over the last day {UNKNOWN}; tolerated: "
-        f"0.050. {SIX_DAYS} What went wrong in the last hour: {NOTHING_SEEN}.",
+        f"bot: mean faithfulness by openai/gpt-4o-mini is below what is tolerated (0.050): "
+        f"{SIX_DAYS} The last day alone: {UNKNOWN}. "
+        f"What went wrong in the last hour: {NOTHING_SEEN}.",
         f"{OVERVIEW}{OF_MODEL}&var-evaluator=faithfulness{SINCE}",
         "quality",
     ),
     drifting(
         "answer_relevancy",
         "RagMonitorQualityDrift",
-        f"bot: mean answer_relevancy by openai/gpt-4o-mini over the last day {UNKNOWN}; tolerated: "
-        f"0.050. {SIX_DAYS} What went wrong in the last hour: {NOTHING_SEEN}.",
+        f"bot: mean answer_relevancy by openai/gpt-4o-mini is worse than is tolerated (0.050): "
+        f"{SIX_DAYS} The last day alone: {UNKNOWN}. "
+        f"What went wrong in the last hour: {NOTHING_SEEN}.",
         f"{OVERVIEW}{OF_MODEL}&var-evaluator=answer_relevancy{SINCE}",
         "quality",
     ),
     drifting(
         "refusal",
         "RagMonitorRefusalSurge",
-        f"bot: openai/gpt-4o-mini finds that {UNKNOWN} of the last hour's questions were declined; "
-        f"tolerated: 5.0 %. {SIX_DAYS} What went wrong: {NOTHING_SEEN}.",
+        f"bot: openai/gpt-4o-mini finds more questions declined than is tolerated (5.0 %): "
+        f"{SIX_DAYS} The last hour alone: {UNKNOWN}. What went wrong: {NOTHING_SEEN}.",
         f"{INVESTIGATE}{OF_MODEL}{SINCE}",
         "quality",
     ),
@@ -275,24 +277,24 @@ INPUT = (
     drifting(
         "empty_retrieval",
         "RagMonitorRetrievalEmpty",
-        f"bot: share of questions for which nothing was found {UNKNOWN} over the last hour; "
-        f"tolerated: 5.0 %. {SIX_DAYS}",
+        f"bot: share of questions for which nothing was found is above what is tolerated (5.0 %): "
+        f"{SIX_DAYS} The last hour alone: {UNKNOWN}.",
         f"{INVESTIGATE}{SINCE}",
         "input",
     ),
     drifting(
         "weak_retrieval",
         "RagMonitorRetrievalWeak",
-        f"bot: share of retrievals weaker than the reference's weakest 5 % {UNKNOWN} over the last "
-        f"hour; tolerated: 5.0 %. {SIX_DAYS}",
+        f"bot: share of retrievals weaker than the reference's weakest 5 % is above what is "
+        f"tolerated (5.0 %): {SIX_DAYS} The last hour alone: {UNKNOWN}.",
         f"{INVESTIGATE}{SINCE}",
         "input",
     ),
     drifting(
         "novel_question",
         "RagMonitorQuestionsNovel",
-        f"bot: share of questions far from every topic of the reference {UNKNOWN} over the last "
-        f"hour; tolerated: 5.0 %. {SIX_DAYS}",
+        f"bot: share of questions far from every topic of the reference is above what is "
+        f"tolerated (5.0 %): {SIX_DAYS} The last hour alone: {UNKNOWN}.",
         f"{INVESTIGATE}{SINCE}",
         "info",
     ),
@@ -590,7 +592,7 @@ OPERATION = (
         at="1h20m",
         labels={"service": "bot", "stage": "export", "severity": "ticket"},
         description=(
-            "bot: 1 errors in stage export in the last hour. The application's log has the first "
+            "bot: errors in stage export in the last hour: 1. The application's log has the first "
             "of each kind, logger ragmonitor."
         ),
         dashboard=f"{PIPELINE}{SINCE}",
