@@ -410,6 +410,10 @@ class Estimates(Protocol):
         """Return what past verdicts say of an answer; called once each, before the coin falls."""
         ...
 
+    def awaits(self, embedded: Report, prediction: Prediction, chance: Chance) -> None:
+        """Take note of an answer that was drawn and whose verdict is on its way."""
+        ...
+
     def add(self, settled: Settled) -> None:
         """Take in one answer of which nothing more is expected."""
         ...

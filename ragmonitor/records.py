@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import add
 from typing import Any, Literal
 
 Status = Literal["ok", "error", "partial", "cancelled"]
@@ -480,13 +481,22 @@ class SeriesKey:
     """Which part: the value of the dimension."""
 
 
+GROUPS = 41
+"""Random groups that sessions are put into, by a hash of their id that all processes share."""
+GROUP_SUMS = 3
+"""Sums of one random group: the pseudo-outcomes of the value, those of being scored, and the
+answers whose verdict is missing."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Moments:
     """Sums over answers, from which an unbiased mean and its interval follow.
 
     They add up over processes, and over times. Each answer has a pseudo-outcome for the value and
     one for being scored at all, `m + 1[judged] / chance * (outcome - m)` with its prediction m:
-    see `estimation.sums`.
+    see `estimation.sums`. A verdict that is missing enters with an outcome of 0 in both, so that
+    the first two sums speak of the answers whose verdict comes; what the others might change is
+    kept beside.
     """
 
     answers: float = 0.0
@@ -496,7 +506,7 @@ class Moments:
     scored: float = 0.0
     """Pseudo-outcomes of scored."""
     value_value: float = 0.0
-    """Products of pseudo-outcomes, of one answer or of one session's answers."""
+    """Products of pseudo-outcomes, each of one answer; of answers without a session."""
     value_scored: float = 0.0
     scored_scored: float = 0.0
     expected: float = 0.0
@@ -507,25 +517,61 @@ class Moments:
     """Variance of the pseudo-outcomes of the value, as predicted."""
     judged: float = 0.0
     """Answers that were read and scored, each for one."""
-    judged_squared: float = 0.0
-    """The same, an older one for its age's weight squared: Kish's effective number follows."""
     judged_value: float = 0.0
     """Sum of their scores, unweighted."""
     judged_value_squared: float = 0.0
     """Sum of their squares."""
-    missing: float = 0.0
-    """Answers that were drawn and gave no verdict, each for 1 / chance."""
+    drawn_count: float = 0.0
+    """Answers that were drawn and have come back, with a verdict or without, each for one."""
     drawn: float = 0.0
-    """Answers that were drawn, each for 1 / chance."""
-    missing_low: float = 0.0
-    """What `value` would change by if every missing verdict were 0."""
-    missing_high: float = 0.0
-    """... were 1."""
+    """The same, each for 1 / chance."""
+    drawn_squared: float = 0.0
+    """Squares of 1 / chance of the same."""
+    missing_count: float = 0.0
+    """Answers that were drawn and gave no verdict, each for one."""
+    missing: float = 0.0
+    """The same, each for 1 / chance."""
+    missing_squared: float = 0.0
+    """Squares of 1 / chance of those without a session."""
+    missing_value: float = 0.0
+    """Their pseudo-outcomes of the value, times 1 / chance."""
     missing_scored: float = 0.0
-    """What `scored` would change by if every missing verdict had a value."""
+    """Their pseudo-outcomes of being scored, times 1 / chance."""
+    awaited: float = 0.0
+    """Answers that were drawn, each for 1 / chance, as soon as the coin had fallen."""
+    uncovered: float = 0.0
+    """Answers that had no chance to be read, each for one."""
+    groups: list[float] = field(default_factory=list)
+    """Sums of the answers with a session, `GROUP_SUMS` for each of `GROUPS` random groups; empty:
+    there was no session."""
 
     def __add__(self, other: Moments) -> Moments:
-        return Moments(**{name: getattr(self, name) + getattr(other, name) for name in SUMS})
+        return Moments(
+            groups=list(map(add, self.groups, other.groups))
+            if self.groups and other.groups
+            else list(self.groups or other.groups),
+            **{name: getattr(self, name) + getattr(other, name) for name in SUMS},
+        )
+
+    @property
+    def pending(self) -> float:
+        """Answers whose verdict is on its way, each for 1 / chance."""
+        return max(0.0, self.awaited - self.drawn)
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of the answers of which the mean speaks, 0 to 1; None: there were no answers.
+
+        Of those that had a chance, by 1 / chance, the share whose verdict is there and neither
+        missing nor on its way; times the share that had a chance.
+        """
+        if self.answers + self.uncovered <= 0:
+            return None
+        due = self.drawn + self.pending
+        if due <= 0:
+            return 0.0
+        had_a_chance = self.answers / (self.answers + self.uncovered)
+        return had_a_chance * min(1.0, max(0.0, (self.drawn - self.missing) / due))
 
     @classmethod
     def of(cls, score: float, weight: float = 1.0) -> Moments:
@@ -543,20 +589,16 @@ class Moments:
             value_scored=weight**2 * score,
             scored_scored=weight**2,
             judged=1.0,
-            judged_squared=1.0,
             judged_value=score,
             judged_value_squared=score**2,
+            drawn_count=1.0,
             drawn=weight,
+            drawn_squared=weight**2,
         )
 
 
-SUMS: tuple[str, ...] = tuple(Moments.__dataclass_fields__)
-"""The names of the sums."""
-
-SQUARES = frozenset(
-    ("value_value", "value_scored", "scored_scored", "expected_variance", "judged_squared")
-)
-"""Those that age with the square of an answer's weight."""
+SUMS: tuple[str, ...] = tuple(name for name in Moments.__dataclass_fields__ if name != "groups")
+"""The names of the sums that every series has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -574,6 +616,9 @@ class Totals:
     """Squares of the pseudo-outcome of scored less that of the value."""
     judged: float = 0.0
     missing: float = 0.0
+    drawn: float = 0.0
+    awaited: float = 0.0
+    uncovered: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -581,15 +626,15 @@ class Estimate:
     """A windowed mean and what may be said of it."""
 
     mean: float
+    """Of the answers that were observed."""
     lower: float
-    """Lower end of the 95 % interval."""
+    """Lower end of the 95 % interval of the mean of *all* answers of the window: what was not
+    observed counts as the best or worst that it may have been."""
     upper: float
     effective_n: float
-    """How many answers, drawn at random and judged, would tell as much."""
-    missing_lower: float = 0.0
-    """The mean if every verdict that failed were 0."""
-    missing_upper: float = 1.0
-    """... were 1."""
+    """How many answers, drawn at random and judged, would tell as much of those observed."""
+    coverage: float = 1.0
+    """Share of the window's answers that were observed, 0 to 1."""
     efficiency: float = 1.0
     """Judged answers needed, relative to a plain random sample: below 1 the embedded judge saves
     some."""

@@ -468,6 +468,9 @@ class Worker:
             prediction = self._predict(embedded)
             waiting = len(self._judgements)
             chance, cause = bench.draw(interaction, prediction, waiting=waiting)
+        if chance.drawn and cause == chance.cause:
+            with shielded("estimate"):
+                self._estimates.awaits(embedded, prediction, chance)
         if cause is None:
             return asyncio.get_running_loop().create_task(
                 self._judge(bench, account, embedded, prediction, chance)

@@ -241,7 +241,7 @@ def _table(*columns: str) -> Table:
 
 
 def _means(means: tuple[Mean, ...]) -> Table:
-    table = _table("signal", "window", "mean", "interval", "like n", "missing 0 ... 1")
+    table = _table("signal", "window", "mean", "interval", "like n", "covers")
     for mean in means:
         table.add_row(
             mean.signal,
@@ -249,7 +249,7 @@ def _means(means: tuple[Mean, ...]) -> Table:
             f"{100 * mean.mean:.1f}",
             _range(mean.lower, mean.upper),
             "-" if mean.effective_n is None else f"{mean.effective_n:,.0f}",
-            _range(mean.missing_lower, mean.missing_upper, between=" ... "),
+            "-" if mean.coverage is None else _share(mean.coverage),
         )
     return table
 
@@ -269,12 +269,12 @@ def _makeup(said: Service) -> Iterator[str]:
         yield f"No verdict: {_counts(found.without_verdict)}."
     if said.judged:
         yield (
-            f"Missing, of what was drawn within a day: {_share(found.missing_ratio)}; the last "
-            "column above is how far that could move a mean."
+            f"Missing, of what was drawn within a day: {_share(found.missing_ratio)}. What the "
+            "last column above leaves out may have been anything: the interval says so."
         )
         yield (
-            f"Uncovered: {_share(found.uncovered_ratio)} of recent answers had no chance to be "
-            "judged. No number says anything of them."
+            f"Uncovered: {_share(found.uncovered_ratio)} of the last hour's answers had no chance "
+            "to be judged."
         )
 
 

@@ -64,8 +64,7 @@ class Mean:
     lower: float | None
     upper: float | None
     effective_n: float | None
-    missing_lower: float | None
-    missing_upper: float | None
+    coverage: float | None
     efficiency: float | None
 
 
@@ -356,8 +355,7 @@ def _mean(scrape: Scrape, signal: str, root: str, value: float, own: dict[str, s
         lower=scrape.one(f"{root}_lower", **own),
         upper=scrape.one(f"{root}_upper", **own),
         effective_n=scrape.one(f"{root}_effective_n", **own),
-        missing_lower=scrape.one(f"{root}_missing_lower", **own),
-        missing_upper=scrape.one(f"{root}_missing_upper", **own),
+        coverage=scrape.one(f"{root}_coverage_ratio", **own),
     )
 
 
@@ -390,7 +388,7 @@ def _makeup(scrape: Scrape, service: str, judge: str) -> Makeup | None:
         without_value=rest,
         without_verdict={cause: n for cause, n in outcomes.items() if cause in missing},
         missing_ratio=scrape.one(names.MISSING_RATIO, **own),
-        uncovered_ratio=scrape.one(names.UNCOVERED_RATIO, **own),
+        uncovered_ratio=scrape.one(names.UNCOVERED_RATIO, window="1h", **own),
     )
 
 

@@ -148,12 +148,8 @@ def digamma(x: float) -> float:
 
 
 def judged_in(window_hours: float, per_hour: float) -> float:
-    """Return Kish's number of judged answers in an exponential window that is filled.
-
-    With weights exp(-age / T) the sum of weights is v T and that of their squares v T / 2, so that
-    their effective number is 2 v T.
-    """
-    return 2 * per_hour * window_hours
+    """Return the number of judged answers in a window that is filled."""
+    return per_hour * window_hours
 
 
 def design_effect(rate: float, *, seen: float, seen_at: float) -> float:

@@ -35,7 +35,7 @@ from ragmonitor.estimation.streams import (
     FLIPS_TOLERATED,
     half,
 )
-from ragmonitor.estimation.sums import Sums
+from ragmonitor.estimation.sums import ALONE, Sums, group_of
 from ragmonitor.estimation.warning import EarlyWarning
 from ragmonitor.estimation.windows import Windows
 from ragmonitor.guard import logger, record_unkept
@@ -197,16 +197,16 @@ class Statistics:
     def add(self, settled: Settled) -> None:
         """Take in one answer of which nothing more is expected."""
         embedded, interaction = settled.embedded, settled.interaction
-        session, at_s = interaction.session_id, interaction.ended_ns / 1e9
+        group, at_s = self._group_of(interaction.session_id), interaction.ended_ns / 1e9
         judge, chance = self._judge, settled.chance
         self._drift.observe(interaction, at_s)
         found = self._outcomes(embedded)
         series = self._of_judge(self._embedded)
         for signal, outcome in found:
-            series[signal].exact(outcome, session)
+            series[signal].exact(outcome, group)
         if judge is None:
             for sums in self._parts_of(embedded, self._embedded):
-                sums.exact(found[0][1], session)
+                sums.exact(found[0][1], group)
             self._bet(settled, embedded, found, stake=1.0)
             return
         if chance is None:
@@ -214,6 +214,8 @@ class Statistics:
         if settled.prediction.hallucination is not None:
             self._warning.add(settled.prediction.hallucination, at_s)
         if chance.probability <= 0:
+            for sums in self._judged_sums(embedded, settled.prediction, judge):
+                sums.uncover()
             return
         if settled.judged is not None:
             self._read(settled, settled.judged, judge, chance)
@@ -222,20 +224,38 @@ class Statistics:
             return
         series = self._of_judge(judge)
         for signal, expected in settled.prediction.expected.items():
-            series[signal].unread(expected, chance.probability, session)
+            series[signal].unread(expected, chance.probability, group)
         for sums in self._parts_of(embedded, judge):
             expected = settled.prediction.expected.get(HALLUCINATION, _NOTHING)
-            sums.unread(expected, chance.probability, session)
+            sums.unread(expected, chance.probability, group)
+
+    def _group_of(self, session: str) -> int:
+        """Return a session's random group; one that tells nothing apart has none."""
+        return group_of(session) if self._alarms.tells_apart(session) else ALONE
+
+    def awaits(self, embedded: Report, prediction: Prediction, chance: Chance) -> None:
+        """Take note of an answer that was drawn and whose verdict is on its way."""
+        if self._judge is not None and chance.probability > 0:
+            for sums in self._judged_sums(embedded, prediction, self._judge):
+                sums.await_verdict(chance.probability)
+
+    def _judged_sums(self, embedded: Report, prediction: Prediction, judge: str) -> Iterator[Sums]:
+        """Yield the sums by the judge that an answer would be added to."""
+        series = self._of_judge(judge)
+        for signal in prediction.expected:
+            yield series[signal]
+        yield from self._parts_of(embedded, judge)
 
     def _read(self, settled: Settled, judged: Report, judge: str, chance: Chance) -> None:
         # Under the name of the unread ones, whatever the assessment calls itself.
-        language, session = _language(settled.embedded), settled.interaction.session_id
+        language = _language(settled.embedded)
+        group = self._group_of(settled.interaction.session_id)
         said = dict(features(settled.embedded, self._outcomes(settled.embedded)))
         found, predicted = outcomes(judged), settled.prediction.expected
         series, weight = self._of_judge(judge), 1 / chance.probability
         for signal, outcome in found:
             expected = predicted.get(signal, _NOTHING)
-            series[signal].read(expected, chance.probability, outcome, session)
+            series[signal].read(expected, chance.probability, outcome, group)
             if outcome is None:
                 continue
             for calibration in self._learners(signal, language):
@@ -245,7 +265,7 @@ class Statistics:
         hallucinated = found[0][1]
         for sums in self._parts_of(settled.embedded, judge):
             expected = predicted.get(HALLUCINATION, _NOTHING)
-            sums.read(expected, chance.probability, hallucinated, session)
+            sums.read(expected, chance.probability, hallucinated, group)
         self._bet(settled, judged, found, stake=chance.stake)
         if hallucinated is not None and hallucinated.scored:
             self._judge_the_judge(settled, judged, hallucinated)
@@ -256,9 +276,9 @@ class Statistics:
         Its means rest on its verdicts by 1 / chance alone; alarms take any ruler's verdict.
         """
         found, series = outcomes(read), self._of_judge(read.judge.name)
+        group = self._group_of(settled.interaction.session_id)
         for signal, outcome in found:
-            session = settled.interaction.session_id
-            series[signal].read(_NOTHING, chance.probability, outcome, session)
+            series[signal].read(_NOTHING, chance.probability, outcome, group)
         self._bet(settled, read, found, stake=chance.stake)
 
     def _of_judge(self, judge: str) -> _Series:
@@ -367,7 +387,7 @@ class Statistics:
         for observed in self._drift.take():
             for signal, found in observed.outcomes.items():
                 outcome = Outcome(scored=True, value=float(found))
-                series[signal].exact(outcome, observed.session)
+                series[signal].exact(outcome, self._group_of(observed.session))
                 self._alarms.bet(
                     signal,
                     value=outcome.value,

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import zlib
+from collections.abc import Sequence
+from itertools import chain, repeat
+from operator import sub
 from typing import Final
 
 from ragmonitor.estimation.signals import Outcome
-from ragmonitor.records import SUMS, Moments, Totals
+from ragmonitor.records import GROUP_SUMS, GROUPS, SUMS, Moments, Totals
 
-SESSIONS_MOST: Final = 1_000
-"""Sessions whose answers are still taken together; a session of long ago begins anew."""
-RESIDUALS_KEPT: Final = 200.0
-"""How many verdicts the mean residual remembers, that stands in for verdicts that are missing."""
+ALONE: Final = -1
+"""The random group of an answer without a session: none."""
+
+
+def group_of(session: str) -> int:
+    """Return the random group of a session, the same in every process; `ALONE` without one."""
+    return zlib.crc32(session.encode("utf-8", "replace")) % GROUPS if session else ALONE
 
 
 class Sums:
@@ -26,22 +32,27 @@ class Sums:
 
     whose expectations are d y and d exactly, however poor the prediction is: augmented inverse
     probability weighting. The mean over answers to which the signal applies is the ratio of the two
-    sums. Where the answers of a session are told apart from others', the products of their
-    pseudo-outcomes are summed too, so that an interval takes the session as its unit.
+    sums. Of a verdict that was drawn and never came, d and y are 0: the mean then is that of the
+    answers whose verdict comes. What the others might change is bounded, and not assumed
+    (`estimation.interval`).
 
-    A verdict that was drawn and never came is stood in for by the mean residual of recent ones, as
-    if it were missing at random; what it would change if it were not is kept beside.
+    Answers of one session are alike, and its answers may come to different processes. So sessions
+    are hashed into a fixed number of random groups, and what is kept of an answer with a session
+    are its group's sums: they add up over processes and over time, and the variance is that between
+    the groups' totals.
 
     Source:
         Robins, Rotnitzky & Zhao (1994), JASA 89(427), for the pseudo-outcome; Zrnic & Candes,
         "Active Statistical Inference" (2024), section 4, arXiv:2403.03208, for chances that follow
         a prediction; Angelopoulos et al., "Prediction-Powered Inference" (2023),
         arXiv:2301.09633; Saerndal, Swensson & Wretman, "Model Assisted Survey Sampling" (1992),
-        section 5.6, for the ratio, and chapter 4 for clusters.
+        section 5.6, for the ratio; Wolter, "Introduction to Variance Estimation" (2007), chapter 2,
+        for random groups.
     """
 
     __slots__ = (
         "answers",
+        "awaited",
         "certain",
         "certain_square",
         "certain_value",
@@ -49,35 +60,38 @@ class Sums:
         "corrected_scored_down",
         "corrected_scored_up",
         "corrected_up",
-        "cross_scored_scored",
-        "cross_value_scored",
-        "cross_value_value",
         "difference_squares",
         "drawn",
+        "drawn_count",
+        "drawn_squared",
+        "exact_answers",
         "expected",
         "expected_scored",
         "expected_variance",
+        "grouped_difference_squares",
+        "grouped_scored_scored",
+        "grouped_value_value",
+        "groups",
         "judged",
         "judged_value",
         "judged_value_squared",
         "missing",
-        "missing_high",
-        "missing_low",
+        "missing_count",
         "missing_scored",
-        "residual",
-        "residual_scored",
-        "residual_weight",
+        "missing_squared",
+        "missing_value",
         "scored_scored",
-        "sessions",
+        "uncovered",
         "value_value",
     )
 
     def __init__(self) -> None:
         for name in self.__slots__:
             setattr(self, name, 0.0)
-        self.sessions: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self.groups: list[float] = []
 
     answers: float
+    exact_answers: float
     certain: float
     certain_value: float
     certain_square: float
@@ -91,47 +105,50 @@ class Sums:
     value_value: float
     scored_scored: float
     difference_squares: float
-    cross_value_value: float
-    cross_value_scored: float
-    cross_scored_scored: float
+    grouped_value_value: float
+    grouped_scored_scored: float
+    grouped_difference_squares: float
     judged: float
     judged_value: float
     judged_value_squared: float
+    drawn_count: float
     drawn: float
+    drawn_squared: float
+    missing_count: float
     missing: float
-    missing_low: float
-    missing_high: float
+    missing_squared: float
+    missing_value: float
     missing_scored: float
-    residual: float
-    residual_scored: float
-    residual_weight: float
+    awaited: float
+    uncovered: float
 
-    def exact(self, outcome: Outcome | None, session: str = "") -> None:
-        """Take in an answer that was judged for certain; None: no verdict, it is left out."""
+    def exact(self, outcome: Outcome | None, group: int = ALONE) -> None:
+        """Take in an answer that was judged for certain; None: no verdict came."""
+        # What is the same for all of them is counted once, and added when it is asked for.
+        self.exact_answers += 1
         if outcome is None:
+            self._miss(1.0, 0.0, 0.0, group)
             return
-        self.answers += 1
         if not outcome.scored:
             return
         value = outcome.value
         off = value - 1.0
-        # What is the same for all of them is counted once, and added when it is asked for.
         self.certain += 1
         self.certain_value += value
         square = value * value
         self.certain_square += square
         self.value_value += square
         self.difference_squares += off * off
-        if session:
-            self._join(session, value, 1.0)
+        if group >= 0:
+            self._join(group, value, 1.0)
 
-    def unread(self, expected: tuple[float, float], chance: float, session: str = "") -> None:
+    def unread(self, expected: tuple[float, float], chance: float, group: int = ALONE) -> None:
         """Take in an answer that had a chance and was not drawn.
 
         Args:
             expected: As in `Prediction.expected`.
             chance: Above 0.
-            session: Of the answer; empty: it stands alone.
+            group: Of the answer's session, as `group_of` has it.
         """
         scored, mean = expected
         self.answers += 1
@@ -143,15 +160,15 @@ class Sums:
         off = value - scored
         self.difference_squares += off * off
         self.scored_scored += scored * scored
-        if session:
-            self._join(session, value, scored)
+        if group >= 0:
+            self._join(group, value, scored)
 
     def read(
         self,
         expected: tuple[float, float],
         chance: float,
         outcome: Outcome | None,
-        session: str = "",
+        group: int = ALONE,
     ) -> None:
         """Take in an answer that was drawn; None: no verdict came."""
         scored, mean = expected
@@ -159,22 +176,16 @@ class Sums:
         weight = 1.0 / chance
         self.answers += 1
         self._expect(scored, mean, value, chance)
+        self.drawn_count += 1
         self.drawn += weight
-        if outcome is None:
-            correction = weight * self._mean(self.residual)
-            correction_scored = weight * self._mean(self.residual_scored)
-            self.missing += weight
-            self.missing_low -= weight * value + correction
-            self.missing_high += weight * (1.0 - value) - correction
-            self.missing_scored += weight * (1.0 - scored) - correction_scored
-        else:
-            applies = 1.0 if outcome.scored else 0.0
-            residual, residual_scored = outcome.value - value, applies - scored
-            correction, correction_scored = weight * residual, weight * residual_scored
-            self._remember(residual, residual_scored, weight)
+        self.drawn_squared += weight * weight
+        applies, found = (0.0, 0.0)
+        if outcome is not None:
+            applies, found = (1.0 if outcome.scored else 0.0), outcome.value
             self.judged += applies
-            self.judged_value += outcome.value
-            self.judged_value_squared += outcome.value * outcome.value
+            self.judged_value += found
+            self.judged_value_squared += found * found
+        correction, correction_scored = weight * (found - value), weight * (applies - scored)
         if correction > 0:
             self.corrected_up += correction
         else:
@@ -188,8 +199,28 @@ class Sums:
         self.value_value += value * value
         self.difference_squares += (value - scored) ** 2
         self.scored_scored += scored * scored
-        if session:
-            self._join(session, value, scored)
+        if outcome is None:
+            self._miss(weight, value, scored, group)
+        if group >= 0:
+            self._join(group, value, scored)
+
+    def await_verdict(self, chance: float) -> None:
+        """Take note of an answer that was drawn and whose verdict is on its way."""
+        self.awaited += 1.0 / chance
+
+    def uncover(self) -> None:
+        """Take note of an answer that had no chance to be read."""
+        self.uncovered += 1
+
+    def _miss(self, weight: float, value: float, scored: float, group: int) -> None:
+        self.missing_count += 1
+        self.missing += weight
+        if group >= 0:
+            self._grouped()[GROUP_SUMS * group + 2] += weight
+        else:
+            self.missing_squared += weight * weight
+            self.missing_value += weight * value
+            self.missing_scored += weight * scored
 
     def _expect(self, scored: float, mean: float, value: float, chance: float) -> None:
         self.expected += value
@@ -198,70 +229,67 @@ class Sums:
             spread = value - scored * self.expected / self.expected_scored
             self.expected_variance += scored * mean * (1.0 - mean) / chance + spread * spread
 
-    def _remember(self, residual: float, residual_scored: float, weight: float) -> None:
-        keep = 1.0 - 1.0 / RESIDUALS_KEPT
-        self.residual = self.residual * keep + weight * residual
-        self.residual_scored = self.residual_scored * keep + weight * residual_scored
-        self.residual_weight = self.residual_weight * keep + weight
+    def _join(self, group: int, value: float, scored: float) -> None:
+        """Add an answer to its session's random group."""
+        groups = self.groups or self._grouped()
+        at = GROUP_SUMS * group
+        groups[at] += value
+        groups[at + 1] += scored
+        off = value - scored
+        self.grouped_value_value += value * value
+        self.grouped_scored_scored += scored * scored
+        self.grouped_difference_squares += off * off
 
-    def _mean(self, residual: float) -> float:
-        return residual / self.residual_weight if self.residual_weight > 0 else 0.0
-
-    def _join(self, session: str, value: float, scored: float) -> None:
-        """Add the products with what the session's earlier answers came to."""
-        sessions = self.sessions
-        known = sessions.get(session)
-        if known is None:
-            sessions[session] = (value, scored)
-            if len(sessions) > SESSIONS_MOST:
-                sessions.popitem(last=False)
-            return
-        self.cross_value_value += 2 * value * known[0]
-        self.cross_value_scored += value * known[1] + scored * known[0]
-        self.cross_scored_scored += 2 * scored * known[1]
-        sessions[session] = (known[0] + value, known[1] + scored)
-        sessions.move_to_end(session)
+    def _grouped(self) -> list[float]:
+        if not self.groups:
+            self.groups = [0.0] * (GROUP_SUMS * GROUPS)
+        return self.groups
 
     # --- what they come to ----------------------------------------------------------------------
 
     def moments(self) -> Moments:
-        """Return the sums, of equal weight each."""
-        return Moments(**dict(zip(SUMS, self.row(), strict=True)))
+        """Return the sums."""
+        return moments_of(self.row())
 
     def row(self) -> tuple[float, ...]:
-        """Return the same numbers, in the order of `SUMS`."""
-        certain = self.certain
+        """Return the same numbers, in the order of `SUMS`, and then those of the groups."""
+        certain, exact = self.certain, self.exact_answers
+        value_value = self.value_value - self.grouped_value_value
+        scored_scored = certain + self.scored_scored - self.grouped_scored_scored
+        # The squares of the difference are what is summed, and not taken from the products: a
+        # counter that falls by a rounding error is a restart from 0 to Prometheus.
+        differences = self.difference_squares - self.grouped_difference_squares
         return (
-            self.answers,
+            exact + self.answers,
             self.certain_value + self.expected + self.corrected_up - self.corrected_down,
             certain + self.expected_scored + self.corrected_scored_up - self.corrected_scored_down,
-            self.value_value + self.cross_value_value,
-            self._product() + self.cross_value_scored,
-            certain + self.scored_scored + self.cross_scored_scored,
+            value_value,
+            (value_value + scored_scored - differences) / 2,
+            scored_scored,
             self.expected,
             self.expected_scored,
             self.expected_variance,
             certain + self.judged,
-            certain + self.judged,
             self.certain_value + self.judged_value,
             self.certain_square + self.judged_value_squared,
+            exact + self.drawn_count,
+            exact + self.drawn,
+            exact + self.drawn_squared,
+            self.missing_count,
             self.missing,
-            certain + self.drawn,
-            self.missing_low,
-            self.missing_high,
+            self.missing_squared,
+            self.missing_value,
             self.missing_scored,
+            exact + self.awaited,
+            self.uncovered,
+            *self.groups,
         )
 
-    def _product(self) -> float:
-        # The squares of the difference are what is summed, and not taken from the products: a
-        # counter that falls by a rounding error is a restart from 0 to Prometheus.
-        squares = self.value_value + self.certain + self.scored_scored
-        return (squares - self.difference_squares) / 2
-
     def totals(self) -> Totals:
-        """Return what counters show. Products within sessions are not among it: they may fall."""
+        """Return what counters show; sessions are not told apart there."""
+        exact = self.exact_answers
         return Totals(
-            answers=self.answers,
+            answers=exact + self.answers,
             value_positive=self.certain_value + self.expected + self.corrected_up,
             value_negative=self.corrected_down,
             scored_positive=self.certain + self.expected_scored + self.corrected_scored_up,
@@ -271,9 +299,26 @@ class Sums:
             difference_squares=self.difference_squares,
             judged=self.certain + self.judged,
             missing=self.missing,
+            drawn=exact + self.drawn,
+            awaited=exact + self.awaited,
+            uncovered=self.uncovered,
         )
+
+
+def moments_of(row: Sequence[float]) -> Moments:
+    """Return a row of sums by their names."""
+    count = len(SUMS)
+    return Moments(groups=list(row[count:]), **dict(zip(SUMS, row[:count], strict=True)))
+
+
+def row_difference(new: Sequence[float], old: Sequence[float]) -> list[float]:
+    """Return what was added since, where the groups may have come in between."""
+    return list(map(sub, new, chain(old, repeat(0.0))))
 
 
 def difference(new: Moments, old: Moments) -> Moments:
     """Return what was added since."""
-    return Moments(**{name: getattr(new, name) - getattr(old, name) for name in SUMS})
+    return Moments(
+        groups=row_difference(new.groups, old.groups),
+        **{name: getattr(new, name) - getattr(old, name) for name in SUMS},
+    )

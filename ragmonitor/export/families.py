@@ -11,7 +11,7 @@ from prometheus_client.samples import Exemplar, Sample
 from ragmonitor import conventions as names
 from ragmonitor.guard import shielded
 from ragmonitor.protocols import Summarise
-from ragmonitor.records import Estimate, Moments
+from ragmonitor.records import GROUP_SUMS, GROUPS, Estimate, Moments
 
 LabelPairs = frozenset[tuple[str, str]]
 """The labels of one series."""
@@ -26,7 +26,11 @@ _WINDOWED = ("service", "evaluator", "judge", "window")
 _RATED = ("service", "judge", "window")
 _COUNTED = ("service", "window")
 _COMPARED = ("service", "evaluator", "judge", "second_judge")
-_HIDDEN = (names.MOMENTS, names.COVERAGE, names.PAIRS)
+_HIDDEN = (names.MOMENTS, names.PAIRS)
+
+GROUP_NAMES = tuple(f"group_{at}" for at in range(GROUP_SUMS * GROUPS))
+"""Names of the sums of random groups, as the label `sum` has them."""
+_GROUP_AT = {name: at for at, name in enumerate(GROUP_NAMES)}
 
 
 def final_families(
@@ -60,9 +64,7 @@ def final_families(
 def _final(family: Metric, *, exemplars: Exemplars, summarise: Summarise) -> list[Metric]:
     """Return what is scraped of a counted family."""
     if family.name == names.MOMENTS:
-        return [*_windowed(family, summarise), _missing(family)]
-    if family.name == names.COVERAGE:
-        return [_uncovered(family)]
+        return [*_windowed(family, summarise), _missing(family), _uncovered(family)]
     if family.name == names.PAIRS:
         return _agreement(family)
     if family.name == names.SCORE_HISTOGRAM:
@@ -106,13 +108,12 @@ def described(counted: Iterable[Metric]) -> list[Metric]:
 
 _FIELDS = {
     "": ("mean", ""),
-    "_lower": ("lower", "Lower end of its 95 % interval."),
-    "_upper": ("upper", "Upper end of its 95 % interval."),
+    "_lower": ("lower", "Lower end of the 95 % interval; what was not observed counts as 0."),
+    "_upper": ("upper", "Upper end of the 95 % interval; what was not observed counts as 1."),
     "_effective_n": ("effective_n", "Answers, drawn at random and judged, that tell as much."),
-    "_missing_lower": ("missing_lower", "What it is if every verdict that failed were 0."),
-    "_missing_upper": ("missing_upper", "What it is if every verdict that failed were 1."),
 }
 """By suffix: the field of an `Estimate`, and what it means."""
+_COVERAGE = "_coverage_ratio"
 
 
 class _Windowed:
@@ -121,6 +122,11 @@ class _Windowed:
     def __init__(
         self, name: str, text: str, labels: tuple[str, ...], *suffixes: str, root: str = ""
     ) -> None:
+        self.coverage = GaugeMetricFamily(
+            f"{root or name}{_COVERAGE}",
+            "Share of the window's answers that were observed; the mean is shown from half on.",
+            labels=labels,
+        )
         self.families = {
             suffix: GaugeMetricFamily(
                 f"{root or name}{suffix}" if suffix else name,
@@ -130,21 +136,25 @@ class _Windowed:
             for suffix in ("", *suffixes)
         }
 
-    def add(self, labels: tuple[str, ...], estimate: Estimate) -> None:
-        """Show one series' mean."""
+    def add(
+        self, labels: tuple[str, ...], coverage: float | None, estimate: Estimate | None
+    ) -> None:
+        """Show one series' coverage, and its mean if there is one."""
+        if coverage is not None:
+            self.coverage.add_metric(labels, coverage)
+        if estimate is None:
+            return
         for suffix, family in self.families.items():
             family.add_metric(labels, getattr(estimate, _FIELDS[suffix][0]))
 
 
 def _windowed(family: Metric, summarise: Summarise) -> list[Metric]:
     interval = ("_lower", "_upper", "_effective_n")
-    bounds = ("_missing_lower", "_missing_upper")
     mean = _Windowed(
         names.SCORE_MEAN,
         "Mean score over the window, unbiased whatever was sampled.",
         _WINDOWED,
         *interval,
-        *bounds,
         root=names.SCORE_HISTOGRAM,
     )
     group = _Windowed(
@@ -159,7 +169,6 @@ def _windowed(family: Metric, summarise: Summarise) -> list[Metric]:
             "Share of answers with an unsupported sentence, of those that claim something.",
             _RATED,
             *interval,
-            *bounds,
         ),
         REFUSAL: _Windowed(
             names.REFUSAL_RATE, "Share of answers that decline to answer.", _RATED, *interval
@@ -189,21 +198,25 @@ def _windowed(family: Metric, summarise: Summarise) -> list[Metric]:
         estimate: Estimate | None = None
         with shielded("estimate"):
             estimate = summarise(moments)
-        if estimate is None:
-            continue
+        coverage = moments.coverage
         if dimension:
-            group.add((service, judge, window, dimension, part), estimate)
+            group.add((service, judge, window, dimension, part), coverage, estimate)
             continue
         if signal in inputs:
-            inputs[signal].add((service, window), estimate)
+            inputs[signal].add((service, window), coverage, estimate)
             continue
         if signal in rates:
-            rates[signal].add((service, judge, window), estimate)
+            rates[signal].add((service, judge, window), coverage, estimate)
         else:
-            mean.add((service, signal, judge, window), estimate)
-        efficiency.add_metric((service, signal, judge, window), estimate.efficiency)
-    shown = (mean, *rates.values(), group, *inputs.values())
-    return [*(each for kind in shown for each in kind.families.values()), efficiency]
+            mean.add((service, signal, judge, window), coverage, estimate)
+        if estimate is not None:
+            efficiency.add_metric((service, signal, judge, window), estimate.efficiency)
+    covered = (mean, *rates.values(), group)
+    return [
+        *(each for kind in (*covered, *inputs.values()) for each in kind.families.values()),
+        *(kind.coverage for kind in covered),
+        efficiency,
+    ]
 
 
 def _moments(family: Metric) -> dict[tuple[str, str, str, str, str, str], Moments]:
@@ -218,7 +231,14 @@ def _moments(family: Metric) -> dict[tuple[str, str, str, str, str, str], Moment
             own["dimension"],
             own["group"],
         )
-        setattr(found.setdefault(key, Moments()), own["sum"], sample.value)
+        moments, name = found.setdefault(key, Moments()), own["sum"]
+        at = _GROUP_AT.get(name)
+        if at is None:
+            setattr(moments, name, sample.value)
+        else:
+            if not moments.groups:
+                moments.groups = [0.0] * len(GROUP_NAMES)
+            moments.groups[at] = sample.value
     return found
 
 
@@ -236,19 +256,16 @@ def _missing(family: Metric) -> Metric:
 
 
 def _uncovered(family: Metric) -> Metric:
+    """Return the share of answers that had no chance to be read, of each judge that draws."""
     ratio = GaugeMetricFamily(
         names.UNCOVERED_RATIO,
-        "Share of recent answers that had no chance to be read by the sampling judge.",
-        labels=("service", "judge"),
+        "Share of the window's answers that had no chance to be read by the sampling judge.",
+        labels=("service", "judge", "window"),
     )
-    counts: dict[tuple[str, str], dict[str, float]] = {}
-    for sample in family.samples:
-        key = (sample.labels["service"], sample.labels["judge"])
-        counts.setdefault(key, {})[sample.labels["count"]] = sample.value
-    for key, count in counts.items():
-        answers = count.get("answers", 0.0)
-        if answers > 0:
-            ratio.add_metric(key, count.get("uncovered", 0.0) / answers)
+    for (service, signal, judge, window, dimension, _), moments in _moments(family).items():
+        answers = moments.answers + moments.uncovered
+        if signal == HALLUCINATION and not dimension and answers > 0:
+            ratio.add_metric((service, judge, window), moments.uncovered / answers)
     return ratio
 
 

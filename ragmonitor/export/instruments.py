@@ -58,6 +58,15 @@ TOTALS = {
         names.MISSING_ANSWERS,
         "Answers that were drawn and gave no verdict, each for 1 / chance.",
     ),
+    "awaited": (
+        names.DRAWN_ANSWERS,
+        "Answers that were drawn, each for 1 / chance, as soon as the coin had fallen.",
+    ),
+    "drawn": (
+        names.RETURNED_ANSWERS,
+        "Answers that were drawn and came back, with a verdict or without, each for 1 / chance.",
+    ),
+    "uncovered": (names.UNCOVERED_ANSWERS, "Answers that had no chance to be judged."),
 }
 """Counters of `Totals`: field, name, meaning."""
 
@@ -381,7 +390,6 @@ class Instruments:
             "second_judge",
             "sum",
         )
-        self.coverage = self._gauge(names.COVERAGE, "Decaying counts of answers.", "judge", "count")
         self.totals = {
             field: self._counter(name, text, "signal", "judge")
             for field, (name, text) in TOTALS.items()

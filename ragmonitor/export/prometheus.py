@@ -14,6 +14,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
@@ -22,7 +23,7 @@ from prometheus_client.samples import Exemplar
 
 from ragmonitor import guard
 from ragmonitor.export.endpoint import Endpoint, Pages
-from ragmonitor.export.families import LabelPairs, described, final_families
+from ragmonitor.export.families import GROUP_NAMES, LabelPairs, described, final_families
 from ragmonitor.export.instruments import SCORE_BUCKETS, Instruments, Labels, cleaned
 from ragmonitor.export.processes import opened, shared_folder
 from ragmonitor.export.server import Rejection
@@ -49,10 +50,8 @@ from ragmonitor.records import (
     evaluator_name,
 )
 
-COVERAGE_DECAY_S = 3600.0
-"""The uncovered ratio forgets with this time constant."""
 PAIRS_DECAY_S = 86_400.0
-"""The agreement of two judges likewise: few answers are read twice."""
+"""The agreement of two judges forgets with this time constant: few answers are read twice."""
 _HEXADECIMAL = re.compile("[0-9a-fA-F]{1,32}")
 _EQUAL_WITHIN = 1e-9
 _SERIES = guard.shielded("metrics")
@@ -129,9 +128,9 @@ class PrometheusExporter:
         self._labels = Labels()
         self._instruments = Instruments(self._labels, shared=self._folder is not None)
         self._exemplars: dict[tuple[LabelPairs, float], Exemplar] = {}
-        self._coverage: dict[str, _Coverage] = {}
         self._pairs: dict[tuple[str, str, str], _Pairs] = {}
         self._shown: set[tuple[str, ...]] = set()
+        self._grouped: set[tuple[str, ...]] = set()
         # Errors before us, or of the process that forked us, are not ours to count.
         self._errors_seen = Counter(guard.errors)
 
@@ -198,8 +197,6 @@ class PrometheusExporter:
         with _SERIES:
             self.charged(report)
         self._identify(judge, report)
-        if report.role != "builtin":
-            self._cover(judge, uncovered=report.chance.probability <= 0)
 
     def charged(self, report: Report) -> None:
         """Count what a reading cost."""
@@ -280,12 +277,6 @@ class PrometheusExporter:
         instruments.judge_cost_usd.labels(service, judge).inc(usage.cost_usd)
         instruments.judge_seconds.labels(service, judge, outcome).observe(usage.seconds)
 
-    def _cover(self, judge: str, *, uncovered: bool) -> None:
-        coverage = self._coverage.setdefault(judge, _Coverage(self._clock()))
-        coverage.decay(self._clock())
-        coverage.answers += 1
-        coverage.uncovered += uncovered
-
     # --- the state of now -----------------------------------------------------------------------
 
     def refresh(
@@ -322,11 +313,6 @@ class PrometheusExporter:
         self._show_alarms(snapshot.alarms)
         self._show_readings(snapshot.readings)
         self._show_checks(snapshot.checks)
-        for judge, coverage in self._coverage.items():
-            with _SERIES:
-                coverage.decay(self._clock())
-                instruments.coverage.labels(service, judge, "answers").set(coverage.answers)
-                instruments.coverage.labels(service, judge, "uncovered").set(coverage.uncovered)
         for key, pairs in self._pairs.items():
             with _SERIES:
                 pairs.decay(self._clock())
@@ -343,10 +329,15 @@ class PrometheusExporter:
         self._shown = set(sums)
         for shown, total in sums.items():
             with _SERIES:
+                gauge = self._instruments.moments
                 for name in SUMS:
-                    self._instruments.moments.labels(self._service, *shown, name).set(
-                        getattr(total, name)
-                    )
+                    gauge.labels(self._service, *shown, name).set(getattr(total, name))
+                # Series without sessions have no groups, and need no gauges for them.
+                if total.groups or shown in self._grouped:
+                    self._grouped.add(shown)
+                    of_groups = total.groups or repeat(0.0, len(GROUP_NAMES))
+                    for name, value in zip(GROUP_NAMES, of_groups, strict=True):
+                        gauge.labels(self._service, *shown, name).set(value)
 
     def _show_totals(self, totals: Iterable[tuple[SeriesKey, Totals]]) -> None:
         for key, total in totals:
@@ -405,8 +396,6 @@ class PrometheusExporter:
         """Stop serving; a process that lives on no longer adds to its peers' gauges."""
         self._endpoint.close()
         if self._folder is not None:
-            for coverage in self._coverage.values():
-                coverage.answers = coverage.uncovered = 0.0
             for pairs in self._pairs.values():
                 pairs.sums = dict.fromkeys(pairs.sums, 0.0)
             self._show_state(Snapshot(), queue_depth=0, open_runs=0)
@@ -492,22 +481,6 @@ class _Scrape(Collector):
 
     def describe(self) -> Iterable[Metric]:
         return self._describe()
-
-
-class _Coverage:
-    """Counts of answers, older ones for less."""
-
-    def __init__(self, now_s: float) -> None:
-        self.answers = 0.0
-        self.uncovered = 0.0
-        self._at_s = now_s
-
-    def decay(self, now_s: float) -> None:
-        """Let both counts age to now."""
-        factor = math.exp(-max(0.0, now_s - self._at_s) / COVERAGE_DECAY_S)
-        self.answers *= factor
-        self.uncovered *= factor
-        self._at_s = now_s
 
 
 class _Pairs:

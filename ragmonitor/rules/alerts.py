@@ -37,6 +37,7 @@ WORKER_UNSEEN_S = 120
 """The worker shows itself every two seconds; a long reading holds it up for half a minute."""
 
 HALLUCINATION = 'signal="hallucination"'
+IN_THE_HOUR = 'window="1h"'
 BY_JUDGE = {"judge": "judge"}
 BY_EVALUATOR = {"judge": "judge", "evaluator": "signal"}
 
@@ -328,10 +329,10 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
             summary="Many answers that were drawn have no verdict.",
             description=(
                 f"{SERVICE}: {JUDGE} gave no verdict on {{{{ $value | humanizePercentage }}}} of "
-                "the answers that were drawn in the last day. If they are not like the others, the "
-                "estimates are off. Hallucination rate over the last day, if every missing verdict "
-                "were good: "
-                f"{_missing('lower')}; if every one were bad: {_missing('upper')}."
+                "the answers that were drawn in the last day. Intervals are wider by what these "
+                "might have been, and below half of a window's answers its mean is not shown. "
+                f"Hallucination rate over the last day: {_day('lower')} to {_day('upper')}; "
+                f"observed: {_day('coverage_ratio')} of the answers."
             ),
             dashboard="pipeline",
             variables=BY_JUDGE,
@@ -511,9 +512,9 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
     )
 
 
-def _missing(end: str) -> str:
-    series = f'{names.HALLUCINATION_RATE}_missing_{end}{{service=%q,judge=%q,window="24h"}}'
-    pick = "min" if end == "lower" else "max"
+def _day(what: str) -> str:
+    series = f'{names.HALLUCINATION_RATE}_{what}{{service=%q,judge=%q,window="24h"}}'
+    pick = "max" if what == "upper" else "min"
     return percentage(f"{pick}({series})", "service", "judge")
 
 
@@ -569,13 +570,16 @@ def operation(scope: Scope) -> tuple[Alert, ...]:
         ),
         Alert(
             name="RagMonitorAnswersUncovered",
-            expr=f"max by (service, judge) ({scope.pick(names.UNCOVERED_RATIO)}) > 0.2",
+            expr=(
+                f"max by (service, judge) ({scope.pick(names.UNCOVERED_RATIO, IN_THE_HOUR)}) > 0.2"
+            ),
             lasts="30m",
             severity="ticket",
             summary="Many answers have no chance to be judged.",
             description=(
-                f"{SERVICE}: {{{{ $value | humanizePercentage }}}} of recent answers could not be "
-                f"drawn for {JUDGE}, so nothing is known of them: the estimates are of the others."
+                f"{SERVICE}: {{{{ $value | humanizePercentage }}}} of the last hour's answers "
+                f"could not be drawn for {JUDGE}, so nothing is known of them: means are of the "
+                "others, and intervals are wider by what these might have been."
             ),
             dashboard="pipeline",
             variables=BY_JUDGE,

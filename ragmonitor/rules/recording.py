@@ -9,10 +9,17 @@ signal of each judge and service, over a window:
 - its variance V = (YY - 2 R YD + R^2 DD) / D^2, where YD = (YY + DD - Q) / 2;
 - J: judged answers; the design effect d = V J / (R (1 - R)), drawn towards 1 as if five more bad
   answers had shown that: otherwise a window without a bad answer, whose V is 0, would be certain;
-- Wilson's interval at J / d answers.
+- Wilson's interval [l, u] at J / d answers, of the answers that were observed;
+- C, the share of the answers that were observed: had a chance, and their verdict is there. Below a
+  half nothing is recorded;
+- U, the answers that were not: no chance, verdict missing or on its way, each of the last two for
+  1 / chance; K, the least share D / (D + U) that was observed, less its own sampling error;
+- the interval of the mean of all answers, [K l, 1 - K (1 - u)]: at the lower end those that were
+  not observed count as 0, at the upper as 1 (Manski's bounds).
 
 Source:
-    Wilson (1927), JASA 22(158); Korn & Graubard (1998), Survey Methodology 24(2), for an interval
+    Manski (2003), "Partial Identification of Probability Distributions", chapter 1; Wilson (1927),
+    JASA 22(158); Korn & Graubard (1998), Survey Methodology 24(2), for an interval
     at an effective sample size; Saerndal, Swensson & Wretman (1992), section 5.6, for the ratio.
 """
 
@@ -38,6 +45,7 @@ LEVEL: Final = "service_signal_judge"
 ESTIMATE: Final = f"{LEVEL}:ragmonitor_estimate"
 JUDGED: Final = f"{LEVEL}:{names.JUDGED_ANSWERS}"
 ARRIVED: Final = f"{LEVEL}:{names.ANSWERS}"
+UNOBSERVED: Final = f"{LEVEL}:ragmonitor_unobserved_answers"
 OUTRANKED: Final = f"service_judge:{names.ANSWERS}:outranked"
 """1 for the embedded judge of a service that has a model as judge, too."""
 DIAGNOSED: Final = f"service_judge_diagnosis:{names.DIAGNOSES}:share"
@@ -51,6 +59,8 @@ Z: Final = 1.96
 TRUST: Final = 5
 """Bad answers' worth of trust in a design effect of 1."""
 LEAST_DESIGN_EFFECT: Final = 0.2
+LEAST_COVERAGE: Final = 0.5
+"""Share of a window's answers that must have been observed: as the gauges have it."""
 
 
 def estimate_groups(scope: Scope, prefix: str) -> tuple[Group, ...]:
@@ -79,6 +89,11 @@ def estimates(scope: Scope, window: str) -> tuple[Recording, ...]:
     dd = own(f"{LEVEL}:{names.ESTIMATE_COUNT_SQUARES}")
     q = own(f"{LEVEL}:{names.ESTIMATE_DIFFERENCE_SQUARES}")
     j = own(JUDGED)
+    drawn, returned = increase(names.DRAWN_ANSWERS), increase(names.RETURNED_ANSWERS)
+    missing, uncovered = increase(names.MISSING_ANSWERS), increase(names.UNCOVERED_ANSWERS)
+    unobserved = own(UNOBSERVED)
+    coverage = own(ESTIMATE, "coverage")
+    observed = own(ESTIMATE, "observed_least")
     mean = own(ESTIMATE, "mean")
     variance = own(ESTIMATE, "variance")
     effect = own(ESTIMATE, "design_effect")
@@ -108,8 +123,32 @@ def estimates(scope: Scope, window: str) -> tuple[Recording, ...]:
         f"{LEVEL}:{names.ESTIMATE_DIFFERENCE_SQUARES}:increase": increase(
             names.ESTIMATE_DIFFERENCE_SQUARES
         ),
+        f"{UNOBSERVED}:increase": (
+            f"{uncovered}\n+ {missing}\n+ clamp_min(\n  {drawn}\n  - {returned},\n  0\n)"
+        ),
+        f"{ESTIMATE}:coverage": (
+            f"{own(ARRIVED)}\n/ (\n  {own(ARRIVED)}\n  + {uncovered}\n  > 0\n)\n"
+            f"* clamp(\n  (\n    {returned}\n    - {missing}\n  )\n"
+            f"  / (\n    {returned}\n    + clamp_min(\n      {drawn}\n      - {returned},\n"
+            "      0\n    )\n    > 0\n  ),\n  0,\n  1\n)"
+        ),
         # Without a verdict the sums are predictions alone, and a prediction is no estimate.
-        f"{ESTIMATE}:mean": f"clamp({y} / ({d} > 0), 0, 1)\nand {j} > 0",
+        f"{ESTIMATE}:mean": (
+            f"clamp({y} / ({d} > 0), 0, 1)\nand {j} > 0\nand {coverage} >= {LEAST_COVERAGE}"
+        ),
+        # K (1 - K) J are what so many verdicts would err by if all of U were verdicts that failed.
+        f"{ESTIMATE}:observed_least": (
+            "clamp_min(\n"
+            f"  {d} / ({d} + {unobserved})\n"
+            f"  - {Z} * sqrt(\n"
+            f"      {d} * {unobserved}\n"
+            f"      / {j}\n"
+            "    )\n"
+            f"    / ({d} + {unobserved}),\n"
+            "  0\n"
+            ")\n"
+            f"and {mean}"
+        ),
         f"{ESTIMATE}:variance": (
             "clamp_min(\n"
             f"  {yy}\n"
@@ -147,10 +186,11 @@ def estimates(scope: Scope, window: str) -> tuple[Recording, ...]:
         ),
         f"{ESTIMATE}:effective_n": f"{j} / {effect}",
         f"{ESTIMATE}:lower": (
-            f"clamp_min(\n  (\n    {centre}\n    - {half}\n  )\n  / {shrink},\n  0\n)"
+            f"{observed}\n* clamp_min(\n  (\n    {centre}\n    - {half}\n  )\n  / {shrink},\n  0\n)"
         ),
         f"{ESTIMATE}:upper": (
-            f"clamp_max(\n  (\n    {centre}\n    + {half}\n  )\n  / {shrink},\n  1\n)"
+            f"1 - {observed}\n"
+            f"* clamp_min(\n  1 - (\n    {centre}\n    + {half}\n  )\n  / {shrink},\n  0\n)"
         ),
     }
     return tuple(

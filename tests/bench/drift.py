@@ -4,7 +4,9 @@
 
 Every FOLDER/*.jsonl holds one object a line with `question`, `contexts` (list of text) and
 `language`; of Chinese news, a question starts with its section in full-width parentheses. Prints
-two tables in Markdown.
+tables in Markdown.
+
+A third table: what of it is left where few questions are asked again and again.
 
 Power: of each corpus most questions are the reference, the rest are fresh; novel ones are another
 corpus's, or those of a topic that the reference does not have. Shares are means over `SPLITS`
@@ -200,6 +202,26 @@ def costs(folder: Path) -> Iterator[tuple[str, str]]:
     yield "... freezing, in slices", f"{took:.1f} s, longest slice {longest * 1e3:.0f} ms"
 
 
+def repeated(case: Case) -> Iterator[tuple[float, int, float, float]]:
+    """Yield, for laws of Zipf's, the reference's different questions, and what is novel to it."""
+    for exponent in (0.0, 0.5, 1.0, 1.5):
+        fresh_shares, new_shares, sizes = [], [], []
+        for seed in range(SPLITS):
+            luck = random.Random(seed)
+            order = [group[0] for group in case.usual]
+            luck.shuffle(order)
+            cut = round(case.fitted * len(order))
+            often = [1 / (rank + 1) ** exponent for rank in range(cut)]
+            asked = luck.choices(order[:cut], often, k=SIZE)
+            whole = collected((point, at) for at, point in enumerate(points(asked)))
+            reference, _, _ = finished(whole)
+            fresh_shares.append(novel_share(reference, order[cut:]))
+            new_shares.append(novel_share(reference, case.novel))
+            sizes.append(len(set(asked)))
+        shares = statistics.fmean(fresh_shares), statistics.fmean(new_shares)
+        yield exponent, round(statistics.fmean(sizes)), *shares
+
+
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / DEFAULT_FOLDER)
     mixes = " | ".join(f"{share:.0%} new" for share in MIXED)
@@ -209,6 +231,11 @@ def main() -> None:
         size, fresh, new = power(case)
         mixed = " | ".join(f"{(1 - f) * fresh + f * new:.1%}" for f in MIXED)
         print(f"| {case.name} | {size:,} | {fresh:.1%} | {new:.0%} | {mixed} |", flush=True)
+    *_, last = cases(folder)
+    print(f"\n{SIZE:,} questions asked by a law of Zipf's; {last.name}\n")
+    print("| exponent | different questions | fresh | new |\n|---|---|---|---|")
+    for exponent, size, fresh, new in repeated(last):
+        print(f"| {exponent:g} | {size:,} | {fresh:.1%} | {new:.0%} |", flush=True)
     print("\n| cost | |\n|---|---|")
     for what, cost in costs(folder):
         print(f"| {what} | {cost} |", flush=True)

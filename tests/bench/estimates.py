@@ -4,6 +4,8 @@
     python tests/bench/estimates.py graded
     python tests/bench/estimates.py savings
     python tests/bench/estimates.py bursts
+    python tests/bench/estimates.py unobserved [--windows 400]
+    python tests/bench/estimates.py sessions [--windows 300]
     python tests/bench/estimates.py cost
     python tests/bench/estimates.py steps
 
@@ -15,8 +17,11 @@ the package itself.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import math
+import operator
+import random
 import sys
 import tempfile
 import time
@@ -24,13 +29,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist, median
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from ragmonitor.estimation import summarise  # noqa: E402  # runs from a checkout
-from ragmonitor.estimation.sums import difference  # noqa: E402
+from ragmonitor.estimation.signals import Outcome  # noqa: E402
+from ragmonitor.estimation.sums import Sums, difference, group_of  # noqa: E402
 from ragmonitor.protocols import Sampler  # noqa: E402
 from ragmonitor.records import Chance, Estimate, Interaction, Moments, SeriesKey  # noqa: E402
 from ragmonitor.sampling import Budget, ChanceSampler, coin  # noqa: E402
@@ -320,7 +326,9 @@ def plain_width(rate: float, n: int) -> float:
                 value_scored=bad,
                 scored_scored=n,
                 judged=n,
-                judged_squared=n,
+                drawn_count=n,
+                drawn=n,
+                drawn_squared=n,
                 judged_value=bad,
                 judged_value_squared=bad,
             )
@@ -467,6 +475,137 @@ def most_in_an_hour(times: Sequence[float]) -> int:
     return most
 
 
+class Unobserved(NamedTuple):
+    """Shares of the bad and of the sound answers that are not observed, and why."""
+
+    name: str
+    rate: float
+    fail_bad: float = 0.0
+    fail: float = 0.0
+    chanceless_bad: float = 0.0
+    chanceless: float = 0.0
+
+
+def predicted(score: float, rate: float, shift: float) -> float:
+    """Return the chance that an answer is bad by its embedded score: two normals, `shift` apart."""
+    return 1 / (1 + math.exp(-(math.log(rate / (1 - rate)) - shift**2 / 2 + shift * score)))
+
+
+def unobserved(windows: int) -> None:
+    """Print how often intervals hold the truth of windows that are observed in part."""
+    print(f"\n{windows:,} windows a row of 2,000 answers, one in ten drawn, AUROC .8.\n")
+    head(
+        ["not observed", "rate", "share observed", "interval holds the truth", "width pp", "like n"]
+    )
+    shift = 1.19
+    for case in (
+        Unobserved("nothing", 0.04),
+        Unobserved("every bad verdict fails", 0.04, fail_bad=1.0),
+        Unobserved("every bad verdict fails", 0.15, fail_bad=1.0),
+        Unobserved("30 % of the sound verdicts fail", 0.15, fail=0.3),
+        Unobserved("30 % of all verdicts fail", 0.15, 0.3, 0.3),
+        Unobserved("90 % of the bad, 62 % of the sound fail", 0.1, 0.9, 0.62),
+        Unobserved("no bad answer and 70 % of the sound have a chance", 0.1, 0.2, 0.1, 1.0, 0.3),
+    ):
+        rng = random.Random(7)
+        covered, widths, numbers, shares = 0, 0.0, 0.0, 0.0
+        for _ in range(windows):
+            sums, bad = Sums(), 0
+            for _ in range(2_000):
+                is_bad = rng.random() < case.rate
+                bad += is_bad
+                if rng.random() < (case.chanceless_bad if is_bad else case.chanceless):
+                    sums.uncover()
+                    continue
+                score = rng.gauss(0, 1) + shift * is_bad
+                expected = (1.0, predicted(score, case.rate, shift))
+                if rng.random() >= FRACTION:
+                    sums.unread(expected, FRACTION)
+                    continue
+                fails = rng.random() < (case.fail_bad if is_bad else case.fail)
+                verdict = Outcome(scored=True, value=float(is_bad))
+                sums.read(expected, FRACTION, None if fails else verdict)
+            found = summarise(sums.moments(), least_coverage=0.0)
+            assert found is not None
+            covered += found.lower <= bad / 2_000 <= found.upper
+            widths += found.upper - found.lower
+            numbers += found.effective_n
+            shares += found.coverage
+        row(
+            [
+                case.name,
+                f"{case.rate:.0%}",
+                f"{shares / windows:.0%}",
+                f"{covered / windows:.1%}",
+                f"{100 * widths / windows:.1f}",
+                f"{numbers / windows:.0f}",
+            ]
+        )
+
+
+def sessions(windows: int) -> None:
+    """Print how often intervals hold the truth where answers of a session fail together."""
+    print(f"\n{windows:,} windows a row, four processes, each answer to one of them by chance.\n")
+    head(
+        [
+            "rate",
+            "sessions",
+            "answers in each",
+            "correlation",
+            "drawn",
+            "holds the truth",
+            "width pp",
+        ]
+    )
+    for rate in (0.04, 0.15):
+        for count, length, drawn, correlation in (
+            (100, 5.0, 0.2, 0.3),
+            (2_000, 5.0, 0.1, 0.3),
+            (100, 10.0, 1.0, 0.3),
+            (60, 20.0, 0.5, 0.3),
+            (100, 10.0, 1.0, 0.0),
+            (400, 10.0, 0.1, 0.1),
+        ):
+            rng = random.Random(8)
+            covered, widths = 0, 0.0
+            for _ in range(windows):
+                found = summarise(
+                    of_sessions(rng, rate, count, length, drawn=drawn, correlation=correlation)
+                )
+                assert found is not None
+                covered += found.lower <= rate <= found.upper
+                widths += found.upper - found.lower
+            cells = [f"{rate:.0%}", f"{count:,}", f"{length:g}", correlation, f"{drawn:.0%}"]
+            row([*cells, f"{covered / windows:.1%}", f"{100 * widths / windows:.1f}"])
+
+
+def of_sessions(
+    rng: random.Random,
+    rate: float,
+    count: int,
+    length: float,
+    *,
+    drawn: float,
+    correlation: float,
+) -> Moments:
+    """Return what four processes' sums of a window of sessions come to."""
+    processes = [Sums() for _ in range(4)]
+    bad = rate + correlation * (1 - rate)
+    for _ in range(count):
+        group = group_of(str(rng.random()))
+        chance = rate if correlation <= 0 else bad if rng.random() < rate / bad else 0.0
+        answers = 1 + int(math.log(1 - rng.random()) / math.log(1 - 1 / length))
+        for _ in range(answers):
+            is_bad = rng.random() < chance
+            expected = (1.0, predicted(rng.gauss(0, 1) + 1.19 * is_bad, rate, 1.19))
+            sums = processes[rng.randrange(4)]
+            if rng.random() < drawn:
+                sums.read(expected, drawn, Outcome(scored=True, value=float(is_bad)), group)
+            else:
+                sums.unread(expected, drawn, group)
+    return functools.reduce(operator.add, [sums.moments() for sums in processes])
+
+
 def cost(answers: int) -> None:
     """Microseconds per answer of sampling and estimation, and what the state takes on disk."""
     print(
@@ -575,14 +714,27 @@ def main() -> None:
     """Print the tables that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
-        "table", choices=("coverage", "graded", "savings", "bursts", "cost", "steps")
+        "table",
+        choices=(
+            "coverage",
+            "graded",
+            "savings",
+            "bursts",
+            "unobserved",
+            "sessions",
+            "cost",
+            "steps",
+        ),
     )
     parser.add_argument("--judged", type=int, default=60_000, help="verdicts a row")
     parser.add_argument("--days", type=float, default=60.0, help="of bursts")
     parser.add_argument("--answers", type=int, default=50_000, help="of cost")
+    parser.add_argument("--windows", type=int, default=300, help="of unobserved, sessions")
     given = parser.parse_args()
     if given.table == "bursts":
         bursts(given.days)
+    elif given.table in {"unobserved", "sessions"}:
+        {"unobserved": unobserved, "sessions": sessions}[given.table](given.windows)
     elif given.table == "steps":
         steps(given.answers)
     elif given.table == "cost":

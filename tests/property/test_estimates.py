@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from ragmonitor.estimation import summarise
 from ragmonitor.estimation.calibration import Calibration
+from ragmonitor.estimation.interval import LEAST_COVERAGE
 from ragmonitor.estimation.signals import Outcome
-from ragmonitor.estimation.sums import Sums, difference
-from ragmonitor.estimation.windows import Windows
+from ragmonitor.estimation.sums import Sums, difference, group_of
+from ragmonitor.estimation.windows import SPANS, Windows
 from ragmonitor.records import Chance, Interaction, Moments, SeriesKey, Settled, Totals
 from ragmonitor.sampling import Budget, ChanceSampler, Floors
 from ragmonitor.testing import ManualClock
@@ -57,9 +58,10 @@ alone = st.lists(answer.map(lambda told: told._replace(session="")), min_size=1,
 
 def tell(sums: Sums, told: Told) -> None:
     if told.drawn:
-        sums.read(told.expected, told.chance, told.outcome, told.session)
+        sums.await_verdict(told.chance)
+        sums.read(told.expected, told.chance, told.outcome, group_of(told.session))
     else:
-        sums.unread(told.expected, told.chance, told.session)
+        sums.unread(told.expected, told.chance, group_of(told.session))
 
 
 def summed(all_told: Iterable[Told]) -> Sums:
@@ -97,9 +99,9 @@ def test_sums_of_two_times_add_up(told: list[Told], at: int) -> None:
     close(before + difference(after, before), after)
 
 
-@given(first=alone, second=alone)
+@given(first=answers, second=answers)
 def test_two_processes_sums_add_up(first: list[Told], second: list[Told]) -> None:
-    """What two processes saw, added, is what one would have seen."""
+    """What two processes saw, added, is what one would have seen, sessions included."""
     merged = summed(first).moments() + summed(second).moments()
     close(merged, summed(first + second).moments(), but=OF_ORDER)
 
@@ -149,12 +151,12 @@ def test_counters_never_fall(told: list[Told]) -> None:
 
 @given(told=answers)
 def test_an_interval_holds_its_mean_and_stays_within_0_and_1(told: list[Told]) -> None:
-    """0 <= lower <= mean <= upper <= 1, and the bounds of what is missing hold the mean too."""
+    """0 <= lower <= mean <= upper <= 1."""
     estimate = summarise(summed(told).moments())
     assume(estimate is not None)
     assert estimate is not None
     assert 0 <= estimate.lower <= estimate.mean <= estimate.upper <= 1
-    assert 0 <= estimate.missing_lower <= estimate.mean <= estimate.missing_upper <= 1
+    assert LEAST_COVERAGE <= estimate.coverage <= 1
     assert estimate.effective_n > 0
 
 
@@ -165,7 +167,7 @@ def test_an_interval_holds_its_mean_and_stays_within_0_and_1(told: list[Told]) -
 def test_missing_verdicts_are_bounded_by_what_they_might_have_been(
     told: list[Told], missing: list[bool]
 ) -> None:
-    """The mean with all verdicts lies between the best and the worst case without some of them."""
+    """The mean with all verdicts lies in the interval without some of them."""
     # Without refusals: the bounds speak of values, given that there is one.
     whole = [
         t._replace(
@@ -179,11 +181,11 @@ def test_missing_verdicts_are_bounded_by_what_they_might_have_been(
         for t, gone in zip(whole, missing, strict=False)
     ]
     complete, partial = summed(whole).moments(), summed(some).moments()
-    bounds = summarise(partial)
+    bounds = summarise(partial, least_coverage=0.0)
     assume(bounds is not None)
     assert bounds is not None
     mean = min(1.0, max(0.0, complete.value / complete.scored))
-    assert bounds.missing_lower - 1e-6 <= mean <= bounds.missing_upper + 1e-6
+    assert bounds.lower - 1e-6 <= mean <= bounds.upper + 1e-6
 
 
 @given(predicted=shares, chance=st.floats(0.05, 1), value=shares)
@@ -221,9 +223,9 @@ def test_clock_jumps_make_nothing_count_more_than_it_did(
         assert estimate is None or 0 <= estimate.lower <= estimate.upper <= 1
 
 
-@given(told=answers, gap_s=st.floats(0, 86_400))
-def test_a_window_forgets_with_its_time_constant(told: list[Told], gap_s: float) -> None:
-    """What was added counts exp(-age / time constant)."""
+@given(told=answers, gap_s=st.floats(0, 7_200))
+def test_a_window_holds_what_is_younger_than_it(told: list[Told], gap_s: float) -> None:
+    """All of it while it is younger, and nothing once it is older by a step."""
     clock = ManualClock()
     windows = Windows(clock=clock)
     sums = windows.sums(KEY)
@@ -235,9 +237,13 @@ def test_a_window_forgets_with_its_time_constant(told: list[Told], gap_s: float)
     windows.tick()
     moments = windows.of(KEY, "1h")
     assert moments is not None
-    assert moments.answers == pytest.approx(
-        len(told) * math.exp(-gap_s / 3_600), rel=1e-6, abs=1e-9
-    )
+    span = SPANS["1h"]
+    if gap_s < span.length_s:
+        assert moments.answers == len(told)
+    elif gap_s > span.length_s + span.slot_s:
+        assert moments.answers == moments.drawn == moments.awaited == 0
+        assert not any(moments.groups)
+        assert moments.coverage is None
 
 
 # --- chances --------------------------------------------------------------------------------------

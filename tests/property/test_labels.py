@@ -151,4 +151,3 @@ def test_the_interval_holds_the_rate_and_stays_in_range(rate, bad, fine):
     assert 0 <= found.lower <= found.mean + 1e-12
     assert found.mean - 1e-12 <= found.upper <= 1
     assert found.effective_n >= 0
-    assert 0 <= found.missing_lower <= found.missing_upper <= 1

@@ -39,8 +39,7 @@ SUFFIXES = (
     "_lower",
     "_upper",
     "_effective_n",
-    "_missing_lower",
-    "_missing_upper",
+    "_coverage_ratio",
 )
 COUNTERS = ("_total", "_bucket", "_sum", "_count")
 EXPORTED = frozenset(

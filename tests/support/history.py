@@ -323,19 +323,21 @@ class Past:
             ("estimate_difference_squares", sum((1 - v) ** 2 for v in values) * weights**2),
             ("judged_answers", len(values)),
             ("missing_answers", sample.failed * weights),
+            ("drawn_answers", sample.read * weights),
+            ("returned_answers", sample.read * weights),
+            ("uncovered_answers", 0),
         ):
             self.recorder.count(
                 f"ragmonitor_{name}_total", increment, signal=signal, judge=sample.judge
             )
 
     def _rate(self, name: str, values: Sequence[float], judge: str) -> None:
-        hallucination = name == "ragmonitor_hallucination_rate"
         for window in WINDOWS:
             interval = self._mean((name, judge, window), values, window)
             if interval is None:
                 continue
             labels = {"judge": judge, "window": window}
-            self._interval(name, "", interval, labels, missing=hallucination)
+            self._interval(name, "", interval, labels)
 
     def _score(self, evaluator: str, values: Sequence[float], judge: str) -> None:
         for window in WINDOWS:
@@ -343,7 +345,7 @@ class Past:
             if interval is None:
                 continue
             labels = {"evaluator": evaluator, "judge": judge, "window": window}
-            self._interval("ragmonitor_score", "_mean", interval, labels, missing=True)
+            self._interval("ragmonitor_score", "_mean", interval, labels)
 
     def _mean(
         self, key: tuple[str, ...], values: Sequence[float], window: str
@@ -358,8 +360,6 @@ class Past:
         suffix: str,
         interval: tuple[float, float, float, float],
         labels: Mapping[str, str],
-        *,
-        missing: bool,
     ) -> None:
         mean, lower, upper, n = interval
         gauge = self.recorder.gauge
@@ -367,9 +367,7 @@ class Past:
         gauge(f"{root}_lower", lower, **labels)
         gauge(f"{root}_upper", upper, **labels)
         gauge(f"{root}_effective_n", n, **labels)
-        if missing:
-            gauge(f"{root}_missing_lower", mean * 0.97, **labels)
-            gauge(f"{root}_missing_upper", min(1.0, mean * 0.97 + 0.03), **labels)
+        gauge(f"{root}_coverage_ratio", 0.97, **labels)
 
     def _groups(self, values: Sequence[float]) -> None:
         for dimension, groups in GROUPS.items():
@@ -386,7 +384,7 @@ class Past:
                     labels = {"dimension": dimension, "group": group}
                     labels |= {"judge": MODEL, "window": window}
                     name = "ragmonitor_group_hallucination_rate"
-                    self._interval(name, "", interval, labels, missing=False)
+                    self._interval(name, "", interval, labels)
 
     def _inputs(self, n: int, *, weak: bool) -> None:
         for signal, usual in INPUTS.items():
@@ -483,7 +481,9 @@ class Past:
             record.gauge("ragmonitor_budget_level", self._level * limit, unit=unit, per=per)
             record.gauge("ragmonitor_budget_limit", limit, unit=unit, per=per)
         record.gauge("ragmonitor_judge_missing_ratio", failed / max(1, drawn), judge=MODEL)
-        record.gauge("ragmonitor_uncovered_ratio", chance.uniform(0.0, 0.02), judge=MODEL)
+        for window in WINDOWS:
+            share = chance.uniform(0.0, 0.02)
+            record.gauge("ragmonitor_uncovered_ratio", share, judge=MODEL, window=window)
         self._ruler()
 
     def _ruler(self) -> None:

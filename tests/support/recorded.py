@@ -19,6 +19,10 @@ class Sums:
     value_squares: float
     scored_squares: float
     difference_squares: float
+    drawn: float = 1.0
+    returned: float = 1.0
+    missing: float = 0.0
+    uncovered: float = 0.0
 
     def counters(self) -> dict[str, float]:
         """Return them by the names of their series, without prefix and suffix."""
@@ -32,6 +36,10 @@ class Sums:
             "estimate_sum_squares": self.value_squares,
             "estimate_count_squares": self.scored_squares,
             "estimate_difference_squares": self.difference_squares,
+            "drawn_answers": self.drawn,
+            "returned_answers": self.returned,
+            "missing_answers": self.missing,
+            "uncovered_answers": self.uncovered,
         }
 
 
@@ -43,13 +51,18 @@ class Recorded:
     lower: float
     upper: float
     effective_n: float
+    coverage: float
 
 
 def recorded(sums: Sums) -> Recorded | None:
     """Return it; None where nothing is recorded, for want of a verdict."""
     value = sums.value_positive - sums.value_negative
     scored = sums.scored_positive - sums.scored_negative
-    if sums.judged <= 0 or scored <= 0:
+    pending = max(0.0, sums.drawn - sums.returned)
+    due = sums.returned + pending
+    covered = sums.answers / max(1e-9, sums.answers + sums.uncovered)
+    covered *= min(1.0, max(0.0, (sums.returned - sums.missing) / due)) if due > 0 else 0.0
+    if sums.judged <= 0 or scored <= 0 or covered < 0.5:
         return None
     mean = min(1.0, max(0.0, value / scored))
     product = (sums.value_squares + sums.scored_squares - sums.difference_squares) / 2
@@ -63,30 +76,57 @@ def recorded(sums: Sums) -> Recorded | None:
     z = 1.96
     centre = (mean + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * math.sqrt(mean * (1 - mean) / n + z**2 / (4 * n**2))
+    unobserved = sums.uncovered + sums.missing + pending
+    observed = scored / (scored + unobserved)
+    observed -= z * math.sqrt(observed * (1 - observed) / sums.judged)
+    observed = max(0.0, observed)
     return Recorded(
-        mean=mean, lower=max(0.0, centre - half), upper=min(1.0, centre + half), effective_n=n
+        mean=mean,
+        lower=observed * max(0.0, centre - half),
+        upper=1 - observed * (1 - min(1.0, centre + half)),
+        effective_n=n,
+        coverage=covered,
     )
 
 
-def sampled(*, answers: int, judged: int, bad: int, chance: float, predicted: float) -> Sums:
+def sampled(
+    *,
+    answers: int,
+    judged: int,
+    bad: int,
+    chance: float,
+    predicted: float,
+    missing: int = 0,
+    uncovered: int = 0,
+) -> Sums:
     """Return the sums of answers of which some are judged, each with the same prediction.
 
-    All of them apply, and are known to; `bad` of the judged ones are of value 1.
+    All of them apply, and are known to; `bad` of the judged ones are of value 1. Of `missing` more
+    that were drawn there is no verdict, and `uncovered` more had no chance.
     """
     good = judged - bad
+    lost = 1 - 1 / chance
+    drawn = (judged + missing) / chance
     of_bad = predicted + (1 - predicted) / chance
     of_good = predicted - predicted / chance
-    rest = answers - judged
+    rest = answers - judged - missing
     return Sums(
         answers=answers,
         judged=judged,
         value_positive=answers * predicted + bad * (1 - predicted) / chance,
-        value_negative=good * predicted / chance,
+        value_negative=(good + missing) * predicted / chance,
         scored_positive=answers,
-        scored_negative=0,
-        value_squares=bad * of_bad**2 + good * of_good**2 + rest * predicted**2,
-        scored_squares=answers,
+        scored_negative=missing / chance,
+        value_squares=(bad * of_bad**2 + (good + missing) * of_good**2 + rest * predicted**2),
+        scored_squares=answers - missing + missing * lost**2,
         difference_squares=(
-            bad * (1 - of_bad) ** 2 + good * (1 - of_good) ** 2 + rest * (1 - predicted) ** 2
+            bad * (1 - of_bad) ** 2
+            + good * (1 - of_good) ** 2
+            + rest * (1 - predicted) ** 2
+            + missing * (lost - of_good) ** 2
         ),
+        drawn=drawn,
+        returned=drawn,
+        missing=missing / chance,
+        uncovered=uncovered,
     )

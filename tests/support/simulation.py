@@ -117,6 +117,7 @@ class Service:
             if self.timed:
                 self.busy_s += time.process_time() - began
             return
+        self.estimates.awaits(embedded, prediction, chance)
         if self.timed:
             self.busy_s += time.process_time() - began
         self.drawn += 1

@@ -42,7 +42,6 @@ def band(
     series: str,
     signal: str,
     color: str,
-    missing: bool = False,
 ) -> Panel:
     """Return the panel of one estimate in its interval, and of what the alarm tolerates.
 
@@ -53,7 +52,6 @@ def band(
         series: The mean's name; `_lower`, `_upper` and `_effective_n` follow from it.
         signal: What the alarm calls it. An evaluator's name, where the series has that label.
         color: Of the line and its band.
-        missing: Draw how far verdicts that failed could move the estimate, too.
     """
     root = series.removesuffix("_mean")
     selector = WINDOWED if root == series else f'{WINDOWED}, evaluator="{signal}"'
@@ -73,18 +71,6 @@ def band(
             look=Look(color=RED, dashed=True),
         ),
     ]
-    if missing:
-        queries += [
-            Query(
-                expr=pooled(f"{root}_missing_{end}", weight, selector),
-                legend=words,
-                look=Look(color=GREY, dashed=True),
-            )
-            for end, words in (
-                ("lower", Words("if every failed verdict were good", "若失败的评审都为好")),
-                ("upper", Words("if every failed verdict were bad", "若失败的评审都为坏")),
-            )
-        ]
     return Panel(
         kind="lines",
         title=title,
@@ -234,17 +220,16 @@ PER_SERVICE = (
         description=Words(
             "Share of answers with an unsupported sentence, in its 95 % interval. It is bad when"
             " the lower end is above the tolerated rate: open “Investigate”. A wide band means too"
-            " few judged answers. Grey lines: where failed verdicts could move it; far apart means"
-            " that the judge fails often.",
+            " few judged answers, or many that were not observed: see the coverage. Where that is"
+            " below half nothing is shown.",
             "含无依据句子的回答占比及其 95 % 区间。当区间下限高于容许值时才算变差：打开“排查”。"
-            "区间很宽说明评审的回答太少。灰线：失败的评审最多能把它推到哪里；"
-            "相距很远说明评审经常失败。",
+            "区间很宽说明评审的回答太少，或有许多回答未被观测：看覆盖率。"
+            "覆盖率低于一半时不显示。",
         ),
         at=(0, 6, 12, 8),
         series="ragmonitor_hallucination_rate",
         signal="hallucination",
         color=ORANGE,
-        missing=True,
     ),
     Panel(
         kind="lines",
@@ -337,11 +322,13 @@ PER_SERVICE = (
         kind="lines",
         title=Words("Coverage: share scored", "覆盖率：已评分占比"),
         description=Words(
-            "Of all evaluations of answers, how many gave a score, by judge; and the share of"
-            " answers that the judge could not have read at all. A model reads only its sample, so"
-            " its line is low by design; a fall of the embedded judge's line means that capture is"
-            " incomplete.",
-            "所有评估中打出分数的占比（按评审），以及评审根本没有机会读到的回答占比。"
+            "Blue: the share of the window's answers that the hallucination rate speaks of; what is"
+            " missing there widens its interval, and below half the rate is not shown. Red: answers"
+            " that had no chance. The others: evaluations that gave a score, by judge. A model only"
+            " reads its sample, so its line is low by design; a fall of the embedded judge's line"
+            " means that capture is incomplete.",
+            "蓝线：窗口内幻觉率所代表的回答占比；缺少的部分会使区间变宽，低于一半时不显示幻觉率。"
+            "红线：没有机会被评审的回答。其余：打出分数的评估占比（按评审）。"
             "大模型只读抽样，因此低是正常的；内置评审的线下降，说明采集不完整。",
         ),
         at=(8, 21, 8, 7),
@@ -365,7 +352,14 @@ PER_SERVICE = (
                 look=Look(width=2),
             ),
             Query(
-                expr=f"max by (service) (ragmonitor_uncovered_ratio{{{JUDGED}}})",
+                expr=(
+                    f"min by (service) (ragmonitor_hallucination_rate_coverage_ratio{{{WINDOWED}}})"
+                ),
+                legend=Words("the hallucination rate speaks of", "幻觉率所代表的回答"),
+                look=Look(color=BLUE, width=2),
+            ),
+            Query(
+                expr=f"max by (service) (ragmonitor_uncovered_ratio{{{WINDOWED}}})",
                 legend=Words("had no chance of being judged", "没有被评审的机会"),
                 look=Look(color=RED, dashed=True),
             ),

@@ -248,9 +248,9 @@ WINDOW = Variable(
     name="window",
     label=Words("Window", "窗口"),
     description=Words(
-        "How far back the means look. Windows are exponential: an answer as old as the window"
-        " counts 1/e of a new one.",
-        "均值回看多久。窗口按指数衰减：与窗口同龄的回答，权重为新回答的 1/e。",
+        "How far back the means look. Windows slide: an answer that is older than the window does"
+        " not count any more.",
+        "均值回看多久。窗口是滑动的：比窗口更旧的回答不再计入。",
     ),
     kind="custom",
     query="1h,24h",

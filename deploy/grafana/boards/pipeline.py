@@ -400,10 +400,10 @@ SAMPLING = (
         title=Words("Drawn without a verdict, and not covered", "抽中却无结论，及未覆盖"),
         description=Words(
             "Share of drawn answers whose judging failed, and share of answers that had no chance"
-            " at all. Above 5 % the estimates may be off by as much: see the failures, the breaker"
-            " and the budget.",
-            "被抽中但评审失败的占比，以及完全没有机会被评审的占比。超过 5 % 时，"
-            "估计最多可能偏差这么多：看失败、熔断与预算。",
+            " at all, over the last day. Intervals are wider by as much; above 5 % see the"
+            " failures, the breaker and the budget.",
+            "最近一天被抽中但评审失败的占比，以及完全没有机会被评审的占比。"
+            "区间会相应变宽；超过 5 % 时看失败、熔断与预算。",
         ),
         at=(16, 35, 8, 8),
         unit="percentunit",
@@ -416,7 +416,7 @@ SAMPLING = (
                 legend=Words("{{service}} · no verdict", "{{service}} · 无结论"),
             ),
             Query(
-                expr=f"max by (service) (ragmonitor_uncovered_ratio{{{JUDGED}}})",
+                expr=f'max by (service) (ragmonitor_uncovered_ratio{{{JUDGED}, window="24h"}})',
                 legend=Words("{{service}} · not covered", "{{service}} · 未覆盖"),
                 look=Look(dashed=True),
             ),

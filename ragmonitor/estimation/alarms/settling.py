@@ -107,6 +107,10 @@ class Alarms:
         self._disputed: set[int] = set()
         """Streams of which it was logged that processes say different objectives."""
 
+    def tells_apart(self, session: str) -> bool:
+        """Return whether a session id tells answers apart: it is none, or a constant, if not."""
+        return bool(session) and session != self._sessions.usual.constant
+
     def bet(
         self,
         signal: str,

@@ -297,19 +297,23 @@ class Reference:
             words: By hashed feature, to name topics by; empty: they get numbers only.
         """
         asked = collected.ordered()
-        kept = [one for one in asked if one.point]
+        # A question that is asked again counts once. Else what is held out is in the others too,
+        # and hardly a question lies so near to its neighbours as one does to itself.
+        times = Counter(one.point for one in asked if one.point)
+        kept = list({one.point: one for one in reversed(asked) if one.point}.values())
         kind = DenseCentroids if dense else HashedCentroids
         centroids: Centroids | None = None
         held_out: list[tuple[int, float]] = []
         topics: list[int] = []
-        if len(kept) >= _FEWEST:
+        if times.total() >= _FEWEST:
             points = [one.point for one in kept]
             folds = [one.fold for one in kept]
             if len(set(folds)) < FOLDS:  # hardly a session, or one for everything
                 folds = [at % FOLDS for at in range(len(kept))]
             for fold in range(FOLDS):
                 others = [point for point, of in zip(points, folds, strict=True) if of != fold]
-                fit = yield from kind.fitted(others, made_of)
+                # One question alone is held out of nothing.
+                fit = yield from kind.fitted(others or points, made_of)
                 for point, of in zip(points, folds, strict=True):
                     if of == fold:
                         held_out.append((fit.extent(point), fit.nearest(point)[1]))
@@ -327,7 +331,10 @@ class Reference:
             "centroids": centroids.state() if centroids else None,
             "bins": typical.bins if typical else (),
             "limit": typical.limit if typical else 0.0,
-            "counts": [topics.count(topic) for topic in range(count)],
+            "counts": [
+                sum(times[one.point] for one, of in zip(kept, topics, strict=True) if of == topic)
+                for topic in range(count)
+            ],
             "labels": _labels(
                 count, topics, [one.grams if dense else one.point for one in kept], words
             ),

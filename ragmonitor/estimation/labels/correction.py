@@ -84,14 +84,12 @@ def combined(rate: Estimate, precision: Share, omission: Share) -> Estimate:
         above,
     )
     lower, upper = max(0.0, lower), min(1.0, upper)
-    missing = sorted((at(rate.missing_lower), at(rate.missing_upper)))
     return Estimate(
         mean=mean,
         lower=lower,
         upper=upper,
         effective_n=_told_by(lower, upper),
-        missing_lower=missing[0],
-        missing_upper=missing[1],
+        coverage=rate.coverage,
     )
 
 

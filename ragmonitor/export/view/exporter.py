@@ -392,8 +392,7 @@ def _told(estimate: Estimate | None) -> dict[str, float] | None:
         "lower": round(estimate.lower, 5),
         "upper": round(estimate.upper, 5),
         "effective_n": round(estimate.effective_n, 1),
-        "missing_lower": round(estimate.missing_lower, 5),
-        "missing_upper": round(estimate.missing_upper, 5),
+        "coverage": round(estimate.coverage, 5),
     }
 
 

@@ -81,6 +81,19 @@ def test_digits_and_short_words_name_no_topic():
     assert list(words("17 is order12 parcel").values()) == ["parcel"]
 
 
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 1.5])
+def test_questions_that_are_asked_again_blind_nothing(exponent):
+    """Under a law of Zipf's, 2,000 questions of 600: another language is novel all the same."""
+    luck = random.Random(6)
+    different = questions(ASKED, 600)
+    often = [1 / (rank + 1) ** exponent for rank in range(len(different))]
+    fit = reference(luck.choices(different, often, k=2_000))
+    chinese = [f"请问{one}号订单什么时候能够退货退款" for one in range(200)]
+    novel = [fit.place(packed(features(query)))[1] for query in chinese]
+    assert sum(novel) > 0.95 * len(novel)
+    assert sum(fit.counts) == 2_000
+
+
 def test_k_means_tells_clusters_apart():
     """Questions of one template share a centroid, those of two do not."""
     fit = reference(questions(ASKED, 400))

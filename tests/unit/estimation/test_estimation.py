@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ragmonitor.estimation import summarise
 from ragmonitor.estimation.beta import beta_quantile, beta_share
 from ragmonitor.estimation.signals import NOT_APPLICABLE, Outcome
-from ragmonitor.estimation.sums import Sums
+from ragmonitor.estimation.sums import Sums, group_of
 from ragmonitor.estimation.windows import Windows
 from ragmonitor.records import Moments, SeriesKey
 from ragmonitor.testing import ManualClock
@@ -59,25 +59,49 @@ def test_answers_to_which_it_does_not_apply_are_in_no_mean():
     assert sums.moments().judged == 1
 
 
-def test_an_answer_without_a_verdict_is_left_out_of_an_exact_mean():
-    """What the judge could not read of some answers says nothing of the others."""
+def test_an_answer_without_a_verdict_moves_no_mean_and_widens_the_interval():
+    """It may have been anything: the lower end takes it for 0 and the upper end for 1."""
     sums = Sums()
-    for outcome in (scored(0.5), None):
-        sums.exact(outcome)
-    assert sums.moments() == Moments.of(0.5)
-
-
-def test_a_verdict_that_never_came_is_stood_in_for_and_bounded():
-    """It moves the mean as recent verdicts do; beside stands what it could be at best and worst."""
-    sums = Sums()
-    for number in range(20):
-        sums.read(NOTHING, 0.5, scored(float(number % 2)))
-    sums.read(NOTHING, 0.5, None)
+    for _ in range(2_000):
+        sums.exact(scored(0.5))
+    whole = summarise(sums.moments())
+    for _ in range(500):
+        sums.exact(None)
     found = summarise(sums.moments())
-    assert found.mean == pytest.approx(0.5, abs=0.03)
-    assert found.missing_lower == pytest.approx(20 / 42)
-    assert found.missing_upper == pytest.approx(22 / 42)
-    assert sums.moments().missing == 2
+    assert found.mean == 0.5
+    assert found.coverage == pytest.approx(0.8)
+    assert found.lower < 0.4 < whole.lower
+    assert found.upper > 0.6 > whole.upper
+    assert found.upper - found.lower < 0.25
+    assert found.effective_n <= whole.effective_n
+
+
+def test_what_had_no_chance_or_is_on_its_way_widens_the_interval_alike():
+    """Of neither is anything known: a fifth of the answers is a fifth of the scale."""
+
+    def width(tell):
+        sums = Sums()
+        for number in range(2_000):
+            sums.await_verdict(0.5)
+            sums.read(NOTHING, 0.5, scored(float(number % 2)))
+        for _ in range(1_000):
+            tell(sums)
+        found = summarise(sums.moments())
+        return found.upper - found.lower
+
+    narrow = width(lambda sums: None)
+    assert width(lambda sums: sums.uncover()) == pytest.approx(0.8 * narrow + 0.2, abs=0.01)
+    assert width(lambda sums: sums.await_verdict(1)) == pytest.approx(0.8 * narrow + 0.2, abs=0.01)
+
+
+def test_a_window_that_is_hardly_observed_says_nothing():
+    """Below half of its answers there is no mean; none at all is no coverage either."""
+    sums = Sums()
+    for number in range(100):
+        sums.read(NOTHING, 1.0, scored(0.0) if number < 49 else None)
+    assert summarise(sums.moments()) is None
+    assert sums.moments().coverage == pytest.approx(0.49)
+    assert Moments().coverage is None
 
 
 def test_sessions_widen_the_interval():
@@ -88,7 +112,7 @@ def test_sessions_widen_the_interval():
         for number in range(40):
             for _ in range(5):
                 value = float(number % 4 == 0)
-                sums.exact(scored(value), f"s{number}" if session else "")
+                sums.exact(scored(value), group_of(f"s{number}" if session else ""))
         found = summarise(sums.moments())
         return found.upper - found.lower
 
@@ -105,8 +129,8 @@ def test_the_short_window_forgets_sooner():
         for _ in range(10):
             windows.sums(KEY).exact(scored(score))
         windows.tick()
-    assert summarise(windows.of(KEY, "1h")).mean > 0.95
-    assert 0.5 < summarise(windows.of(KEY, "24h")).mean < 0.55
+    assert summarise(windows.of(KEY, "1h")).mean == 1.0
+    assert summarise(windows.of(KEY, "24h")).mean == 0.5
 
 
 def test_an_old_window_says_nothing():
@@ -115,10 +139,14 @@ def test_an_old_window_says_nothing():
     windows = Windows(clock=clock)
     windows.sums(KEY).exact(scored(1.0))
     windows.tick()
-    clock.advance(4 * 3600)
+    clock.advance(3_720)
     windows.tick()
     assert summarise(windows.of(KEY, "1h")) is None
     assert summarise(windows.of(KEY, "24h")).mean == 1.0
+    clock.advance(24 * 3_600)
+    windows.tick()
+    assert summarise(windows.of(KEY, "24h")) is None
+    assert windows.of(KEY, "24h").coverage is None
 
 
 def test_a_clock_that_is_put_back_ages_nothing():

@@ -125,14 +125,13 @@ def test_equal_chances_change_nothing():
     assert some.effective_n == pytest.approx(30)
 
 
-def test_missing_verdicts_stay_bounded():
-    """The judged rate's worst and best case are corrected alike."""
-    judged = Estimate(
-        mean=0.1, lower=0.08, upper=0.12, effective_n=900, missing_lower=0.09, missing_upper=0.2
-    )
+def test_what_was_not_observed_stays_bounded():
+    """The judged rate's interval, which holds the worst and the best case, is carried over."""
+    judged = Estimate(mean=0.1, lower=0.05, upper=0.4, effective_n=900, coverage=0.7)
     found = corrected(judged, [*labels(True, 60, 60), *labels(False, 0, 40)])
-    assert found.missing_lower == pytest.approx(0.09)
-    assert found.missing_upper == pytest.approx(0.2)
+    assert found.lower <= 0.05
+    assert found.upper >= 0.4
+    assert found.coverage == 0.7
 
 
 def test_the_labels_that_halve_the_interval_do():

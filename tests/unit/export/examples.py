@@ -164,7 +164,7 @@ def late_report(**changes: Any) -> Report:
 
 def summarise(moments: Moments) -> Estimate | None:
     """Return the mean with an interval of its own, or None without answers."""
-    if moments.scored <= 0:
+    if moments.scored <= 0 or (moments.coverage or 0) < 0.5:
         return None
     mean = moments.value / moments.scored
     return Estimate(

@@ -22,12 +22,11 @@ from ragmonitor.export.instruments import Labels
 from ragmonitor.protocols import Meters
 from ragmonitor.records import (
     Cause,
-    Chance,
     Moments,
+    SeriesKey,
     Snapshot,
     Unscored,
 )
-from ragmonitor.testing import ManualClock
 from tests.unit.export.examples import (
     LEXICAL,
     MODEL,
@@ -250,30 +249,23 @@ def test_errors_are_counted_from_our_beginning() -> None:
 
 
 def test_the_uncovered_share_is_of_the_sampling_judge() -> None:
-    """Answers without any chance count against it; the embedded judge has none such."""
+    """Answers of its window without any chance count against it."""
     built = exporter()
-    nobody = Chance(probability=0.0, drawn=False, cause=Cause.OVER_BUDGET)
-    some = Chance(probability=0.1, drawn=False, cause=Cause.NOT_SAMPLED)
-    for chance in (nobody, some, some, some):
-        built.export(report())
-        built.export(report(MODEL, assessment=None, evaluations=(), chance=chance))
-    refresh(built)
-    assert sample(built, "uncovered_ratio", judge=MODEL.name) == pytest.approx(0.25)
-    assert sample(built, "uncovered_ratio", judge="lexical") is None
+    moments = Moments(answers=3.0, uncovered=1.0)
+    key = SeriesKey(signal="hallucination", judge=MODEL.name)
+    refresh(built, snapshot=Snapshot(moments=((key, "1h", moments), (key, "24h", Moments()))))
+    assert sample(built, "uncovered_ratio", judge=MODEL.name, window="1h") == pytest.approx(0.25)
+    assert sample(built, "uncovered_ratio", judge=MODEL.name, window="24h") is None
 
 
-def test_the_uncovered_share_forgets() -> None:
-    """An outage of the budget ten hours ago is no longer told."""
-    clock = ManualClock()
-    built = exporter(clock=clock)
-    for probability in (0.0, 1.0):
-        chance = Chance(probability=probability, drawn=probability > 0)
-        built.export(report(MODEL, assessment=None, evaluations=(), chance=chance))
-        clock.advance(36_000)
-    refresh(built)
-    ratio = sample(built, "uncovered_ratio", judge=MODEL.name)
-    assert ratio is not None
-    assert ratio < 0.001
+def test_coverage_is_shown_where_the_mean_is_not() -> None:
+    """A window that is hardly observed has no mean, and says why."""
+    built = exporter()
+    moments = Moments.of(0.5) + Moments(uncovered=3.0)
+    refresh(built, snapshot=snapshot(("faithfulness", HOUR, moments)))
+    labels = {"evaluator": "faithfulness", "judge": "lexical", "window": HOUR}
+    assert sample(built, "score_coverage_ratio", **labels) == pytest.approx(0.25)
+    assert sample(built, "score_mean", **labels) is None
 
 
 def test_the_last_score_has_a_time() -> None:

@@ -137,8 +137,7 @@ def test_every_number_says_who_read_for_it():
         "lower": 0.15,
         "upper": 0.35,
         "effective_n": 4.0,
-        "missing_lower": 0.0,
-        "missing_upper": 1.0,
+        "coverage": 1.0,
     }
     assert numbers["hallucination", "lexical", "1h"]["basis"] == "embedded"
     assert numbers["empty_retrieval", "none", "1h"]["basis"] == "none"

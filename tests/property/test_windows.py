@@ -1,0 +1,230 @@
+"""A window's interval holds the truth of its own window, whatever was not observed of it."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import random
+
+import pytest
+
+from ragmonitor.estimation import summarise
+from ragmonitor.estimation.signals import Outcome
+from ragmonitor.estimation.sums import Sums, group_of
+from ragmonitor.records import GROUP_SUMS, GROUPS, Estimate, Moments, SeriesKey, Window
+from ragmonitor.sampling import Budget, ChanceSampler
+from ragmonitor.testing import ManualClock
+from tests.support import simulation
+from tests.support.simulation import Service, Verdict
+from tests.support.streams import DAY_S, HOUR_S, Answer, Records, Stream, steady
+
+RATE = SeriesKey(signal="hallucination", judge="judge")
+PER_MINUTE = 30.0
+FRACTION = 0.2
+
+
+def service_of(verdict: Verdict, *, fraction: float = FRACTION) -> Service:
+    """Return a service whose judge reads a share of the answers, on a clock of its own."""
+    clock = ManualClock()
+    records = Records(evaluators=("faithfulness",))
+    return Service(
+        estimates=simulation.statistics(clock, records, alarms=()),
+        sampler=ChanceSampler(fraction, clock=clock),
+        clock=clock,
+        records=records,
+        verdict=verdict,
+        tick_s=60.0,
+    )
+
+
+def window_of(service: Service, window: Window) -> Moments:
+    """Return the sums of a window as they are exported."""
+    found = service.estimates.snapshot().moments
+    return next(m for key, name, m in found if (key, name) == (RATE, window))
+
+
+def estimate_of(service: Service, window: Window) -> Estimate | None:
+    return summarise(window_of(service, window))
+
+
+def is_afternoon(at_s: float) -> bool:
+    return at_s % DAY_S >= DAY_S / 2
+
+
+def test_the_days_interval_holds_the_truth_of_a_day_with_a_judge_down_half_of_it() -> None:
+    """Down from noon to midnight, with 12 % then and 4 % before: 8 % is in the interval, or none.
+
+    Looked at once an hour over the second and the third day.
+    """
+    looks: list[tuple[Estimate | None, float, float | None]] = []
+    service = service_of(lambda answer: None if is_afternoon(answer.at_s) else answer.hallucinated)
+    stream = Stream(
+        seed=31,
+        for_s=3 * DAY_S,
+        per_minute=4.0,
+        rate=lambda t: 0.12 if is_afternoon(t) else 0.04,
+    )
+    seen: list[Answer] = []
+    for answer in stream.answers():
+        hour = int(answer.at_s / HOUR_S)
+        if answer.at_s > DAY_S and seen and hour > int(seen[-1].at_s / HOUR_S):
+            of_day = [a.hallucinated for a in seen if a.at_s > answer.at_s - DAY_S]
+            looks.append(
+                (
+                    estimate_of(service, "24h"),
+                    sum(of_day) / len(of_day),
+                    window_of(service, "24h").coverage,
+                )
+            )
+        service.feed((answer,))
+        seen.append(answer)
+    shown = [(found, truth) for found, truth, _ in looks if found is not None]
+    assert all(found.lower <= truth <= found.upper for found, truth in shown)
+    assert len(looks) == 48
+    assert all(0.35 < (coverage or 0) < 0.65 for _, _, coverage in looks)
+
+
+def test_gauges_go_when_traffic_stops() -> None:
+    """An hour and a step after the last answer the hour says nothing; a day after it the day."""
+    service = service_of(lambda answer: answer.hallucinated)
+    service.feed(Stream(seed=32, for_s=4 * HOUR_S, per_minute=PER_MINUTE).answers())
+    service.pass_time(4 * HOUR_S + 50 * 60)
+    late = estimate_of(service, "1h")
+    assert late is not None
+    assert late.effective_n < 100
+    service.pass_time(4 * HOUR_S + 63 * 60)
+    assert estimate_of(service, "1h") is None
+    assert window_of(service, "1h").coverage is None
+    assert estimate_of(service, "24h") is not None
+    service.pass_time(4 * HOUR_S + 25 * HOUR_S)
+    assert estimate_of(service, "24h") is None
+
+
+def test_gauges_go_when_verdicts_stop_and_say_why() -> None:
+    """While answers go on coming and no verdict comes, coverage falls and then the mean is gone."""
+    service = service_of(lambda answer: None if answer.at_s > 2 * HOUR_S else answer.hallucinated)
+    stream = list(Stream(seed=33, for_s=3.1 * HOUR_S, per_minute=PER_MINUTE).answers())
+    widths = []
+    for minute in range(0, 186, 6):
+        began = minute * 60.0
+        service.feed(a for a in stream if began <= a.at_s < began + 360)
+        found = estimate_of(service, "1h")
+        widths.append(None if found is None else found.upper - found.lower)
+    before = widths[19]
+    assert before is not None
+    assert before < 0.1
+    after = [width for width in widths[20:] if width is not None]
+    assert after == sorted(after)
+    assert after[-1] > 0.3
+    assert widths[-1] is None
+    assert window_of(service, "1h").coverage == pytest.approx(0.0, abs=0.05)
+
+
+def failing(share: float, share_of_bad: float) -> Verdict:
+    """Return a judge that gives nothing on shares of the sound and of the hallucinated answers."""
+
+    def verdict(answer: Answer) -> bool | None:
+        fails = answer.luck < (share_of_bad if answer.hallucinated else share)
+        return None if fails else answer.hallucinated
+
+    return verdict
+
+
+@pytest.mark.parametrize("window", ["1h", "24h"])
+def test_verdicts_that_fail_on_bad_answers_leave_the_truth_in_the_interval(window: Window) -> None:
+    """65 % of the drawn fail, 95 % of the bad ones: no mean; its interval would hold the truth."""
+    service = service_of(failing(0.62, 0.95))
+    service.feed(Stream(seed=34, for_s=3 * HOUR_S, per_minute=60.0, rate=steady(0.1)).answers())
+    assert estimate_of(service, window) is None
+    found = summarise(window_of(service, window), least_coverage=0.0)
+    assert found is not None
+    assert found.coverage < 0.45
+    assert found.lower < 0.1 < found.upper
+    assert found.upper - found.lower > 0.6
+
+
+def test_the_effective_number_falls_as_verdicts_go_missing() -> None:
+    """The more of the drawn fail, the less is known."""
+    numbers = []
+    for share in (0.0, 0.15, 0.3, 0.45):
+        service = service_of(failing(share, share))
+        service.feed(Stream(seed=35, for_s=HOUR_S, per_minute=60.0, rate=steady(0.1)).answers())
+        found = summarise(window_of(service, "24h"))
+        assert found is not None
+        numbers.append(found.effective_n)
+    assert numbers == sorted(numbers, reverse=True)
+    assert numbers[-1] < 0.7 * numbers[0]
+
+
+def test_answers_without_a_chance_are_of_their_own_window() -> None:
+    """An outage of the budget is in the day's coverage long after it left the hour's."""
+    service = service_of(lambda answer: answer.hallucinated)
+    stream = list(Stream(seed=36, for_s=4 * HOUR_S, per_minute=PER_MINUTE).answers())
+    service.feed(a for a in stream if a.at_s < HOUR_S)
+    sampler, service.sampler = (
+        service.sampler,
+        ChanceSampler(
+            1.0,
+            clock=service.clock,
+            budget=Budget(per_day=1e-6, unit="calls", clock=service.clock),
+            expected_cost=lambda _: 1.0,
+        ),
+    )
+    service.feed(a for a in stream if HOUR_S <= a.at_s < 2 * HOUR_S)
+    service.sampler = sampler
+    assert (window_of(service, "1h").coverage or 0) < 0.1
+    service.feed(a for a in stream if a.at_s >= 2 * HOUR_S)
+    assert (window_of(service, "1h").coverage or 0) > 0.95
+    assert window_of(service, "24h").coverage == pytest.approx(0.75, abs=0.05)
+
+
+# --- sessions over several processes --------------------------------------------------------------
+
+
+def sums_of_sessions(seed: int, processes: int) -> list[Sums]:
+    """Return the sums of processes that share out the answers of 1,500 sessions, all open at once.
+
+    Sessions have five answers on average; 15 % of the answers are bad, correlated 0.3 in a session.
+    """
+    rng = random.Random(seed)
+    bad = 0.15 + 0.3 * 0.85
+    left = {
+        f"session {seed}/{number}": (1 + int(rng.expovariate(1 / 4.5)), rng.random() < 0.15 / bad)
+        for number in range(1_500)
+    }
+    sums = [Sums() for _ in range(processes)]
+    while left:
+        for name, (answers, is_bad) in list(left.items()):
+            hallucinated = Outcome(scored=True, value=float(is_bad and rng.random() < bad))
+            told = sums[rng.randrange(processes)]
+            if rng.random() < 0.2:
+                told.read((1.0, 0.15), 0.2, hallucinated, group_of(name))
+            else:
+                told.unread((1.0, 0.15), 0.2, group_of(name))
+            if answers == 1:
+                del left[name]
+            else:
+                left[name] = (answers - 1, is_bad)
+    return sums
+
+
+def test_sessions_spread_over_processes_have_the_interval_of_one_process() -> None:
+    """Eight processes, 1,500 sessions open at once: the interval is the same, and holds the truth.
+
+    Products within a session, which each process would know its part of only, fell short of it.
+    """
+    covered = 0
+    for seed in range(60):
+        spread = [sums.moments() for sums in sums_of_sessions(seed, 8)]
+        found = summarise(functools.reduce(operator.add, spread))
+        assert found is not None
+        covered += found.lower <= 0.15 <= found.upper
+    assert covered >= 55
+
+
+def test_memory_does_not_grow_with_open_sessions() -> None:
+    """Of a million sessions there are as many sums as of a hundred."""
+    sums = Sums()
+    for number in range(2_000):
+        sums.unread((1.0, 0.1), 0.5, group_of(f"s{number}"))
+    assert len(sums.groups) == GROUP_SUMS * GROUPS
