@@ -181,7 +181,7 @@ def test_the_state_is_small(monitors, tmp_path):
 
 
 def test_a_verdict_that_never_came_is_counted_as_missing(monitors):
-    """The rate stands on the others; beside stands what it would be if all were good, or bad."""
+    """The rate stands on the others; the interval takes them for all good, or all bad."""
 
     def script(each):
         if int(each.id[1:]) % 4 == 0:
@@ -192,8 +192,12 @@ def test_a_verdict_that_never_came_is_counted_as_missing(monitors):
     tell(monitor, range(100))
     labels = {"judge": "scripted", "window": "24h"}
     assert total(monitor.registry, "ragmonitor_hallucination_rate", **labels) < 0.01
-    upper = total(monitor.registry, "ragmonitor_hallucination_rate_missing_upper", **labels)
-    assert upper == pytest.approx(0.25, abs=0.02)
+    upper = total(monitor.registry, "ragmonitor_hallucination_rate_upper", **labels)
+    assert 0.25 < upper < 0.36
+    lower = total(monitor.registry, "ragmonitor_hallucination_rate_lower", **labels)
+    assert lower == 0
+    share = total(monitor.registry, "ragmonitor_hallucination_rate_coverage_ratio", **labels)
+    assert share == pytest.approx(0.75)
     ratio = total(monitor.registry, "ragmonitor_judge_missing_ratio", judge="scripted")
     assert ratio == pytest.approx(0.25)
 
