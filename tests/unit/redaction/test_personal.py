@@ -9,7 +9,8 @@ import pytest
 
 from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.redaction import PersonalData, Redactor
-from ragmonitor.redaction.personal import ENTITIES, is_cn_id_card, languages_of
+from ragmonitor.redaction.numbers import is_cn_id_card
+from ragmonitor.redaction.personal import ENTITIES, languages_of
 from tests.support.stories import interaction
 
 installed = pytest.mark.skipif(

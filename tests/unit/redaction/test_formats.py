@@ -1,0 +1,271 @@
+"""What redaction finds of the formats that are documented, what it does not, and what it costs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from ragmonitor.redaction import PersonalData, secrets_in, without_secrets
+from ragmonitor.redaction.numbers import SHAPES as NUMBERS
+from ragmonitor.redaction.numbers import is_cn_id_card, numbers_in
+from ragmonitor.redaction.personal import DEFAULT_ENTITIES
+from ragmonitor.redaction.shapes import BEGINS, RUN_LEAST, SHAPED, SHAPES
+from tests.unit.redaction.formats import PERSONAL, SECRETS, Format
+
+installed = pytest.mark.skipif(
+    importlib.util.find_spec("presidio_analyzer") is None, reason="needs ragmonitor[presidio]"
+)
+DATA = Path(os.environ.get("TESTS_DATA", "../shared/data")).absolute()
+real_texts = pytest.mark.skipif(
+    not DATA.is_dir(), reason="needs public texts; TESTS_DATA names their folder"
+)
+
+
+@pytest.fixture(scope="module")
+def personal():
+    """Return what finds by pattern, in no need of a model of spaCy's."""
+    return PersonalData(tuple(e for e in DEFAULT_ENTITIES if e != "PERSON"))
+
+
+@pytest.mark.parametrize("told", SECRETS, ids=[each.name for each in SECRETS])
+def test_a_format_of_secrets_is_found_as_documented(told: Format):
+    """Nothing of the value stays, neither its end; what is not found is known not to be."""
+    cleaned = without_secrets(told.text)
+    assert (told.value not in cleaned) is told.found
+    if told.found:
+        assert told.value[-6:] not in cleaned
+        assert "[redacted:" in cleaned
+
+
+@pytest.mark.parametrize("told", SECRETS, ids=[each.name for each in SECRETS])
+def test_what_was_redacted_is_left_alone(told: Format):
+    """A mark is no secret: redaction of what was redacted changes nothing."""
+    cleaned = without_secrets(told.text)
+    assert without_secrets(cleaned) == cleaned
+
+
+@installed
+@pytest.mark.parametrize("told", PERSONAL, ids=[each.name for each in PERSONAL])
+def test_a_format_of_personal_data_is_found_as_documented(personal, told: Format):
+    """Nothing of the value stays, neither its end; what is not found is known not to be."""
+    cleaned = personal(told.text)
+    assert (told.value not in cleaned) is told.found
+    if told.found:
+        assert told.value[-5:] not in cleaned
+
+
+def test_there_are_as_many_formats_as_the_documentation_says():
+    """docs/privacy.md gives the numbers."""
+    assert len(SECRETS) >= 175
+    assert len(PERSONAL) >= 60
+    assert [each.name for each in SECRETS if not each.found] == [
+        ".pgpass",
+        "password of common words in prose",
+        "one-time code",
+        "secret without shape or name",
+        "recovery words",
+        "key in base64 of base64",
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(SHAPES)))
+def test_a_shape_is_looked_for_where_it_begins(number):
+    """A shape that the first search passes over would never be found."""
+    shape = SHAPES[number]
+    found = [told for told in SECRETS if re.search(shape.pattern, told.text)]
+    for told in found:
+        match = re.search(shape.pattern, told.text)
+        assert BEGINS.match(told.text, match.start())
+    assert SHAPED.groups >= len(SHAPES)
+    assert RUN_LEAST == 20
+
+
+# --- linear
+
+
+REPEATED = sorted(
+    {
+        *(shape.begins.replace("\\", "") for shape in SHAPES),
+        *("1//0a", "sk_a", "a.", "pat", "-us1", "AZDO", "a" * 31 + ".", "0" * 32 + "."),
+        *("$2b$", "$argon2id$", "LS0tLS1CRUdJTi", "MTa.", "discord.com/api/", "hooks.slack.com/"),
+        *("password=", "password:", "password is ", "--password ", "login a password ", "密码："),
+        *("授权码＝", "<password>", 'password" value="', "password, value=", "DB_PASSWORD=a"),
+        *(
+            "cookie: ",
+            "cookie: a=",
+            "set-cookie",
+            "sessionid=",
+            "sid=",
+            "sess",
+            "=",
+            "key=",
+            "?key=",
+        ),
+        *(
+            "&code=",
+            "authorization: ",
+            "authorization: a ",
+            "bearer a",
+            "basic ",
+            "identified by '",
+        ),
+        *("-u a:", "-u=", "--user a:", "://a", "://a:b", "https://aaaaaaaaaaaaaaaa1", "://:"),
+        *("private-lines: 1\n", "-----begin ", "-----BEGIN PRIVATE KEY-----", "a\\n", "AAAA1:"),
+        *("token token ", "secret_key_", "pass_", "\t", "\n", " ", "1", "a1", "密", "İ"),
+    }
+)
+
+
+def seconds(work, text: str) -> float:
+    times = []
+    for _ in range(2):
+        began = time.thread_time()
+        work(text)
+        times.append(time.thread_time() - began)
+    return min(times)
+
+
+@pytest.mark.parametrize("part", REPEATED)
+def test_secrets_are_looked_for_in_linear_time(part: str):
+    """Four times the text takes well below sixteen times as long, whatever it is made of."""
+    small, large = ((part * (size // len(part) + 1))[:size] for size in (15_000, 60_000))
+    assert seconds(secrets_in, large) < 10 * max(seconds(secrets_in, small), 2e-3)
+
+
+OF_NUMBERS = [
+    *("1", "1 ", "1-", "1.", "12 ", "A1", "A12 ", "11010519491231", "1101 ", "6228 4", "62", "９"),
+    *(
+        "9",
+        "90-",
+        "AB12",
+        "X1",
+        "passport ",
+        "passport no. ",
+        "护照号码：",
+        "SIN: 1 ",
+        "1(",
+        "((",
+        "+",
+    ),
+    *("+1", "++1", "( 1", "a@", "@", "a.", "%", "'", '"', "<", "-", "e.g.", "0x", "DE89 ", "::1"),
+    *("中", "中1", "（", "，", "a@a.", "license: A", "\n1", "200101-"),
+]
+
+
+@pytest.mark.parametrize("part", OF_NUMBERS)
+def test_numbers_are_looked_for_in_linear_time(part: str):
+    """The same of each pattern of ours for personal data."""
+
+    def look(text):
+        return [*numbers_in(text)]
+
+    small, large = ((part * (size // len(part) + 1))[:size] for size in (10_000, 40_000))
+    assert seconds(look, large) < 10 * max(seconds(look, small), 2e-3)
+    assert len(NUMBERS) > 20
+
+
+@installed
+@pytest.mark.parametrize("part", OF_NUMBERS)
+def test_personal_data_are_looked_for_in_linear_time(personal, part: str):
+    """The same of the whole, with the tokenizer of spaCy and the patterns of Presidio."""
+    personal("warm")
+    small, large = ((part * (size // len(part) + 1))[:size] for size in (5_000, 20_000))
+    assert seconds(personal, large) < 10 * max(seconds(personal, small), 0.05)
+
+
+# --- what stays
+
+
+@real_texts
+def test_real_texts_have_no_secrets():
+    """Of thousands of questions, answers and passages in two languages not one is altered."""
+    altered = [text for text in real() if secrets_in(text)]
+    assert altered == []
+
+
+@real_texts
+@installed
+def test_few_real_texts_have_numbers_of_people(personal):
+    """Encyclopaedias have few; what is found there is a false alarm more often than not."""
+    texts = list(real(answers=True))[::5]
+    altered = [text for text in texts if personal(text) != text]
+    assert len(altered) <= 0.005 * len(texts), altered[:20]
+
+
+def real(*, answers=False):
+    """Yield the texts of each file, or its answers alone."""
+    for file in sorted(DATA.glob("*.jsonl")):
+        for line in file.read_text("utf-8").splitlines():
+            told = json.loads(line)
+            yield from (
+                (told["answer"],)
+                if answers
+                else (
+                    told["question"],
+                    told["answer"],
+                    *told["contexts"],
+                )
+            )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password=required, password=string, password=None, password: optional",
+        "class Login(password=self.password, token=config.token)",
+        "<password>****</password> and <Token>$TOKEN</Token>",
+        "--password PASSWORD --token TOKEN --user name:group docker run -u 1000:1000",
+        "the login page asks for a password twice",
+        "session=active; sid=12; sessions: 1234567890123456",
+        "https://user@example.com and https://firstname.lastname@example.com/a",
+        "https://example.com/?key=value&code=E1234&auth=none",
+        "Authorization: required. The authorization of payments takes 3 days.",
+        "Cookie policy: we use cookies, theme=dark; lang=en",
+        "密码：请联系管理员；密码是必填项；密码: required",
+        "授权码由管理员发放。",
+        "live_data and test_results, secret_santa, sk_learn, re_match, pa-system, fc-barcelona",
+        "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+        "v1.0-rc1 of api-gateway, sdk-for-python, pat-eu1, MTA-STS.example.records.org",
+    ],
+)
+def test_words_that_only_look_a_little_like_secrets_stay(text: str):
+    """Types, code, placeholders, groups, names and prose."""
+    assert without_secrets(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "From 1887 to 1889, 330 metres, 12345678 people, 3.14159265, 2024-01-15, 10:30-12:45.",
+        "ISBN 978-3-16-148410-0, DOI 10.1000/182, RFC 2822, CVE-2024-12345, build 20240115123456",
+        "公元1949年10月1日，人口1409670000，全长21196公里，编号1234567890123456。",
+        "IMEI 350123451234560 and order 100000000000000000 and 123456789012345",
+        "A passport is needed; passports issued in 2020 are valid. 护照有效期为10年。",
+        "Flight AB1234, model B12345678, part X1234567A, gene BRCA2, HTTP 404",
+    ],
+)
+def test_numbers_of_the_matter_are_nobodys(text: str):
+    """Years, counts, books, orders, and numbers whose check digit is wrong."""
+    assert [*numbers_in(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("number", "right"),
+    [
+        ("11010519491231002X", True),
+        ("110105194912310021", False),
+        ("110105194913310021", False),
+        ("990105194912310026", False),
+        ("110105491231002", True),
+        ("110105491331002", False),
+    ],
+)
+def test_an_identity_number_has_a_province_a_date_and_a_check_digit(number, right):
+    """GB 11643: the example of the standard, and the same with one thing wrong."""
+    assert is_cn_id_card(number) is right
