@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from ragmonitor.apart import call_apart, run
 from ragmonitor.errors import JudgeError
-from ragmonitor.judges.provider import Price, Provider, ProviderError, _unlogged
+from ragmonitor.judges.bounded import noted_refusals
+from ragmonitor.judges.provider import Price, Provider, ProviderError, unheard
 from ragmonitor.judges.tokens import most_tokens
 from ragmonitor.records import Cause, JudgeUsage
 
@@ -45,6 +46,7 @@ class LitellmEmbedding:
             timeout_s=timeout_s,
             api_base=api_base,
             api_key=api_key,
+            reply_bytes_most=_BYTES_MOST,
             fallback_price=None
             if price_usd is None
             else Price(input_usd=price_usd / 1e6, output_usd=0.0),
@@ -80,29 +82,39 @@ class LitellmEmbedding:
         return self._embedder.price
 
 
+_BYTES_MOST: Final = 64 * 2**20
+"""Of a reply: a vector of 3,072 numbers has some 60 kB, and a score has a hundred texts at most."""
+
+
 class _Embedder(Provider):
     async def embed(self, texts: list[str]) -> tuple[list[Sequence[float]], JudgeUsage]:
         await self.load()
         began = time.monotonic()
         estimate = round(sum(most_tokens(text) for text in texts))
+        refused: list[str] = []
         try:
             async with asyncio.timeout(self.timeout_s):
-                _unlogged()
-                response: Any = await self._litellm.aembedding(
-                    model=self.model,
-                    input=texts,
-                    api_base=self.api_base,
-                    api_key=self.api_key,
-                    timeout=self.timeout_s + 1.0,
-                    max_retries=1,
-                    caching=False,
-                    **{"no-log": True},
-                )
+                with noted_refusals() as refused, unheard():
+                    response: Any = await self._litellm.aembedding(
+                        model=self.model,
+                        input=texts,
+                        api_base=self.api_base,
+                        api_key=self.api_key,
+                        timeout=self.timeout_s + 1.0,
+                        max_retries=1,
+                        caching=False,
+                        **self._session(),
+                        **{"no-log": True},
+                    )
         except TimeoutError:
             late = ProviderError(f"no vectors within {self.timeout_s:.3g} s", kind="timeout")
             raise self._failed(late, estimate) from None
-        except Exception as error:
-            raise self._failed(self._described(error), estimate) from error
+        except Exception as error:  # noqa: BLE001 - whatever litellm raises
+            if refused:
+                large = ProviderError(refused[0], kind="permanent")
+                raise self._failed(large, estimate) from None
+            # Not `from error`: what litellm raises may quote the key, and logs show it.
+            raise self._failed(self._described(error), estimate) from None
         finally:
             await self.close()
         # A provider that counts nothing still costs something: a budget must not leak by it.

@@ -23,6 +23,7 @@ from ragmonitor.errors import JudgeError, MissingExtraError
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.evidence import spread
 from ragmonitor.judges.lexical import LexicalJudge
+from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.judges.sentences import Sentence
 from ragmonitor.judges.tokens import most_tokens
 from ragmonitor.records import (
@@ -192,9 +193,10 @@ class EncoderJudge:
                 try:
                     self._loaded = self._load_anew()
                 except (OSError, ValueError) as error:
+                    why = " ".join(scrubbed(str(error)).split())[:240]
                     raise JudgeError(
                         self._model_name,
-                        f"the model cannot be loaded: {' '.join(str(error).split())[:240]}",
+                        f"the model cannot be loaded: {why}",
                         cause=Cause.JUDGE_ERROR,
                         retryable=False,
                     ) from error

@@ -16,7 +16,15 @@ from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.calls import Pause
 from ragmonitor.judges.llm import CALLS_MOST, TOKENS_PER_CALL, LlmJudge
 from ragmonitor.judges.prompts import Message
-from ragmonitor.judges.provider import Completion, Form, Price, ProviderError, Strict
+from ragmonitor.judges.provider import (
+    Completion,
+    Form,
+    Price,
+    ProviderError,
+    Strict,
+    longest_reply,
+)
+from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.protocols import BudgetUnit, Clock
 from ragmonitor.records import JudgeUsage
 
@@ -142,7 +150,7 @@ class FunctionCompleter:
         self,
         messages: Sequence[Message],
         *,
-        max_tokens: int,  # noqa: ARG002 - of the protocol; a function has its own idea of it
+        max_tokens: int,  # a function has its own idea of it; what is far beyond is no reply
         within_s: float,
         strict: Strict | None = None,  # noqa: ARG002 - likewise
     ) -> Completion:
@@ -165,6 +173,8 @@ class FunctionCompleter:
                 text = await coming
         except TimeoutError:
             raise ProviderError(f"no reply within {within_s:.3g} s", kind="timeout") from None
+        if len(text) > longest_reply(max_tokens):
+            raise ProviderError(f"a reply of {len(text):,} characters", kind="refused")
         # Nobody counted its tokens: the reading estimates them.
         return Completion(text=text, form="text", is_cut=False, usage=JudgeUsage(calls=1))
 
@@ -218,4 +228,5 @@ class FunctionCompleter:
 
 
 def _one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:240]}"
+    text = " ".join(scrubbed(str(error)).split())
+    return f"{type(error).__name__}: {text[:240]}"

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import re
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -25,7 +26,11 @@ from typing import Any, Final, Literal, Protocol
 from ragmonitor import imports
 from ragmonitor.apart import apart
 from ragmonitor.errors import MissingExtraError, RagMonitorError
+from ragmonitor.guard import record_problem
+from ragmonitor.judges.bounded import REPLY_BYTES_MOST, bounded_session, noted_refusals
 from ragmonitor.judges.prompts import Message
+from ragmonitor.judges.quiet import hush, quietly
+from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.records import Cause, JudgeUsage
 
 Form = Literal["json_schema", "json_object", "text"]
@@ -50,11 +55,16 @@ _OF_THE_REQUEST: Final = frozenset({400, 413, 422})
 _TRANSIENT = frozenset({409, 425, 429, 500, 502, 503, 504, 529})
 _ERROR_LONGEST = 2000
 _DETAIL_LONGEST = 240
-_KEY = re.compile(
-    r"\b(?:sk|pk|rk|gsk|xai|hf|pplx)[-_][\w.*-]{6,}|\b(?:AKIA|AIza)\w{12,}"
-    r"|(?<=Bearer )\S+|(?<=key=)[^\s&]+",
-    re.IGNORECASE,
-)
+_CHARACTERS_PER_TOKEN = 16
+"""Of a reply, at most; with more it is longer than it was told to be."""
+_CHARACTERS_FREE = 64_000
+"""Whatever room was asked for: a model may think aloud."""
+_FRAMING_TOKENS = 2_000
+"""That a provider may put around our messages, and count as ours."""
+_ROOMS_MOST = 4
+"""How often the room that it was given a provider may have filled: some think beyond it."""
+_DEARER_MOST = 10.0
+"""How often its plain price a reply may have cost, by tiers and by place."""
 _PREFIXES = re.compile(r"(?:(?:litellm\.)?[A-Za-z]+(?:Error|Exception): )+")
 """litellm's, which repeat the name of the error."""
 _THINKING_TOKENS = 4096
@@ -214,6 +224,7 @@ class Provider:
     """Taken where litellm knows no price of the model."""
     start_form: Form = "json_object"
     """The strictest form of reply to ask for; `json_schema` needs `Strict` in the call."""
+    reply_bytes_most: int = REPLY_BYTES_MOST
 
     price: Price | None = field(default=None, init=False)
     """None: unknown, or not loaded yet."""
@@ -223,6 +234,8 @@ class Provider:
     """litellm itself knows the price."""
     _parameters: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     _takes_forms: bool = field(default=False, init=False)
+    _sessions: tuple[Any, Any] = field(default=(None, None), init=False, repr=False)
+    """A loop, and the session that replies are read through on it."""
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
     _loading: threading.Thread | None = field(default=None, init=False, repr=False)
     _pid: int = field(default_factory=os.getpid, init=False, repr=False)
@@ -298,39 +311,52 @@ class Provider:
                     optional = self._optional(form, strict)
                     sent = messages if form != "json_schema" or strict is None else strict.messages
                     try:
-                        response = await self._call(sent, max_tokens, optional)
-                    except Exception as error:
+                        with noted_refusals() as refused:
+                            response = await self._call(sent, max_tokens, optional)
+                    except Exception as error:  # noqa: BLE001 - whatever litellm raises
+                        if refused:
+                            raise ProviderError(refused[0], kind="permanent") from None
                         if self._forgoes(error, form, optional):
                             refusals += 1
                             continue
-                        raise self._described(error) from error
-                    return self._completion(response, form=form, calls=1 + refusals)
+                        # Not `from error`: what litellm raises may quote the key, and logs show it.
+                        raise self._described(error) from None
+                    asked = _Asked(messages=sent, room=max_tokens + self.thinking_tokens)
+                    return self._completion(response, asked, form=form, calls=1 + refusals)
         except TimeoutError:
             raise ProviderError(f"no reply within {within_s:.3g} s", kind="timeout") from None
 
     async def _call(
         self, messages: Sequence[Message], max_tokens: int, optional: Mapping[str, Any]
     ) -> Any:
-        # Unlogged, litellm leaves its logging worker alone. There is one for the whole process,
-        # bound to the application's loop: each call from ours would move it here and leave the
-        # application's pending callbacks without a loop.
-        _unlogged()
-        return await self._litellm.acompletion(
-            model=self.model,
-            messages=[dict(message) for message in messages],
-            max_tokens=max_tokens + self.thinking_tokens,
-            api_base=self.api_base,
-            api_key=self.api_key,
-            # Later than ours, so that ours decides; and always the same, since litellm keeps one
-            # connection pool for each value.
-            timeout=self.timeout_s + 1.0,
-            num_retries=0,
-            max_retries=0,
-            drop_params=True,
-            caching=False,
-            **{"no-log": True},
-            **optional,
-        )
+        with unheard():
+            return await self._litellm.acompletion(
+                model=self.model,
+                messages=[dict(message) for message in messages],
+                max_tokens=max_tokens + self.thinking_tokens,
+                api_base=self.api_base,
+                api_key=self.api_key,
+                # Later than ours, so that ours decides; and always the same, since litellm keeps
+                # one connection pool for each value.
+                timeout=self.timeout_s + 1.0,
+                num_retries=0,
+                max_retries=0,
+                drop_params=True,
+                caching=False,
+                **self._session(),
+                **{"no-log": True},
+                **optional,
+            )
+
+    def _session(self) -> dict[str, Any]:
+        """Return what has litellm read replies through our own session, of the running loop."""
+        loop = asyncio.get_running_loop()
+        kept, session = self._sessions
+        if kept is not loop or session is None or session.closed:
+            # That of a loop which has ended, or which a forked parent runs, is not ours to close.
+            session = bounded_session(self.reply_bytes_most)
+            self._sessions = loop, session
+        return {} if session is None else {"shared_session": session}
 
     def _form_with(self, strict: Strict | None) -> Form:
         form = self.form
@@ -363,6 +389,11 @@ class Provider:
                 pool.delete_cache(key)
             with contextlib.suppress(Exception):
                 await client.close()
+        loop, session = self._sessions
+        if session is not None and loop is asyncio.get_running_loop():
+            self._sessions = None, None
+            with contextlib.suppress(Exception):
+                await session.close()
 
     def _load_quietly(self) -> None:
         # The same error meets the first reading, where there is somebody to tell.
@@ -374,19 +405,18 @@ class Provider:
         with self._lock:
             if self.is_loaded:
                 return
-            is_ours = "litellm" not in sys.modules
-            try:
-                litellm: Any = imports.load("litellm")
-            except ImportError as error:
-                if error.name is not None and error.name.partition(".")[0] != "litellm":
-                    raise
-                raise MissingExtraError("litellm", "litellm") from error
-            if is_ours:
-                # A banner on standard output for each failed call; nobody else uses it yet.
-                litellm.suppress_debug_info = True
-            self._litellm = litellm
-            self._learn(litellm)
-            self.is_loaded = True
+            # That there is no network for its prices, and the like, people should hear.
+            with quietly(logging.WARNING):
+                try:
+                    litellm: Any = imports.load("litellm")
+                except ImportError as error:
+                    if error.name is not None and error.name.partition(".")[0] != "litellm":
+                        raise
+                    raise MissingExtraError("litellm", "litellm") from error
+                hush()
+                self._litellm = litellm
+                self._learn(litellm)
+                self.is_loaded = True
 
     def _learn(self, litellm: Any) -> None:
         listed = _listed_price(litellm, self.model)
@@ -418,36 +448,58 @@ class Provider:
         )
         return bool(refused)
 
-    def _completion(self, response: Any, *, form: Form, calls: int) -> Completion:
+    def _completion(self, response: Any, asked: _Asked, *, form: Form, calls: int) -> Completion:
         choice = response.choices[0] if getattr(response, "choices", None) else None
         message = getattr(choice, "message", None)
         text = getattr(message, "content", None) or ""
+        if len(text) > asked.characters_most:
+            raise ProviderError(
+                f"a reply of {len(text):,} characters, where {asked.room:,} tokens were asked for",
+                kind="refused",
+            )
         is_cut = getattr(choice, "finish_reason", None) == "length"
-        used = getattr(response, "usage", None)
-        input_tokens = int(getattr(used, "prompt_tokens", None) or 0)
-        output_tokens = int(getattr(used, "completion_tokens", None) or 0)
         if is_cut and ("<think>" in text or getattr(message, "reasoning_content", None)):
             self._capabilities.thinks = True
         return Completion(
             text=text,
             form=form,
             is_cut=is_cut,
-            usage=JudgeUsage(
-                calls=calls,
-                input_tokens=input_tokens,
-                output_tokens=output_tokens,
-                cost_usd=self._cost(response, input_tokens, output_tokens),
-            ),
+            usage=self._counted(response, asked, calls),
+        )
+
+    def _counted(self, response: Any, asked: _Asked, calls: int) -> JudgeUsage:
+        """Return what the provider says that the reply took, as far as it can be so.
+
+        A count below 0 would fill the budget up, one beyond all sense would empty it for good.
+        """
+        used = getattr(response, "usage", None)
+        inputs, input_is_so = _count(getattr(used, "prompt_tokens", None), asked.inputs_most)
+        outputs, output_is_so = _count(getattr(used, "completion_tokens", None), asked.outputs_most)
+        is_so = input_is_so and output_is_so
+        if not is_so:
+            record_problem(
+                "judge",
+                f"{self.model} counts tokens that its reply cannot have taken; counted as what it "
+                "may have taken at most, or estimated",
+            )
+        return JudgeUsage(
+            calls=calls,
+            input_tokens=inputs,
+            output_tokens=outputs,
+            cost_usd=self._cost(response if is_so else None, inputs, outputs),
         )
 
     def _cost(self, response: Any, input_tokens: int, output_tokens: int) -> float:
-        if self._listed:
+        plain = 0.0 if self.price is None else self.price.of(input_tokens, output_tokens)
+        if self._listed and response is not None:
             # It knows of cached tokens and tiers.
-            with contextlib.suppress(Exception):
-                return float(
+            with contextlib.suppress(Exception), unheard():
+                cost = float(
                     self._litellm.completion_cost(completion_response=response, model=self.model)
                 )
-        return 0.0 if self.price is None else self.price.of(input_tokens, output_tokens)
+                if 0 <= cost <= _DEARER_MOST * plain:
+                    return cost
+        return plain
 
     def _described(self, error: Exception) -> ProviderError:
         status = getattr(error, "status_code", None)
@@ -463,19 +515,66 @@ class Provider:
         return ProviderError(detail, kind=kind)
 
     def _one_line(self, text: str) -> str:
-        text = text[:_ERROR_LONGEST]
-        if self.api_key and self.api_key != "none":
-            text = text.replace(self.api_key, "[key]")
-        text = _KEY.sub("[key]", _PREFIXES.sub("", " ".join(text.split()), count=1))
+        text = scrubbed(text, known=[self.api_key], address=self.api_base)[:_ERROR_LONGEST]
+        text = _PREFIXES.sub("", " ".join(text.split()), count=1)
         return text if len(text) <= _DETAIL_LONGEST else f"{text[:_DETAIL_LONGEST]}…"
 
 
-def _unlogged() -> None:
-    """Mark the calls of the running task as litellm's own, in versions that know such."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What one call can have taken at most."""
+
+    messages: Sequence[Message]
+    room: int
+    """Tokens that the reply was given room for."""
+
+    @property
+    def characters_most(self) -> int:
+        return longest_reply(self.room)
+
+    @property
+    def inputs_most(self) -> int:
+        # No tokenizer makes more than one token of a byte.
+        texts = (message["content"].encode("utf-8", "replace") for message in self.messages)
+        return _FRAMING_TOKENS + sum(map(len, texts))
+
+    @property
+    def outputs_most(self) -> int:
+        return _FRAMING_TOKENS + _ROOMS_MOST * self.room
+
+
+def longest_reply(room: int) -> int:
+    """Return how many characters a reply may have that was given room for so many tokens."""
+    return _CHARACTERS_FREE + _CHARACTERS_PER_TOKEN * room
+
+
+def _count(value: object, most: int) -> tuple[int, bool]:
+    """Return a provider's count as far as it can be so, and whether it can; 0: it says nothing."""
+    if value is None:
+        return 0, True
+    # A bool is an int to Python, and no count to anybody.
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not value >= 0:
+        return 0, False
+    return (int(value), True) if value <= most else (most, False)
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """Call litellm for ourselves: nothing of it is printed, logged or called back.
+
+    Marked as its own call, in versions that know such, it leaves its logging worker alone. There
+    is one for the whole process, bound to the application's loop: each call from ours would move
+    it here and leave the application's pending callbacks without a loop.
+    """
     internal: Any = sys.modules.get("litellm._internal_context")
     mark: Any = getattr(internal, "is_internal_call", None)
-    if mark is not None:
-        mark.set(True)
+    token = None if mark is None else mark.set(True)
+    try:
+        with quietly():
+            yield
+    finally:
+        if token is not None:
+            mark.reset(token)
 
 
 def _listed_price(litellm: Any, model: str) -> Price | None:

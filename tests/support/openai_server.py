@@ -19,6 +19,7 @@ in order; `server.always(step)` stays until it is changed. Only chat requests us
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -34,6 +35,8 @@ from typing import Any, Self
 # litellm asks the network for prices while it is imported, unless told not to.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
+ENDLESS_MOST = 2**28
+"""Bytes after which even an endless body ends: the client was to hang up long before."""
 HANG_MOST_S = 30.0
 """A hanging reply is let go after this long even if nobody releases it."""
 
@@ -84,6 +87,8 @@ class Reply:
     """Sent only after `OpenAiServer.release`."""
     drips: bool = False
     """Sent a byte every 20 ms, until `OpenAiServer.release`."""
+    is_endless: bool = False
+    """`body` is sent again and again, until the client hangs up; `OpenAiServer.endless_bytes`."""
 
 
 Step = Reply | str | Callable[[Request], "Reply | str"]
@@ -324,6 +329,10 @@ class OpenAiServer:
         self.answer = answer
         self.requests: list[Request] = []
         """All of them, in the order they came."""
+        self.embeds: Reply | None = None
+        """Sent instead of vectors, if set; with a `body`."""
+        self.endless_bytes = 0
+        """Sent of endless bodies before their clients hung up."""
         self._default: Step = default or self._respond
         self._steps: deque[Step] = deque()
         self._lock = threading.Lock()
@@ -436,12 +445,20 @@ class _Handler(BaseHTTPRequestHandler):
         request = self._request(body)
         if self.path.endswith("/embeddings"):
             self.server.owner._record(request)
-            self._send_json(_embeddings(body))
+            self._embed(body, self.server.owner.embeds)
         elif self.path.endswith("/completions"):
             self._chat(request)
         else:
             self.server.owner._record(request)
             self._send_json({"error": {"message": f"no such path: {self.path}"}}, status=404)
+
+    def _embed(self, body: Mapping[str, Any], reply: Reply | None) -> None:
+        if reply is None or reply.body is None:
+            self._send_json(_embeddings(body))
+        elif reply.is_endless:
+            self._send_endlessly(reply.body, reply)
+        else:
+            self._send(reply.body, reply.status, reply.content_type, reply.headers)
 
     def _request(self, body: Mapping[str, Any]) -> Request:
         headers = {name.lower(): value for name, value in self.headers.items()}
@@ -452,7 +469,9 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.hangs:
             self.server.owner._hang()
             reply = replace(refused(503, "released"), hangs=False)
-        if reply.body is not None:
+        if reply.body is not None and reply.is_endless:
+            self._send_endlessly(reply.body, reply)
+        elif reply.body is not None:
             self._send(reply.body, reply.status, reply.content_type, reply.headers)
         elif request.body.get("stream"):
             self._send_stream(request, reply)
@@ -484,6 +503,20 @@ class _Handler(BaseHTTPRequestHandler):
         self, value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
         self._send(json.dumps(value).encode(), status, "application/json", headers or {})
+
+    def _send_endlessly(self, piece: bytes, reply: Reply) -> None:
+        self.send_response(reply.status)
+        self.send_header("Content-Type", reply.content_type)
+        self.send_header("Connection", "close")
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.close_connection = True
+        owner = self.server.owner
+        with contextlib.suppress(OSError):
+            while owner.endless_bytes < ENDLESS_MOST:
+                self.wfile.write(piece)
+                owner.endless_bytes += len(piece)
 
     def _send(
         self,

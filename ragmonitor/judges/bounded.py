@@ -1,0 +1,116 @@
+"""Replies of a bounded size, however much a provider sends or a compressed one unpacks to.
+
+litellm reads a reply whole before anybody can look at it, but takes the session through which it
+is read from the caller, call by call. Ours counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
+from importlib import import_module
+from typing import Any, Final
+
+REPLY_BYTES_MOST: Final = 4 * 2**20
+"""Of a reply's body, unpacked. An honest one has a few thousand."""
+
+_refusals: ContextVar[list[str] | None] = ContextVar("ragmonitor_refused_replies", default=None)
+
+
+class _ReplyRefusedError(Exception):
+    """Raised within a client library, which may turn it into anything; see `noted_refusals`."""
+
+
+@contextlib.contextmanager
+def noted_refusals() -> Iterator[list[str]]:
+    """Give a list of why replies were refused meanwhile in this context."""
+    noted: list[str] = []
+    token = _refusals.set(noted)
+    try:
+        yield noted
+    finally:
+        _refusals.reset(token)
+
+
+def bounded_session(most: int = REPLY_BYTES_MOST) -> Any | None:
+    """Return a session of the running loop whose replies have so many bytes; None: no aiohttp.
+
+    The caller closes it. TLS is set up as litellm does it.
+    """
+    try:
+        aiohttp: Any = import_module("aiohttp")
+        handler: Any = import_module("litellm.llms.custom_httpx.http_handler")
+    except ImportError:
+        return None
+    ssl: Any = True
+    with contextlib.suppress(Exception):  # moved, in another release: aiohttp's own then
+        ssl = handler.get_ssl_configuration()
+
+    class Reply(aiohttp.ClientResponse):  # type: ignore[misc]
+        @property
+        def headers(self) -> Any:
+            # What `_Content` unpacks, nobody else is to.
+            plain = self._headers.copy()
+            plain.pop("Content-Encoding", None)
+            return plain
+
+        async def start(self, connection: Any) -> Any:
+            reply = await super().start(connection)
+            encoding = self._headers.get("Content-Encoding", "").strip().lower()
+            content: Any = self.content
+            self.content: Any = _Content(content, self, encoding, most)
+            return reply
+
+    async def ask_for_gzip(_session: Any, _context: Any, asked: Any) -> None:
+        # What else the client knows to unpack it would unpack at once, to any size.
+        asked.headers["Accept-Encoding"] = "gzip"
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_request_start.append(ask_for_gzip)
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=ssl),
+        response_class=Reply,
+        trace_configs=[tracing],
+    )
+
+
+class _Content:
+    """A reply's body, that ends with an error where it is too large."""
+
+    def __init__(self, content: Any, reply: Any, encoding: str, most: int) -> None:
+        self._content = content
+        self._reply = reply
+        self._encoding = encoding
+        self._most = most
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._content, name)
+
+    async def iter_chunked(self, n: int) -> AsyncIterator[bytes]:
+        """Yield pieces of the body, unpacked; of `n` bytes as they came."""
+        if self._encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            raise self._refused(f"the reply is packed as {self._encoding[:20]!r}, not as asked for")
+        unpacking = None
+        if self._encoding not in ("", "identity"):
+            unpacking = zlib.decompressobj(wbits=47)  # gzip or zlib, as it says itself
+        given = 0
+        async for came in self._content.iter_chunked(n):
+            piece = came
+            if unpacking is not None:
+                try:
+                    piece = unpacking.decompress(came, self._most - given + 1)
+                except zlib.error:
+                    raise self._refused("the reply cannot be unpacked") from None
+            given += len(piece)
+            if given > self._most:
+                raise self._refused(f"the reply is larger than {self._most:,} bytes")
+            yield piece
+
+    def _refused(self, why: str) -> _ReplyRefusedError:
+        noted = _refusals.get()
+        if noted is not None:
+            noted.append(why)
+        self._reply.close()
+        return _ReplyRefusedError(why)
