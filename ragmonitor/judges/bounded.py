@@ -6,7 +6,10 @@ is read from the caller, call by call. Ours counts.
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import contextlib
+import warnings
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
@@ -34,11 +37,56 @@ def noted_refusals() -> Iterator[list[str]]:
         _refusals.reset(token)
 
 
-def bounded_session(most: int = REPLY_BYTES_MOST) -> Any | None:
-    """Return a session of the running loop whose replies have so many bytes; None: no aiohttp.
+_open: dict[tuple[asyncio.AbstractEventLoop, int], Any] = {}
+"""By loop and limit. One for all who ask on a loop: litellm keeps a client with the session that
+it was first given, and one whose session is closed opens another without a limit."""
 
-    The caller closes it. TLS is set up as litellm does it.
+
+def bounded_session(most: int = REPLY_BYTES_MOST) -> Any | None:
+    """Return the running loop's session whose replies have so many bytes; None: no aiohttp.
+
+    It is closed by `close_sessions`, or let go of some time after its loop has ended.
     """
+    loop = asyncio.get_running_loop()
+    known = _open.get((loop, most))
+    if known is not None and not known.closed:
+        return known
+    for key in [key for key in _open if key[0].is_closed()]:
+        _let_go(key[0], _open.pop(key))
+    session = _opened(most)
+    if session is not None:
+        _open[loop, most] = session
+    return session
+
+
+async def close_sessions() -> None:
+    """Close the running loop's sessions."""
+    loop = asyncio.get_running_loop()
+    for key in [key for key in _open if key[0] is loop]:
+        with contextlib.suppress(Exception):
+            await _open.pop(key).close()
+
+
+def _let_go(loop: asyncio.AbstractEventLoop, session: Any) -> None:
+    """Let go of a session without its loop: left alone it would complain on standard error."""
+    connector = session.connector
+    with contextlib.suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session.detach()
+        if loop.is_closed():  # else its connections may be another process's, before a fork
+            # There is no loop to await it on, and so nothing to wait for: one step ends it.
+            next(connector.close().__await__())
+
+
+@atexit.register
+def _let_go_of_all() -> None:
+    while _open:
+        (loop, _), session = _open.popitem()
+        _let_go(loop, session)
+
+
+def _opened(most: int) -> Any | None:
+    """Return a new session; TLS is set up as litellm does it."""
     try:
         aiohttp: Any = import_module("aiohttp")
         handler: Any = import_module("litellm.llms.custom_httpx.http_handler")

@@ -27,7 +27,12 @@ from ragmonitor import imports
 from ragmonitor.apart import apart
 from ragmonitor.errors import MissingExtraError, RagMonitorError
 from ragmonitor.guard import record_problem
-from ragmonitor.judges.bounded import REPLY_BYTES_MOST, bounded_session, noted_refusals
+from ragmonitor.judges.bounded import (
+    REPLY_BYTES_MOST,
+    bounded_session,
+    close_sessions,
+    noted_refusals,
+)
 from ragmonitor.judges.prompts import Message
 from ragmonitor.judges.quiet import hush, quietly
 from ragmonitor.judges.scrubbing import scrubbed
@@ -234,8 +239,6 @@ class Provider:
     """litellm itself knows the price."""
     _parameters: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     _takes_forms: bool = field(default=False, init=False)
-    _sessions: tuple[Any, Any] = field(default=(None, None), init=False, repr=False)
-    """A loop, and the session that replies are read through on it."""
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
     _loading: threading.Thread | None = field(default=None, init=False, repr=False)
     _pid: int = field(default_factory=os.getpid, init=False, repr=False)
@@ -349,13 +352,8 @@ class Provider:
             )
 
     def _session(self) -> dict[str, Any]:
-        """Return what has litellm read replies through our own session, of the running loop."""
-        loop = asyncio.get_running_loop()
-        kept, session = self._sessions
-        if kept is not loop or session is None or session.closed:
-            # That of a loop which has ended, or which a forked parent runs, is not ours to close.
-            session = bounded_session(self.reply_bytes_most)
-            self._sessions = loop, session
+        """Return what has litellm read replies through a session of ours."""
+        session = bounded_session(self.reply_bytes_most)
         return {} if session is None else {"shared_session": session}
 
     def _form_with(self, strict: Strict | None) -> Form:
@@ -389,11 +387,7 @@ class Provider:
                 pool.delete_cache(key)
             with contextlib.suppress(Exception):
                 await client.close()
-        loop, session = self._sessions
-        if session is not None and loop is asyncio.get_running_loop():
-            self._sessions = None, None
-            with contextlib.suppress(Exception):
-                await session.close()
+        await close_sessions()
 
     def _load_quietly(self) -> None:
         # The same error meets the first reading, where there is somebody to tell.

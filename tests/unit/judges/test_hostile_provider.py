@@ -134,6 +134,32 @@ def test_vectors_without_end_are_refused(server):
         embedding(["a", "b"])
 
 
+_WITHOUT_CLOSE = """
+import asyncio, os
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+from ragmonitor.judges import LlmJudge
+from tests.support.openai_server import OpenAiServer
+from tests.support.stories import interaction
+
+with OpenAiServer() as server:
+    judge = LlmJudge("openai/j", api_base=server.api_base, api_key="none", budget_unit="tokens")
+    for _ in range(3):
+        asyncio.run(judge.assess(interaction()))
+"""
+
+
+def test_a_judge_that_nobody_closes_says_nothing():
+    """Its connections go with the loop; no library complains of them in the host's log."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_CLOSE],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "Unclosed" not in done.stderr
+
+
 # Counts
 
 
@@ -309,6 +335,6 @@ def test_a_judge_is_not_heard_and_the_host_s_calls_are(first):
     )
     ours, _, theirs = done.stdout.partition("--- the host's own\n")
     assert ours == ""
-    assert "LiteLLM completion() model= host" in theirs
     assert "Give Feedback / Get Help" in theirs
-    assert "LiteLLM" not in done.stderr
+    assert "LiteLLM completion() model= host" in theirs
+    assert "model= judge" not in done.stderr
