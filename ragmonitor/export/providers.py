@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
+import socket
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -14,6 +17,7 @@ from ragmonitor.conventions import OI_PROJECT_NAME, SCOPE
 from ragmonitor.errors import MissingExtraError
 from ragmonitor.export.texts import package_version
 from ragmonitor.guard import logger, shielded
+from ragmonitor.protocols import Clock
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
@@ -25,6 +29,9 @@ if TYPE_CHECKING:
 Signal = Literal["TRACES", "LOGS"]
 
 CLOSE_TIMEOUT_S = 5.0
+LOOK_AGAIN_S = 10.0
+"""A collector that nobody named is looked for so often."""
+CONNECT_S = 0.25
 
 _EXPORTERS = {
     ("TRACES", "http/protobuf"): (
@@ -53,23 +60,80 @@ def otlp_protocol(signal: Signal) -> str | None:
     https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/: an empty
     variable is an unset one. Addresses, headers and so on are read by the OTLP exporters.
     """
-
-    def variable(name: str) -> str:
-        return os.environ.get(f"OTEL_{name}", "").strip()
-
-    if variable("SDK_DISABLED").lower() == "true":
+    exporters = _variable(f"{signal}_EXPORTER")
+    if _variable("SDK_DISABLED").lower() == "true" or not _address(signal):
         return None
-    exporters = variable(f"{signal}_EXPORTER")
     if exporters and not any(name.strip().startswith("otlp") for name in exporters.split(",")):
         return None
-    address = variable(f"EXPORTER_OTLP_{signal}_ENDPOINT") or variable("EXPORTER_OTLP_ENDPOINT")
-    if not address:
+    return _protocol(signal)
+
+
+def default_port(signal: Signal) -> int | None:
+    """Return the port of this machine at which OTLP expects a collector that nobody named.
+
+    `opentelemetry-instrument` asks for OTLP where the environment says nothing. None: the
+    environment names an address, or does not ask for OTLP and nothing else.
+    """
+    names = [name.strip() for name in _variable(f"{signal}_EXPORTER").split(",")]
+    if _address(signal) or not all(name.startswith("otlp") for name in names):
         return None
+    return 4317 if _protocol(signal) == "grpc" else 4318
+
+
+def _address(signal: Signal) -> str:
+    return _variable(f"EXPORTER_OTLP_{signal}_ENDPOINT") or _variable("EXPORTER_OTLP_ENDPOINT")
+
+
+def _protocol(signal: Signal) -> str:
     return (
-        variable(f"EXPORTER_OTLP_{signal}_PROTOCOL")
-        or variable("EXPORTER_OTLP_PROTOCOL")
+        _variable(f"EXPORTER_OTLP_{signal}_PROTOCOL")
+        or _variable("EXPORTER_OTLP_PROTOCOL")
         or "http/protobuf"
     )
+
+
+def _variable(name: str) -> str:
+    return os.environ.get(f"OTEL_{name}", "").strip()
+
+
+class _Collector:
+    """Knows whether a collector that nobody named is there after all.
+
+    Where there is none, OpenTelemetry's exporters try again for ten seconds at the application's
+    exit, with an error for each try: for spans that are ours alone.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._found: dict[int, tuple[float, bool]] = {}
+        self._is_told = False
+
+    def takes(self, signal: Signal) -> bool:
+        """Return whether somebody listens, or the environment names an address to send to."""
+        port = default_port(signal)
+        if port is None:
+            return True
+        at_s, is_there = self._found.get(port, (-math.inf, False))
+        if self._clock() - at_s >= LOOK_AGAIN_S:
+            is_there = _listens(port)
+            self._found[port] = (self._clock(), is_there)
+        if not is_there and not self._is_told:
+            self._is_told = True
+            logger.warning(
+                "ragmonitor: no collector listens at localhost:%d, so no traces are sent until one "
+                "does; set OTEL_EXPORTER_OTLP_ENDPOINT to its address, or OTEL_TRACES_EXPORTER and "
+                "OTEL_LOGS_EXPORTER to none",
+                port,
+            )
+        return is_there
+
+
+def _listens(port: int) -> bool:
+    try:
+        with socket.create_connection(("localhost", port), timeout=CONNECT_S):
+            return True
+    except OSError:
+        return False
 
 
 class Providers:
@@ -85,8 +149,10 @@ class Providers:
         *,
         tracer_provider: trace.TracerProvider | None = None,
         logger_provider: _logs.LoggerProvider | None = None,
+        clock: Clock = time.monotonic,
     ) -> None:
         self._service = service
+        self._collector = _Collector(clock)
         self._given_tracers = tracer_provider
         self._given_loggers = logger_provider
         self._own_tracers: SdkTracerProvider | None = None
@@ -139,7 +205,7 @@ class Providers:
     def _tracers(self) -> trace.TracerProvider | None:
         found = self._applications_tracers()
         if found is not None:
-            return found
+            return found if self._given_tracers or self._collector.takes("TRACES") else None
         if "TRACES" not in self._looked:
             self._looked.add("TRACES")
             self._own_tracers = self._build_tracers()
@@ -148,7 +214,7 @@ class Providers:
     def _loggers(self) -> _logs.LoggerProvider | None:
         found = self._applications_loggers()
         if found is not None:
-            return found
+            return found if self._given_loggers or self._collector.takes("LOGS") else None
         if "LOGS" not in self._looked:
             self._looked.add("LOGS")
             self._own_loggers = self._build_loggers()

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -149,6 +150,29 @@ def test_a_script_that_ends_at_once_is_traced_through_the_global_provider(
         # Set by OpenTelemetry's distribution on its own provider, which therefore is the one used.
         assert all("telemetry.auto.version" in r for r in receiver.resources())
     assert complaints(result) == []
+
+
+def test_without_a_collector_the_application_ends_at_once_with_one_line(tmp_path):
+    """Nobody named one, and none listens: OpenTelemetry's ten seconds of tries are not ours."""
+    variables = environment(
+        OTEL_TRACES_EXPORTER="otlp", OTEL_LOGS_EXPORTER="otlp", RAGMONITOR_PROMETHEUS="false"
+    )
+    (tmp_path / "app.py").write_text(LANGCHAIN + "import time\nprint('ended', time.time())\n")
+    result = subprocess.run(
+        [INSTRUMENT, sys.executable, "app.py"],
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    took_s = time.time() - float(result.stdout.rpartition("ended ")[2])
+    assert result.returncode == 0, result.stderr
+    said = [line for line in result.stderr.splitlines() if "ragmonitor" in line or "rror" in line]
+    assert len(said) == 1, result.stderr
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in said[0]
+    assert took_s < 6
 
 
 def test_both_frameworks_report_to_one_monitor(tmp_path):
