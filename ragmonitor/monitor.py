@@ -338,7 +338,7 @@ class Monitor:
     def ui_url(self) -> str | None:
         """Where this process serves the page; None if it does not."""
         metrics = self._meters.url
-        if metrics is None or not self._shows_page:
+        if metrics is None or not self._shows_page or not self._meters.has_pages:
             return None
         return metrics.removesuffix("/metrics") + "/ragmonitor/"
 

@@ -6,13 +6,16 @@ import errno
 import gzip
 import os
 import threading
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from email.message import Message
 from typing import Final, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder, gzip_accepted
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from ragmonitor.export.server import BoundedServer, Rejection, Reply
 from ragmonitor.guard import logger, shielded
@@ -39,13 +42,42 @@ class Pages(Protocol):
         ...
 
 
+class _Sharing:
+    """Which endpoints of this process are open."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.endpoints: weakref.WeakSet[Endpoint] = weakref.WeakSet()
+
+
+class _Together(Collector):
+    """The series of several registries, each family once: a family may not come twice."""
+
+    def __init__(self, registries: Sequence[CollectorRegistry]) -> None:
+        self._registries = registries
+
+    def collect(self) -> Iterable[Metric]:
+        families: dict[str, Metric] = {}
+        for registry in self._registries:
+            for family in registry.collect():
+                known = families.setdefault(family.name, family)
+                if known is not family:
+                    known.samples.extend(family.samples)
+        return families.values()
+
+
 class Endpoint:
-    """The HTTP server of one registry. Opened by `open`, which may be called again and again."""
+    """The HTTP server of one registry. Opened by `open`, which may be called again and again.
+
+    Endpoints of one process share an address: the first one serves the series of the others too.
+    Of one service there is one, the newest: two would be the same series twice.
+    """
 
     def __init__(
         self,
         registry: CollectorRegistry,
         *,
+        service: str,
         host: str,
         port: int,
         shared: bool,
@@ -56,6 +88,7 @@ class Endpoint:
 
         Args:
             registry: What is served.
+            service: Whose series these are.
             host: Address to listen on.
             port: 0: any free one.
             shared: Other processes of this application serve the same numbers, so that a taken
@@ -63,7 +96,8 @@ class Endpoint:
             rejected: Told of each request that was not answered as asked, from any thread.
             pages: What else is served; None: nothing.
         """
-        self._registry = registry
+        self.registry = registry
+        self.service = service
         self._host = host
         self._port = port
         self._shared = shared
@@ -72,13 +106,28 @@ class Endpoint:
         self._server: BoundedServer | None = None
         self._thread: threading.Thread | None = None
         self._warned = False
+        self.at: Endpoint | None = None
+        """Who serves this one's series at the same address; None: nobody else."""
+        self._is_replaced = False
+        self.guests: tuple[Endpoint, ...] = ()
+        """Whose series are served with this one's."""
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Host and port."""
+        return self._host, self._port
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether the other pages are served too: at a shared address they are the first one's."""
+        return self._server is not None
 
     @property
     def url(self) -> str | None:
         """Where this process serves; None if it does not."""
         server = self._server
         if server is None:
-            return None
+            return None if self.at is None else self.at.url
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{server.server_address[1]}/metrics"
 
@@ -89,6 +138,17 @@ class Endpoint:
                 return True
             self._server.server_close()
             self._server = None
+        with _sharing.lock:
+            return self._open()
+
+    def _open(self) -> bool:
+        if self._is_replaced:
+            return False
+        if self.at is not None and self.at.url is not None:
+            return True
+        self.at = None
+        if not self._shared and self._share():
+            return True
         try:
             server = BoundedServer(self._host, self._port, self._answer, count=self._rejected)
         except OSError as error:
@@ -103,10 +163,61 @@ class Endpoint:
             server.server_close()
             raise
         self._server, self._thread = server, thread
+        _sharing.endpoints.add(self)
         return True
+
+    def _share(self) -> bool:
+        """Have another endpoint of this process serve this one, or take the place of one."""
+        others = [
+            each
+            for each in _sharing.endpoints
+            if each is not self and each.place == self.place and self._port and each.url is not None
+        ]
+        for other in others:
+            if other.service == self.service:
+                other.make_way()
+        first = next((each for each in others if each.has_pages), None)
+        if first is None:
+            return False
+        self.at = first
+        first.guests = (*first.guests, self)
+        _sharing.endpoints.add(self)
+        logger.info(
+            "ragmonitor: %s:%d serves %s and %s together; the page is that of %s, give the other "
+            "one a prometheus_port of its own to see its page",
+            self._host,
+            self._port,
+            first.service,
+            self.service,
+            first.service,
+        )
+        return True
+
+    def make_way(self) -> None:
+        """Let another Monitor of the service have the address."""
+        self._is_replaced = True
+        self._leave()
+        logger.warning(
+            "ragmonitor: a second Monitor of this process, of the same service %s, has taken over "
+            "%s:%d; what the first one counts from now on is not served. Call close() on a Monitor "
+            "before making the next one",
+            self.service,
+            self._host,
+            self._port,
+        )
 
     def close(self) -> None:
         """Stop listening."""
+        with _sharing.lock:
+            self._is_replaced = True
+            self._leave()
+
+    def _leave(self) -> None:
+        _sharing.endpoints.discard(self)
+        if self.at is not None:
+            self.at.guests = tuple(each for each in self.at.guests if each is not self)
+            self.at = None
+        self.guests = ()  # they look for another address at their next refresh
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()
@@ -115,6 +226,7 @@ class Endpoint:
     def after_fork_in_child(self) -> None:
         """Let go of the parent's sockets, which would keep its port taken after its death."""
         server, self._server = self._server, None
+        self.at = None
         self._warned = False
         if server is not None:
             server.abandon()
@@ -140,7 +252,8 @@ class Endpoint:
         except (TypeError, ValueError):  # its version is no version
             encode, content_type = choose_encoder("")
         names = parse_qs(query).get("name[]")
-        body = encode(self._registry.restricted_registry(names) if names else self._registry)
+        registry = self._together()
+        body = encode(registry.restricted_registry(names) if names else registry)
         if not gzip_accepted(headers.get("Accept-Encoding", "")):
             return Reply(status=200, content_type=content_type, body=body)
         return Reply(
@@ -149,6 +262,14 @@ class Endpoint:
             body=gzip.compress(body),
             headers=(("Content-Encoding", "gzip"),),
         )
+
+    def _together(self) -> CollectorRegistry:
+        guests = [each.registry for each in self.guests if each.at is self]
+        if not guests:
+            return self.registry
+        together = CollectorRegistry()
+        together.register(_Together([self.registry, *guests]))
+        return together
 
     def _warn(self, error: OSError) -> None:
         if self._warned:
@@ -172,3 +293,15 @@ class Endpoint:
                 place,
                 os.getpid(),
             )
+
+
+_sharing = _Sharing()
+
+
+def _share_anew() -> None:
+    # Some thread of the parent's may have held it.
+    _sharing.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_share_anew)

@@ -110,6 +110,7 @@ class PrometheusExporter:
             registry.register(collector)
         self._endpoint = Endpoint(
             self.registry,
+            service=service,
             host=host,
             port=port,
             shared=self._folder is not None,
@@ -138,6 +139,11 @@ class PrometheusExporter:
     def url(self) -> str | None:
         """Where this process serves /metrics; None if it does not."""
         return self._endpoint.url
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether this process serves this monitor's other pages."""
+        return self._endpoint.has_pages
 
     # --- counting -------------------------------------------------------------------------------
 

@@ -209,7 +209,9 @@ def test_what_is_no_request_is_told_so_and_counted(
 def endpoint() -> Iterator[Endpoint]:
     registry = CollectorRegistry(auto_describe=True)
     Gauge("temperature", "of something", registry=registry).set(1)
-    built = Endpoint(registry, host="127.0.0.1", port=0, shared=False, rejected=lambda _: None)
+    built = Endpoint(
+        registry, service="t", host="127.0.0.1", port=0, shared=False, rejected=lambda _: None
+    )
     built.open()
     yield built
     built.close()
@@ -372,7 +374,9 @@ def test_a_fork_waits_for_the_reply_in_hand() -> None:
 def test_a_server_whose_thread_died_is_opened_again() -> None:
     """`open` is called at each tick; it sees that nobody serves."""
     registry = CollectorRegistry()
-    built = Endpoint(registry, host="127.0.0.1", port=0, shared=False, rejected=lambda _: None)
+    built = Endpoint(
+        registry, service="t", host="127.0.0.1", port=0, shared=False, rejected=lambda _: None
+    )
     assert built.open()
     first = built._server
     assert first is not None
