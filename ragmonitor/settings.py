@@ -350,6 +350,7 @@ class Settings(BaseSettings):
             "IBAN_CODE",
             "US_SSN",
             "CN_ID_CARD",
+            "NATIONAL_ID",
         ),
         description="What redaction='personal' looks for, by Presidio's names.",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -244,7 +245,7 @@ def _sample(
     rows = _rows(read, drawn)
     try:
         # Excel takes UTF-8 for what it is only by this mark, and Chinese for Chinese then.
-        with output.open("x", encoding="utf-8-sig", errors="backslashreplace", newline="") as file:
+        with open(output, "x", encoding="utf-8-sig", newline="", opener=_for_its_owner) as file:
             table = csv.DictWriter(file, COLUMNS)
             table.writeheader()
             table.writerows(rows)
@@ -255,6 +256,10 @@ def _sample(
     return SOMETHING_WRONG if read.bad_lines else FINE
 
 
+def _for_its_owner(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)
+
+
 def _draw(
     answers: Iterable[_Judged], known: set[str], *, count: int, seed: int
 ) -> list[tuple[_Judged, int]]:
@@ -262,7 +267,7 @@ def _draw(
 
     A longer draw of the same seed has the shorter one's answers among its own.
     """
-    from ragmonitor.cli.outputs import no_formula
+    from ragmonitor.cli.outputs import csv_cell
 
     kinds: dict[bool, list[_Judged]] = {True: [], False: []}
     for answer in answers:
@@ -272,7 +277,7 @@ def _draw(
         for kind, found in kinds.items()
     }
     free = {
-        kind: [answer for answer in order if no_formula(answer.id) not in known]
+        kind: [answer for answer in order if csv_cell(answer.id) not in known]
         for kind, order in orders.items()
     }
     bad = min(len(free[True]), round(count * JUDGED_HALLUCINATED_SHARE))
@@ -291,7 +296,7 @@ def _lot(name: str, seed: int) -> bytes:
 
 
 def _rows(read: _Reports, drawn: Sequence[tuple[_Judged, int]]) -> list[dict[str, object]]:
-    from ragmonitor.cli.outputs import no_formula
+    from ragmonitor.cli.outputs import csv_cell
     from ragmonitor.errors import InputError
 
     rows: list[dict[str, object]] = []
@@ -306,10 +311,10 @@ def _rows(read: _Reports, drawn: Sequence[tuple[_Judged, int]]) -> list[dict[str
                 )
             rows.append(
                 {
-                    "id": no_formula(answer.id),
-                    "question": no_formula(_cut(str(told.get("question", "")), CELL_MOST)),
-                    "answer": no_formula(_cut(told["answer"], CELL_MOST)),
-                    "chunks": no_formula(_chunks(told.get("contexts"))),
+                    "id": csv_cell(answer.id),
+                    "question": csv_cell(_cut(str(told.get("question", "")), CELL_MOST)),
+                    "answer": csv_cell(_cut(told["answer"], CELL_MOST)),
+                    "chunks": csv_cell(_chunks(told.get("contexts"))),
                     "human": "",
                     "judged": "yes" if answer.hallucinated else "no",
                     "chance": answer.chance,

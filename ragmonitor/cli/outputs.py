@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,11 +18,12 @@ from typing import Any, BinaryIO, Final, Literal, Protocol
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.evaluators import Table
 from ragmonitor.export.jsonl import encoded
-from ragmonitor.offline.scoring import Outcome, is_finished
+from ragmonitor.offline.scoring import Outcome, is_finished, texts_key
 from ragmonitor.offline.tally import Tally
 from ragmonitor.records import (
     Cause,
     Evaluation,
+    Interaction,
     JudgeIdentity,
     Report,
     Scored,
@@ -52,7 +54,14 @@ CSV_BEGINS: Final = b"id,line,error,"
 LOOKED_AT_LINES: Final = 50
 _BEGINS: Final = (CSV_BEGINS, b'{"id":', b'{"line":', b'{"results":')
 """How what we write begins, even if it was torn off in its first record."""
-_FORMULA_BEGINS: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_BEGINS: Final = (*"=+-@\t\r\n", *map(chr, (0xFF1D, 0xFF0B, 0xFF0D, 0xFF20)))
+"""Those of full width are signs of formulas where such are written."""
+CELL_BYTES_MOST: Final = 64 * 1024 * 1024
+
+
+def opened(path: Path) -> BinaryIO:
+    """Open a file that is written anew; one that is made is its owner's alone: it holds texts."""
+    return open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 class Output(Protocol):
@@ -142,12 +151,10 @@ class CsvOutput:
         for name, found in told.get("evaluations", {}).items():
             row[name] = found.get("score")
             row[f"{name}_unscored"] = found.get("unscored")
-        row["unsupported"] = no_formula(
-            "\n".join(
-                sentence["text"]
-                for sentence in told.get("sentences", ())
-                if sentence["verdict"] in (Verdict.ABSENT, Verdict.CONTRADICTED)
-            )
+        row["unsupported"] = "\n".join(
+            sentence["text"]
+            for sentence in told.get("sentences", ())
+            if sentence["verdict"] in (Verdict.ABSENT, Verdict.CONTRADICTED)
         )
         self._put(row)
 
@@ -159,9 +166,13 @@ class CsvOutput:
         """Have nothing to add."""
 
     def _put(self, row: Mapping[str, object]) -> None:
+        cells = {
+            name: csv_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()
+        }
         text = io.StringIO()
-        csv.DictWriter(text, self._columns, lineterminator="\n").writerow(row)
-        self._file.write(text.getvalue().encode("utf-8", "backslashreplace"))
+        # The module quotes only what has a sign of its line's end, and reads either sign as one.
+        csv.DictWriter(text, self._columns, lineterminator="\r\n").writerow(cells)
+        self._file.write(text.getvalue().removesuffix("\r\n").encode() + b"\n")
 
 
 class RagCheckerOutput:
@@ -233,9 +244,20 @@ def _ragchecker_record(
     }
 
 
-def no_formula(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula: models write these texts."""
-    return f"'{text}" if text.startswith(_FORMULA_BEGINS) else text
+def csv_cell(text: str) -> str:
+    """Return a text as it stands in a cell of a CSV: it is nobody's formula, and can be written.
+
+    Models write these texts, and applications their ids; what UTF-8 cannot hold, a lone surrogate,
+    is written as an escape.
+    """
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA_BEGINS) else text
+
+
+def name_of(interaction: Interaction, form: OutputFormat) -> tuple[str, str]:
+    """Return by what a record is known again in an output: its id as it is written, its texts."""
+    identity = csv_cell(interaction.id) if form == "csv" else interaction.id
+    return identity, texts_key(interaction)
 
 
 # --- reading back -------------------------------------------------------------------------------
@@ -355,6 +377,8 @@ def _rows_written(path: Path) -> Iterator[Written]:
             kept.append(line)
             yield line
 
+    # The default, 128 kB, is less than the sentences of a long answer. It is the process's own.
+    csv.field_size_limit(max(csv.field_size_limit(), CELL_BYTES_MOST))
     with path.open(encoding="utf-8", errors="surrogateescape", newline="") as text:
         try:
             for row in csv.DictReader(lines(text)):
@@ -486,8 +510,9 @@ def rewrite(
     """
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     left = Counter(kept.finished)
-    file = draft.open("wb")
+    file = opened(draft)
     try:
+        shutil.copymode(path, draft)  # whoever may read the old one may read the new one
         output = begin(file)
         for written in read_back(path, form):
             name = (written.id, written.texts)

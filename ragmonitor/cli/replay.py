@@ -13,6 +13,7 @@ from typing import Any
 
 from ragmonitor.cli.counts import Counts, read_counts
 from ragmonitor.cli.drivers import Driver, load
+from ragmonitor.cli.outputs import opened
 from ragmonitor.cli.readers import Format, Line, Records
 from ragmonitor.cli.tally import Tally
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, progress, say
@@ -311,7 +312,7 @@ def _monitor(options: Options, checker: Checker) -> Monitor:
     exporters: list[Exporter] = [checker]
     if options.output is not None:
         try:
-            options.output.write_bytes(b"")
+            opened(options.output).close()
         except OSError as error:
             raise InputError(f"{options.output}: {error.strerror or error}") from error
         exporters.append(

@@ -23,6 +23,8 @@ from ragmonitor.cli.outputs import (
     Written,
     check_fits,
     judged_by,
+    name_of,
+    opened,
     output_for,
     rewrite,
     sift,
@@ -37,7 +39,7 @@ from ragmonitor.judges.embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.judging import LEXICAL, judging_of
-from ragmonitor.offline.scoring import Outcome, Purse, Scorer, texts_key
+from ragmonitor.offline.scoring import Outcome, Purse, Scorer
 from ragmonitor.offline.summary import Summary
 from ragmonitor.records import Cause, Language
 
@@ -230,7 +232,7 @@ class Scoring:
             if self.options.resume and path.exists():
                 self._go_on(path)
             else:
-                self._begin(path.open("wb"))
+                self._begin(opened(path))
             with self._file:
                 try:
                     yield
@@ -292,7 +294,7 @@ class Scoring:
     def _unfinished(self, lines: Iterator[Line]) -> Iterator[Line]:
         for line in lines:
             if line.interaction is not None and self.skipped:
-                name = (line.interaction.id, texts_key(line.interaction))
+                name = name_of(line.interaction, self.options.written_form)
                 if self.skipped[name] > 0:
                     self.skipped[name] -= 1
                     continue
@@ -336,7 +338,7 @@ class Scoring:
         with Records(self.options.file, self.options.form) as records:
             for line in records:
                 if line.interaction is not None:
-                    name = (line.interaction.id, texts_key(line.interaction))
+                    name = name_of(line.interaction, form)
                     wanted[name] += 1
                     languages[name] = sentences.language(line.interaction.answer)
         kept = sift(path, form, ruler=self.scorer.ruler, wanted=wanted)

@@ -377,12 +377,14 @@ def key(ruler: str, interaction: Interaction) -> str:
 
 def texts_key(interaction: Interaction) -> str:
     """Return 16 hex digits that change with every text that is scored."""
-    texts = [
+    texts: list[Any] = [
         interaction.query,
         interaction.answer,
         interaction.reference,
         [[chunk.id, chunk.text] for chunk in interaction.chunks],
         [[chunk.id, chunk.text] for chunk in interaction.reference_chunks],
+        # Only where it keeps an answer from being scored, so that older outputs stay known.
+        *([interaction.status] if interaction.status != "ok" else []),
     ]
     return hashlib.blake2b(json.dumps(texts).encode(), digest_size=8).hexdigest()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ragmonitor.errors import InputError
-from ragmonitor.records import Chunk, Interaction
+from ragmonitor.records import Chunk, Interaction, Status
 
 Format = Literal["ragmonitor", "ragas", "ragchecker"]
 
@@ -40,7 +40,8 @@ class Columns:
         return (*self.required, self.id, *self.reference, self.reference_contexts, *_OF_ALL)
 
 
-_OF_ALL = ("not_shown", "session_id", "content")
+_OF_ALL = ("not_shown", "session_id", "content", "status")
+_STATUS: dict[object, Status] = {each: each for each in get_args(Status)}
 # RAGAS before 0.2 had the same names as we have, and names of its own for the reference.
 _OURS = Columns(
     question="question",
@@ -265,6 +266,10 @@ def read_record(value: object, columns: Sequence[Columns], number: int) -> Inter
         framework="python",
         started_ns=0,
         ended_ns=0,
+        # Others call other things a status: what is none of ours says nothing.
+        status=_STATUS.get(status, "ok")
+        if isinstance(status := value.get("status"), str)
+        else "ok",
         session_id=session if isinstance(session := value.get("session_id"), str) else "",
     )
 

@@ -297,3 +297,72 @@ def test_an_interrupted_run_is_gone_on_with(tmp_path, name):
         assert done.returncode == 0
         assert len(ids_in(output)) == 8
         assert len(server.chats) == 8
+
+
+AWKWARD = [
+    "a\rb",
+    "\r",
+    "a\nb",
+    "a\r\nb",
+    "=1+1",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\tid",
+    " =1+1",
+    "＝1+1",
+    "'quoted",
+    '"quoted"',
+    "a,b;c",
+    "half \ud83d",
+    "nul \x00 in it",
+    "退货",
+]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("identity", AWKWARD, ids=ascii)
+def test_no_id_is_scored_twice(tmp_path, llm, name, identity):
+    """Line ends, formulas, quotes, half a character: what was written is known again."""
+    told = [{**GOOD, "id": identity}, *records(2)]
+    file, output = write(tmp_path / "in.jsonl", *told), tmp_path / name
+    assert run(file, *MODEL, "-o", output).exit_code == 0
+    assert len(llm.asked) == 3
+    before = output.read_bytes()
+    for _ in range(2):
+        result = run(file, *MODEL, "-o", output, "--resume")
+        assert result.exit_code == 0, result.stderr
+        assert "3 records are finished" in result.stderr
+    assert len(llm.asked) == 3
+    assert output.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("sentence", ["a\rb " * 3, "long " * 40_000, "half \ud83d"], ids=len)
+def test_no_sentence_stops_a_resumption(tmp_path, llm, name, sentence, monkeypatch):
+    """A lone carriage return, more than the 128 kB that a cell has by default, half a character."""
+    bad = stories.assessment("absent")
+    bad = replace(bad, sentences=(replace(bad.sentences[0], text=sentence),))
+    used = JudgeUsage(calls=1, input_tokens=8, output_tokens=2)
+
+    async def assess(self, interaction):
+        type(self).asked += (interaction.id,)
+        return replace(bad, judge=self.identity, usage=used)
+
+    monkeypatch.setattr(FakeLlm, "assess", assess)
+    file, output = write(tmp_path / "in.jsonl", *records(3)), tmp_path / name
+    run(file, *MODEL, "-o", output)
+    result = run(file, *MODEL, "-o", output, "--resume")
+    assert "3 records are finished" in result.stderr
+    assert len(llm.asked) == 3
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no such modes there")
+def test_a_resumption_keeps_the_mode_of_its_output(tmp_path, llm):
+    """A new output is its owner's alone; one that others were let in to stays so."""
+    file, output = write(tmp_path / "in.jsonl", *records(1)), tmp_path / "out.csv"
+    run(file, *MODEL, "-o", output)
+    assert output.stat().st_mode & 0o777 == 0o600
+    output.chmod(0o640)
+    run(file, *MODEL, "-o", output, "--resume")
+    assert output.stat().st_mode & 0o777 == 0o640

@@ -417,3 +417,30 @@ def test_a_broken_pipe_is_quiet(tmp_path):
         running.stdout.close()
         assert running.stderr.read() == b""
         running.wait(30)
+
+
+@pytest.mark.parametrize(
+    ("status", "cause"),
+    [("error", "application_error"), ("partial", "partial"), ("cancelled", "partial")],
+)
+def test_a_recorded_status_is_heeded(tmp_path, status, cause):
+    """What failed or was cut short is unscored for the cause that live traffic has."""
+    told = run(write(tmp_path, {**GOOD, "status": status}, GOOD))
+    cut, whole = objects(told.stdout)
+    assert {found.get("unscored") for found in cut["evaluations"].values()} == {cause}
+    assert "score" in whole["evaluations"]["faithfulness"]
+
+
+@pytest.mark.parametrize("status", ["ok", "success", "", None, 200, ["error"]])
+def test_a_status_that_is_none_of_ours_says_nothing(tmp_path, status):
+    """Others call other things a status."""
+    (told,) = objects(run(write(tmp_path, {**GOOD, "status": status})).stdout)
+    assert "score" in told["evaluations"]["faithfulness"]
+
+
+def test_a_status_in_a_table_is_heeded(tmp_path):
+    """A CSV that was recorded has a column of it."""
+    path = tmp_path / "in.csv"
+    path.write_text("question,contexts,answer,status\nq,\"['c']\",The tower is tall.,error\n")
+    (told,) = objects(run(str(path)).stdout)
+    assert told["evaluations"]["faithfulness"] == {"unscored": "application_error"}
