@@ -11,7 +11,7 @@ from prometheus_client.samples import Exemplar, Sample
 from ragmonitor import conventions as names
 from ragmonitor.guard import shielded
 from ragmonitor.protocols import Summarise
-from ragmonitor.records import GROUP_SUMS, GROUPS, Estimate, Moments
+from ragmonitor.records import GROUP_SUMS, GROUPS, SUMS, Estimate, Moments
 
 LabelPairs = frozenset[tuple[str, str]]
 """The labels of one series."""
@@ -233,9 +233,9 @@ def _moments(family: Metric) -> dict[tuple[str, str, str, str, str, str], Moment
         )
         moments, name = found.setdefault(key, Moments()), own["sum"]
         at = _GROUP_AT.get(name)
-        if at is None:
+        if name in SUMS:
             setattr(moments, name, sample.value)
-        else:
+        elif at is not None:  # else of a process of another version
             if not moments.groups:
                 moments.groups = [0.0] * len(GROUP_NAMES)
             moments.groups[at] = sample.value

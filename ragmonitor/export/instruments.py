@@ -251,7 +251,7 @@ class Family(Generic[Instrument]):
 
     def _cleaned(self, values: tuple[object, ...]) -> list[str]:
         clean = [
-            self._labels.value(name, value)
+            str(value) if name in _OURS else self._labels.value(name, value)
             for name, value in zip(self._names, values, strict=True)
             if name not in _PART
         ]
@@ -263,6 +263,9 @@ class Family(Generic[Instrument]):
 
 _PART = ("dimension", "group")
 """Labels that stand together; the values of the second are counted for each of the first."""
+_OURS = ("sum",)
+"""Labels whose values are all named in our code: more than an application's may be, and none of
+them may become `other`."""
 
 
 @cache
