@@ -221,6 +221,7 @@ class Statistics:
             self._read(settled, settled.judged, judge, chance)
             if settled.stand_in is not None:
                 self._stand_in(settled, settled.stand_in, chance)
+            self._alarms.complete(interaction.id)
             return
         series = self._of_judge(judge)
         for signal, expected in settled.prediction.expected.items():
@@ -236,6 +237,8 @@ class Statistics:
     def awaits(self, embedded: Report, prediction: Prediction, chance: Chance) -> None:
         """Take note of an answer that was drawn and whose verdict is on its way."""
         if self._judge is not None and chance.probability > 0:
+            # Verdicts bet in the order of these calls.
+            self._alarms.drawn(embedded.interaction.id)
             for sums in self._judged_sums(embedded, prediction, self._judge):
                 sums.await_verdict(chance.probability)
 
@@ -335,6 +338,7 @@ class Statistics:
                 stake=chance.stake,
                 at_s=at_s,
                 session=interaction.session_id,
+                answer=interaction.id,
             )
 
     def _bet(self, settled: Settled, read: Report, found: Outcomes, *, stake: float) -> None:
@@ -349,6 +353,7 @@ class Statistics:
                     at_s=at_s,
                     session=session,
                     example=partial(self._example, settled, read, signal, outcome),
+                    answer=interaction.id,
                 )
 
     def _example(self, settled: Settled, read: Report, signal: str, outcome: Outcome) -> Example:
@@ -513,6 +518,7 @@ class Statistics:
 
     def _readings(self) -> Iterator[Reading]:
         yield Reading(name=names.ALARM_LINE_DAYS, value=self._line_days)
+        yield Reading(name=names.ALARM_LATE_VERDICTS, value=self._alarms.late)
         yield from self._drift.readings()
         if self._judge is None:
             return

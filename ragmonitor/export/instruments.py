@@ -100,6 +100,11 @@ READINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Evidence at which an alarm is raised: the least days between false ones, on average.",
         (),
     ),
+    names.ALARM_LATE_VERDICTS: (
+        "livesum",
+        "Verdicts that came too late after their draw to bet, since the process began.",
+        (),
+    ),
     names.EMBEDDED_AUROC: (
         "livemostrecent",
         "Chance that the embedded risk is higher for a bad answer than for a good one.",

@@ -54,7 +54,7 @@ def monitored(
         clock=clock,
         records=records,
         verdict=verdict,
-        verdict_after_s=verdict_after_s,
+        verdict_after_s=lambda _: verdict_after_s,
         tick_s=tick_s,
     )
 

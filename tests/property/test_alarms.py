@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 import random
@@ -257,3 +258,37 @@ def test_false_alarms_of_long_sessions_keep_to_the_stated_rate(length, correlati
             sessions.spend(0)
     allowed = days / line_days
     assert 0 < raised <= allowed + 3 * math.sqrt(allowed)
+
+
+def test_verdicts_that_come_later_when_they_are_bad_raise_no_more_alarms():
+    """Bursts at exactly what is tolerated; bad verdicts take two minutes, good ones three seconds.
+
+    Bet in the order in which they come, they make an alarm of nearly every burst.
+    """
+    rng, rate, line_days, days = random.Random(8), 0.05, 0.5, 12
+    clock = ManualClock(START_S)
+    stream = Stream(signal="up", judge="j", kind="quality", share=1.0)
+    watched = Alarms((stream,), false_alarm_every_days=line_days, tolerate={"up": rate}, now=clock)
+    raised, waiting, number = 0, [], 0
+    for _ in range(days * 24):
+        for at_s in sorted(
+            [rng.uniform(0, 3_600) for _ in range(60)] + [rng.uniform(0, 300) for _ in range(200)]
+        ):
+            number += 1
+            hour_s = clock.now_s - (clock.now_s - START_S) % 3_600
+            clock.now_s = max(clock.now_s, hour_s + at_s)
+            bad = rng.random() < rate
+            watched.drawn(str(number))
+            heapq.heappush(
+                waiting, (clock.now_s + (120.0 if bad else 3.0), number, bad, clock.now_s)
+            )
+            while waiting and waiting[0][0] <= clock.now_s:
+                _, which, value, drawn_s = heapq.heappop(waiting)
+                watched.bet("up", value=value, stake=1.0, at_s=drawn_s, answer=str(which))
+                watched.complete(str(which))
+            if number % 5 == 0:
+                raised += sum(event.raised for event in watched.settle(nothing))
+        clock.now_s = START_S + 3_600 * math.ceil((clock.now_s - START_S) / 3_600)
+    allowed = days / line_days
+    assert raised <= allowed + 3 * math.sqrt(allowed)
+    assert watched.late == 0

@@ -38,7 +38,7 @@ def crowd() -> Service:
         sampler=ChanceSampler(0.2, clock=clock),
         clock=clock,
         records=records,
-        verdict_after_s=0.1,
+        verdict_after_s=lambda _: 0.1,
         tick_s=0.5,
     )
 

@@ -56,7 +56,7 @@ class Service:
     """Seconds since the stream began."""
     records: Records = field(default_factory=Records)
     verdict: Verdict = truthful
-    verdict_after_s: float = 3.0
+    verdict_after_s: Callable[[Answer], float] = lambda _: 3.0
     tick_s: float = TICK_S
     """How often time passes; the worker's own is 5 s."""
     on_tick: Callable[[float], None] = lambda _: None
@@ -121,7 +121,7 @@ class Service:
         if self.timed:
             self.busy_s += time.process_time() - began
         self.drawn += 1
-        due_s = answer.at_s + self.verdict_after_s
+        due_s = answer.at_s + self.verdict_after_s(answer)
         heapq.heappush(self._waiting, (due_s, self.drawn, answer, settled))
 
     def _settle(self, until_s: float) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ragmonitor.estimation.alarms.learning import LEARNED_FROM
 from ragmonitor.estimation.alarms.objectives import LEASE_S, Objectives
+from ragmonitor.estimation.alarms.order import DrawOrder
 from ragmonitor.estimation.alarms.records import Pending, Stream, Turn, key_of
 from ragmonitor.estimation.alarms.sessions import Sessions
 from ragmonitor.estimation.alarms.watches import Watch
@@ -98,6 +99,7 @@ class Alarms:
             for place, stream in enumerate(self._streams)
         ]
         self._pending: list[Pending] = []
+        self._draws: DrawOrder[Pending] = DrawOrder()
         self._lost = 0
         self._sessions = Sessions()
         self._seen = ""
@@ -111,6 +113,19 @@ class Alarms:
         """Return whether a session id tells answers apart: it is none, or a constant, if not."""
         return bool(session) and session != self._sessions.usual.constant
 
+    def drawn(self, answer: str) -> None:
+        """Take note that a judge reads an answer: verdicts bet in the order of these calls."""
+        self._draws.draw(answer, self._now())
+
+    def complete(self, answer: str) -> None:
+        """Take note that all bets of an answer that was drawn are there, or that none will be."""
+        self._draws.complete(answer)
+
+    @property
+    def late(self) -> int:
+        """How many answers' verdicts came too late to bet since the process began."""
+        return self._draws.late
+
     def bet(
         self,
         signal: str,
@@ -120,6 +135,7 @@ class Alarms:
         at_s: float,
         session: str = "",
         example: Callable[[], Example] | None = None,
+        answer: str = "",
     ) -> None:
         """Note one verdict; it counts from the next `settle` on. Cheap, and touches no file.
 
@@ -130,16 +146,22 @@ class Alarms:
             at_s: When the answer was given, in seconds since the epoch.
             session: Verdicts on one session within an hour bet as one, which grows.
             example: Called at most once, at the next `settle`, if it is one of the worst.
+            answer: As told to `drawn`; what was never told there waits for nobody.
         """
         place = self._index.get(signal)
         if place is None or not (stake > 0 and math.isfinite(value) and math.isfinite(at_s)):
             return
-        if len(self._pending) >= PENDING_MOST:
-            self._lost += 1
-            return
         self._sessions.usual.see(session, at_s)
         x = 1.0 - value if self._streams[place].falls else value
-        self._pending.append((at_s, place, min(1.0, max(0.0, x)), stake, session, example))
+        noted = (at_s, place, min(1.0, max(0.0, x)), stake, session, example)
+        if not self._draws.holds(answer, noted):
+            self._note(noted)
+
+    def _note(self, noted: Pending) -> None:
+        if len(self._pending) >= PENDING_MOST:
+            self._lost += 1
+        else:
+            self._pending.append(noted)
 
     def falls(self, signal: str) -> bool:
         """Return whether the signal is better the higher it is."""
@@ -156,9 +178,12 @@ class Alarms:
         Args:
             estimate: By signal, the last hour's; asked for the signals of events only.
         """
+        for noted in self._draws.released(self._now()):
+            self._note(noted)
         if self._lost:
             record_problem("estimation", f"{self._lost} verdicts too many for alarms were left out")
             self._lost = 0
+        # What was drawn later is not among it unless all that was drawn before is, or was given up.
         # In order of time, as the guarantee wants it, and then in an order that does not depend
         # on which verdict came in first.
         pending = sorted(self._pending, key=itemgetter(0, 1, 2, 3))

@@ -18,6 +18,7 @@ import pytest
 from ragmonitor import guard
 from ragmonitor.estimation.alarms import STATE_VERSION, Alarms, Stream
 from ragmonitor.estimation.alarms.objectives import LEASE_S
+from ragmonitor.estimation.alarms.order import WAIT_S
 from ragmonitor.records import AlarmEvent, AlarmState, Estimate, Example, Interaction
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
@@ -504,6 +505,77 @@ def test_sessions_are_in_the_file_under_no_name(tmp_path):
     service = Service(file=state_file(tmp_path))
     service.verdicts([1.0], session="alice@example.com")
     assert "alice" not in (tmp_path / "alarms.json").read_text()
+
+
+# --- in the order of draws
+
+
+def judged(service: Service, answer: str, value: float, *, at_s: float) -> None:
+    service.alarms.bet("hallucination", value=value, stake=1.0, at_s=at_s, answer=answer)
+    service.alarms.complete(answer)
+    service.settle()
+
+
+def test_verdicts_bet_in_the_order_of_their_draws():
+    """The second is ready first, and waits for the first."""
+    service, twin = Service(), Service()
+    for each in (service, twin):
+        each.verdicts([0.0] * 3)
+        each.alarms.drawn("first")
+        each.alarms.drawn("second")
+        each.clock.advance(10)
+    at_s = service.clock()
+    judged(service, "second", 0.0, at_s=at_s)
+    assert service.state() == twin.state()
+    judged(service, "first", 1.0, at_s=at_s - 1)
+    judged(twin, "first", 1.0, at_s=at_s - 1)
+    judged(twin, "second", 0.0, at_s=at_s)
+    assert service.state() == twin.state()
+
+
+def test_a_verdict_that_never_comes_is_not_waited_for():
+    """The judge failed: there is no bet, and those behind it go on."""
+    service = Service()
+    service.verdicts([0.0] * 3)
+    before = service.state().evidence_days
+    service.alarms.drawn("failed")
+    service.alarms.drawn("good")
+    judged(service, "good", 1.0, at_s=service.clock())
+    assert service.state().evidence_days == before
+    service.alarms.complete("failed")
+    service.settle()
+    assert service.state().evidence_days > before
+
+
+def test_what_is_later_than_ten_minutes_is_missing_and_counted():
+    """Nobody waits longer; the late verdict does not bet out of its turn."""
+    service = Service()
+    service.verdicts([0.0] * 3)
+    service.alarms.drawn("slow")
+    service.alarms.drawn("good")
+    service.alarms.bet("hallucination", value=1.0, stake=1.0, at_s=service.clock(), answer="good")
+    service.alarms.complete("good")
+    service.clock.advance(WAIT_S)
+    service.settle()
+    after = service.state()
+    assert after.evidence_days > 0
+    judged(service, "slow", 1.0, at_s=service.clock())
+    assert service.state() == after
+    assert service.alarms.late == 1
+
+
+def test_what_waits_is_bounded():
+    """Behind a reading that hangs, the newest 2,000 answers wait; then it is given up."""
+    service = Service()
+    service.alarms.drawn("hangs")
+    for number in range(2_500):
+        service.alarms.drawn(str(number))
+        judged(service, str(number), 0.0, at_s=service.clock())
+    assert service.alarms._pending == []
+    assert len(service.alarms._draws._drawn) == 0
+    assert service.alarms.late == 0
+    judged(service, "hangs", 1.0, at_s=service.clock())
+    assert service.alarms.late == 1
 
 
 # --- over a file

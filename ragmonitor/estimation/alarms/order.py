@@ -1,0 +1,69 @@
+"""Verdicts bet in the order in which their answers were drawn, whenever they come.
+
+The guarantee speaks of each verdict given those before it. Where bad answers take longer to read
+than good ones, the order in which verdicts come in is no such order: behind a burst the good ones
+are settled first and the bad ones follow all at once. So who is drawn first bets first, and who is
+ready waits for those before it, but not for ever.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Final, Generic, TypeVar
+
+Bet = TypeVar("Bet")
+
+WAIT_S: Final = 600.0
+"""How long an answer is waited for; its verdict is missing then, as if the judge had failed."""
+WAITING_MOST: Final = 2_000
+"""Answers that are waited for, or wait; of more, the first is given up."""
+GIVEN_UP_KEPT: Final = 10_000
+
+
+class DrawOrder(Generic[Bet]):
+    """Holds the bets of drawn answers until all that were drawn before have theirs."""
+
+    __slots__ = ("_drawn", "_given_up", "late")
+
+    def __init__(self) -> None:
+        """Wait for nothing."""
+        self._drawn: OrderedDict[str, tuple[float, list[Bet], list[bool]]] = OrderedDict()
+        """By answer, in the order of their draws: when it was, bets, and whether all are there."""
+        self._given_up: OrderedDict[str, None] = OrderedDict()
+        self.late = 0
+        """Answers whose verdict came after they were given up, so far."""
+
+    def draw(self, answer: str, at_s: float) -> None:
+        """Wait for an answer's verdict from now on."""
+        self._drawn[answer] = at_s, [], [False]
+
+    def holds(self, answer: str, bet: Bet) -> bool:
+        """Take in a bet, and return whether it waits, or is too late; else it may go at once."""
+        known = self._drawn.get(answer)
+        if known is not None:
+            known[1].append(bet)
+        return known is not None or answer in self._given_up
+
+    def complete(self, answer: str) -> None:
+        """Take note that no more bets of an answer follow; there may have been none."""
+        known = self._drawn.get(answer)
+        if known is not None:
+            known[2][0] = True
+        elif answer in self._given_up:
+            del self._given_up[answer]
+            self.late += 1
+
+    def released(self, now_s: float) -> Iterator[Bet]:
+        """Yield the bets that nobody is waited for any more, in order."""
+        while self._drawn:
+            answer, (at_s, bets, complete) = next(iter(self._drawn.items()))
+            if not complete[0]:
+                if now_s - at_s < WAIT_S and len(self._drawn) <= WAITING_MOST:
+                    return
+                self._given_up[answer] = None
+                while len(self._given_up) > GIVEN_UP_KEPT:
+                    self._given_up.popitem(last=False)
+            del self._drawn[answer]
+            if complete[0]:
+                yield from bets
