@@ -422,6 +422,10 @@ class Estimates(Protocol):
         """Let time pass: windows age, alarms are raised and cleared, state is kept."""
         ...
 
+    def keep(self) -> Sequence[AlarmEvent]:
+        """Take the newest verdicts into what outlives the process, and return alarms they turn."""
+        ...
+
     def repeated(self, first: Report, again: Report) -> None:
         """Take in an answer that the judge read twice."""
         ...

@@ -181,7 +181,8 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="What is still accepted, by signal: a hallucination rate of at most 0.05, a "
         "mean faithfulness of at least 0.9: 'hallucination=0.05,faithfulness=0.9'; a bare number "
-        "is the hallucination rate. What is not given is learned from the first 1,000 verdicts.",
+        "is the hallucination rate. What is not given is learned from 1,000 verdicts and whole "
+        "days.",
     )
     false_alarm_every_days: float = Field(
         default=30.0,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import threading
 import time
@@ -70,6 +71,8 @@ from ragmonitor.records import (
 BATCH = 64
 LINGER_S = 0.01
 """Pause between waking and working: the request that woke us finishes undisturbed."""
+KEEP_S = 0.5
+"""A verdict is kept on disk after so long at most: a process may die at any moment."""
 TICK_S = 2.0
 """Gauges are refreshed, abandoned runs given up and the endpoint's port retried this often."""
 FORK_WAIT_S = 1.0
@@ -146,6 +149,8 @@ class Worker:
         self._ledger = Ledger(meters, entries, self._judges)
         meters.count_first(self._ledger.count_notes)
         self._judgements: set[asyncio.Task[None]] = set()
+        self._keeping: asyncio.TimerHandle | None = None
+        self._kept_s = -math.inf
         self._checks: set[asyncio.Task[None]] = set()
         """Readings outside the sample, of answers that were judged before."""
         self.latest = self._snapshot()
@@ -294,6 +299,7 @@ class Worker:
         self._waker = asyncio.Event()
         self._working = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
+        self._keeping = None
         self._loop.set_exception_handler(_escaped)
         ticking = asyncio.create_task(self._tick())
         preparing = asyncio.create_task(self._prepare_judges())
@@ -507,6 +513,28 @@ class Worker:
         if unscorable(settled.interaction) is None:
             with contained("estimate"), self._timed("estimate"):
                 self._estimates.add(settled)
+            if settled.judged is not None:
+                self._keep_soon()
+
+    def _keep_soon(self) -> None:
+        """Have the newest verdicts kept: at once, or with those of the next half second."""
+        if self._keeping is not None and not self._keeping.cancelled():
+            return
+        wait_s = self._kept_s + KEEP_S - time.monotonic()
+        if wait_s <= 0 or self._loop is None:
+            self._keep()
+        else:
+            self._keeping = self._loop.call_later(wait_s, self._keep_locked)
+
+    def _keep_locked(self) -> None:
+        with shielded("worker"), self._step:
+            self._keep()
+
+    def _keep(self) -> None:
+        self._keeping, self._kept_s = None, time.monotonic()
+        with shielded("estimate"):
+            for event in self._estimates.keep():
+                self._announce(event)
 
     def _read(self, interaction: Interaction) -> Report:
         identity = self._embedded.identity
@@ -660,6 +688,7 @@ class Worker:
             self._bench.forget()
         self._idle = False
         self._judgements = set()
+        self._keeping = None
         self._checks = set()
         self._ending = threading.Event()
         self._not_before = 0.0

@@ -17,6 +17,7 @@ from ragmonitor.addresses import shown
 from ragmonitor.cli.scraped import Alarm, Mean, Row, Sampling, Scrape, Service, read
 from ragmonitor.cli.terminal import FINE, print_json
 from ragmonitor.errors import InputError
+from ragmonitor.estimation.alarms import LEARNED_FROM
 from ragmonitor.settings import Settings
 
 if TYPE_CHECKING:
@@ -366,7 +367,7 @@ def _state(alarm: Alarm) -> str:
         when = "" if since is None else f" since {datetime.fromtimestamp(since, UTC):%m-%d %H:%M}Z"
         return f"ACTIVE{when}"
     if alarm.tolerate is None:
-        return f"learning, {alarm.verdicts_left:,} to go"
+        return f"learning, {100 * alarm.learned:.0f} % done"
     return "quiet"
 
 
@@ -447,14 +448,10 @@ def _footnotes(said: Service) -> Iterator[str]:
     if alarm is None:
         yield "There is no alarm on the hallucination rate (setting alarms)."
     elif alarm.tolerate is None:
-        verdicts = next(
-            (row.judged_per_hour * said.value_share for row in said.outlook if row.budget == "x1"),
-            said.outlook[-1].judged_per_hour * said.value_share,
-        )
-        wait = _hours(alarm.verdicts_left / verdicts) if verdicts > 0 else "for ever"
         yield (
-            f"What is tolerated is being learned: {alarm.verdicts_left:,} verdicts to go, "
-            f"{wait} at this pace; until then nothing is alarmed. The setting tolerate ends that."
+            f"What is tolerated is being learned, {100 * alarm.learned:.0f} % done: "
+            f"{LEARNED_FROM:,} verdicts and whole days; until then only a spike far above what was "
+            "seen is alarmed. The setting tolerate ends that."
         )
 
 

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ragmonitor import conventions as names
 from ragmonitor.errors import InputError
-from ragmonitor.estimation.alarms import EMBEDDED, LEARNED_FROM
+from ragmonitor.estimation.alarms import EMBEDDED
 from ragmonitor.estimation.outlook import (
     Watched,
     delay_hours,
@@ -155,11 +155,6 @@ class Alarm:
     active: bool
     since_s: float | None
     raised: int
-
-    @property
-    def verdicts_left(self) -> int:
-        """How many it takes until what is tolerated is known."""
-        return round((1 - self.learned) * LEARNED_FROM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

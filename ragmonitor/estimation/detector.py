@@ -199,9 +199,9 @@ class Clearing:
     """Evidence that the mean is back below `level`, since an alarm was raised.
 
     If it never came back, `evidence` ever reaches 20 with a chance of at most 1 in 20: bets on
-    the other side, against 1.2 times what is tolerated, so that an alarm does not flutter: of one
-    at that level or above at most one in 20 is ever cleared, however long it lasts. Half of the capital bets from the beginning. The other half waits, and comes in as
-    time passes: an answer to "since when?", without which a long bad time would have to be paid
+    the other side, against 1.2 times what is tolerated, so that an alarm does not flutter. Half of
+    the capital bets from the beginning. The other half waits, and comes in as time passes: an
+    answer to "since when?", without which a long bad time would have to be paid
     back first.
 
     Source:

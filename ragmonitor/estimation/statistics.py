@@ -387,6 +387,11 @@ class Statistics:
         events = (*self._alarms.settle(self._estimate), *self._changes_of_judge())
         return (*events, *self._ask_for_causes(events))
 
+    def keep(self) -> Sequence[AlarmEvent]:
+        """Take the newest verdicts into what outlives the process, and return alarms they turn."""
+        self._learn()
+        return self._alarms.settle(self._estimate)
+
     def _look_at_input(self) -> None:
         series = self._of_judge(NO_JUDGE)
         for observed in self._drift.take():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
+import os
+import signal
 import time
 from dataclasses import replace
 
@@ -304,3 +307,32 @@ def test_a_reply_without_readable_verdicts_is_missing_and_not_good(monitors, hea
     labels = {"judge": "scripted", **HALLUCINATION}
     assert total(monitor.registry, "ragmonitor_missing_answers_total", **labels) == 5
     assert total(monitor.registry, "ragmonitor_judged_answers_total", **labels) == 0
+
+
+def dies(folder, verdicts: int) -> None:
+    """Run in a process of its own, which is killed a second after its last answer."""
+    monitor = Monitor(
+        service="test",
+        judge=ScriptedJudge(good),
+        judge_rate=1.0,
+        state_dir=folder,
+        prometheus_port=0,
+        traces=False,
+    )
+    for number in range(verdicts):
+        tell_one(monitor, number)
+        time.sleep(0.02)
+    time.sleep(1.0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_crash_loop_loses_hardly_a_verdict(tmp_path):
+    """Three forked processes of less than a tick's length each: what was judged is kept."""
+    for _ in range(3):
+        process = multiprocessing.get_context("fork").Process(target=dies, args=(tmp_path, 20))
+        process.start()
+        process.join(60)
+        assert process.exitcode == -signal.SIGKILL
+    (file,) = tmp_path.glob("alarms-*.json")
+    told = json.loads(file.read_text())["streams"]["hallucination"]["learning"]
+    assert told[3][0] + told[4][0] == 60

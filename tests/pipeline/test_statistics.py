@@ -275,9 +275,11 @@ def test_two_weeks_without_a_change_raise_nothing() -> None:
 
 
 def test_what_is_tolerated_is_learned_and_then_fixed() -> None:
-    """After 1,000 verdicts it lies a little above the rate, and does not follow it up."""
-    service = monitored()
-    stream = Stream(seed=12, for_s=DAY_S / 2, rate=step(0.04, 0.1, at_s=DAY_S / 4))
+    """After 1,000 verdicts and a day it lies a little above the rate, and does not follow it up."""
+    service = monitored(tick_s=60.0)
+    stream = Stream(
+        seed=12, for_s=2 * DAY_S, per_minute=20.0, rate=step(0.04, 0.15, at_s=1.25 * DAY_S)
+    )
     run(service, stream)
     (state,) = [s for s in service.estimates.snapshot().alarms if s.signal == "hallucination"]
     assert state.tolerate is not None

@@ -26,8 +26,9 @@ property: E[(1 + b (r - m))^2] exceeds 1 by b^2 Var(r). Nor has the running mean
 which an alarm may stop at the highest point that chance allows.
 
 Sessions that were open when evidence begins anew have been looked at, and bet no more. A session
-of more than an hour is taken for a new one each hour: this bounds what a very long one may win,
-and it is the premise that the hours of one session are independent.
+is over after an hour without a verdict. One that goes on for more than four hours is taken for a
+new one then: this bounds how long it says nothing, and it is a premise that such parts of one
+session are independent.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ from ragmonitor.estimation.detector import Block
 from ragmonitor.guard import logger
 
 SESSION_S: Final = 3_600.0
+"""A session is over after so long without a verdict."""
+SESSION_MOST_S: Final = 14_400.0
+"""One that goes on is taken for a new one after so long."""
 SESSIONS_MOST: Final = 10_000
 SHARED_MOST: Final = 512
 """Blocks, newest first, which processes that share a file tell each other of."""
@@ -53,30 +57,31 @@ LOOK_EACH: Final = 100
 
 
 class Sessions:
-    """Remembers the newest sessions, each for an hour from its first bet."""
+    """Remembers the newest sessions."""
 
     def __init__(self) -> None:
         """Know of none."""
-        self._sessions: OrderedDict[str, tuple[int, dict[int, Block]]] = OrderedDict()
-        """By digest: the second of its first bet, and what it came to for each stream."""
+        self._sessions: OrderedDict[str, tuple[int, int, dict[int, Block]]] = OrderedDict()
+        """By digest: the seconds of its first and its last bet; what it came to for each stream."""
         self.usual = Usual()
 
     def block(self, session: str, place: int, at_s: float) -> Block | None:
-        """Return what a session has come to within the hour; None: it is taken for no session."""
+        """Return what a session has come to; None: it is taken for no session."""
         if not session or session == self.usual.constant:
             return None
         digest = hashlib.blake2b(session.encode(errors="replace"), digest_size=6).hexdigest()
-        entry = self._sessions.get(digest)
-        if entry is None or abs(at_s - entry[0]) >= SESSION_S:
-            entry = self._sessions[digest] = (int(at_s), {})
-            while len(self._sessions) > SESSIONS_MOST:
-                self._sessions.popitem(last=False)
+        first_s, last_s, blocks = self._sessions.get(digest, (int(at_s), int(at_s), {}))
+        if abs(at_s - last_s) >= SESSION_S or abs(at_s - first_s) >= SESSION_MOST_S:
+            first_s, last_s, blocks = int(at_s), int(at_s), {}
+        self._sessions[digest] = first_s, max(last_s, int(at_s)), blocks
         self._sessions.move_to_end(digest)
-        return entry[1].setdefault(place, Block())
+        while len(self._sessions) > SESSIONS_MOST:
+            self._sessions.popitem(last=False)
+        return blocks.setdefault(place, Block())
 
     def spend(self, place: int) -> None:
         """Let those that are open bet no more on a stream, whose evidence begins anew."""
-        for _, blocks in self._sessions.values():
+        for _, _, blocks in self._sessions.values():
             if place in blocks:
                 blocks[place] = Block(SPENT)
 
@@ -86,12 +91,13 @@ class Sessions:
             return
         for digest, entry in told.items():
             try:
-                at_s, *blocks = entry
+                first_s, last_s, *blocks = entry
                 known = {
                     int(place): Block(number(staked), number(weighted))
                     for place, staked, weighted in blocks
                 }
-                self._sessions[str(digest)] = (int(number(at_s)), known)
+                seconds = int(number(first_s)), int(number(last_s))
+                self._sessions[str(digest)] = (*seconds, known)
             except (TypeError, ValueError):
                 continue  # a session may then bet anew, once
             self._sessions.move_to_end(str(digest))
@@ -100,12 +106,12 @@ class Sessions:
         """Return the newest ones, which `meet` takes over in other processes."""
         newest: list[tuple[str, list[Any]]] = []
         room = SHARED_MOST
-        for digest, (at_s, blocks) in reversed(self._sessions.items()):
+        for digest, (first_s, last_s, blocks) in reversed(self._sessions.items()):
             room -= len(blocks)
             if room < 0:
                 break
             told = [[place, block.staked, block.weighted] for place, block in blocks.items()]
-            newest.append((digest, [at_s, *told]))
+            newest.append((digest, [first_s, last_s, *told]))
         return dict(reversed(newest))
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ragmonitor.estimation.alarms.learning import LEARNED_FROM
 from ragmonitor.estimation.alarms.objectives import LEASE_S, Objectives
 from ragmonitor.estimation.alarms.order import DrawOrder
 from ragmonitor.estimation.alarms.records import Pending, Stream, Turn, key_of
@@ -213,7 +212,7 @@ class Alarms:
                 since_s=watch.since_s,
                 rising_since_s=watch.rising_since_s,
                 tolerate=self._own_scale(place, watch.tolerate),
-                learned=watch.learning.share if watch.tolerate is None else 1.0,
+                learned=watch.learning.share(now_s) if watch.tolerate is None else 1.0,
                 falls=stream.falls,
                 raised=watch.raised,
                 objectives=len(watch.objectives.live(now_s)),
@@ -355,9 +354,13 @@ class Alarms:
             # Nothing is answered in the future, and what is very late has its time behind it.
             at_s = min(now_s, max(told_s, now_s - LATE_MOST_S))
             watch, block = self._watches[place], self._sessions.block(session, place, at_s)
-            if watch.tolerate is None:
-                self._learn(place, x, stake, block)
-            elif watch.clearing is not None:
+            if watch.tolerate is None and watch.clearing is None:
+                self._learn(place, x, stake, at_s, block)
+                if watch.provisional is None:
+                    if block is not None:
+                        block.add(x, min(stake, watch.stake_most))
+                    continue
+            if watch.clearing is not None:
                 watch.clearing.bet(x, stake, at_s, block)
                 if watch.clearing.evidence >= CLEARED_AT and watch.since_s is not None:
                     turns.append(self._turn(place, raised=False, at_s=at_s, since_s=watch.since_s))
@@ -373,16 +376,18 @@ class Alarms:
         self._watches[place].restart(tolerate)
         self._sessions.spend(place)
 
-    def _learn(self, place: int, x: float, stake: float, block: Block | None) -> None:
+    def _learn(self, place: int, x: float, stake: float, at_s: float, block: Block | None) -> None:
         watch, stream = self._watches[place], self._streams[place]
-        watch.learning.add(x, min(stake, stream.stake_most), block)
-        if watch.learning.verdicts < LEARNED_FROM:
+        watch.learn(x, stake, at_s, block)
+        if not watch.learning.is_done(at_s):
             return
         watch.learned = max(stream.least_learned, watch.learning.tolerate())
         self._restart(place, watch.learned)
         logger.info(
-            "ragmonitor: learned from %d verdicts what is tolerated: a mean %s of %s %.4g",
+            "ragmonitor: learned from %d verdicts of %d days, the day's peak included, what is "
+            "tolerated: a mean %s of %s %.4g",
             watch.learning.verdicts,
+            watch.learning.days,
             stream.signal,
             "at least" if stream.falls else "at most",
             self._own_scale(place, watch.learned),
@@ -396,7 +401,7 @@ class Alarms:
             at_s=at_s,
             since_s=since_s,
             evidence_days=watch.detector.evidence * stream.share,
-            tolerate=self._own_scale(place, watch.tolerate) or 0.0,
+            tolerate=self._own_scale(place, watch.tolerate or watch.provisional) or 0.0,
             examples=tuple(watch.examples) if raised else (),
         )
 

@@ -17,6 +17,7 @@ from ragmonitor.records import Example
 RISING_FROM = 0.01
 """Evidence is rising from this share of the line on."""
 EXAMPLES = 3
+PROVISIONAL_EACH = 50
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,6 +31,8 @@ class Watch:
     """What the evidence is about; None: not known yet."""
     learned: float | None = None
     learning: Learning = field(default_factory=Learning)
+    provisional: float | None = None
+    """While it is learned: above what mean a spike is one already; None: nobody can tell yet."""
     detector: Detector = field(init=False)
     clearing: Clearing | None = None
     """Only while the alarm is active."""
@@ -46,8 +49,11 @@ class Watch:
     def restart(self, tolerate: float | None) -> None:
         """Forget evidence and alarm; from now on the evidence is about this."""
         self.tolerate = tolerate
+        if tolerate is not None:
+            self.provisional = None
+        bar = self.provisional if tolerate is None else tolerate
         self.detector = Detector(
-            tolerate=1.0 if tolerate is None else tolerate,
+            tolerate=1.0 if bar is None else bar,
             stake_most=self.stake_most,
             line_days=self.line_days,
         )
@@ -71,6 +77,16 @@ class Watch:
             self.clearing = Clearing(
                 tolerate=tolerate, stake_most=self.stake_most, at_s=self.clearing.at_s
             )
+
+    def learn(self, x: float, stake: float, at_s: float, block: Block | None) -> None:
+        """Learn from one verdict, and from time to time what would be a spike even now."""
+        learning = self.learning
+        learning.add(x, min(stake, self.stake_most), 0.0 if block is None else block.staked, at_s)
+        if self.provisional is None or learning.verdicts % PROVISIONAL_EACH == 0:
+            self.provisional = learning.provisional(at_s)
+            if self.provisional is not None:
+                # Set by the past only, so that the next bets are fair at it.
+                self.detector.tolerate = self.provisional
 
     def bet(
         self,
@@ -113,6 +129,7 @@ class Watch:
         self.rising_since_s = None
         self.examples = []
         self.raised += 1
+        self.learning.forget_fresh()
         self.detector.restart()
         self.clearing = Clearing(
             tolerate=self.detector.tolerate, stake_most=self.stake_most, at_s=at_s
@@ -125,17 +142,13 @@ class Watch:
 
     def dump(self) -> dict[str, Any]:
         """Return what `load` takes over; without examples, which stay in the process."""
-        learning, clearing = self.learning, self.clearing
+        clearing = self.clearing
         return {
             "tolerate": self.tolerate,
             "said": self.objectives.dump(),
             "learned": self.learned,
-            "learning": [
-                learning.verdicts,
-                learning.weight,
-                learning.weight_squared,
-                learning.weighted,
-            ],
+            "learning": self.learning.dump(),
+            "provisional": self.provisional,
             "evidence": self.detector.parts,
             "at_s": self.detector.at_s,
             "clearing": clearing
@@ -157,14 +170,10 @@ class Watch:
             other.objectives.load(told["said"])
             other.restart(number_or_none(told["tolerate"]))
             other.learned = number_or_none(told["learned"])
-            verdicts, *sums = (number(each) for each in told["learning"])
-            weight, weight_squared, weighted = sums
-            other.learning = Learning(
-                verdicts=int(verdicts),
-                weight=weight,
-                weight_squared=weight_squared,
-                weighted=weighted,
-            )
+            other.learning.load(told["learning"])
+            other.provisional = number_or_none(told["provisional"])
+            if other.provisional is not None:
+                other.detector.tolerate = other.provisional
             other.detector.parts = [number(each) for each in told["evidence"]]
             if len(other.detector.parts) != len(MULTIPLES):
                 raise ValueError("evidence of another mixture")
@@ -187,9 +196,9 @@ class Watch:
         if told is None:
             return None
         at_s, age_hours, stake_most, *parts = (number(each) for each in told)
-        if self.tolerate is None or self.since_s is None or len(parts) != len(CLEARING_RISKS):
+        if self.since_s is None or len(parts) != len(CLEARING_RISKS):
             raise ValueError("a clearance of another mixture")
-        clearing = Clearing(tolerate=self.tolerate, stake_most=stake_most, at_s=at_s)
+        clearing = Clearing(tolerate=self.detector.tolerate, stake_most=stake_most, at_s=at_s)
         clearing.restore(parts, age_hours)
         return clearing
 
