@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+import time
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import TracebackType
@@ -358,13 +359,15 @@ class Monitor:
         """Flush and stop. What comes afterwards is counted as unscored, cause `shutdown`."""
         if self._closed:
             return True
+        deadline = time.monotonic() + timeout_s
         with shielded("close"):
-            self._settle(timeout_s)
+            # Half of the time at most: what waits is to be scored in the other.
+            self._settle(timeout_s / 2)
             if self._spans is not None:
                 self._spans.shutdown()
             self._closed = True
             self._forget()
-            return self._worker.close(timeout_s)
+            return self._worker.close(max(0.0, deadline - time.monotonic()))
         return False
 
     def __enter__(self) -> Self:
@@ -440,9 +443,10 @@ class Monitor:
         return (*self._recorders.values(), *self._sources)
 
     def _settle(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
         for source in tuple(self._sources):
             with shielded("capture"):
-                source.settle(timeout_s)
+                source.settle(max(0.0, deadline - time.monotonic()))
 
     def _forget(self) -> None:
         for source in self._tended():

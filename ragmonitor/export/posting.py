@@ -23,7 +23,7 @@ from opentelemetry import context
 
 from ragmonitor.addresses import HIDDEN, shown
 from ragmonitor.errors import RagMonitorError
-from ragmonitor.guard import reason, record_error, record_problem, shielded
+from ragmonitor.guard import contained, reason, record_error, record_problem, shielded
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response, Session
@@ -257,8 +257,11 @@ class Poster:
         # On our own thread only: what we post must not be traced as traffic of the application.
         context.attach(context.set_value("suppress_instrumentation", True))
         while batch := self._gathered():
-            self._send(batch, deadline=math.inf)
-        self._disconnect()
+            # What is no `Exception` must not end the thread: nobody would send what comes later.
+            with contained("export"):
+                self._send(batch, deadline=math.inf)
+        with contained("export"):
+            self._disconnect()
 
     def _send_here(self, deadline: float) -> None:
         while time.monotonic() < deadline and (batch := self._batch()):
@@ -301,11 +304,12 @@ class Poster:
                 why = why if error.retryable else "refused"
             else:
                 record_error("export", error)
-        if waiting:
-            self._lose(len(waiting), why)
-        with self._changed:
-            self._settled += len(batch)
-            self._changed.notify_all()
+        finally:
+            if waiting:
+                self._lose(len(waiting), why)
+            with self._changed:
+                self._settled += len(batch)
+                self._changed.notify_all()
 
     def _deliver(self, waiting: list[Record], deadline: float) -> None:
         """Post until the server has taken everything; what it has taken leaves `waiting`.

@@ -49,13 +49,18 @@ class EmbeddingThread(Generic[Item]):
         self._waiting.append((item, text))
         self.waiting += 1
         if self._thread is None:
-            self._thread = threading.Thread(
+            thread = threading.Thread(
                 target=_work,
                 args=(self._embed, self._waiting, self._done, self._wake, self._stop),
                 name="ragmonitor-embedding",
                 daemon=True,
             )
-            self._thread.start()
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system has none; the next question asks again
+                record_error(STAGE, error)
+            else:
+                self._thread = thread
         self._wake.set()
         return True
 
@@ -114,7 +119,7 @@ def _points(embed: Embed, texts: Sequence[str]) -> list[bytes | None]:
         vectors = list(embed(texts))
         if len(vectors) != len(texts):
             raise ValueError(f"{len(texts)} texts gave {len(vectors)} vectors")
-    except Exception as error:  # noqa: BLE001 - the user's code and its network
+    except BaseException as error:  # noqa: BLE001 - the user's code, on a thread of ours
         record_error(STAGE, error)
         return [None] * len(texts)
     return [_point(vector) for vector in vectors]

@@ -77,6 +77,40 @@ def test_closing_ends_the_thread(watch):
     assert not threads()
 
 
+def test_nothing_that_it_raises_ends_the_thread(watch):
+    """What is no `Exception` costs one call, as an error does."""
+    raised = []
+
+    def embed(texts):
+        if not raised:
+            raised.append(texts)
+            raise SystemExit
+        return by_subject(texts)
+
+    drift = watch(embed)
+    observe(drift, ["Where is my parcel?"])
+    assert drift.settle()
+    observe(drift, ["Why?"], name="b")
+    assert drift.settle()
+    assert len(threads()) == 1
+
+
+def test_a_system_without_threads_is_asked_again(watch, monkeypatch):
+    """The question waits, and comes with the next one."""
+    drift = watch(by_subject)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", _refuse)
+        observe(drift, ["Where is my parcel?"])
+    assert not threads()
+    observe(drift, ["Why?"], name="b")
+    assert drift.settle()
+    assert len(drift.take()) == 2
+
+
+def _refuse(_thread):
+    raise RuntimeError("can't start new thread")
+
+
 def test_observing_does_not_wait_for_the_embedding(watch):
     """Outcomes come once it has answered, each with its own time."""
     gate = Gate()

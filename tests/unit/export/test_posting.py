@@ -279,6 +279,24 @@ def test_the_key_goes_before_a_netrc(
     posting.poster.close()
 
 
+def test_what_is_no_exception_does_not_end_the_thread(
+    server: Takes, posting: Posting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A panic under the HTTP library: its batch is lost, and the next one is sent."""
+
+    def panic(_waiting: list[Record], _deadline: float) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patched:
+        patched.setattr(posting.poster, "_deliver", panic)
+        posting.put(1)
+        assert not posting.poster.flush(5)
+    posting.put(2)
+    assert posting.poster.flush(5)
+    assert posting.lost == {"takes_failed": 1}
+    assert server.numbers() == [[2]]
+
+
 def test_without_threads_a_flush_sends_itself(
     server: Takes, posting: Posting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
