@@ -99,13 +99,17 @@ def _opened(most: int) -> Any | None:
     class Reply(aiohttp.ClientResponse):  # type: ignore[misc]
         @property
         def headers(self) -> Any:
-            # What `_Content` unpacks, nobody else is to.
+            if not isinstance(self.content, _Content):
+                return self._headers
+            # What that unpacks, nobody else is to.
             plain = self._headers.copy()
             plain.pop("Content-Encoding", None)
             return plain
 
         async def start(self, connection: Any) -> Any:
             reply = await super().start(connection)
+            if _refusals.get() is None:  # an application's own call, by the client that it shares
+                return reply
             encoding = self._headers.get("Content-Encoding", "").strip().lower()
             content: Any = self.content
             self.content: Any = _Content(content, self, encoding, most)
@@ -113,7 +117,8 @@ def _opened(most: int) -> Any | None:
 
     async def ask_for_gzip(_session: Any, _context: Any, asked: Any) -> None:
         # What else the client knows to unpack it would unpack at once, to any size.
-        asked.headers["Accept-Encoding"] = "gzip"
+        if _refusals.get() is not None:
+            asked.headers["Accept-Encoding"] = "gzip"
 
     tracing = aiohttp.TraceConfig()
     tracing.on_request_start.append(ask_for_gzip)

@@ -354,7 +354,14 @@ class Provider:
     def _session(self) -> dict[str, Any]:
         """Return what has litellm read replies through a session of ours."""
         session = bounded_session(self.reply_bytes_most)
-        return {} if session is None else {"shared_session": session}
+        if session is None:
+            return {}
+        # Some providers' handlers take their client from litellm's own store, and no session.
+        with contextlib.suppress(Exception):
+            provider = self._litellm.get_llm_provider(model=self.model)[1]
+            handler: Any = sys.modules["litellm.llms.custom_httpx.http_handler"]
+            handler.get_async_httpx_client(llm_provider=provider, shared_session=session)
+        return {"shared_session": session}
 
     def _form_with(self, strict: Strict | None) -> Form:
         form = self.form

@@ -446,7 +446,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.endswith("/embeddings"):
             self.server.owner._record(request)
             self._embed(body, self.server.owner.embeds)
-        elif self.path.endswith("/completions"):
+        elif self.path.endswith(("/completions", "/messages")):  # the latter: Anthropic's
             self._chat(request)
         else:
             self.server.owner._record(request)

@@ -74,6 +74,29 @@ async def test_an_endless_error_ends_at_the_limit_too(server, judges):
     assert server.endless_bytes < 4 * REPLY_BYTES_MOST
 
 
+@pytest.mark.parametrize("model", ["anthropic/claude-haiku-4-5", "deepseek/x", "hosted_vllm/x"])
+async def test_other_protocols_have_the_limit_too(server, judges, model):
+    """Handlers of their own reach them, in litellm."""
+    server.always(Reply(body=b" " * 2**16, is_endless=True))
+    judge = LlmJudge(model, api_base=server.api_base, api_key="none", budget_unit="tokens")
+    with pytest.raises(JudgeError, match="larger than"):
+        await judge.assess(TOLD)
+    await judge.close()
+    assert server.endless_bytes < 4 * REPLY_BYTES_MOST
+
+
+async def test_the_application_s_own_replies_have_no_limit_of_ours(server, judges):
+    """Though litellm may have it share a client with the judge, on one loop."""
+    made = {"api_base": server.api_base, "api_key": "none"}
+    judge = LlmJudge("hosted_vllm/x", budget_unit="tokens", **made)
+    await judge.assess(TOLD)
+    server.always("word " * 10**6)
+    told = [{"role": "user", "content": "x"}]
+    reply = await litellm.acompletion(model="hosted_vllm/x", messages=told, **made)
+    await judge.close()
+    assert len(reply.choices[0].message.content) == 5 * 10**6
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, zlib.compress], ids=["gzip", "deflate"])
 async def test_a_packed_reply_is_no_larger_unpacked(server, judges, pack):
     """A bomb is refused, having unpacked no more than the limit."""
