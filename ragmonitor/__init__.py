@@ -18,6 +18,8 @@ if TYPE_CHECKING:
         RunKind,
         Translator,
         current_interaction,
+        error_text,
+        json_of,
     )
     from ragmonitor.errors import (
         InputError,
@@ -67,6 +69,8 @@ _HOMES = {
         "RunKind",
         "Translator",
         "current_interaction",
+        "error_text",
+        "json_of",
     ),
     "errors": (
         "InputError",
@@ -149,8 +153,10 @@ __all__ = [
     "aevaluate",
     "asking_evaluator",
     "current_interaction",
+    "error_text",
     "evaluate",
     "evaluator",
+    "json_of",
     "record_error",
     "rubric",
     "shielded",

@@ -413,6 +413,11 @@ class Monitor:
         with shielded("capture"):
             self._hand_over(finished)
 
+    def dropped(self, reason: str) -> None:
+        """Count what such an integration has given up, by its reason. Never raises or blocks."""
+        with shielded("capture"):
+            self._worker.give_up(reason)
+
     def joined(self, part: Hashable) -> Gathering | None:
         """Return the `interaction` block that this thread or task is in; it now waits for `part`.
 

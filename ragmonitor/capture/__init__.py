@@ -1,7 +1,7 @@
 """The request path: what a framework reports is noted here, and nothing more."""
 
 from ragmonitor.capture.assembly import Translator
-from ragmonitor.capture.coercion import error_text, sound
+from ragmonitor.capture.coercion import error_text, json_of, sound
 from ragmonitor.capture.decorators import answers, name_of, retrieves
 from ragmonitor.capture.gathering import Gathering, joined
 from ragmonitor.capture.plain import InteractionRecorder, Record, current_interaction
@@ -22,6 +22,7 @@ __all__ = [
     "current_interaction",
     "error_text",
     "joined",
+    "json_of",
     "name_of",
     "retrieves",
     "sound",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
+from ragmonitor.capture.coercion import without_texts
 from ragmonitor.capture.labels import merged
 from ragmonitor.capture.prompts import not_among, seen_in
 from ragmonitor.capture.runs import Root, Run
+from ragmonitor.guard import record_error
 from ragmonitor.records import (
     Chunk,
     Generation,
@@ -73,6 +76,50 @@ class Translator(Protocol):
         ...
 
 
+T = TypeVar("T")
+
+
+class _Careful:
+    """A translator of which no question raises; it notes whether a text was lost by that."""
+
+    def __init__(self, translator: Translator) -> None:
+        self.framework = translator.framework
+        self.lost = False
+        self._translator = translator
+
+    def query(self, run: Run) -> str:
+        return self._answer(self._translator.query, run, "")
+
+    def chunks(self, run: Run) -> Sequence[Chunk]:
+        return self._answer(self._translator.chunks, run, ())
+
+    def shown(self, root: Run) -> Sequence[Chunk] | None:
+        return self._answer(self._translator.shown, root, None)
+
+    def prompt(self, run: Run) -> Sequence[Message]:
+        return self._answer(self._translator.prompt, run, ())
+
+    def answer(self, run: Run) -> str:
+        return self._answer(self._translator.answer, run, "")
+
+    def model(self, run: Run) -> tuple[str, str]:
+        return self._answer(self._translator.model, run, ("", ""))
+
+    def usage(self, run: Run) -> Usage:
+        return self._answer(self._translator.usage, run, Usage())
+
+    def labels(self, root: Run) -> dict[str, Any]:
+        return self._answer(self._translator.labels, root, dict[str, Any]())
+
+    def _answer(self, ask: Callable[[Run], T], run: Run, nothing: T) -> T:
+        try:
+            return ask(run)
+        except Exception as error:  # noqa: BLE001 - objects of the application's own classes
+            record_error("capture", error)
+            self.lost = True
+            return nothing
+
+
 class FinishedRuns:
     """A root run that has ended, with its members: an interaction in the framework's objects."""
 
@@ -81,6 +128,7 @@ class FinishedRuns:
     def __init__(self, root: Root, translator: Translator) -> None:
         self._root = root
         self._translator = translator
+        """Made a careful one behind the request path, where its questions are asked."""
 
     @property
     def framework(self) -> str:
@@ -138,28 +186,61 @@ class FinishedRuns:
 
         To be asked when the root ends: a model that is still open then may end a moment later.
         """
+        answered_ns: int | None = None
         for run in self._root.members:
             # Not `any`: a generator costs as much again, and this is the request path.
             if (
                 run.kind == "model"
                 and not run.inside_retriever
                 and (run.is_open or run.status == "partial")
-                and (run.pieces or not self._is_replaced(run))
             ):
-                return True
+                if run.pieces:
+                    return True
+                if answered_ns is None:
+                    answered_ns = self._last_answered_ns()
+                if answered_ns <= run.started_ns:
+                    return True
         return False
 
-    def _is_replaced(self, model: Run) -> bool:
-        """Return whether another model answered after this one: it was given up, for its time."""
-        return any(
-            run.kind == "model" and run.ended_ns and run.status == "ok" and not run.inside_retriever
-            for run in self._root.members
-            if run.started_ns > model.started_ns
+    def _last_answered_ns(self) -> int:
+        """Return when the last model that answered began: one before it was given up."""
+        return max(
+            (
+                run.started_ns
+                for run in self._root.members
+                if run.kind == "model"
+                and run.ended_ns
+                and run.status == "ok"
+                and not run.inside_retriever
+            ),
+            default=0,
         )
 
     def interaction(self) -> Interaction | None:
         """Return the record."""
-        root, translator = self._root, self._translator
+        root = self._root
+        try:
+            found = self._interaction()
+        except Exception as error:  # noqa: BLE001 - counted and kept, without what cannot be read
+            record_error("capture", error)
+            found = without_texts(
+                self.framework,
+                root.status,
+                identity=_interaction_id(root.id),
+                started_ns=root.started_ns,
+                ended_ns=root.ended_ns,
+            )
+        if found is not None and (self._careful().lost or root.lost):
+            return replace(found, capture_incomplete=True)
+        return found
+
+    def _careful(self) -> _Careful:
+        if not isinstance(self._translator, _Careful):
+            self._translator = _Careful(self._translator)
+        return self._translator
+
+    def _interaction(self) -> Interaction | None:
+        root, translator = self._root, self._careful()
         retrievals = self.retrievals()
         if not retrievals:
             return None
@@ -194,13 +275,20 @@ class FinishedRuns:
         )
 
     def labels(self) -> dict[str, Any]:
-        """Return what the application and its context say of the interaction."""
-        return merged(self._translator.labels(self._root), self._root.labels)
+        """Return what the application and its context say of the interaction.
+
+        As a part of a block it is asked last, when all else has been read.
+        """
+        translator = self._careful()
+        labels = merged(translator.labels(self._root), self._root.labels)
+        if translator.lost or self._root.lost:
+            labels["capture_incomplete"] = True
+        return labels
 
     def answer(self) -> str:
         """Return the text that the user saw, as far as it is known."""
         root = self._root
-        answer = self._translator.answer(root)
+        answer = self._careful().answer(root)
         models = self._models()
         if root.status == "partial":
             # LangChain loses the last piece of a stream that is closed early, or all of it.
@@ -242,7 +330,7 @@ class FinishedRuns:
         for run in self._root.members:
             if tool.started_ns <= run.started_ns <= run.ended_ns <= tool.ended_ns:
                 if run.kind == "retriever":
-                    chunks = self._translator.chunks(run)
+                    chunks = self._careful().chunks(run)
                     if any(chunk.text and chunk.text in text for chunk in chunks):
                         return True
                 elif run.kind == "model":
@@ -254,7 +342,7 @@ class FinishedRuns:
 
     def shown(self) -> Sequence[Chunk]:
         """Return what the root's own result names as the model's context; empty if nothing."""
-        return self._translator.shown(self._root) or ()
+        return self._careful().shown(self._root) or ()
 
     def retrieved(self) -> list[Chunk]:
         """Return what every retriever gave, those inside others included, in order."""
@@ -262,7 +350,7 @@ class FinishedRuns:
             chunk
             for run in self._members()
             if run.kind == "retriever" or (run.kind == "tool" and not isinstance(run.gave, str))
-            for chunk in self._translator.chunks(run)
+            for chunk in self._careful().chunks(run)
         ]
 
     def generations(self) -> tuple[Generation, ...]:
@@ -277,7 +365,7 @@ class FinishedRuns:
         return [r for r in self._members() if r.kind == "model" and not r.inside_retriever]
 
     def _retrieval(self, run: Run) -> Retrieval:
-        translator = self._translator
+        translator = self._careful()
         return Retrieval(
             query=translator.query(run),
             chunks=() if run.gave == "" else tuple(translator.chunks(run)),
@@ -288,20 +376,21 @@ class FinishedRuns:
         )
 
     def _generation(self, run: Run) -> Generation:
-        provider, model = self._translator.model(run)
+        translator = self._careful()
+        provider, model = translator.model(run)
         return Generation(
-            input=tuple(self._translator.prompt(run)),
+            input=tuple(translator.prompt(run)),
             output=self._said(run),
             started_ns=run.started_ns,
             ended_ns=run.ended_ns or self._root.ended_ns,
             model=model,
             provider=provider,
-            usage=self._translator.usage(run),
+            usage=translator.usage(run),
             error=run.error,
         )
 
     def _said(self, model: Run) -> str:
-        return self._translator.answer(model) or "".join(model.pieces)
+        return self._careful().answer(model) or "".join(model.pieces)
 
 
 def shown_of(

@@ -358,6 +358,12 @@ def _sound(given: Interaction) -> Interaction:
     return replace(found, capture_incomplete=True) if incomplete else found
 
 
+def json_of(value: Any) -> str:
+    """Return a value as JSON, cut where it is too long, too deep or stands inside itself."""
+    found = _Metadata().read({"": value}).get("")
+    return json.dumps(found, ensure_ascii=False)
+
+
 def without_texts(
     framework: Any,
     status: Any,

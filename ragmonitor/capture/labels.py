@@ -41,14 +41,14 @@ def merged(own: Mapping[str, Any], inherited: Mapping[str, Any] | None) -> dict[
     if not inherited:
         return labels
     read = RecordReader()
-    labels["session_id"] = labels.get("session_id") or read.label(inherited.get(_SESSION))
-    labels["user_id"] = labels.get("user_id") or read.label(inherited.get(_USER))
+    for key, name in (("session_id", _SESSION), ("user_id", _USER)):
+        labels[key] = read.label(labels.get(key)) or read.label(inherited.get(name))
     if _TAGS in inherited:
-        tags = read.tags(inherited[_TAGS])
-        labels["tags"] = tuple(dict.fromkeys([*labels.get("tags", ()), *tags]))
+        tags = (*read.tags(labels.get("tags", ())), *read.tags(inherited[_TAGS]))
+        labels["tags"] = tuple(dict.fromkeys(tags))
     metadata = inherited.get(_METADATA)
     attributes = read.attributes(json_in(metadata) if isinstance(metadata, str) else metadata)
     if version := read.label(inherited.get(_TEMPLATE_VERSION)):
         attributes["prompt_version"] = version
-    labels["attributes"] = attributes | dict(labels.get("attributes", {}))
+    labels["attributes"] = attributes | read.attributes(labels.get("attributes"))
     return labels

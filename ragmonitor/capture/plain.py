@@ -470,7 +470,7 @@ class InteractionRecorder:
         for part in reversed(parts):
             theirs = part.labels()
             for key in ("session_id", "user_id"):
-                labels[key] = labels[key] or theirs.get(key, "")
+                labels[key] = labels[key] or read.label(theirs.get(key))
         return labels
 
 

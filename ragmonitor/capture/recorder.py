@@ -10,12 +10,14 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Hashable, Sequence
 from fnmatch import fnmatch
+from itertools import islice
 from typing import Any, Final
 
 from opentelemetry import context, trace
 from opentelemetry.trace import SpanContext
 
 from ragmonitor.capture.assembly import FinishedRuns, Translator
+from ragmonitor.capture.coercion import error_text
 from ragmonitor.capture.gathering import gathering
 from ragmonitor.capture.labels import labels_in
 from ragmonitor.capture.runs import Root, Run, RunKind
@@ -34,6 +36,9 @@ INTERACTION_TAG: Final = "ragmonitor:interaction"
 
 PAUSED_MOST = 1_000
 """Roots that wait for a person at once. Each holds its question's texts, for hours perhaps."""
+
+MEMBERS_MOST = 10_000
+"""Retrievers, models and tools that one root keeps."""
 
 _TOOLS_KNOWN_MOST = 4_096
 
@@ -64,7 +69,8 @@ class Recorder:
         Args:
             translator: Turns the framework's objects into records, behind the request path.
             hand_over: Takes a finished interaction; must return at once and never raise.
-            open_runs_most: When more runs are open, the oldest are forgotten.
+            open_runs_most: When more runs are open, roots, members and steps alike, the oldest
+                are forgotten: a root is handed over as partial, what lost one as incomplete.
             open_run_age_s: A root that is open for longer is handed over as partial by `sweep`.
             paused_run_age_s: A paused root that is not resumed within this time is handed over
                 as partial; of the most that are open, as many may be paused as `PAUSED_MOST`.
@@ -92,6 +98,7 @@ class Recorder:
         self.chooses = innermost or bool(root_names)
         """Runs below others may be interactions by their name; by a tag they always may."""
         self._open_runs_most = open_runs_most
+        self._forgotten_at_once = max(1, open_runs_most // 1_000)
         self._open_run_age_ns = int(open_run_age_s * 1e9)
         self._paused_run_age_ns = int(paused_run_age_s * 1e9)
         self._on_forgotten = on_forgotten
@@ -158,6 +165,8 @@ class Recorder:
             runs = self._open
             if run_id in runs:
                 return
+            if len(runs) >= self._open_runs_most:
+                self._forget_oldest()
             parent = None if parent_id is None else runs.get(parent_id)
             if parent is not None:
                 if kind != "chain":
@@ -165,6 +174,10 @@ class Recorder:
                     if kind == "retriever" and parent.kind == "tool":
                         parent.retrieved = True
                     if run.root.ended_ns == 0:
+                        if len(run.root.members) >= MEMBERS_MOST:
+                            self._lose(run.root)
+                            runs[run_id] = parent  # carries the tree, and nothing else
+                            return
                         run.root.members.append(run)
                 elif (picked or (self.innermost and not parent.root.picked)) and not (
                     # A block is the interaction that its code says it is.
@@ -201,8 +214,6 @@ class Recorder:
                 # Compared, not identified: a bound method is a new object each time.
                 if block is not None and block.hand_over == self._hand_over and block.joins(run):
                     run.block = block
-                if len(runs) >= self._open_runs_most:
-                    self._forget_oldest()
                 run.asked = asked
                 run.picked = picked
                 run.target = target
@@ -343,7 +354,7 @@ class Recorder:
                 if run.kind == "tool" and gave is None and self.is_retrieval_tool(run.name):
                     gave = ""  # a search that failed is a retrieval too
                 # Text only: an exception holds its frames, and with them the whole request.
-                text = f"{type(failure).__name__}: {failure}" if status == "error" else ""
+                text = error_text(failure) if status == "error" else ""
                 self._close(run, gave, given, status, text)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
@@ -477,28 +488,55 @@ class Recorder:
         self._given_up.clear()
 
     def _forget_oldest(self) -> None:
-        # Dicts keep insertion order, so the first is the oldest. One in, one out.
+        # Dicts keep insertion order, so the first is the oldest. Some at once: a dict whose first
+        # was taken out looks for the next from its beginning.
         try:
-            run_id, oldest = next(iter(self._open.items()), (None, None))
+            oldest = list(islice(self._open.items(), self._forgotten_at_once))
         except RuntimeError:  # another thread started a run meanwhile; the next start tries again
             return
-        if oldest is None:
-            return
-        if oldest.id == run_id:
-            self._give_up(oldest, "too_many_open")
-        else:
-            self._open.pop(run_id, None)
+        for run_id, run in oldest:
+            if run.id == run_id:
+                self._give_up(run, "too_many_open")
+            elif self._open.pop(run_id, None) is not None:
+                self._bury(run_id)
+                self._lose(run.root)
+
+    def lost(self, run_id: Hashable, reason: str = "too_many_open") -> None:
+        """Note that something below this run was not followed; its interaction is incomplete."""
+        try:
+            run = self._open.get(run_id)
+            if run is None:
+                self._on_forgotten(reason)
+            else:
+                self._lose(run.root, reason)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def _lose(self, root: Root, reason: str = "too_many_open") -> None:
+        root.lost += 1
+        self._on_forgotten(reason)
+
+    def _bury(self, run_id: Hashable) -> None:
+        # Its children may still report, and a child without a parent would look like a root.
+        self._given_up[run_id] = None
+        if len(self._given_up) > self._open_runs_most:
+            try:
+                oldest = [*islice(self._given_up, self._forgotten_at_once)]
+            except RuntimeError:  # as in `_forget_oldest`
+                return
+            for each in oldest:
+                self._given_up.pop(each, None)
 
     def _give_up(self, run: Run, reason: str) -> None:
         if self._open.pop(run.id, None) is None:
             return
         self._on_forgotten(reason)
+        if run.is_open:
+            self._bury(run.id)
         if run.is_root and run.is_open:
-            # Its children may still report, and a child without a parent would look like a root.
-            self._given_up[run.id] = None
-            while len(self._given_up) > self._open_runs_most:
-                self._given_up.pop(next(iter(self._given_up)), None)
             self._close(run, None, None, "partial", "")
+        elif run.root.is_open:
+            run.root.lost += 1
 
 
 def status_of(failure: BaseException) -> Status:

@@ -87,6 +87,7 @@ class Root(Run):
         "block",
         "caller",
         "labels",
+        "lost",
         "members",
         "outer",
         "picked",
@@ -106,6 +107,8 @@ class Root(Run):
         """The interaction that this one was taken out of, by choice of the application."""
         self.members: list[Run] = []
         """Its retriever, model and tool runs."""
+        self.lost = 0
+        """Runs of it that were not kept: there were too many, or they were given up."""
         self.asked = False
         """Known to answer a question, even where no model run shows it (a framework's own words
         when nothing was found, a failure before the model)."""

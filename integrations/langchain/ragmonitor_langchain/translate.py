@@ -6,7 +6,6 @@ else runs behind it.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
@@ -17,7 +16,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.prompt_values import PromptValue
 
-from ragmonitor import Chunk, Message, Root, Run, Usage
+from ragmonitor import Chunk, Message, Root, Run, Usage, json_of
 
 _QUESTION_KEYS = ("question", "query", "input", "user_input", "messages")
 _ANSWER_KEYS = (
@@ -192,11 +191,16 @@ class LangChainTranslator:
         return {
             "session_id": _first_text(*(metadata.get(key) for key in _SESSION_KEYS)),
             "user_id": _first_text(metadata.get("user_id")),
-            "tags": tuple(tag for tag in tags or () if not tag.startswith(_FRAMEWORK_TAGS)),
+            "tags": tuple(
+                tag
+                for tag in tags or ()
+                if isinstance(tag, str) and not tag.startswith(_FRAMEWORK_TAGS)
+            ),
             "attributes": {
                 key: value
                 for key, value in metadata.items()
                 if isinstance(value, str)
+                and isinstance(key, str)
                 and key not in _SESSION_KEYS
                 and key != "user_id"
                 and not key.startswith(_FRAMEWORK_METADATA)
@@ -219,18 +223,38 @@ def _score(metadata: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _question(value: Any) -> str:
+_LEVELS_MOST = 32
+"""Of dicts and states within each other, in which a question or an answer is looked for."""
+
+
+class _Visited(set[int]):
+    """The ids of what was looked into: each once, so that cycles end and shared parts cost once."""
+
+    def enters(self, value: Any) -> bool:
+        """Return whether to look into this."""
+        if id(value) in self or len(self) > _LOOKED_INTO_MOST:
+            return False
+        self.add(id(value))
+        return True
+
+
+_LOOKED_INTO_MOST = 10_000
+
+
+def _question(value: Any, level: int = 0, visited: _Visited | None = None) -> str:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, BaseMessage):
         return text_of(value.content)
     if isinstance(value, PromptValue):
-        return _question(value.to_messages())
+        return _last_said(value.to_messages(), "human")
     if isinstance(value, (list, tuple)):
         return _last_said(value, "human")
+    visited = _Visited() if visited is None else visited
+    if value is None or level > _LEVELS_MOST or not visited.enters(value):
+        return ""
     for key in _QUESTION_KEYS:
-        text = _question(_member(value, key)) if _member(value, key) is not None else ""
-        if text:
+        if text := _question(_member(value, key), level + 1, visited):
             return text
     if isinstance(value, Mapping) and len(value) == 1:
         # A prompt with one variable, whatever its name.
@@ -255,17 +279,18 @@ def _last_pieces(root: Run) -> list[str]:
     return [each[-1] for each in pieces if len(each) > 1]
 
 
-def _answer(value: Any) -> str:
+def _answer(value: Any, level: int = 0, visited: _Visited | None = None) -> str:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, BaseMessage):
         return text_of(value.content)
     if isinstance(value, (list, tuple)):
         return _last_said(value, "ai")
+    visited = _Visited() if visited is None else visited
+    if value is None or level > _LEVELS_MOST or not visited.enters(value):
+        return ""
     for key in _ANSWER_KEYS:
-        found = _member(value, key)
-        text = _answer(found) if found is not None else ""
-        if text:
+        if text := _answer(_member(value, key), level + 1, visited):
             return text
     return ""
 
@@ -337,8 +362,7 @@ def _shown_text(message: BaseMessage) -> str:
     else:
         text = "".join(text_of_part(part) or _placeholder(part) for part in content)
     calls = [
-        f"{call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})"
-        for call in getattr(message, "tool_calls", ())
+        f"{call['name']}({json_of(call['args'])})" for call in getattr(message, "tool_calls", ())
     ]
     return "\n".join(filter(None, [text, *calls]))
 
@@ -400,5 +424,6 @@ def _count(counted: Mapping[str, Any], *keys: str) -> int | None:
     return next((counted[k] for k in keys if isinstance(counted.get(k), int)), None)
 
 
-def _first_text(*values: Any) -> str:
-    return next((str(v) for v in values if v is not None and v != ""), "")
+def _first_text(*values: Any) -> Any:
+    # As it is: the record makes a text of what can be one.
+    return next((v for v in values if v is not None and not (isinstance(v, str) and not v)), "")

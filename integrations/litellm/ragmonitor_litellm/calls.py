@@ -119,6 +119,23 @@ class FinishedCall:
 
     def interaction(self) -> Interaction | None:
         """Return the record; None: no question over retrieved text, or tools were asked for."""
+        try:
+            return self._interaction()
+        except Exception as error:  # noqa: BLE001 - counted and kept, without what cannot be read
+            record_error("capture", error)
+            return Interaction(
+                id=self._call.id,
+                query="",
+                chunks=(),
+                answer="",
+                framework=FRAMEWORK,
+                started_ns=self._call.started_ns,
+                ended_ns=self._call.ended_ns,
+                status=self.status,
+                capture_incomplete=True,
+            )
+
+    def _interaction(self) -> Interaction | None:
         if self._reply is not None and not self._reply.is_answer:
             return None
         extracted, is_incomplete = self._extracted()
@@ -214,7 +231,7 @@ class FinishedCall:
             values = (each.get(name) for each in metadata for name in names)
             return next((v for v in values if isinstance(v, str) and v), "")
 
-        attributes = {
+        attributes: dict[Any, Any] = {
             name: value
             for name, value in (
                 ("litellm_call_id", told.get("litellm_call_id")),
@@ -226,7 +243,7 @@ class FinishedCall:
         }
         said = first_marked(metadata)
         if isinstance(said, Mapping) and isinstance(said.get("attributes"), Mapping):
-            attributes |= {str(k): str(v) for k, v in said["attributes"].items()}
+            attributes |= said["attributes"]
         tags = next((t for each in metadata if isinstance(t := each.get("tags"), list | tuple)), ())
         user = (told.get("optional_params") or {}).get("user") or told.get("user")
         session = params.get("litellm_session_id")
@@ -322,7 +339,11 @@ def _mapping(message: Any) -> Mapping[str, Any] | None:
     dump = getattr(message, "model_dump", None)
     if not callable(dump):
         return None
-    found = dump()
+    try:
+        found = dump()
+    except Exception as error:  # noqa: BLE001 - a message of the application's own class
+        record_error("capture", error)
+        return None
     return found if isinstance(found, Mapping) else None
 
 

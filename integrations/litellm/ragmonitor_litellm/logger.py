@@ -26,7 +26,7 @@ import litellm
 from litellm.integrations.custom_logger import CustomLogger
 from opentelemetry import context, trace
 
-from ragmonitor import Monitor, RagMonitorError, record_error, shielded
+from ragmonitor import Monitor, RagMonitorError, error_text, record_error, shielded
 from ragmonitor_litellm.calls import (
     REDACTED,
     Attempt,
@@ -176,7 +176,7 @@ class RagMonitorLogger(CustomLogger):
             for call in (*self._failed.copy().values(), *self._open.copy().values()):
                 if call_id is not None and call.told.get("litellm_call_id") == call_id:
                     if not call.error:  # litellm tells only of a call's first failure
-                        call.error = f"{type(original_exception).__name__}: {original_exception}"
+                        call.error = error_text(original_exception)
                         call.ended_ns = time.time_ns()
                     self._end(call, "error", None)
         except Exception as error:  # noqa: BLE001 - the border to the host application
@@ -235,7 +235,10 @@ class RagMonitorLogger(CustomLogger):
         if block is None and any(each.get(name) for each in metadata if each for name in _RETRIES):
             self._go_on_with(call)
         if len(self._open) >= monitor.settings.open_runs_most:
-            self._abandon(next(iter(self._open.copy().values())))
+            oldest = _first(self._open)
+            if oldest is not None:
+                monitor.dropped("too_many_open")
+                self._abandon(oldest)
         self._open[id(call)] = call
         kwargs[self.key] = _Token(call, self._gone)
         return call
@@ -312,7 +315,7 @@ class RagMonitorLogger(CustomLogger):
                 return
             failure = kwargs.get("exception")
             # Text only: an exception holds its frames, and with them the whole request.
-            call.error = f"{type(failure).__name__}: {failure}"
+            call.error = error_text(failure)
             call.ended_ns = max(_nanoseconds(end_time, time.time_ns()), call.began_ns)
             if call.streams and kwargs.get("completion_start_time") is not None:
                 call.was_seen = True
@@ -326,8 +329,8 @@ class RagMonitorLogger(CustomLogger):
     def _hold(self, call: Call) -> None:
         """Keep a call that has failed, for as long as litellm may try again."""
         self._open.pop(id(call), None)
-        if len(self._failed) >= FAILED_MOST:
-            self._end(next(iter(self._failed.copy().values())), "error", None)
+        if len(self._failed) >= FAILED_MOST and (oldest := _first(self._failed)) is not None:
+            self._end(oldest, "error", None)
         self._failed[id(call)] = call
         self._failed_in.setdefault(call.trace_id, {})[id(call)] = call
 
@@ -479,6 +482,13 @@ def _remove(logger: RagMonitorLogger) -> None:
 _lock = threading.Lock()
 _loggers: WeakValueDictionary[int, RagMonitorLogger] = WeakValueDictionary()
 """By the monitor's id. A logger holds its monitor, so no id here can have been used again."""
+
+
+def _first(calls: Mapping[int, Call]) -> Call | None:
+    try:
+        return next(iter(calls.values()), None)
+    except RuntimeError:  # another thread began a call meanwhile; the next one tries again
+        return None
 
 
 def _attempt(call: Call) -> Attempt:

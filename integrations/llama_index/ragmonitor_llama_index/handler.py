@@ -17,6 +17,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from types import AsyncGeneratorType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 
 _GENERATORS = frozenset({GeneratorType, AsyncGeneratorType})
 _PLACES_MOST = 200_000
+_FORGOTTEN_AT_ONCE = 200
 _places: dict[str, _Place] = {}
 """By span id, for every open span below a root, and the root itself.
 
@@ -222,7 +224,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             place = None if parent_id is None else _places.get(parent_id)
             if role is _OTHER or (role is _ASKING and not reranks(bound_args.arguments)):
                 if place is not None:
-                    _places[id_] = place
+                    _keep(id_, place)
                 return
             if place is None:
                 if role is _MODEL:
@@ -341,7 +343,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         if root.recorder.links:
             _link(root.recorder, root.id)
         if role is _RETRIEVER:
-            _places[id_] = _Place(id_, role, root)
+            _keep(id_, _Place(id_, role, root))
             query = note_query(next(iter(bound_args.arguments.values()), None))
             root.recorder.started(id_, place.run_id, "retriever", type(instance).__name__, query)
         elif (
@@ -349,7 +351,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             and place.role is not _MODEL
             and not (root.streams and _is_inner(root.streams, instance))
         ):
-            _places[id_] = _Place(id_, role, root, instance=instance)
+            _keep(id_, _Place(id_, role, root, instance=instance))
             root.recorder.started(
                 id_,
                 place.run_id,
@@ -360,20 +362,20 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 instance,
             )
         elif role is _TOOL and place.role is not _TOOL:
-            _places[id_] = _Place(id_, role, root)
+            _keep(id_, _Place(id_, role, root))
             query = note_tool_query(bound_args.arguments)
             root.recorder.started(id_, place.run_id, "tool", _tool_name(instance), query)
         elif role is _WRITER and parent_id == root.id:
-            _places[id_] = _Place(id_, role, root, run_id=root.id)
+            _keep(id_, _Place(id_, role, root, run_id=root.id))
             _listening.hear_events()
         elif role is _RERANKER or role is _ASKING:
-            _places[id_] = _Place(id_, _RERANKER, root, run_id=place.run_id)
+            _keep(id_, _Place(id_, _RERANKER, root, run_id=place.run_id))
         elif not (
             (role is _ENGINE or role is _WORKFLOW)
             and self._root(id_, role, bound_args, instance, tags, root.recorder, place)
         ):
             # An engine inside an agent, a model inside a model, a synthesizer.
-            _places[id_] = place
+            _keep(id_, place)
             if role is _SYNTHESIS and place is root and root.role is _ENGINE:
                 nodes = bound_args.arguments.get("nodes")
                 if nodes is not None:
@@ -566,10 +568,24 @@ def _tool_name(instance: Any) -> str:
 
 
 def _keep_root(root: _Root) -> None:
+    _keep(root.id, root)
+
+
+def _keep(id_: str, place: _Place) -> None:
     if len(_places) >= _PLACES_MOST:
-        # Spans that never ended; their runs age out of the recorder by themselves.
-        _places.pop(next(iter(_places)), None)
-    _places[root.id] = root
+        _forget_oldest()
+    _places[id_] = place
+
+
+def _forget_oldest() -> None:
+    """Forget spans that never ended, some at once; their runs age out of the recorder."""
+    try:
+        oldest = [*islice(_places.items(), _FORGOTTEN_AT_ONCE)]
+    except RuntimeError:  # another thread began a span meanwhile; the next one tries again
+        return
+    for id_, place in oldest:
+        if _places.pop(id_, None) is not None:
+            place.root.recorder.lost(place.run_id)
 
 
 def _note_loss(span_id: str | None) -> None:

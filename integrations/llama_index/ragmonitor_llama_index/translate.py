@@ -241,7 +241,7 @@ def tags_in(tags: Mapping[str, Any]) -> tuple[str, ...] | None:
     found = tags.get("tags") or tags.get("tag.tags")
     if not found or isinstance(found, str):
         return None
-    return tuple(str(tag) for tag in found)
+    return tuple(tag for tag in found if isinstance(tag, str))
 
 
 class LlamaIndexTranslator:
@@ -341,14 +341,17 @@ class LlamaIndexTranslator:
             return labels
         attributes = {}
         for key, value in note.tags.items():
+            # As they are: the record makes texts of what can be one.
             if key in ("session_id", "session.id"):
-                labels["session_id"] = str(value)
+                labels["session_id"] = value
             elif key in ("user_id", "user.id"):
-                labels["user_id"] = str(value)
-            elif key in ("tags", "tag.tags") and not isinstance(value, str):
-                labels["tags"] = tuple(str(tag) for tag in value if tag != INTERACTION_TAG)
-            elif not key.startswith("llamaindex."):  # the workflow engine's own
-                attributes[key] = str(value)
+                labels["user_id"] = value
+            elif key in ("tags", "tag.tags") and isinstance(value, (list, tuple, set, frozenset)):
+                labels["tags"] = tuple(
+                    tag for tag in value if not (isinstance(tag, str) and tag == INTERACTION_TAG)
+                )
+            elif not str(key).startswith("llamaindex."):  # the workflow engine's own
+                attributes[key] = value
         labels["attributes"] = attributes
         return labels
 
@@ -383,7 +386,7 @@ def _chunks(nodes: Iterable[NotedNode]) -> tuple[Chunk, ...]:
         Chunk(
             text=text or "",
             id=str(node_id),
-            score=None if score is None else float(score),
+            score=score,
             metadata=metadata,
         )
         for node_id, text, score, metadata in nodes

@@ -328,3 +328,94 @@ def test_no_order_of_events_breaks_it(told):
     assert guard.errors["capture"] == before
     for finished in handed:
         assert finished.interaction() is not None
+
+
+@pytest.mark.parametrize("kind", ["retriever", "model", "tool", "chain"])
+def test_the_children_of_one_root_are_bounded_too(handed, kind):
+    """What makes room is counted, and its interaction incomplete; it leaves no ghosts."""
+    forgotten = []
+    recorder = Recorder(Plain(), handed.append, open_runs_most=100, on_forgotten=forgotten.append)
+    recorder.started("r", None, "chain", "qa", "Why?")
+    recorder.started("s", "r", "retriever", "search", "Why?")
+    recorder.ended("s", ["Blue sky."])
+    recorder.started("m", "r", "model", "llm")
+    recorder.ended("m", "It scatters.")
+    for n in range(1_000):
+        recorder.started(n, "r", kind, "never ended")
+        assert len(recorder) <= 100
+    recorder.started("late", 0, "chain", "child of a run that was given up")
+    recorder.ended("r", "It scatters.")
+    assert set(forgotten) == {"too_many_open"}
+    assert len(handed) == 1
+    found = handed[0].interaction()
+    assert found.status == "partial" or found.capture_incomplete
+
+
+def test_a_step_that_is_given_up_takes_its_children_with_it(handed):
+    """They are no roots; the root that lost them is incomplete, and others are not."""
+    recorder = Recorder(Plain(), handed.append, open_runs_most=4)
+    recorder.started("r", None, "chain", "qa", "Why?")
+    recorder.started("step", "r", "chain", "step")
+    recorder.ended("r", "early")  # the step goes on
+    recorder.started("q", None, "chain", "qa", "How?")
+    for n in range(3):
+        recorder.started(n, "q", "chain", "step")
+    recorder.started("s", "step", "retriever", "search")
+    assert not recorder.is_open("s")
+
+
+def test_the_members_of_one_root_are_bounded(handed, monkeypatch):
+    """Those that have ended as well: an endless agent is handed over as incomplete."""
+    monkeypatch.setattr("ragmonitor.capture.recorder.MEMBERS_MOST", 20)
+    forgotten = []
+    recorder = Recorder(Plain(), handed.append, on_forgotten=forgotten.append)
+    recorder.started("r", None, "chain", "qa", "Why?")
+    recorder.started("s", "r", "retriever", "search", "Why?")
+    recorder.ended("s", ["Blue sky."])
+    for n in range(100):
+        recorder.started(n, "r", "model", "llm")
+        recorder.ended(n, "It scatters.")
+    recorder.ended("r", "It scatters.")
+    (found,) = (each.interaction() for each in handed)
+    assert len(found.generations) == 19
+    assert found.capture_incomplete
+    assert forgotten == ["too_many_open"] * 81
+    assert len(recorder) == 0
+
+
+class UnspeakableError(Exception):
+    """An exception without a message."""
+
+    def __str__(self):
+        raise RuntimeError("hostile")
+
+
+def test_an_exception_that_cannot_be_printed_ends_its_run_all_the_same(recorder, handed):
+    """Its type is known."""
+    recorder.started("r", None, "chain", "qa", "Why?")
+    recorder.started("s", "r", "retriever", "search", "Why?")
+    recorder.failed("s", UnspeakableError())
+    recorder.failed("r", UnspeakableError())
+    (found,) = (each.interaction() for each in handed)
+    assert (found.status, found.error) == ("error", "UnspeakableError")
+
+
+@pytest.mark.parametrize(
+    "method", ["query", "chunks", "shown", "prompt", "answer", "model", "usage", "labels"]
+)
+def test_a_fault_in_translating_costs_one_text(handed, method):
+    """It is counted, and the interaction goes out as incomplete with all the rest."""
+
+    class Faulty(Plain):
+        pass
+
+    def fails(*_given):
+        raise RecursionError
+
+    setattr(Faulty, method, fails)
+    before = guard.errors["capture"]
+    tell(Recorder(Faulty(), handed.append))
+    found = handed[0].interaction()
+    assert guard.errors["capture"] > before
+    assert found.capture_incomplete
+    assert found.answer == "The sky is blue." or method == "answer"

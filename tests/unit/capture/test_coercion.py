@@ -1,0 +1,264 @@
+"""What becomes of values of the wrong type."""
+
+import dataclasses
+import enum
+import json
+import sys
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import PurePosixPath
+from uuid import UUID
+
+import pytest
+
+from ragmonitor.capture import InteractionRecorder, Record, json_of, sound
+from ragmonitor.capture.coercion import CUT, CYCLE, NODES_MOST
+from ragmonitor.records import Chunk, Interaction, Message, SpanReference
+
+
+def interaction(**changes):
+    whole = {
+        "id": "i",
+        "query": "Why?",
+        "chunks": (Chunk(text="Blue sky."),),
+        "answer": "It scatters.",
+        "framework": "python",
+        "started_ns": 1,
+        "ended_ns": 2,
+    }
+    return Interaction(**(whole | changes))
+
+
+def metadata_of(value):
+    return sound(interaction(chunks=(Chunk(text="a", metadata=value),))).chunks[0].metadata
+
+
+def test_a_sound_record_stays_as_it_is():
+    """Equal, with its metadata."""
+    given = interaction(
+        chunks=(Chunk(text="a", id="1", score=0.5, metadata={"page": 3, "tags": ["x"]}),),
+        tags=("beta",),
+        attributes={"route": "/ask"},
+    )
+    assert sound(given) == given
+
+
+def test_what_is_plain_to_convert_is_converted():
+    """Numbers and UUIDs where a text belongs, a text where a chunk does, None for nothing."""
+    found = sound(
+        interaction(
+            query=None,
+            chunks=["a", Chunk(text="b", id=5, score="high")],
+            session_id=UUID(int=5),
+            tags=["beta", 5],
+            attributes={"k": 1, 2: "two", "none": None},
+        )
+    )
+    assert found.query == ""
+    assert [(c.text, c.id, c.score) for c in found.chunks] == [("a", "", None), ("b", "5", None)]
+    assert (found.session_id, found.tags) == (str(UUID(int=5)), ("beta", "5"))
+    assert found.attributes == {"k": "1", "2": "two"}
+    assert not found.capture_incomplete
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"query": object()},
+        {"answer": ["It", "scatters."]},
+        {"chunks": None},
+        {"chunks": (Chunk(text=None),)},
+        {"chunks": (object(),)},
+        {"chunks": iter(["a"])},
+        {"retrievals": (5,)},
+        {"generations": 5},
+    ],
+)
+def test_a_text_that_cannot_be_read_makes_the_record_incomplete(changes):
+    """It is counted, and not scored as if it were whole."""
+    assert sound(interaction(**changes)).capture_incomplete
+
+
+def test_what_is_no_record_is_counted_as_one():
+    """As incomplete, of plain code."""
+    finished = Record(None)
+    assert (finished.framework, finished.status) == ("python", "ok")
+    assert finished.interaction().capture_incomplete
+
+
+def test_a_reference_that_is_none_is_left_out():
+    """Else the whole trace would be lost with it."""
+    bad = SpanReference(trace_id="x", span_id="y")
+    assert sound(interaction(caller=bad, target=5)).caller is None
+
+
+def test_a_time_that_no_span_can_hold_is_held_in_bounds():
+    """One of them would fail the encoding of its whole batch of spans."""
+    found = sound(interaction(started_ns=-5, ended_ns=2**80))
+    assert (found.started_ns, found.ended_ns) == (0, 2**63 - 1)
+
+
+def test_a_list_of_chunks_is_bounded():
+    """The rest is left out, and the record is incomplete."""
+    found = sound(interaction(chunks=["a"] * 20_000))
+    assert len(found.chunks) == 10_000
+    assert found.capture_incomplete
+
+
+# --- metadata -----------------------------------------------------------------------------------
+
+
+def test_metadata_is_made_of_plain_values():
+    """Known values as JSON has them, or as they print; others by their type alone."""
+
+    class Colour(enum.Enum):
+        BLUE = "blue"
+
+    @dataclasses.dataclass
+    class Page:
+        number: int
+
+    found = metadata_of(
+        {
+            "at": datetime(2026, 1, 2, tzinfo=UTC),
+            "path": PurePosixPath("/a"),
+            "price": Decimal("1.50"),
+            "colour": Colour.BLUE,
+            "page": Page(3),
+            "set": {"a"},
+            "pair": ("a", 1),
+            5: "five",
+            "object": object(),
+            "bytes": b"ab",
+        }
+    )
+    assert found == {
+        "at": "2026-01-02 00:00:00+00:00",
+        "path": "/a",
+        "price": "1.50",
+        "colour": "blue",
+        "page": {"number": 3},
+        "set": ["a"],
+        "pair": ("a", 1),
+        "5": "five",
+        "object": "<object>",
+        "bytes": "ab",
+    }
+
+
+def test_a_cycle_loses_nothing_but_itself():
+    """In metadata and in attributes."""
+    cycle = {"source": "a", "list": [1]}
+    cycle["self"] = cycle
+    cycle["list"].append(cycle["list"])
+    found = sound(interaction(chunks=(Chunk(text="a", metadata=cycle),), attributes={"c": cycle}))
+    assert found.chunks[0].metadata == {"source": "a", "list": [1, CYCLE], "self": CYCLE}
+    assert json.loads(found.attributes["c"])["source"] == "a"
+    assert not found.capture_incomplete
+
+
+@pytest.mark.parametrize("depth", [80, 160])
+def test_a_shared_structure_costs_what_its_limits_allow(depth):
+    """Not two to the power of its depth."""
+    graph = ["leaf"]
+    for _ in range(depth):
+        graph = [graph, graph]
+    wide = {"graph": graph}
+    for level in range(8):
+        wide = {str(n): wide for n in range(10)} | {"level": level}
+    count = 0
+
+    def note(*_given):
+        nonlocal count
+        count += 1
+
+    sys.setprofile(note)
+    try:
+        found = metadata_of(wide)
+        json_of(graph)
+    finally:
+        sys.setprofile(None)
+    assert count < 60 * NODES_MOST
+    assert CUT in json.dumps(found, ensure_ascii=False)
+
+
+def test_metadata_without_a_floor_is_cut():
+    """Nothing recurses as deep as the application nests."""
+    deep = "leaf"
+    for _ in range(100_000):
+        deep = {"in": deep}
+    assert CUT in json.dumps(metadata_of(deep), ensure_ascii=False)
+
+
+# --- plain code ---------------------------------------------------------------------------------
+
+
+def told(say):
+    handed = []
+    with InteractionRecorder(handed.append, query="Why?") as i:
+        say(i)
+    return handed[0].interaction()
+
+
+def test_none_is_no_answer():
+    """What else was said, or gathered, stands."""
+    assert told(lambda i: i.answered(None)).answer == ""
+
+    def say(i):
+        i.answered("It scatters.")
+        i.answered(None)
+
+    found = told(say)
+    assert (found.answer, found.capture_incomplete) == ("It scatters.", False)
+
+
+def test_a_piece_without_text_is_none():
+    """`delta.content` of a first or last piece."""
+    found = told(lambda i: list(i.streamed([None, "It ", None, "scatters.", None])))
+    assert (found.answer, found.status, found.capture_incomplete) == ("It scatters.", "ok", False)
+
+
+def test_an_iterator_is_not_read_by_noting_it():
+    """Whoever reads it next would find it empty; the interaction is incomplete instead."""
+    rows = iter(["Blue sky."])
+    found = told(lambda i: i.retrieved(rows))
+    assert list(rows) == ["Blue sky."]
+    assert found.capture_incomplete
+
+
+def test_a_lone_text_is_one_chunk():
+    """And not as many as it has characters."""
+    assert told(lambda i: i.retrieved("Blue sky.")).chunks == (Chunk(text="Blue sky."),)
+
+
+def test_a_prompt_may_be_what_a_provider_takes():
+    """Messages of ours, or mappings with role and content."""
+    found = told(lambda i: i.answered("x", prompt=[{"role": "system", "content": "Be kind."}]))
+    assert found.generations[0].input == (Message(role="system", text="Be kind."),)
+
+
+def test_blocks_that_are_left_in_any_order_leave_no_context_behind():
+    """Entered twice, left thrice, ended twice."""
+    from ragmonitor import current_interaction
+
+    handed = []
+    i = InteractionRecorder(handed.append, query="Why?")
+    with i, i:
+        pass
+    i.exit()
+    i.end()
+    assert current_interaction() is None
+    assert len(handed) == 1
+
+
+def test_what_is_said_without_an_end_is_bounded():
+    """The interaction is incomplete, and what comes after its end changes nothing."""
+
+    def say(i):
+        for _ in range(3_000):
+            i.retrieved(["a"])
+            i.answered("x")
+
+    found = told(say)
+    assert (len(found.retrievals), len(found.generations)) == (1_000, 1_000)
+    assert found.capture_incomplete
