@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
+from uuid import UUID
 
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
@@ -424,6 +425,6 @@ def _count(counted: Mapping[str, Any], *keys: str) -> int | None:
     return next((counted[k] for k in keys if isinstance(counted.get(k), int)), None)
 
 
-def _first_text(*values: Any) -> Any:
-    # As it is: the record makes a text of what can be one.
-    return next((v for v in values if v is not None and not (isinstance(v, str) and not v)), "")
+def _first_text(*values: Any) -> str:
+    # What an object of the application's own prints as may be as long as it likes.
+    return next((str(v) for v in values if isinstance(v, (str, int, float, UUID)) and v != ""), "")

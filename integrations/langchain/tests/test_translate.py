@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -302,3 +303,58 @@ def test_an_output_is_no_question() -> None:
     """Nothing is guessed of an output without a question's name."""
     assert TRANSLATOR.query(_run(gave=keep({"answer": "a"}))) == ""
     assert TRANSLATOR.query(_run(gave="a")) == ""
+
+
+def _shared(keys: tuple[str, ...], depth: int) -> dict[str, Any]:
+    """Return a structure that is shared at every level, so that as a tree it has no end."""
+    shared: dict[str, Any] = {"leaf": 1}
+    for _ in range(depth):
+        shared = dict.fromkeys(keys, shared)
+    return shared
+
+
+@pytest.mark.parametrize("depth", [20, 80, 5_000])
+def test_a_structure_that_is_shared_is_looked_into_once(depth: int) -> None:
+    """In an input and in an output; and one that is deeper than anything sane ends somewhere."""
+    given = _shared(("question", "query", "input"), depth)
+    gave = _shared(("answer", "result", "output"), depth)
+    count = 0
+
+    def note(*_given: Any) -> None:
+        nonlocal count
+        count += 1
+
+    sys.setprofile(note)
+    try:
+        found = (TRANSLATOR.query(_run(given=given)), TRANSLATOR.answer(_run(gave=gave)))
+    finally:
+        sys.setprofile(None)
+    assert found == ("", "")
+    assert count < 20_000
+
+
+def test_a_structure_inside_itself_costs_only_itself() -> None:
+    """The question beside it is found, and so is the answer."""
+    given: dict[str, Any] = {}
+    given |= {"question": given, "input": "Why?"}
+    gave: dict[str, Any] = {}
+    gave |= {"answer": [gave], "result": gave, "output": "Blue."}
+    assert TRANSLATOR.query(_run(given=given)) == "Why?"
+    assert TRANSLATOR.answer(_run(gave=gave)) == "Blue."
+
+
+def test_tool_calls_are_written_within_bounds() -> None:
+    """Their arguments may be anything that an application has put together."""
+    message = AIMessage("", tool_calls=[ToolCall(name="search", args={"query": "q"}, id="1")])
+    message.tool_calls[0]["args"] = _shared(("a", "b"), 80)
+    (shown,) = TRANSLATOR.prompt(_run(given=[message]))
+    assert shown.text.startswith("search({")
+    assert len(shown.text) < 1_000_000
+
+
+def test_labels_of_any_type_hurt_nobody() -> None:
+    """What is no text, and cannot be made one, is left out."""
+    details = ([5, "beta"], {"user_id": object(), 7: "seven", "tenant": "acme"}, None)
+    found = TRANSLATOR.labels(_run(details=details))
+    assert (found["user_id"], found["tags"]) == ("", ("beta",))
+    assert found["attributes"] == {"tenant": "acme"}

@@ -10,6 +10,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from opentelemetry import context
 
 import ragmonitor_litellm
+from integrations.litellm.tests.conftest import Watched
 from ragmonitor import Monitor
 from ragmonitor.guard import errors
 from ragmonitor_litellm import Extracted, RagMonitorLogger, instrument, uninstrument
@@ -318,3 +319,56 @@ async def test_wrong_settings_leave_the_application_unmonitored(quiet, monkeypat
         assert errors["start"] == before + 1
     finally:
         story.take_off(logger)
+
+
+@pytest.fixture
+def small(server):
+    """Give a monitor that keeps ten open calls."""
+    watched = Watched(server, open_runs_most=10)
+    yield watched
+    watched.monitor.close()
+
+
+def test_open_calls_are_bounded_and_what_makes_room_is_counted(small):
+    """A call that never ends leaves as one that was cancelled."""
+    logger = RagMonitorLogger(small.monitor)
+    held = []
+    for n in range(50):
+        told = {
+            "call_type": "completion",
+            "litellm_params": {"metadata": {"ragmonitor": SAID}},
+            "litellm_call_id": str(n),
+        }
+        held.append(told)
+        logger.log_pre_api_call("m", PLAIN, told)
+        assert len(logger) <= 10
+    found = small.interactions
+    assert {i.status for i in found} == {"cancelled"}
+    assert len(found) == 40
+    reasons = small.monitor.registry.get_sample_value(
+        "ragmonitor_dropped_total", {"service": "litellm", "reason": "too_many_open"}
+    )
+    assert reasons == 40
+
+
+def test_what_cannot_be_read_of_a_call_is_counted(small):
+    """Messages and labels of any type; the interaction goes out as incomplete."""
+
+    class Odd:
+        def model_dump(self):
+            raise RecursionError
+
+    cycle = {}
+    cycle["self"] = cycle
+    said = {"query": "q", "chunks": [{"text": "a", "metadata": cycle}], "attributes": cycle}
+    logger = RagMonitorLogger(small.monitor)
+    told = {
+        "call_type": "completion",
+        "litellm_params": {"metadata": {"ragmonitor": said, "tags": cycle, "user_id": 5}},
+        "optional_params": {"user": cycle},
+    }
+    logger.log_pre_api_call("m", [Odd(), *PLAIN], told)
+    del told
+    (found,) = small.interactions
+    assert found.query == "q"
+    assert found.chunks[0].metadata == {"self": "… [cycle]"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from integrations.llama_index.tests.scripted import (
     chat_engine,
     query_engine,
 )
-from ragmonitor import guard
+from ragmonitor import Recorder, guard
 from ragmonitor_llama_index import handler, instrument, uninstrument
 from ragmonitor_llama_index.handler import SpanListener
 
@@ -67,6 +68,29 @@ def test_a_bug_in_the_recorder_never_reaches_the_application(
     assert str(query_engine().query("How heavy?")) == ANSWER
     assert str(query_engine(streaming=True).query("How heavy?")) == ANSWER
     assert "".join(chat_engine("context").stream_chat("How heavy?").response_gen) == ANSWER
+    uninstrument()
+    handler._places.clear()
+    handler._listening.stop()
+
+
+def test_spans_that_never_end_are_bounded_below_a_root_too(
+    quiet_monitor: FakeMonitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What makes room is counted, and the interaction that lost it is incomplete."""
+    monkeypatch.setattr(handler, "_PLACES_MOST", 50)
+    monkeypatch.setattr(handler, "_FORGOTTEN_AT_ONCE", 5)
+    lost: list[Any] = []
+    monkeypatch.setattr(Recorder, "lost", lambda _self, run_id: lost.append(run_id))
+    instrument(quiet_monitor)
+    listener = handler._listening.spans
+    arguments = inspect.signature(lambda query: query).bind("How heavy?")
+    engine = query_engine()
+    listener.span_enter("RetrieverQueryEngine.query-" + "0" * 36, arguments, engine)
+    for n in range(500):
+        id_ = f"Other.step-{n:036d}"
+        listener.span_enter(id_, arguments, object(), "RetrieverQueryEngine.query-" + "0" * 36)
+        assert len(handler._places) <= 50
+    assert lost
     uninstrument()
     handler._places.clear()
     handler._listening.stop()
