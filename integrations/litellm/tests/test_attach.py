@@ -323,8 +323,8 @@ async def test_wrong_settings_leave_the_application_unmonitored(quiet, monkeypat
 
 @pytest.fixture
 def small(server):
-    """Give a monitor that keeps ten open calls."""
-    watched = Watched(server, open_runs_most=10)
+    """Give a monitor that keeps a hundred open calls."""
+    watched = Watched(server, open_runs_most=100)
     yield watched
     watched.monitor.close()
 
@@ -333,7 +333,7 @@ def test_open_calls_are_bounded_and_what_makes_room_is_counted(small):
     """A call that never ends leaves as one that was cancelled."""
     logger = RagMonitorLogger(small.monitor)
     held = []
-    for n in range(50):
+    for n in range(140):
         told = {
             "call_type": "completion",
             "litellm_params": {"metadata": {"ragmonitor": SAID}},
@@ -341,7 +341,7 @@ def test_open_calls_are_bounded_and_what_makes_room_is_counted(small):
         }
         held.append(told)
         logger.log_pre_api_call("m", PLAIN, told)
-        assert len(logger) <= 10
+        assert len(logger) <= 100
     found = small.interactions
     assert {i.status for i in found} == {"cancelled"}
     assert len(found) == 40
