@@ -123,6 +123,7 @@ class _Attachment:
 
     def _monitor(self) -> Monitor | None:
         # Here: at the application's start they would be its cost.
+        from ragmonitor.addresses import shown
         from ragmonitor.errors import RagMonitorError
         from ragmonitor.monitor import Monitor
 
@@ -134,7 +135,9 @@ class _Attachment:
                     self._own = Monitor()
                 except RagMonitorError as error:
                     self._refused = True
-                    logger.error("ragmonitor: the application runs unmonitored: %s", error)
+                    # A judge's name may hold an address with a password.
+                    told = shown(str(error))
+                    logger.error("ragmonitor: the application runs unmonitored: %s", told)
             return self._own
 
 

@@ -64,6 +64,8 @@ _PRINTABLE = (date, time_of_day, timedelta, uuid.UUID, PurePath)
 class NotReadableError(TypeError):
     """A value of the application is of a type that cannot be read; the message says what can."""
 
+    quotes_no_text = True
+
 
 def note_unreadable(what: str) -> None:
     """Count and log that a value of the application could not be read."""
