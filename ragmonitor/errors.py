@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from ragmonitor.records import Cause, JudgeUsage
 
 
@@ -67,6 +70,15 @@ class JudgeError(RagMonitorError):
         self.cause = cause
         self.retryable = retryable
         self.usage = usage or JudgeUsage()
+
+    def __reduce__(self) -> tuple[partial[JudgeError], tuple[str, str]]:
+        """Say how to make it again: a judge may raise it in another process."""
+        rest: dict[str, Any] = {
+            "cause": self.cause,
+            "retryable": self.retryable,
+            "usage": self.usage,
+        }
+        return partial(JudgeError, **rest), (self.judge, self.problem)
 
     def without_usage(self) -> JudgeError:
         """Return the same error for somebody who spent nothing on it."""

@@ -85,7 +85,7 @@ class EmbeddedJudge(Judge, Protocol):
     """A judge that needs neither network nor model, so that it can read every answer."""
 
     def read(self, interaction: Interaction) -> Assessment:
-        """Return what was found, within milliseconds."""
+        """Return what was found, within milliseconds. Raises `JudgeError`: too long to be read."""
         ...
 
 

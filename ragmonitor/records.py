@@ -305,6 +305,7 @@ class Cause(StrEnum):
     JUDGE_BUSY = "judge_busy"
     JUDGE_DOWN = "judge_down"
     EVIDENCE_TOO_LONG = "evidence_too_long"
+    TOO_LONG = "too_long"
     QUEUE_FULL = "queue_full"
     JUDGE_TIMEOUT = "judge_timeout"
     JUDGE_ERROR = "judge_error"

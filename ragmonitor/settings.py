@@ -255,6 +255,12 @@ class Settings(BaseSettings):
         description="Read answers in a helper process instead of on a thread (POSIX): for event "
         "loops that must not wait for the interpreter's lock; about 30 MB per process.",
     )
+    builtin_max_characters: int = Field(
+        default=200_000,
+        ge=1_000,
+        description="Most characters of question, chunks and answer together that the built-in "
+        "judge reads; longer is `too_long`.",
+    )
     queue_size: int = Field(
         default=10_000, ge=1, description="Finished interactions that may wait for the worker."
     )
@@ -584,6 +590,7 @@ class Options(TypedDict, total=False):
     retrieval_tools: tuple[str, ...]
     link_traces: bool
     scoring_process: bool
+    builtin_max_characters: int
     queue_size: int
     open_runs_most: int
     open_run_age_s: float

@@ -36,6 +36,7 @@ from ragmonitor.export import (
 )
 from ragmonitor.guard import logger
 from ragmonitor.judges import AssessmentCache, LexicalJudge, LlmJudge
+from ragmonitor.judges.lexical import Limits
 from ragmonitor.judges.pricing import cost_in, priced_in
 from ragmonitor.judging import Judging, Repeating, SecondReading
 from ragmonitor.protocols import (
@@ -112,7 +113,7 @@ def view_of(settings: Settings, embedded: Judge, judging: Judging | None) -> Vie
 
 def embedded_judge(settings: Settings) -> EmbeddedJudge:
     """Return the judge that reads every answer."""
-    judge = LexicalJudge()
+    judge = LexicalJudge(Limits(max_characters=settings.builtin_max_characters))
     if settings.scoring_process and os.name == "posix":
         from ragmonitor.judges.process import ProcessJudge
 

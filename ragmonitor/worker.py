@@ -23,6 +23,7 @@ from typing import Any
 from opentelemetry import context
 
 from ragmonitor.apart import run, within
+from ragmonitor.errors import JudgeError
 from ragmonitor.evaluators import (
     Table,
     evaluate,
@@ -539,17 +540,19 @@ class Worker:
     def _read(self, interaction: Interaction) -> Report:
         identity = self._embedded.identity
         assessment: Assessment | None = None
-        cause = unscorable(interaction)
+        cause, detail = unscorable(interaction), ""
         if cause is None:
             try:
                 assessment = self._embedded.read(interaction)
+            except JudgeError as error:  # no error of ours: it says why there is no score
+                cause, detail = error.cause, self._clean(str(error))
             except BaseException as error:  # one unreadable answer must cost only itself
                 if not is_fault(error):
                     raise
                 record_error("judge", error)
                 cause = Cause.SHUTDOWN if self._closed else Cause.JUDGE_ERROR
         evaluations = (
-            unscored(self._entries, identity, cause or Cause.JUDGE_ERROR)
+            unscored(self._entries, identity, cause or Cause.JUDGE_ERROR, detail)
             if assessment is None
             else cleaned(evaluate(self._entries, interaction, assessment), self._clean)
         )

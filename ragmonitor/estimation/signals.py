@@ -23,6 +23,7 @@ NO_VERDICT: Final = frozenset(
         Cause.JUDGE_BUSY,
         Cause.JUDGE_DOWN,
         Cause.EVIDENCE_TOO_LONG,
+        Cause.TOO_LONG,
         Cause.QUEUE_FULL,
         Cause.JUDGE_TIMEOUT,
         Cause.JUDGE_ERROR,

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
+from ragmonitor.errors import JudgeError
 from ragmonitor.guard import logger, record_error, shielded
 from ragmonitor.protocols import EmbeddedJudge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeIdentity
@@ -255,6 +256,8 @@ def serve(asked: Connection, replies: Connection) -> None:
 def _pickled(inner: EmbeddedJudge, interaction: Interaction) -> bytes:
     try:
         return pickle.dumps(inner.read(interaction))
+    except JudgeError as error:
+        return pickle.dumps(error)
     except Exception as error:  # noqa: BLE001 - the worker counts it, as if it had been raised there
         return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
 

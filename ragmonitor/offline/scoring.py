@@ -319,6 +319,8 @@ class Scorer:
             return self._unread(interaction, cause)
         try:
             assessment = judge.read(interaction)
+        except JudgeError as error:  # no failed call: it says why there is no score
+            return self._unread(interaction, error.cause, str(error))
         except Exception as error:  # noqa: BLE001 - one unreadable answer must cost only itself
             record_error("judge", error)
             self.calls_failed += 1

@@ -73,6 +73,7 @@ _FAILURES: Final = frozenset(
         Cause.JUDGE_ERROR,
         Cause.JUDGE_TIMEOUT,
         Cause.PARTIAL,
+        Cause.TOO_LONG,
         Cause.UNREADABLE,
     )
 )

@@ -89,8 +89,8 @@ def test_every_cause_is_one_or_the_other(cause):
     """Failures of judging are missing verdicts; all else says something of the answer."""
     told = dict(outcomes(report(assessment("supported"), faithfulness=cause)))
     failures = {
-        "not_sampled", "over_budget", "judge_busy", "judge_down", "evidence_too_long", "queue_full",
-        "judge_timeout", "judge_error", "unreadable", "evaluator_error", "shutdown",
+        "not_sampled", "over_budget", "judge_busy", "judge_down", "evidence_too_long", "too_long",
+        "queue_full", "judge_timeout", "judge_error", "unreadable", "evaluator_error", "shutdown",
     }  # fmt: skip
     assert (told["faithfulness"] is None) == (cause.value in failures)
 

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from ragmonitor.judges.lexical import LexicalJudge, evidence, passages, referring
+from ragmonitor.errors import JudgeError
+from ragmonitor.judges.lexical import LexicalJudge, Limits, evidence, passages, referring
 from ragmonitor.judges.lexical.speech import act_of
 from ragmonitor.judges.lexical.words import keys, terms
+from ragmonitor.judges.process import ProcessJudge
 from ragmonitor.judges.sentences import language, split
-from ragmonitor.records import Chunk, Interaction
+from ragmonitor.records import Cause, Chunk, Interaction
 from tests.support.hostile_texts import SHAPES, WRITERS, Texts, texts
 
 SMALL, BIG = 300, 1_200
@@ -113,3 +115,57 @@ def seconds(text: str) -> float:
         act_of(text, terms(text))
         best = min(best, time.thread_time() - begun)
     return best + 1e-4
+
+
+def judged(answer: str, judge: LexicalJudge) -> Cause | None:
+    """Return why an answer is not read; None: it is."""
+    try:
+        judge.read(interaction("Where is it?", ["It is in Paris."], answer))
+    except JudgeError as error:
+        return error.cause
+    return None
+
+
+def test_texts_beyond_the_limit_are_refused_before_they_are_read():
+    """Ten million characters cost a look at their length, and have a cause."""
+    answer = "It is in Paris. " * 650_000
+    with counted() as count:
+        assert judged(answer, LexicalJudge()) is Cause.TOO_LONG
+    assert count[0] < 100
+
+
+def test_every_text_counts_towards_the_limit():
+    """The question, the chunks, the answer and the reference are all read."""
+    judge = LexicalJudge(Limits(max_characters=400))
+    long, short = "It is in Paris. " * 20, "Paris."
+    for one in range(4):
+        texts = [long if at == one else short for at in range(4)]
+        judge.read(interaction(texts[0], [texts[1]], texts[2], texts[3]))
+        texts = [long if at in {one, (one + 1) % 4} else short for at in range(4)]
+        with pytest.raises(JudgeError, match="characters together, more than 400"):
+            judge.read(interaction(texts[0], [texts[1]], texts[2], texts[3]))
+
+
+@pytest.mark.parametrize("shape", ["many chunks", "other sentences", "sentences and many chunks"])
+def test_a_reading_that_takes_too_long_is_given_up(shape: str, monkeypatch: pytest.MonkeyPatch):
+    """The time is looked at before every sentence and every chunk."""
+    clock = iter(range(10_000))
+    monkeypatch.setattr(time, "thread_time", lambda: float(next(clock)))
+    query, chunks, answer = SHAPES[shape](WRITERS["en small sentences"], 2_000)
+    with pytest.raises(JudgeError, match="not read within 20 s") as caught:
+        LexicalJudge(Limits(max_cpu_s=20)).read(interaction(query, chunks, answer))
+    assert caught.value.cause is Cause.TOO_LONG
+    assert next(clock) == 22  # the first look beyond the limit was the last
+
+
+def test_why_it_was_not_read_survives_another_process():
+    """A judge in a helper process says the same as one on a thread."""
+    answer = "It is in Paris. " * 20_000
+    judge = ProcessJudge(LexicalJudge())
+    try:
+        with pytest.raises(JudgeError) as caught:
+            judge.read(interaction("Where is it?", ["It is in Paris."], answer))
+    finally:
+        judge.stop()
+    assert (caught.value.cause, caught.value.retryable) == (Cause.TOO_LONG, False)
+    assert str(caught.value).startswith("lexical: question, chunks and answer have 320,0")

@@ -23,6 +23,7 @@ const CAUSES = {
   not_asked: ["Not asked", "未询问"], application_error: ["Application error", "应用出错"], partial: ["Cut short", "中途结束"],
   capture_incomplete: ["Capture incomplete", "采集不完整"], not_sampled: ["Not sampled", "未抽中"], over_budget: ["Over budget", "超出预算"],
   judge_busy: ["Judge busy", "评审繁忙"], judge_down: ["Judge down", "评审不可用"], evidence_too_long: ["Evidence too long", "证据过长"],
+  too_long: ["Texts too long", "文本过长"],
   queue_full: ["Queue full", "队列已满"], judge_timeout: ["Judge timed out", "评审超时"], judge_error: ["Judge failed", "评审失败"],
   unreadable: ["Unreadable reply", "回复无法解析"], evaluator_error: ["Evaluator failed", "评估器出错"], shutdown: ["Shutdown", "已关闭"],
 };
