@@ -8,6 +8,7 @@ import pytest
 
 from ragmonitor import Cause, Monitor, Scored
 from ragmonitor.evaluators import table
+from ragmonitor.guard import errors
 from ragmonitor.judges import LlmJudge
 from ragmonitor.judges.provider import forget_capabilities
 from ragmonitor.records import JudgeIdentity
@@ -269,6 +270,21 @@ def test_evidence_too_long_has_no_chance_and_a_cause(servers, reports, monitors)
     assert {e.cause for e in long.evaluations} == {Cause.EVIDENCE_TOO_LONG}
     assert long.chance.probability == 0
     assert any(isinstance(e, Scored) for e in short.evaluations)
+
+
+def test_texts_too_long_for_the_builtin_judge_have_a_cause_of_their_own(servers, reports, monitors):
+    """They have no score of it, are no error of ours, and the model reads them all the same."""
+    ours = errors["judge"]
+    monitor = monitors(builtin_max_characters=2_000)
+    monitor.observe(told(1, texts=("It is in Paris. " * 150,)))
+    assert monitor.flush(60)
+    (builtin,) = reported(reports, "lexical")
+    assert {(e.cause, e.detail.partition(",")[0]) for e in builtin.evaluations} == {
+        (Cause.TOO_LONG, "lexical: question")
+    }
+    assert errors["judge"] == ours
+    (judged,) = reported(reports, "openai/first")
+    assert any(isinstance(e, Scored) for e in judged.evaluations)
 
 
 # Many at once
