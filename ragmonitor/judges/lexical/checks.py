@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from ragmonitor.judges.lexical.evidence import Evidence
 from ragmonitor.judges.lexical.passages import OF_NOTE, Index, sort_of
-from ragmonitor.judges.lexical.polarity import polarity
+from ragmonitor.judges.lexical.polarity import Polarity, polarity
 from ragmonitor.judges.lexical.stems import stem
 from ragmonitor.judges.lexical.vocabulary import CHINESE_OPPOSITES, OPPOSITES
 from ragmonitor.judges.lexical.words import NEGATION, SIGNS, Term
@@ -50,7 +50,8 @@ def failed_checks(
     alike = _most_alike(said, evidence, index)
     if alike is not None:
         found += _opposites(content, said, alike, index)
-        found += _negations(content, said, alike, index)
+        if NEGATION in said or index.held(alike).may_negate:
+            found += _negations(polarity(text, content), alike, evidence, index)
     return sorted(found, key=lambda finding: finding.term.start)
 
 
@@ -161,21 +162,42 @@ LEAST_SHARED: Final = 3
 """Terms that the two must have in common besides."""
 
 
-def _negations(content: Sequence[Term], said: set[str], alike: int, index: Index) -> list[Finding]:
+def _negations(here: Polarity, alike: int, evidence: Evidence, index: Index) -> list[Finding]:
     """Find the first word that is negated here and stated in the passage, or the reverse.
 
     Only where one of the two negates nothing at all: two negations may be turned differently
     and say the same.
     """
-    if NEGATION not in said and not index.held(alike).may_negate:
-        return []
-    here, there = polarity(content), index.polarity(alike)
+    there = index.polarity(alike)
     if bool(here.negated) == bool(there.negated):
         return []
     for key, term in here.first.items():  # in the sentence's order
-        if key in there.first and (key in here.negated or key in there.negated):
-            return [Finding("negation", term, conflicts=True)]
+        if key in here.unsure or key in there.unsure or key not in there.first:
+            continue
+        if key in here.negated or key in there.negated:
+            is_said = _is_said(key, here, evidence, alike, index)
+            return [] if is_said else [Finding("negation", term, conflicts=True)]
     return []
+
+
+COMPARED: Final = 16
+"""Passages in which a word is looked for, as the sentence has it, before it is contradicted."""
+
+
+def _is_said(key: str, here: Polarity, evidence: Evidence, alike: int, index: Index) -> bool:
+    """Return whether a passage that is as much alike has a word negated, or not, as it is here.
+
+    The rows of a table are alike in their words, and so is what holds for one thing and not for
+    another.
+    """
+    by_passage = evidence.by_passage
+    least = by_passage[alike] - 1e-9
+    as_much = [at for at, share in by_passage.items() if share >= least]
+    is_negated = key in here.negated
+    return any(
+        key in (there.negated if is_negated else there.stated)
+        for there in map(index.polarity, as_much[:COMPARED])
+    )
 
 
 def _most_alike(said: set[str], evidence: Evidence, index: Index) -> int | None:
@@ -189,10 +211,26 @@ def _most_alike(said: set[str], evidence: Evidence, index: Index) -> int | None:
 
 
 def _shares_enough(said: set[str], passage: int, index: Index) -> bool:
-    """Return whether a sentence and a passage have `LEAST_SHARED` terms in common."""
-    if len(said & index.held(passage).exact) >= LEAST_SHARED:
+    """Return whether the two have `LEAST_SHARED` terms in common, or most of a short one's."""
+    if (
+        _is_short_and_same(said, passage, index)
+        or len(said & index.held(passage).exact) >= LEAST_SHARED
+    ):
         return True
     if said.isdisjoint(SIGNS):
         return False
     there = index.polarity(passage)
     return len(said & there.first.keys()) + len(said & there.signs) >= LEAST_SHARED
+
+
+def _is_short_and_same(said: set[str], passage: int, index: Index) -> bool:
+    """Return whether one of the two is short and says little more than the other.
+
+    `No pets` and `Pets are allowed`: all that the passage says stands in the sentence, or all that
+    the sentence says in a passage that has no more than `LEAST_SHARED` terms.
+    """
+    there = index.held(passage).exact
+    shared = len(said & there)
+    if not shared or len(there) > LEAST_SHARED:
+        return False
+    return shared == len(there) or (shared > 1 and shared == len(said - SIGNS))

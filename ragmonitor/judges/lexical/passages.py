@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Final
 
-from ragmonitor.judges.lexical.polarity import Polarity, polarity
+from ragmonitor.judges.lexical.polarity import REACH, Polarity, polarity
 from ragmonitor.judges.lexical.quantities import is_year
-from ragmonitor.judges.lexical.words import Held, Kind, Term, keys, terms
+from ragmonitor.judges.lexical.words import NEGATION, Held, Kind, Term, keys, terms
 from ragmonitor.judges.sentences import spans
 
 Passages = tuple[int, ...]
@@ -98,7 +98,7 @@ class Index:
         """Return what a passage states and what it negates."""
         found = self._polarities.get(passage)
         if found is None:
-            found = self._polarities[passage] = polarity(self.terms(passage))
+            found = self._polarities[passage] = polarity(self.texts[passage], self.terms(passage))
         return found
 
     def chunks_of(self, places: Sequence[int], most: int) -> Sequence[int]:
@@ -168,7 +168,10 @@ class Index:
             self._whole = "\n".join(self.plain)  # which hold no line break themselves
         if len(self._whole) <= self._unsearched:
             self._unsearched -= len(self._whole)
-            return _has_words(self._whole, wanted)
+            places = _places_of(wanted, self._whole)
+            if not places or not all(_is_turned(self._whole, at) for at in places):
+                return bool(places)
+        # `Pets are allowed` in `No pets are allowed` is no copy; a sentence of its own is.
         if self._copies is None:
             self._copies = {_plain(passage).strip(_MARGIN) for passage in self.texts}
         return wanted in self._copies
@@ -311,17 +314,31 @@ _OCCURRENCES = 64
 """Places at which a copy is looked for."""
 
 
-def _has_words(text: str, wanted: str) -> bool:
-    """Return whether `wanted` stands in a text and is not merely part of longer words."""
+def _places_of(wanted: str, text: str) -> list[int]:
+    """Return where `wanted` stands in a text and is not merely part of longer words."""
+    found: list[int] = []
     at = -1
     for _ in range(_OCCURRENCES):
         at = text.find(wanted, at + 1)
         if at < 0:
-            return False
+            break
         end = at + len(wanted)
         if not (_joins(text[at - 1 : at], wanted[0]) or _joins(wanted[-1], text[end : end + 1])):
-            return True
-    return False
+            found.append(at)
+    return found
+
+
+def _is_turned(text: str, at: int) -> bool:
+    """Return whether a negation before a place in a text turns what stands there."""
+    start = max(0, at - REACH)
+    near = text[start : at + REACH]
+    before = [term for term in terms(near, with_pairs=False) if term.start < at - start]
+    if not before or before[-1].key != NEGATION:
+        return False
+    return not (_CLAUSE_ENDS.search(near, before[-1].end, at - start))
+
+
+_CLAUSE_ENDS: Final = re.compile(r"[.!?。！？…:：;；,，|\n]")
 
 
 def _joins(left: str, right: str) -> bool:

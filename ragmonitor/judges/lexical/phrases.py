@@ -78,7 +78,16 @@ _CHINESE_FACTS = _any(
     )
 )
 
+_MADE_BY_FRAMEWORKS: Final = _any(
+    "empty response",  # LlamaIndex's response synthesizers
+    "agent stopped due to (?:iteration limit or time limit|max iterations)",  # LangChain's agents
+    "sorry, need more steps to process this request",  # LangGraph's
+    r"(?:model|tool|['\"]?\w{1,60}['\"]? tool) call limits? (?:exceeded|reached)\b.{0,160}?",
+)
+"""What frameworks say in place of an answer, when there is none."""
+
 REFUSALS: Final = _any(
+    rf"\A\W{{0,4}}(?:response \d{{1,3}}: )?{_MADE_BY_FRAMEWORKS}\W{{0,4}}\Z",
     r"\bi (?:really |just |honestly )?(?:do not|do ?n['’]?t|cannot|ca ?n['’]?t|can not|could not"
     rf"|could ?n['’]?t) (?:really |actually |currently |be able to )?{_KNOW}\b",
     r"\b(?:i am|i ?['’]m|we are|we ?['’]re|i was)"
@@ -153,7 +162,7 @@ ENGLISH_SIGNS: Final = (
     "missing", "absent", "needed", "required", "necessary", "need more", "need additional",
     "need further", "unanswerable", "n/a", "as an ai",
     "snt ", "dnt ", "dont ", "cant ", "cannt ", "arent ",
-    "werent ", "havent ", " nt ",
+    "werent ", "havent ", " nt ", "empty response", "agent stopped", "call limit",
 )  # fmt: skip
 CHINESE_SIGNS: Final = frozenset("不没未无难缺超需")
 """What declines holds, in lower case, one of these: to look for them is quicker."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -21,23 +22,42 @@ class Polarity:
     """Maps each key to the first term with it, signs of negation left out."""
     negated: AbstractSet[str]
     """Those keys that a negation turns somewhere in the text."""
+    stated: AbstractSet[str]
+    """Those that stand somewhere without one."""
+    unsure: AbstractSet[str]
+    """Those with one on the other side of a table's line or a clause's end."""
     signs: AbstractSet[str]
     """Keys of the signs of negation, and of the words at which a negation ends."""
 
 
-def polarity(content: Sequence[Term]) -> Polarity:
-    """Return which of a text's terms a negation turns."""
+def polarity(text: str, content: Sequence[Term]) -> Polarity:
+    """Return which terms of a text a negation turns.
+
+    Args:
+        text: What the terms' offsets point into.
+        content: The terms, in order.
+    """
     first: dict[str, Term] = {}
     negated: set[str] = set()
+    stated: set[str] = set()
+    unsure: set[str] = set()
     signs: set[str] = set()
-    open_until = -1
+    sign_end = -1
     for term in content:
         if term.kind == "negation":
             signs.add(term.key)
-            open_until = term.end + REACH if term.key == NEGATION else -1
+            sign_end = term.end if term.key == NEGATION else -1
             continue
         first.setdefault(term.key, term)
-        if term.start <= open_until:
+        if sign_end < 0 or term.start > sign_end + REACH:
+            stated.add(term.key)
+        elif _BORDERS.search(text, sign_end, term.start):
+            unsure.add(term.key)
+        else:
             negated.add(term.key)
-        open_until = -1
-    return Polarity(first, negated, signs)
+        sign_end = -1
+    return Polarity(first, negated, stated, unsure, signs)
+
+
+_BORDERS: Final = re.compile(r"[|\t\n;；。，]|, ")
+"""What a negation does not reach across: cells of a table, clauses."""

@@ -402,7 +402,7 @@ def test_the_judge_keeps_the_protocol():
     """It can stand wherever a judge is asked for."""
     judge = LexicalJudge()
     assert isinstance(judge, Judge)
-    assert str(judge.identity) == "lexical@1"
+    assert str(judge.identity) == "lexical@2"
     assert judge.identity.kind == "CODE"
 
 
@@ -440,3 +440,99 @@ def test_an_acronym_stands_for_its_words(answer: str):
     """`UK` is no unknown name where the chunks say United Kingdom."""
     (sentence,) = assess("", ["Leeds is a city in the United Kingdom."], answer).sentences or ()
     assert "name" not in sentence.reasons
+
+
+# Short sentences, tables, and what frameworks say
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer"),
+    [
+        ("Cash is not accepted.", "Yes, cash is accepted."),
+        ("Cash is not accepted.", "Yes, we accept cash."),
+        ("We do not accept cash.", "Yes, cash is accepted."),
+        ("Cash is accepted.", "No, cash is not accepted."),
+        ("No pets allowed", "Pets are allowed."),
+        ("Pets are allowed.", "No pets are allowed."),
+        ("No pets are allowed.", "Pets are allowed."),
+        ("Parking is not free.", "Parking is free."),
+        ("There is no wifi.", "There is wifi."),
+        ("Smoking is never permitted.", "Smoking is permitted."),
+        ("不接受现金。", "可以，接受现金。"),
+        ("不接受现金", "接受现金。"),
+        ("接受现金。", "不接受现金。"),
+        ("不允许携带宠物。", "可以，允许携带宠物。"),
+        ("没有停车场。", "有停车场。"),
+        ("停车不免费。", "停车免费。"),
+    ],
+)
+def test_the_opposite_of_a_short_sentence_is_contradicted(chunk: str, answer: str):
+    """Two words in common are enough where nothing else is said."""
+    (sentence,) = assess("", [chunk], answer).sentences or ()
+    assert (sentence.verdict, sentence.reasons) == (CONTRADICTED, ("negation",))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "answer"),
+    [
+        (["Cash is not accepted."], "No, cash is not accepted."),
+        (["Cash is accepted."], "Yes, cash is accepted."),
+        (["Pets are not allowed."], "No pets allowed."),
+        (["Cash is not accepted, but cards are accepted."], "Cards are accepted."),
+        (["Cards are accepted. Cash is not accepted."], "Cards are accepted."),
+        (["Cash is not accepted online.", "Cash is accepted."], "Cash is accepted."),
+        (["Pets: No\nCash is accepted."], "Cash is accepted."),
+        (["Breakfast is not included, pets are allowed."], "Pets are allowed."),
+        (["不接受现金。"], "不可以，不接受现金。"),
+        (["不仅接受现金，也接受刷卡。"], "接受现金。"),
+    ],
+)
+def test_what_is_said_somewhere_is_no_contradiction(chunks: list[str], answer: str):
+    """Neither is what a negation in another clause or another sentence stands before."""
+    (sentence,) = assess("", chunks, answer).sentences or ()
+    assert sentence.verdict is SUPPORTED
+
+
+@pytest.mark.parametrize("form", ["{0}", "{0} [1]", "- {0}", "The table says {0}.", "**{0}**"])
+@pytest.mark.parametrize(
+    "table",
+    [
+        "| Basic | not refundable | allowed |\n| Plus | refundable | not allowed |",
+        "| Shuttle | allowed | free | never |\n| Shuttle | not allowed | no | never |",
+        "| Standard room | breakfast not included | pets allowed |",
+        "| 标准间 | 不含早餐 | 允许携带宠物 |\n| 标准间 | 含早餐 | 不允许携带宠物 |",
+        "| 套房 | 不可退款 | 不需要 | 无 |\n| 套房 | 可退款 | 需要 | 无 |",
+    ],
+)
+def test_a_quoted_row_of_a_table_is_not_contradicted_by_another(table: str, form: str):
+    """Rows are alike in their words; a negation in a cell says nothing of the next cell."""
+    for row in table.split("\n"):
+        cells = row.strip("| ").split(" | ")
+        for quote in (row, " | ".join(cells), ", ".join(cells), " | ".join(cells[::2])):
+            found = assess("", [table], form.format(quote)).sentences or ()
+            assert all(sentence.verdict is not CONTRADICTED for sentence in found), quote
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Empty Response",
+        "Response 1: Empty Response",
+        "Agent stopped due to iteration limit or time limit.",
+        "Agent stopped due to max iterations.",
+        "Sorry, need more steps to process this request.",
+        "Model call limits exceeded: run limit (3/3)",
+        "'search' tool call limit reached: run limit exceeded (4/3 calls).",
+    ],
+)
+def test_what_a_framework_says_in_place_of_an_answer_is_a_refusal(answer: str):
+    """It invents nothing: LlamaIndex, LangChain and LangGraph say it when they have no answer."""
+    found = assess("How tall is it?", ["The tower is 330 metres tall."], answer)
+    assert found.evasive
+    assert not found.claims
+
+
+def test_a_claim_about_an_empty_response_is_a_claim():
+    """Only the framework's whole text is one of its own."""
+    found = assess("", ["It is 330 m tall."], "The server sent an empty response to the client.")
+    assert not found.evasive
