@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ragmonitor.judges.reply import Entry, Reading
-from ragmonitor.judges.tokens import most_tokens
+from ragmonitor.judges.tokens import CHARACTERS_PER_TOKEN, most_tokens
 from ragmonitor.records import Verdict
 
 CHUNK_FRAME_TOKENS: Final = 8
@@ -139,14 +139,20 @@ def _ratings(
 def _cut(text: str, room_tokens: float) -> list[str]:
     """Return the text in pieces that fit, cut behind a paragraph, a sentence or a word."""
     pieces: list[str] = []
-    while (tokens := most_tokens(text)) > room_tokens:
-        length = max(1, int(len(text) * room_tokens / tokens))
-        while length > 1 and most_tokens(text[:length]) > room_tokens:
+    start = 0
+    most = max(1, int(room_tokens * CHARACTERS_PER_TOKEN) + 1)
+    while True:
+        # No more than could fit at best: the rest is not measured again for every piece.
+        near = text[start : start + most]
+        tokens = most_tokens(near)
+        if not near or (tokens <= room_tokens and start + len(near) == len(text)):
+            return [*pieces, near]
+        length = max(1, int(len(near) * min(1.0, room_tokens / tokens)))
+        while length > 1 and most_tokens(near[:length]) > room_tokens:
             length = max(1, length * 9 // 10)
-        end = _break_before(text, length)
-        pieces.append(text[:end])
-        text = text[end:]
-    return [*pieces, text]
+        end = _break_before(near, length)
+        pieces.append(near[:end])
+        start += end
 
 
 def _break_before(text: str, length: int) -> int:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragmonitor.judges import evidence
 from ragmonitor.judges.evidence import CHUNK_FRAME_TOKENS, Part, join, spread
 from ragmonitor.judges.reply import Entry, Reading
 from ragmonitor.judges.tokens import most_tokens
@@ -144,3 +145,23 @@ def test_what_one_call_left_unread_is_unread():
     assert (found.entries, found.evasive, found.chunk_relevance) == (None, None, None)
     assert found.relevancy == 1.0
     assert found.problems == ("call 2: s is missing or broken",)
+
+
+@pytest.mark.parametrize("piece", ["word ", "词", "a1. ", "长句子。word, "])
+def test_a_long_chunk_is_measured_in_proportion_to_its_length(
+    piece: str, monkeypatch: pytest.MonkeyPatch
+):
+    """What is left is not measured again for every call."""
+    measured = 0
+
+    def count(text: str) -> float:
+        nonlocal measured
+        measured += len(text)
+        return most_tokens(text)
+
+    monkeypatch.setattr(evidence, "most_tokens", count)
+    text = piece * (200_000 // len(piece))
+    calls = spread([text], room_tokens=500)
+    assert "".join(part.text for parts in calls for part in parts) == text
+    assert all(most_tokens(part.text) <= 500 for parts in calls for part in parts)
+    assert measured < 20 * len(text)
