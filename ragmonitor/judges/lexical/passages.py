@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Final
@@ -168,9 +168,13 @@ class Index:
             self._whole = "\n".join(self.plain)  # which hold no line break themselves
         if len(self._whole) <= self._unsearched:
             self._unsearched -= len(self._whole)
-            places = _places_of(wanted, self._whole)
-            if not places or not all(_is_turned(self._whole, at) for at in places):
-                return bool(places)
+            stands = False
+            for at in _places_of(wanted, self._whole):
+                stands = True
+                if not _is_turned(self._whole, at):
+                    return True
+            if not stands:
+                return False
         # `Pets are allowed` in `No pets are allowed` is no copy; a sentence of its own is.
         if self._copies is None:
             self._copies = {_plain(passage).strip(_MARGIN) for passage in self.texts}
@@ -310,22 +314,20 @@ def _windows(first: int, last: int) -> list[Passages]:
 
 _MARGIN = " .!?。！？…*_\"'“”‘’"
 """What may differ at either end of a copy."""
-_OCCURRENCES = 64
+_OCCURRENCES = 32
 """Places at which a copy is looked for."""
 
 
-def _places_of(wanted: str, text: str) -> list[int]:
-    """Return where `wanted` stands in a text and is not merely part of longer words."""
-    found: list[int] = []
+def _places_of(wanted: str, text: str) -> Iterator[int]:
+    """Yield where `wanted` stands in a text and is not merely part of longer words."""
     at = -1
     for _ in range(_OCCURRENCES):
         at = text.find(wanted, at + 1)
         if at < 0:
-            break
+            return
         end = at + len(wanted)
         if not (_joins(text[at - 1 : at], wanted[0]) or _joins(wanted[-1], text[end : end + 1])):
-            found.append(at)
-    return found
+            yield at
 
 
 def _is_turned(text: str, at: int) -> bool:

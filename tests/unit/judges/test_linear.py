@@ -74,8 +74,9 @@ def counted() -> Iterator[list[int]]:
 def work(texts: Texts, *, with_reference: bool = False) -> int:
     """Return how many lines are run to read texts."""
     query, chunks, answer = texts
+    judge = LexicalJudge(Limits(max_cpu_s=1e9))  # counting is slow
     with counted() as count:
-        LexicalJudge().read(interaction(query, chunks, answer, answer if with_reference else ""))
+        judge.read(interaction(query, chunks, answer, answer if with_reference else ""))
     return count[0]
 
 
