@@ -173,6 +173,8 @@ with OpenAiServer() as server:
 
 def test_a_judge_that_nobody_closes_says_nothing():
     """Its connections go with the loop; no library complains of them in the host's log."""
+    # There its logging worker, which a call begins, does not let a loop end.
+    pytest.importorskip("litellm._internal_context", reason="older releases cannot be told so")
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT_CLOSE],
         capture_output=True,
