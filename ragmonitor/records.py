@@ -745,6 +745,11 @@ class AlarmEvent:
             "input": "what comes in has changed",
             "ruler": "the judge has changed, not the answers",
         }[self.kind]
+        if self.signal.startswith("calibration"):
+            what = (
+                "verdicts on the riskiest fifth are off what the embedded score predicts: the "
+                "answers, the score or the judge may be why"
+            )
         told = f"alarm {'raised' if self.raised else 'cleared'}: {self.signal}"
         if self.raised:
             told += f" ({what})"

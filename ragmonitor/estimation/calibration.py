@@ -6,8 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-BINS: Final = 16
-"""Of the embedded judge's value; what it has no value for is a bin of its own, the last."""
+BINS: Final = 32
+"""Of the embedded judge's value; what it has no value for is a bin of its own, the last. They are
+narrowest at 0 and 1, where such values crowd: of answers of risk 0 one in a hundred may be bad, and
+of those of risk 0.03 nearly all."""
+TRUST: Final = 8.0
+"""How many verdicts the logistic curve counts for in each bin."""
 KEPT: Final = 2_000.0
 """How many verdicts are remembered: each later one makes earlier ones count a little less."""
 ENOUGH: Final = 8.0
@@ -16,6 +20,8 @@ ENOUGH_TO_TELL: Final = 20.0
 """Verdicts before it is said how often a signal applies at all."""
 REFIT_EACH: Final = 50
 RIDGE: Final = 1.0
+LEAST: Final = 1e-4
+"""No chance is taken for less, nor for more than 1 less it."""
 _STEPS_MOST: Final = 30
 _GRID: Final = 100
 """Predictions are kept for so many steps of the embedded value."""
@@ -25,12 +31,18 @@ _SUMS: Final = ("weight", "scored", "value", "feature")
 class Calibration:
     """One signal: chance that the judge's verdict applies, and its mean, by the embedded value.
 
-    Platt's logistic curve over the value, with a slope that is never below 0: an embedded score
-    that says nothing, or the opposite, is left out of account and not turned round. Learned from
-    verdicts only that were there before, each weighted by 1 / its chance, the last 2,000 or so.
-    What is kept is their sums in bins, so that the state is small and processes' add up.
+    A curve that never falls, by isotonic regression of the bins' means, each drawn towards Platt's
+    logistic curve as if that were eight verdicts; straight lines between the bins. The logistic
+    curve alone does not fit the built-in judge's scores where it matters most: verdicts on the
+    riskiest fifth were off by up to 6 points for ever. An embedded score that says nothing, or the
+    opposite, is left out of account and not turned round. Learned from verdicts only that were
+    there before, each weighted by 1 / its chance, the last 2,000 or so. What is kept is their sums
+    in bins, so that the state is small and processes' add up.
 
     Source:
+        Zadrozny & Elkan, "Transforming classifier scores into accurate multiclass probability
+        estimates" (2002), section 3, for isotonic calibration; Barlow et al., "Statistical
+        inference under order restrictions" (1972), section 1.2, for pooling adjacent violators;
         Platt, "Probabilistic outputs for support vector machines" (1999), with the ridge in place
         of his smoothed targets; fitted to shares as well as to yes and no (Papke & Wooldridge 1996,
         Journal of Applied Econometrics 11).
@@ -78,7 +90,7 @@ class Calibration:
             value: 0 to 1.
             weight: 1 / chance.
         """
-        place = BINS if feature is None else min(BINS - 1, int(feature * BINS))
+        place = BINS if feature is None else _bin(feature)
         fresh = self._fresh
         fresh["weight"][place] += weight
         counts = self._fresh_counts
@@ -150,6 +162,7 @@ class Calibration:
         self._without = (value[BINS] * per_verdict + base) / (scored[BINS] * per_verdict + 1.0)
         self.intercept, self.slope = math.log(base / (1 - base)), 0.0
         self.is_fitted = min(n_value, n_scored - n_value) >= ENOUGH
+        means = [base] * (_GRID + 1)
         if self.is_fitted:
             points = [
                 (feature[b] / scored[b], value[b] / scored[b], scored[b] * per_verdict)
@@ -157,15 +170,14 @@ class Calibration:
                 if scored[b] > 0
             ]
             self.intercept, self.slope = _logistic(points, self.intercept)
+            drawn = [
+                (x, (mean * w + TRUST * _curve(self.intercept + self.slope * x)) / (w + TRUST), w)
+                for x, mean, w in points
+            ]
+            rising = _rising(drawn) if self.slope > 0 else [base] * len(drawn)
+            means = _between([x for x, _, _ in drawn], rising)
         applies = self._applies[0]
-        self._table = (
-            tuple(
-                (applies, _curve(self.intercept + self.slope * step / _GRID))
-                for step in range(_GRID + 1)
-            )
-            if applies > 0
-            else ()
-        )
+        self._table = tuple((applies, mean) for mean in means) if applies > 0 else ()
 
     # --- how good it is -------------------------------------------------------------------------
 
@@ -197,6 +209,44 @@ def _share(part: float, whole: float, verdicts: float) -> float:
         return 0.0
     prior = whole / verdicts  # one verdict's weight
     return (part + 0.5 * prior) / (whole + prior)
+
+
+def _bin(feature: float) -> int:
+    share = 2 / math.pi * math.asin(math.sqrt(min(1.0, max(0.0, feature))))
+    return min(BINS - 1, int(share * BINS))
+
+
+def _rising(points: Sequence[tuple[float, float, float]]) -> list[float]:
+    """Return what fits the means best and never falls: adjacent violators are pooled.
+
+    Args:
+        points: Of each bin, in order: feature, mean, verdicts.
+    """
+    pools: list[tuple[float, float, int]] = []
+    for _, mean, verdicts in points:
+        pools.append((mean, verdicts + TRUST, 1))
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            (first, of_first, n), (second, of_second, more) = pools[-2:]
+            weight = of_first + of_second
+            pools[-2:] = [((first * of_first + second * of_second) / weight, weight, n + more)]
+    return [mean for mean, _, count in pools for _ in range(count)]
+
+
+def _between(features: Sequence[float], means: Sequence[float]) -> list[float]:
+    """Return the means at each step of the embedded value, by straight lines between the bins."""
+    found: list[float] = []
+    right = 0
+    for step in range(_GRID + 1):
+        x = step / _GRID
+        while right < len(features) and features[right] < x:
+            right += 1
+        if right in {0, len(features)}:
+            found.append(means[min(right, len(means) - 1)])
+            continue
+        left_x, right_x = features[right - 1], features[right]
+        share = (x - left_x) / (right_x - left_x) if right_x > left_x else 1.0
+        found.append(means[right - 1] + share * (means[right] - means[right - 1]))
+    return [min(1 - LEAST, max(LEAST, mean)) for mean in found]
 
 
 def _curve(x: float) -> float:

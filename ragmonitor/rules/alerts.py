@@ -451,7 +451,7 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
             expr=raised(scope, line_days, 'kind="ruler"'),
             lasts="0m",
             severity="ticket",
-            summary="The judge does not judge as it did.",
+            summary="The judge's verdicts are not what old answers or predictions say.",
             description=(
                 f"{SERVICE}: {JUDGE} by {{{{ $labels.signal }}}}: {evidence(line_days)}. Share of "
                 "frozen answers that it reads otherwise than before: "
