@@ -9,6 +9,7 @@ that has `EXECUTOR` for its default, `asyncio.to_thread` and look-ups of names d
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 from collections.abc import Callable, Coroutine
@@ -23,12 +24,23 @@ class CallEndedError(RuntimeError):
     """A call ended with what is no `Exception`, which would have ended who waits for it."""
 
 
+class _Future(Future[R]):
+    """Says nothing where whoever waited is gone: the library would log that, to the host."""
+
+    def add_done_callback(self, fn: Callable[[Future[R]], object]) -> None:
+        def call(future: Future[R]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                fn(future)
+
+        super().add_done_callback(call)
+
+
 class _Executor(ThreadPoolExecutor):
     """A thread for each call. A pool in name only: loops take no other kind of executor."""
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """Start the call. Raises `RuntimeError`: the system has no further thread for it."""
-        future: Future[R] = Future()
+        future: Future[R] = _Future()
 
         def run() -> None:
             if not future.set_running_or_notify_cancel():

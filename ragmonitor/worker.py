@@ -213,7 +213,9 @@ class Worker:
         try:
             return drained.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
-            drained.cancel()
+            loop = self._loop
+            if loop is not None and not loop.is_closed():  # else nobody is there to be told
+                drained.cancel()
             return False
 
     def close(self, timeout_s: float) -> bool:

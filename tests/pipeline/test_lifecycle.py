@@ -202,8 +202,9 @@ def test_a_run_that_ends_begins_again_and_is_counted(monkeypatch):
     monkeypatch.setattr(worker, "_work_off", die)
     for number in range(5):
         monitor.observe(observed(number))
-    until("the rest is scored", lambda: monitor.flush(10) and len(n) > 2)
-    assert total(monitor.registry, "ragmonitor_worker_restarts_total") == 2
+    restarts = "ragmonitor_worker_restarts_total"
+    until("it has begun again twice", lambda: total(monitor.registry, restarts) == 2)
+    assert monitor.flush(20)
     found = outcomes(monitor.registry, judge="lexical", evaluator="faithfulness")
     assert found == {"internal_error": 2, "scored": 3}
     monitor.close(5)
