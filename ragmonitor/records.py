@@ -7,16 +7,21 @@ chances lie between 0 and 1.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import add
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Status = Literal["ok", "error", "partial", "cancelled"]
 """How an interaction ended. `partial`: a stream that was closed before its end."""
 
 Language = Literal["en", "zh"]
+
+Reason = Literal["content", "number", "unit", "date", "negation", "name"]
+"""Which check of a sentence failed."""
+REASONS: frozenset[str] = frozenset(get_args(Reason))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +183,7 @@ class SentenceVerdict:
     """Share of the sentence's weighted content that stands in the chunks; None if the judge
     gives verdicts only."""
     reasons: tuple[str, ...] = ()
-    """Which checks failed: `content`, `number`, `unit`, `date`, `negation`, `name`."""
+    """Which checks failed; `REASONS`, or another judge's own words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,6 +349,19 @@ Evaluation = Scored | Unscored
 def evaluator_name(identity: str) -> str:
     """Return the name in `name@version`."""
     return identity.partition("@")[0]
+
+
+_TYPE_NAME = re.compile(r"[A-Za-z_][\w.]{0,99}", re.ASCII)
+
+
+def error_type(error: str) -> str:
+    """Return the type's name in `TypeName: message`; empty where what stands there is a text.
+
+    Applications record errors of their own, and other instrumentations theirs: not all of them
+    begin with a type, and what is no type may quote anything.
+    """
+    kind = error.partition(":")[0].strip()
+    return kind if _TYPE_NAME.fullmatch(kind) else ""
 
 
 class Diagnosis(StrEnum):

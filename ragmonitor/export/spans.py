@@ -12,9 +12,9 @@ from typing import Any, TypeGuard
 from ragmonitor import conventions as names
 from ragmonitor.export.room import Allowance, Attributes, Room, cut
 from ragmonitor.export.texts import (
+    UNTYPED_ERROR,
     Disclosure,
     encodable,
-    error_type,
     is_unsupported,
     size_bytes,
 )
@@ -31,6 +31,7 @@ from ragmonitor.records import (
     Retrieval,
     Scored,
     Usage,
+    error_type,
     evaluator_name,
 )
 
@@ -115,7 +116,7 @@ def retrieval_attributes(
         }
     )
     if retrieval.error:
-        room.add({names.OTEL_ERROR_TYPE: allowance.clipped(error_type(retrieval.error))})
+        room.add({names.OTEL_ERROR_TYPE: error_type(retrieval.error) or UNTYPED_ERROR})
     if shown.shows:
         room.add({names.OI_INPUT_MIME_TYPE: _TEXT})
         room.add_texts({names.GENAI_RETRIEVAL_QUERY_TEXT: query})
@@ -148,7 +149,7 @@ def generation_attributes(
         }
     )
     if generation.error:
-        room.add({names.OTEL_ERROR_TYPE: allowance.clipped(error_type(generation.error))})
+        room.add({names.OTEL_ERROR_TYPE: error_type(generation.error) or UNTYPED_ERROR})
     if generation.model:
         model = allowance.clipped(generation.model)
         room.add_each({names.GENAI_REQUEST_MODEL: model, names.OI_LLM_MODEL_NAME: model})
@@ -273,7 +274,7 @@ def detail_shown(detail: str, shown: Disclosure, allowance: Allowance = USUAL) -
 def _described(interaction: Interaction, allowance: Allowance) -> Attributes:
     attributes: Attributes = {}
     if interaction.error:
-        attributes[names.OTEL_ERROR_TYPE] = allowance.clipped(error_type(interaction.error))
+        attributes[names.OTEL_ERROR_TYPE] = error_type(interaction.error) or UNTYPED_ERROR
     if interaction.capture_incomplete:
         attributes[names.CAPTURE_INCOMPLETE] = True
     if interaction.redacted:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ragmonitor.records import SentenceVerdict, Verdict
+from ragmonitor.records import REASONS, SentenceVerdict, Verdict, error_type
 
 Content = Literal["all", "hashed", "none"]
 """Whether questions, prompts, chunks, answers and words of them may leave the process: as they are,
@@ -28,6 +28,8 @@ PROCESS_KEY = secrets.token_bytes(32)
 """Of hashes where none is set: forgotten with the process (and shared by its forked children)."""
 
 DEPTH_MOST = 10
+UNTYPED_ERROR = "error"
+"""Stands where a type would, of an error that does not say its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +56,12 @@ class Disclosure:
 
     def error(self, error: str) -> str:
         """Return an error `TypeName: message`: the type always, messages quote prompts."""
-        kind, _, message = error.partition(":")
         if self.content == "all" or not error:
             return error
-        if self.content == "none" or not message:
-            return error_type(error)
-        return f"{kind.strip()}: {self.text(message.strip())}"
+        kind = error_type(error)
+        message = (error.partition(":")[2] if kind else error).strip()
+        shown = kind or UNTYPED_ERROR
+        return f"{shown}: {self.text(message)}" if self.shows and message else shown
 
     def metadata(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
         """Return a chunk's metadata with what stands for its texts; keys and numbers stay."""
@@ -83,8 +85,13 @@ class Disclosure:
         return entry | {
             "chunks": list(sentence.chunks),
             "support": sentence.support,
-            "reasons": list(sentence.reasons),
+            "reasons": self.reasons(sentence),
         }
+
+    def reasons(self, sentence: SentenceVerdict) -> list[str]:
+        """Return why a sentence is not supported: names that are ours; others may be texts."""
+        shown = (each if each in REASONS else self.text(each) for each in sentence.reasons)
+        return [each for each in shown if each]
 
     def _value(self, value: Any, depth: int) -> Any:
         if value is None or isinstance(value, bool | int | float):
@@ -158,11 +165,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(inner) for inner in value]
     return value
-
-
-def error_type(error: str) -> str:
-    """Return the type's name in `TypeName: message`."""
-    return error.partition(":")[0].strip() or "error"
 
 
 def is_unsupported(sentence: SentenceVerdict) -> bool:

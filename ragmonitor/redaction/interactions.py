@@ -9,7 +9,7 @@ from typing import Any
 
 from ragmonitor.errors import RagMonitorError, SettingsError
 from ragmonitor.guard import record_error
-from ragmonitor.records import Chunk, Interaction
+from ragmonitor.records import Chunk, Interaction, error_type
 from ragmonitor.redaction.credentials import MARK, is_secret_under, secrets_in, without
 from ragmonitor.redaction.personal import PersonalData
 
@@ -236,13 +236,7 @@ def _without_texts(interaction: Interaction) -> Interaction:
         attributes={},
     )
     emptied = _rewritten(interaction, none, none)
-    return replace(emptied, error=_type_of(interaction.error), capture_incomplete=True)
-
-
-def _type_of(error: str) -> str:
-    """Return the type's name in `TypeName: message`; nothing where that may be a text."""
-    kind = error.partition(":")[0]
-    return kind if re.fullmatch(r"[A-Za-z_][\w.]{0,99}", kind, re.ASCII) else ""
+    return replace(emptied, error=error_type(interaction.error), capture_incomplete=True)
 
 
 def _withheld(error: Exception) -> Exception:

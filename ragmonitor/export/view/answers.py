@@ -307,7 +307,7 @@ class Answers:
             told["answer"] = marked(interaction.answer, sentences)
         else:
             told["verdicts"] = [
-                {"verdict": each.verdict.value, "reasons": list(each.reasons)}
+                {"verdict": each.verdict.value, "reasons": disclosed.reasons(each)}
                 for each in sentences[:100]
             ]
         return told

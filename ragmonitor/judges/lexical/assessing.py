@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from ragmonitor.judges.lexical import relevance, risk
-from ragmonitor.judges.lexical.checks import Finding, Reason, failed_checks
+from ragmonitor.judges.lexical.checks import Finding, failed_checks
 from ragmonitor.judges.lexical.evidence import NOTHING, Evidence, everywhere_from, gather
 from ragmonitor.judges.lexical.passages import Index, Tick, index, unhindered
 from ragmonitor.judges.lexical.speech import Act, act_of, declines, may_be_claim
 from ragmonitor.judges.lexical.words import Term, terms
 from ragmonitor.judges.sentences import Sentence, language, marker_end, split
-from ragmonitor.records import Assessment, JudgeIdentity, SentenceVerdict, Verdict
+from ragmonitor.records import Assessment, JudgeIdentity, Reason, SentenceVerdict, Verdict
 
 IDENTITY: Final = JudgeIdentity(name="lexical", version="2", kind="CODE")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from ragmonitor.judges.lexical.evidence import Evidence
 from ragmonitor.judges.lexical.passages import OF_NOTE, Index, sort_of
@@ -18,8 +18,7 @@ from ragmonitor.judges.lexical.polarity import Polarity, polarity
 from ragmonitor.judges.lexical.stems import stem
 from ragmonitor.judges.lexical.vocabulary import CHINESE_OPPOSITES, OPPOSITES
 from ragmonitor.judges.lexical.words import NEGATION, SIGNS, Term
-
-Reason = Literal["content", "number", "unit", "date", "negation", "name"]
+from ragmonitor.records import Reason
 
 
 @dataclass(slots=True)

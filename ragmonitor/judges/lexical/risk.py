@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from ragmonitor.judges.lexical.checks import Reason
 from ragmonitor.judges.lexical.evidence import Evidence
+from ragmonitor.records import Reason
 
 NOTHING_SAID: Final = 0.1
 """Of a sentence without content (`Yes.`): nothing to check, and not nothing said."""

@@ -1,0 +1,367 @@
+"""Every way a text can get in, by every way out, under every content switch.
+
+Each way in carries a word of its own, so that a word that is found says which way it took. Ways out
+are all that a process has: spans, log events, the file of lines, what Phoenix and Langfuse are
+posted, /metrics, the page, what `state_dir` and the folder of several processes keep, the log of
+everybody at DEBUG, and both standard streams.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from opentelemetry import _logs, trace
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from ragmonitor import Cause, JudgeError, Monitor, NotScorableError
+from ragmonitor.evaluators import table
+from ragmonitor.evaluators.table import asking_evaluator, evaluator
+from ragmonitor.judges.function import FunctionJudge
+from ragmonitor.records import (
+    Assessment,
+    Chunk,
+    Generation,
+    Interaction,
+    JudgeIdentity,
+    Message,
+    Retrieval,
+    SentenceVerdict,
+    Verdict,
+)
+from ragmonitor.testing import ListExporter, ScriptedJudge
+from tests.support.scoring_server import FakeLangfuse, FakePhoenix
+from tests.support.stories import BEGAN_NS, SECOND_NS
+
+CANARY = re.compile("zq[a-z]+zq", re.IGNORECASE)
+CONTENTS = ("none", "hashed", "all")
+
+
+def canary(way: str) -> str:
+    """Return the word that stands in the text of one way in."""
+    return f"zq{way}zq"
+
+
+def text(way: str) -> str:
+    """Return a sentence with that word, not all of it in the chunks."""
+    return f"The {canary(way)} was built in 1999 by Napoleon."
+
+
+class Everything:
+    """All that has left the process so far, by the way it took."""
+
+    def __init__(self, folder, caplog, capfd, spans, events, phoenix, langfuse) -> None:
+        self.folder, self.caplog, self.capfd = folder, caplog, capfd
+        self.spans, self.events = spans, events
+        self.phoenix, self.langfuse = phoenix, langfuse
+        self._served: dict[str, str] = {"metrics": "", "page": ""}
+        self._streams = ""
+
+    def serve(self, monitor: Monitor) -> None:
+        """Read what the monitor serves."""
+        accepts = ("application/openmetrics-text; version=1.0.0", "text/plain")
+        for accept in accepts:
+            self._served["metrics"] += _got(monitor.metrics_url, accept)
+        self._served["page"] += _got(f"{monitor.ui_url}state.json?since=")
+
+    def ways(self) -> dict[str, str]:
+        """Return the texts."""
+        streams = self.capfd.readouterr()
+        self._streams += streams.out + streams.err
+        files = {
+            path: path.read_bytes().decode("utf-8", "replace")
+            for path in self.folder.rglob("*")
+            if path.is_file()
+        }
+        lines = self.folder / "r.jsonl"
+        return {
+            "spans": "\n".join(span.to_json() for span in self.spans.get_finished_spans()),
+            "events": "\n".join(
+                repr(vars(each.log_record)) for each in self.events.get_finished_logs()
+            ),
+            "jsonl": files.pop(lines, ""),
+            "files": "\n".join(f"{path}\n{told}" for path, told in files.items()),
+            "phoenix": b"".join(r.body for r in self.phoenix.requests).decode(),
+            "langfuse": b"".join(r.body for r in self.langfuse.requests).decode(),
+            "log": self.caplog.text + "".join(map(_variables, self.caplog.records)),
+            "streams": self._streams,
+            **self._served,
+        }
+
+    def found(self) -> dict[str, set[str]]:
+        """Return the canaries by way out, those that have any."""
+        return {
+            way: {each.lower() for each in words}
+            for way, told in self.ways().items()
+            if (words := CANARY.findall(told.replace("\\u007a", "z")))
+        }
+
+
+def _variables(record: logging.LogRecord) -> str:
+    return repr(record.exc_info) + repr(record.args)
+
+
+def _got(url: str | None, accept: str = "*/*") -> str:
+    assert url is not None
+    with urllib.request.urlopen(
+        urllib.request.Request(url, headers={"Accept": accept}), timeout=10
+    ) as reply:
+        return reply.read().decode()
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[FakePhoenix, FakeLangfuse]]:
+    with FakePhoenix() as phoenix, FakeLangfuse("pk", "sk") as langfuse:
+        yield phoenix, langfuse
+
+
+@pytest.fixture
+def everything(servers, monkeypatch, tmp_path, caplog, capfd) -> Everything:
+    spans, events = InMemorySpanExporter(), InMemoryLogRecordExporter()
+    tracers = TracerProvider(shutdown_on_exit=False)
+    tracers.add_span_processor(SimpleSpanProcessor(spans))
+    loggers = LoggerProvider(shutdown_on_exit=False)
+    loggers.add_log_record_processor(SimpleLogRecordProcessor(events))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: tracers)
+    monkeypatch.setattr(_logs, "get_logger_provider", lambda: loggers)
+    phoenix, langfuse = servers
+    phoenix.requests.clear()
+    langfuse.requests.clear()
+    caplog.set_level(logging.DEBUG)
+    return Everything(tmp_path, caplog, capfd, spans, events, phoenix, langfuse)
+
+
+@pytest.fixture
+def watched(everything, monkeypatch):
+    """Return what makes a monitor with every exporter there is."""
+
+    def make(content: str, **options: Any) -> Monitor:
+        monkeypatch.setattr("ragmonitor.guard._logged", set())
+        monkeypatch.setattr("ragmonitor.guard._quoting.withheld", False)
+        return Monitor(
+            service="shop",
+            content=content,
+            ui=True,
+            prometheus_port=0,
+            jsonl=everything.folder / "r.jsonl",
+            state_dir=everything.folder / "state",
+            phoenix_url=everything.phoenix.url,
+            langfuse_url=everything.langfuse.url,
+            langfuse_public_key="pk",
+            langfuse_secret_key="sk",
+            group_by=("language", "topic"),
+            drift_reference_size=100,
+            **{"judge_rate": 1.0, "judge_repeat_rate": 1.0, **options},
+        )
+
+    return make
+
+
+NAMES = ("session", "user", "tag", "attribute", "name", "model", "retriever", "id", "key")
+"""What the application calls things; these stay, on its traces and where answers are listed."""
+NAMED = {"spans", "events", "jsonl", "page"}
+"""Where they may stand, under any switch; sessions and other labels nowhere else."""
+
+
+def told(n: int = 0, **changes: Any) -> Interaction:
+    """Return an interaction with a canary in every text and name."""
+    chunk = Chunk(
+        text=text("chunk"),
+        id=canary("id"),
+        score=0.5,
+        metadata={
+            "title": text("metadata"),
+            "nested": [{"deep": (text("nested"),)}],
+            "object": type("Odd", (), {"__str__": lambda _: text("object")})(),
+            canary("key"): 1,
+        },
+    )
+    given: dict[str, Any] = {
+        "id": f"{n:032x}",
+        "query": f"When was the {canary('question')} built?",
+        "chunks": (chunk,),
+        "answer": f"{text('answer')} It is {n} metres tall.",
+        "framework": "python",
+        "started_ns": BEGAN_NS,
+        "ended_ns": BEGAN_NS + 2 * SECOND_NS,
+        "name": canary("name"),
+        "session_id": canary("session"),
+        "user_id": canary("user"),
+        "tags": (canary("tag"),),
+        "attributes": {"route": canary("attribute")},
+        "retrievals": (
+            Retrieval(
+                query=text("search"),
+                chunks=(chunk,),
+                started_ns=BEGAN_NS,
+                ended_ns=BEGAN_NS + SECOND_NS,
+                name=canary("retriever"),
+            ),
+        ),
+        "generations": (
+            Generation(
+                input=(Message(role="user", text=text("prompt")),),
+                output=text("output"),
+                started_ns=BEGAN_NS + SECOND_NS,
+                ended_ns=BEGAN_NS + 2 * SECOND_NS,
+                model=canary("model"),
+                provider="openai",
+            ),
+        ),
+        "not_shown": (Chunk(text=text("hidden"), metadata={"t": text("hiddenmeta")}),),
+        "reference": text("reference"),
+        "reference_chunks": (Chunk(text=text("referencechunk")),),
+    }
+    return Interaction(**(given | changes))
+
+
+def failed(error: str, n: int = 1) -> Interaction:
+    """Return one whose every step failed with that error."""
+    steps = told()
+    return told(
+        n,
+        status="error",
+        error=error,
+        retrievals=tuple(replace(step, error=error) for step in steps.retrievals),
+        generations=tuple(replace(step, error=error) for step in steps.generations),
+    )
+
+
+def fail(*_args: Any, **_options: Any) -> Any:
+    """Raise what quotes in every way that a traceback shows."""
+    try:
+        raise KeyError(text("cause"))
+    except KeyError as cause:
+        error = ValueError(text("message"))
+        error.add_note(text("note"))
+        raise ExceptionGroup(text("group"), [error]) from cause
+
+
+def found_by(interaction: Interaction) -> Assessment:
+    """Return what a judge may say: anything, anywhere."""
+    end = len(text("answer"))
+    return Assessment(
+        judge=JudgeIdentity(name="scripted", version="1", kind="CODE"),
+        language="en",
+        sentences=(
+            SentenceVerdict(
+                text=text("sentence"),
+                start=0,
+                end=end,
+                verdict=Verdict.CONTRADICTED,
+                words=(canary("word"),),
+                reasons=(text("reason"),),
+            ),
+        ),
+        answer_relevancy=1.0,
+        evasive=False,
+        chunk_relevance=(1.0,) * len(interaction.chunks),
+    )
+
+
+def judge_that(script: Any) -> dict[str, Any]:
+    return {"judge": ScriptedJudge(script)}
+
+
+def refuse(_interaction: Interaction) -> Assessment:
+    raise JudgeError("m", text("refusal"), cause=Cause.JUDGE_ERROR, retryable=False)
+
+
+class Failing(ListExporter):
+    """An exporter of which one method fails, with an error of one kind."""
+
+    def __init__(self, method: str, error: type[BaseException] = ValueError) -> None:
+        super().__init__()
+
+        def broken(*_args: Any) -> Any:
+            if error is ValueError:
+                fail()
+            raise error(text("message"))
+
+        setattr(self, method, broken)
+
+
+class Panic(BaseException):
+    """What an extension module raises."""
+
+
+SCENES: dict[str, Any] = {
+    "texts": dict,
+    "judge says": lambda: judge_that(found_by),
+    "judge raises": lambda: judge_that(fail),
+    "judge refuses": lambda: judge_that(refuse),
+    "judge panics": lambda: judge_that(lambda _: _raise(Panic(text("message")))),
+    "judge of a system error": lambda: judge_that(lambda _: _raise(OSError(5, text("message")))),
+    "function replies": lambda: {
+        "judge": FunctionJudge(lambda _: text("reply"), name="f"),
+        "budget_calls_per_day": 10**6,
+    },
+    "function raises": lambda: {
+        "judge": FunctionJudge(fail, name="f"),
+        "budget_calls_per_day": 10**6,
+    },
+    "function exits": lambda: {
+        "judge": FunctionJudge(lambda _: _raise(SystemExit(text("message"))), name="f"),
+        "budget_calls_per_day": 10**6,
+    },
+    "embedding": lambda: {"embedding": fail},
+    "embedding panics": lambda: {"embedding": lambda _: _raise(Panic(text("message")))},
+    "redaction": lambda: {"redact": fail},
+    "redaction panics": lambda: {"redact": lambda _: _raise(Panic(text("message")))},
+    "exporters": lambda: {
+        "exporters": [
+            Failing(method, error)
+            for method in ("export", "flush", "close", "snapshot", "alarm")
+            for error in (ValueError, SystemExit, OSError, Panic)
+        ]
+    },
+}
+
+
+def _raise(error: BaseException) -> Any:
+    raise error
+
+
+ERRORS = {
+    "usual": f"ValueError: {text('error')}",
+    "without a colon": text("error"),
+    "colon in the text": f"{text('error')} at 10:30: no",
+    "no type": f": {text('error')}",
+    "no end": f"{text('error')}: ",
+    "of a module": f"app.errors.Odd: {text('error')}",
+}
+
+
+def leaks(everything: Everything) -> dict[str, set[str]]:
+    """Return what no switch but `all` lets out."""
+    names = {canary(name) for name in NAMES}
+    return {
+        way: rest
+        for way, words in everything.found().items()
+        if (rest := words - (names if way in NAMED else set()))
+    }
+
+
+@pytest.mark.parametrize("content", CONTENTS[:2])
+@pytest.mark.parametrize("scene", SCENES)
+def test_no_text_gets_out_by_any_way(everything, watched, content, scene):
+    """Whatever part of a monitor says it, raises it or stumbles over it."""
+    monitor = watched(content, **SCENES[scene]())
+    monitor.observe(told())
+    for n, error in enumerate(ERRORS.values(), 1):
+        monitor.observe(failed(error, n))
+    monitor.observe(told(10))
+    monitor.flush()
+    everything.serve(monitor)
+    monitor.close()
+    assert leaks(everything) == {}
