@@ -28,6 +28,7 @@ from ragmonitor import Cause, JudgeError, Monitor, NotScorableError
 from ragmonitor.evaluators import table
 from ragmonitor.evaluators.table import asking_evaluator, evaluator
 from ragmonitor.judges.function import FunctionJudge
+from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.records import (
     Assessment,
     Chunk,
@@ -40,6 +41,7 @@ from ragmonitor.records import (
     Verdict,
 )
 from ragmonitor.testing import ListExporter, ScriptedJudge
+from tests.support.openai_server import OpenAiServer, refused, truthful
 from tests.support.scoring_server import FakeLangfuse, FakePhoenix
 from tests.support.stories import BEGAN_NS, SECOND_NS
 
@@ -60,10 +62,12 @@ def text(way: str) -> str:
 class Everything:
     """All that has left the process so far, by the way it took."""
 
-    def __init__(self, folder, caplog, capfd, spans, events, phoenix, langfuse) -> None:
+    def __init__(self, folder, caplog, capfd, servers) -> None:
         self.folder, self.caplog, self.capfd = folder, caplog, capfd
-        self.spans, self.events = spans, events
-        self.phoenix, self.langfuse = phoenix, langfuse
+        self.spans, self.events = InMemorySpanExporter(), InMemoryLogRecordExporter()
+        self.phoenix, self.langfuse = servers
+        for server in servers:
+            server.requests.clear()
         self._served: dict[str, str] = {"metrics": "", "page": ""}
         self._streams = ""
 
@@ -127,18 +131,15 @@ def servers() -> Iterator[tuple[FakePhoenix, FakeLangfuse]]:
 
 @pytest.fixture
 def everything(servers, monkeypatch, tmp_path, caplog, capfd) -> Everything:
-    spans, events = InMemorySpanExporter(), InMemoryLogRecordExporter()
+    found = Everything(tmp_path, caplog, capfd, servers)
     tracers = TracerProvider(shutdown_on_exit=False)
-    tracers.add_span_processor(SimpleSpanProcessor(spans))
+    tracers.add_span_processor(SimpleSpanProcessor(found.spans))
     loggers = LoggerProvider(shutdown_on_exit=False)
-    loggers.add_log_record_processor(SimpleLogRecordProcessor(events))
+    loggers.add_log_record_processor(SimpleLogRecordProcessor(found.events))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: tracers)
     monkeypatch.setattr(_logs, "get_logger_provider", lambda: loggers)
-    phoenix, langfuse = servers
-    phoenix.requests.clear()
-    langfuse.requests.clear()
     caplog.set_level(logging.DEBUG)
-    return Everything(tmp_path, caplog, capfd, spans, events, phoenix, langfuse)
+    return found
 
 
 @pytest.fixture
@@ -310,6 +311,11 @@ SCENES: dict[str, Any] = {
         "judge": FunctionJudge(fail, name="f"),
         "budget_calls_per_day": 10**6,
     },
+    "evaluator raises": lambda: judge_that(found_by) | {"evaluators": ("faithfulness", "raises")},
+    "evaluator panics": lambda: judge_that(found_by) | {"evaluators": ("faithfulness", "panics")},
+    "evaluator cannot score": lambda: judge_that(found_by) | {"evaluators": ("cannot",)},
+    "evaluator explains": lambda: judge_that(found_by) | {"evaluators": ("explains",)},
+    "evaluator asks": lambda: judge_that(found_by) | {"evaluators": ("asks",)},
     "function exits": lambda: {
         "judge": FunctionJudge(lambda _: _raise(SystemExit(text("message"))), name="f"),
         "budget_calls_per_day": 10**6,
@@ -352,16 +358,144 @@ def leaks(everything: Everything) -> dict[str, set[str]]:
     }
 
 
-@pytest.mark.parametrize("content", CONTENTS[:2])
-@pytest.mark.parametrize("scene", SCENES)
-def test_no_text_gets_out_by_any_way(everything, watched, content, scene):
-    """Whatever part of a monitor says it, raises it or stumbles over it."""
-    monitor = watched(content, **SCENES[scene]())
+@pytest.fixture(autouse=True)
+def _evaluators():
+    """Register some that are anybody's code, and take them back."""
+    known = dict(table._entries)
+
+    @evaluator("raises", needs_context=False)
+    def _(_interaction, _assessment):
+        fail()
+
+    @evaluator("panics", needs_context=False)
+    def _(_interaction, _assessment):
+        raise Panic(text("message"))
+
+    @evaluator("cannot", needs_context=False)
+    def _(_interaction, _assessment):
+        raise NotScorableError(Cause.NO_CLAIMS, text("detail"))
+
+    @evaluator("explains", needs_context=False, explain=lambda _: text("explanation"))
+    def _(_interaction, _assessment):
+        return 0.5
+
+    @asking_evaluator("asks", needs_context=False)
+    async def _(*_args):
+        raise JudgeError("m", text("refusal"), cause=Cause.JUDGE_ERROR, retryable=False)
+
+    yield
+    table._entries.clear()
+    table._entries.update(known)
+
+
+def observed(everything, watched, content, options) -> None:
+    """Have one monitor meet everything that an application may hand over."""
+    monitor = watched(content, **options)
     monitor.observe(told())
     for n, error in enumerate(ERRORS.values(), 1):
         monitor.observe(failed(error, n))
     monitor.observe(told(10))
+    ask_in_plain_code(monitor)
     monitor.flush()
     everything.serve(monitor)
     monitor.close()
+
+
+def ask_in_plain_code(monitor: Monitor) -> None:
+    """Have decorators and blocks meet exceptions of the application, and what they cannot read."""
+
+    @monitor.retrieves(chunks=lambda _found: fail())
+    def search(_question):
+        return [text("chunk")]
+
+    @monitor.answers(answer=lambda _answer: fail())
+    def answer(question):
+        search(question)
+        return text("answer")
+
+    @monitor.answers
+    def answer_in_vain(question):
+        search(question)
+        return fail()
+
+    answer(f"What is {canary('question')}?")
+    with pytest.raises(ExceptionGroup):
+        answer_in_vain(f"What is {canary('question')}?")
+    with monitor.interaction(query=told) as i:  # type: ignore[arg-type]
+        i.retrieved(text("chunk"))
+        i.answered({"a": text("answer")})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("content", CONTENTS[:2])
+@pytest.mark.parametrize("scene", SCENES)
+def test_no_text_gets_out_by_any_way(everything, watched, content, scene):
+    """Whatever part of a monitor says it, raises it or stumbles over it."""
+    observed(everything, watched, content, SCENES[scene]())
+    assert leaks(everything) == {}
+
+
+SHOWN = {
+    "texts": {
+        "spans": {"question", "chunk", "metadata", "nested", "answer", "prompt", "error"},
+        "jsonl": {"question", "chunk", "answer", "hidden", "reference", "referencechunk"},
+        "page": {"question", "chunk", "answer"},
+    },
+    "judge says": {
+        "spans": {"sentence", "word", "reason"},
+        "jsonl": {"sentence", "word", "reason"},
+        "page": {"reason"},
+    },
+    "judge raises": {"log": {"message", "note", "cause", "group"}, "jsonl": {"group"}},
+    "judge refuses": {"jsonl": {"refusal"}, "events": {"refusal"}, "spans": {"refusal"}},
+    "evaluator explains": {
+        way: {"explanation"} for way in ("spans", "events", "phoenix", "langfuse")
+    },
+    "evaluator cannot score": {"jsonl": {"detail"}, "events": {"detail"}},
+}
+
+
+@pytest.mark.parametrize("scene", SHOWN)
+def test_the_canaries_sing_where_they_may(everything, watched, scene):
+    """Under `all` each of them is seen where it belongs: that nothing is found means something."""
+    observed(everything, watched, "all", SCENES[scene]())
+    found = everything.found()
+    for way, words in SHOWN[scene].items():
+        assert set(map(canary, words)) <= found.get(way, set()), way
+    assert "metrics" not in found
+
+
+@pytest.fixture(scope="module")
+def openai() -> Iterator[OpenAiServer]:
+    with OpenAiServer() as server:
+        yield server
+
+
+async def _at_once(_seconds: float) -> None:
+    """Wait for nothing between two attempts."""
+
+
+def _echoes(status: int) -> Any:
+    return lambda request: refused(status, f"cannot read: {request.user[-300:]}")
+
+
+REPLIES: dict[str, Any] = {
+    "truth": truthful,
+    "no JSON": text("reply"),
+    "words of its own": json.dumps(
+        {"s": ["N"], "bad": [[1, canary("word")]], "rel": canary("rel"), "evasive": text("evasive")}
+    ),
+    "echo in a refusal": _echoes(400),
+    "echo with no key": _echoes(401),
+    "echo in a fault": _echoes(500),
+}
+
+
+@pytest.mark.parametrize("content", CONTENTS[:2])
+@pytest.mark.parametrize("reply", REPLIES)
+def test_no_text_gets_out_through_a_model(everything, watched, openai, content, reply):
+    """Neither what a real litellm is sent, nor what a provider says of it, at any level of log."""
+    openai.always(REPLIES[reply])
+    judge = LlmJudge("openai/judge", api_base=openai.api_base, api_key="none", pause=_at_once)
+    observed(everything, watched, content, {"judge": judge, "budget_calls_per_day": 10**6})
+    assert openai.chats
     assert leaks(everything) == {}
