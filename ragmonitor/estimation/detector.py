@@ -24,6 +24,8 @@ MULTIPLES = (1.25, 1.5, 2.0, 3.0, 5.0, 9.0)
 """How much worse than tolerated each part of the mixture expects the mean to have become."""
 WEIGHTS = (1 / 12, 2 / 12, 3 / 12, 2 / 12, 3 / 12, 1 / 12)
 """What each part gets of what time brings."""
+SAVED = 0.5
+"""Of the capital that time brings, what is put aside where there is room for it."""
 TIME_ALONE = 0.5
 """Up to this share of the line, evidence grows by waiting; beyond it, by bad answers only."""
 
@@ -68,6 +70,17 @@ class Detector:
     days, on average; whatever the traffic, and whatever the chance of each value to be seen, if
     that was fixed beforehand (the stake is inversely proportional to it).
 
+    Half of what time brings may be put aside (`reserve_most`), to be put in when something else is
+    suspicious (`trust`): the guarantee needs no more than that the capital that was put in by any
+    moment is at most the time passed, and that when it is put in rests on the past alone. So the
+    embedded score may say when to begin to bet, however little it is worth; verdicts decide. Since
+    what was put aside may come in at once, T days that begin after a quiet time see at most
+    (T + what was there at their beginning) / N alarms, on average.
+
+    A bet is never larger than what reaches the line by one bad value. With values that are 0 or 1
+    nothing is then won beyond the line, and at exactly what is tolerated there is one alarm in N
+    days, where there had been 0.7.
+
     Source:
         Shin, Ramdas & Rinaldo (2024), "E-detectors: a nonparametric framework for sequential
         change detection", NEJSDS 2(2), arXiv:2203.03532: the SR-type e-detector, a sum of
@@ -77,10 +90,26 @@ class Detector:
         betting", JRSS B 86(1), arXiv:2010.09686, section 4 (the capital process).
     """
 
-    __slots__ = ("_bets", "_by_time", "_line", "_near", "_tolerate", "at_s", "parts", "stake_most")
+    __slots__ = (
+        "_bets",
+        "_by_time",
+        "_line",
+        "_near",
+        "_tolerate",
+        "at_s",
+        "parts",
+        "reserve",
+        "reserve_most",
+        "stake_most",
+    )
 
     def __init__(
-        self, *, tolerate: float, stake_most: float = 1.0, line_days: float = float("inf")
+        self,
+        *,
+        tolerate: float,
+        stake_most: float = 1.0,
+        line_days: float = float("inf"),
+        reserve_most: float = 0.0,
     ) -> None:
         """Begin without evidence.
 
@@ -89,12 +118,16 @@ class Detector:
                 that it counts as 0.001; likewise above 0.999.
             stake_most: The highest stake there will be; higher ones count as this.
             line_days: Where an alarm is raised; time alone brings evidence up to half of it.
+            reserve_most: Days of capital that are put aside at most.
         """
         self.parts = [0.0] * len(MULTIPLES)
         """Evidence of each part of the mixture, in days; not negative."""
         self.at_s: float | None = None
         """Up to when time has passed, in seconds since the epoch; None: it has not begun."""
         self.stake_most = stake_most
+        self.reserve = 0.0
+        """Days of capital that were put aside."""
+        self.reserve_most = reserve_most
         self._line = line_days
         self._by_time = TIME_ALONE * line_days
         self.tolerate = tolerate
@@ -117,7 +150,7 @@ class Detector:
         """Days: while the mean is tolerated, it gets so far at most once in that many."""
         return sum(self.parts)
 
-    def pass_time(self, at_s: float) -> None:
+    def pass_time(self, at_s: float, *, saves: bool = False) -> None:
         """Let time go on to the moment of the next bet, in seconds since the epoch.
 
         Time that has passed already (a late value) counts nothing. A clock that was set back, by
@@ -132,12 +165,32 @@ class Detector:
         self.at_s = at_s
         # Counting less time than has passed only ever makes the evidence smaller. So silence
         # cannot bring an alarm near, nor can time alone raise one, and the guarantee stands.
-        room = self._by_time - sum(self.parts)
-        days = min(min(STEP_MOST_S, step_s) / DAY_S, room)
-        if days > 0:
-            self.parts = [
-                part + days * weight for part, weight in zip(self.parts, WEIGHTS, strict=True)
-            ]
+        days = min(STEP_MOST_S, step_s) / DAY_S
+        if saves and self.reserve < self.reserve_most:
+            saved = min(SAVED * days, self.reserve_most - self.reserve)
+            self.reserve += saved
+            days -= saved
+        self._put_in(days)
+
+    def trust(self, suspicion: float) -> None:
+        """Put in what was put aside, before a bet, as far as something else is suspicious.
+
+        Args:
+            suspicion: 0 to 1, by what was known before the next value's answer was drawn: so much
+                of the most that can be put aside may be missing.
+        """
+        given = min(self.reserve, self.reserve + (suspicion - 1) * self.reserve_most)
+        if given > 0:
+            self.reserve -= self._put_in(given)
+
+    def _put_in(self, days: float) -> float:
+        days = min(days, self._by_time - sum(self.parts))
+        if days <= 0:
+            return 0.0
+        self.parts = [
+            part + days * weight for part, weight in zip(self.parts, WEIGHTS, strict=True)
+        ]
+        return days
 
     def bet(self, x: float, stake: float = 1.0, block: Block | None = None) -> None:
         """Take in one value.

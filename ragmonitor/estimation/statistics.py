@@ -238,7 +238,7 @@ class Statistics:
         """Take note of an answer that was drawn and whose verdict is on its way."""
         if self._judge is not None and chance.probability > 0:
             # Verdicts bet in the order of these calls.
-            self._alarms.drawn(embedded.interaction.id)
+            self._alarms.drawn(embedded.interaction.id, suspicion=self._warning.suspicion)
             for sums in self._judged_sums(embedded, prediction, self._judge):
                 sums.await_verdict(chance.probability)
 

@@ -23,6 +23,8 @@ CALIBRATION_HIGH: Final = "calibration_high"
 CALIBRATION_LOW: Final = "calibration_low"
 FIRST_SHARE: Final = 0.5
 """Of the false alarms: those of the hallucination rate, which people are paged for."""
+RESERVE: Final = 0.25
+"""Of the line of the hallucination rate: what is put aside for when its embedded score rises."""
 STAKE_MOST: Final = 2.0
 """Of verdicts that were drawn: half of the chance is the same for all answers."""
 FLIPS_TOLERATED: Final = 0.04
@@ -85,6 +87,7 @@ def streams(
             falls=falls,
             stake_most=most,
             default_tolerate=default,
+            reserve=RESERVE if signal == HALLUCINATION and judge is not None else 0.0,
             least_learned=TOLERATE.get(signal, 0.0),
         )
         for signal, whose, kind, falls, most, default in wanted

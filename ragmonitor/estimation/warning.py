@@ -11,6 +11,11 @@ from ragmonitor.estimation.detector import DAY_S, STEP_MOST_S, Detector
 LINE_DAYS = 3.0
 """A false suspicion in so many days is cheap: it costs some verdicts."""
 HEADROOM = 1.1
+SLIGHT_HEADROOM = 1.05
+"""Of the suspicion that costs nothing: it says when the alarm begins to bet."""
+SLIGHT_FROM_DAYS = 0.02
+SLIGHT_HALF_DAYS = 0.1
+"""Evidence at which it is half of what it can be."""
 BOOST_S = 45 * 60.0
 FORGETTING_S = DAY_S
 """Time constant of the running mean."""
@@ -36,6 +41,7 @@ class EarlyWarning:
         "_now",
         "_score",
         "_seen",
+        "_slight",
         "_until_s",
         "_weight",
     )
@@ -54,6 +60,7 @@ class EarlyWarning:
     def clear(self) -> None:
         """Forget everything."""
         self._detector = Detector(tolerate=1.0, line_days=LINE_DAYS)
+        self._slight = Detector(tolerate=1.0, line_days=LINE_DAYS)
         self._answers = 0
         # The running mean of the answers up to the last tick is _score / _weight.
         self._score = self._weight = 0.0
@@ -72,6 +79,10 @@ class EarlyWarning:
         # Against the mean as of the last tick: what this answer says must not move its own bar.
         self._detector.pass_time(at_s)
         self._detector.bet(risk)
+        self._slight.pass_time(at_s)
+        self._slight.bet(risk)
+        if self._slight.evidence >= LINE_DAYS:
+            self._slight.restart()
         if self._detector.evidence >= LINE_DAYS:
             self._detector.restart()
             self._until_s = self._now() + BOOST_S
@@ -88,6 +99,7 @@ class EarlyWarning:
         self._seen = now_s
         if self._weight > 0:
             self._detector.tolerate = HEADROOM * self._score / self._weight
+            self._slight.tolerate = SLIGHT_HEADROOM * self._score / self._weight
 
     @property
     def boost(self) -> float:
@@ -95,6 +107,12 @@ class EarlyWarning:
         left_s = self._until_s - self._now()
         # Longer than it was ever granted: the clock was set back.
         return self._factor if 0 < left_s <= BOOST_S else 1.0
+
+    @property
+    def suspicion(self) -> float:
+        """0 to 1: how far the alarm may put in the capital that it has put aside."""
+        days = self._slight.evidence
+        return days / (days + SLIGHT_HALF_DAYS) if days > SLIGHT_FROM_DAYS else 0.0
 
     @property
     def evidence_days(self) -> float:

@@ -138,6 +138,25 @@ def test_a_session_s_bets_are_fair_on_average_over_sessions(tolerate, rates, sta
     assert expected <= 1 + 1e-9
 
 
+@given(
+    moves=st.lists(st.tuples(st.floats(0, 7_200), shares, st.booleans()), max_size=100),
+    reserve_most=st.floats(0, 5),
+)
+def test_no_more_capital_is_put_in_than_time_has_passed(moves, reserve_most):
+    """Put aside or put in, by whatever suspicion: with fair bets it is at most the days gone by."""
+    detector = Detector(tolerate=0.05, line_days=30.0, reserve_most=reserve_most)
+    at_s = START_S
+    detector.pass_time(at_s)
+    for step_s, suspicion, saves in moves:
+        at_s += step_s
+        detector.pass_time(at_s, saves=saves)
+        detector.trust(suspicion)
+        detector.bet(0.05)
+        assert 0 <= detector.reserve <= reserve_most
+        assert detector.evidence + detector.reserve <= (at_s - START_S) / 86_400 + 1e-9
+        assert detector.evidence <= 15 + 1e-9
+
+
 @given(times=st.lists(jumps, max_size=200), line=st.floats(0.01, 100))
 def test_a_jumping_clock_alone_raises_no_alarm(times, line):
     """Back and forth, by seconds or by years, with answers as good as they are tolerated to be."""
@@ -292,3 +311,23 @@ def test_verdicts_that_come_later_when_they_are_bad_raise_no_more_alarms():
     allowed = days / line_days
     assert raised <= allowed + 3 * math.sqrt(allowed)
     assert watched.late == 0
+
+
+@pytest.mark.parametrize("follows", ["past verdicts", "chance", "always"])
+def test_false_alarms_keep_to_the_stated_rate_whatever_is_trusted(follows):
+    """At exactly what is tolerated, by any suspicion that rests on the past: one in N days."""
+    rng, line_days, days = random.Random(follows), 1.0, 500
+    detector = Detector(tolerate=0.05, line_days=line_days, reserve_most=0.25)
+    raised, at_s, lately = 0, 0.0, 0.0
+    while at_s < days * 86_400:
+        at_s += rng.expovariate(20 / 3_600)
+        suspicion = {"past verdicts": min(1.0, 3 * lately), "chance": rng.random(), "always": 1.0}
+        detector.pass_time(at_s, saves=True)
+        detector.trust(suspicion[follows])
+        x = float(rng.random() < 0.05)
+        detector.bet(x)
+        lately += (x - lately) / 10
+        if detector.evidence >= line_days:
+            raised += 1
+            detector.restart()
+    assert 0.5 * days < raised <= days + 3 * math.sqrt(days)

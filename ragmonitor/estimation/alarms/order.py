@@ -28,15 +28,21 @@ class DrawOrder(Generic[Bet]):
 
     def __init__(self) -> None:
         """Wait for nothing."""
-        self._drawn: OrderedDict[str, tuple[float, list[Bet], list[bool]]] = OrderedDict()
-        """By answer, in the order of their draws: when it was, bets, and whether all are there."""
+        self._drawn: OrderedDict[str, tuple[float, list[Bet], list[bool], float]] = OrderedDict()
+        """By answer, in the order of their draws: when it was, bets, whether all are there, and how
+        suspicious the embedded score of those before was."""
         self._given_up: OrderedDict[str, None] = OrderedDict()
         self.late = 0
         """Answers whose verdict came after they were given up, so far."""
 
-    def draw(self, answer: str, at_s: float) -> None:
+    def draw(self, answer: str, at_s: float, suspicion: float) -> None:
         """Wait for an answer's verdict from now on."""
-        self._drawn[answer] = at_s, [], [False]
+        self._drawn[answer] = at_s, [], [False], suspicion
+
+    def suspicion(self, answer: str) -> float:
+        """Return what was told when an answer was drawn; 0 of others."""
+        known = self._drawn.get(answer)
+        return 0.0 if known is None else known[3]
 
     def holds(self, answer: str, bet: Bet) -> bool:
         """Take in a bet, and return whether it waits, or is too late; else it may go at once."""
@@ -57,7 +63,7 @@ class DrawOrder(Generic[Bet]):
     def released(self, now_s: float) -> Iterator[Bet]:
         """Yield the bets that nobody is waited for any more, in order."""
         while self._drawn:
-            answer, (at_s, bets, complete) = next(iter(self._drawn.items()))
+            answer, (at_s, bets, complete, _) = next(iter(self._drawn.items()))
             if not complete[0]:
                 if now_s - at_s < WAIT_S and len(self._drawn) <= WAITING_MOST:
                     return

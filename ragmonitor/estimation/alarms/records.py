@@ -10,8 +10,8 @@ from ragmonitor.records import AlarmKind, Example
 EMBEDDED = "lexical"
 """The embedded judge's name in labels."""
 
-Pending = tuple[float, int, float, float, str, Callable[[], Example] | None]
-"""When, the place of the stream, badness, stake, session and example; see `Alarms.bet`."""
+Pending = tuple[float, int, float, float, float, str, Callable[[], Example] | None]
+"""When, the place of the stream, badness, stake, suspicion, session and example; see `Alarms`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,8 @@ class Stream:
     """The highest stake of its bets; 2 where the chance of being judged varies."""
     default_tolerate: float | None = None
     """In the signal's own scale; None: learned where it is not given."""
+    reserve: float = 0.0
+    """Of its line, what may be put aside for when the embedded score is suspicious; 0 to 1."""
     least_learned: float = 0.0
     """What is learned is at least this, on the scale of badness."""
 

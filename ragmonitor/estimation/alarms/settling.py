@@ -12,7 +12,7 @@ from typing import Any
 from ragmonitor.estimation.alarms.objectives import LEASE_S, Objectives
 from ragmonitor.estimation.alarms.order import DrawOrder
 from ragmonitor.estimation.alarms.records import Pending, Stream, Turn, key_of
-from ragmonitor.estimation.alarms.sessions import Sessions
+from ragmonitor.estimation.alarms.sessions import SESSION_S, Sessions
 from ragmonitor.estimation.alarms.watches import Watch
 from ragmonitor.estimation.detector import CLEARED_AT, Block
 from ragmonitor.guard import (
@@ -91,6 +91,7 @@ class Alarms:
         self._watches = [
             Watch(
                 line_days=self._every_days / stream.share,
+                reserve_most=stream.reserve * self._every_days / stream.share,
                 stake_most=stream.stake_most,
                 objectives=Objectives(self._said(place)),
                 tolerate=self._said(place),
@@ -101,6 +102,8 @@ class Alarms:
         self._draws: DrawOrder[Pending] = DrawOrder()
         self._lost = 0
         self._sessions = Sessions()
+        self._session_s = -math.inf
+        """When a verdict with a session bet last, in seconds since the epoch."""
         self._seen = ""
         """Which writing of the file this process knows or is ahead of."""
         self._strangers: dict[str, Any] = {}
@@ -112,9 +115,14 @@ class Alarms:
         """Return whether a session id tells answers apart: it is none, or a constant, if not."""
         return bool(session) and session != self._sessions.usual.constant
 
-    def drawn(self, answer: str) -> None:
-        """Take note that a judge reads an answer: verdicts bet in the order of these calls."""
-        self._draws.draw(answer, self._now())
+    def drawn(self, answer: str, *, suspicion: float = 0.0) -> None:
+        """Take note that a judge reads an answer: verdicts bet in the order of these calls.
+
+        Args:
+            answer: Its id.
+            suspicion: As in `Detector.trust`; by answers before this one only.
+        """
+        self._draws.draw(answer, self._now(), suspicion)
 
     def complete(self, answer: str) -> None:
         """Take note that all bets of an answer that was drawn are there, or that none will be."""
@@ -152,7 +160,8 @@ class Alarms:
             return
         self._sessions.usual.see(session, at_s)
         x = 1.0 - value if self._streams[place].falls else value
-        noted = (at_s, place, min(1.0, max(0.0, x)), stake, session, example)
+        suspicion = self._draws.suspicion(answer)
+        noted = (at_s, place, min(1.0, max(0.0, x)), stake, suspicion, session, example)
         if not self._draws.holds(answer, noted):
             self._note(noted)
 
@@ -350,7 +359,7 @@ class Alarms:
     def _turns(self, pending: Iterable[Pending]) -> list[Turn]:
         now_s = self._now()
         turns = list(self._tune(now_s))
-        for told_s, place, x, stake, session, example in pending:
+        for told_s, place, x, stake, suspicion, session, example in pending:
             # Nothing is answered in the future, and what is very late has its time behind it.
             at_s = min(now_s, max(told_s, now_s - LATE_MOST_S))
             watch, block = self._watches[place], self._sessions.block(session, place, at_s)
@@ -360,6 +369,13 @@ class Alarms:
                     if block is not None:
                         block.add(x, min(stake, watch.stake_most))
                     continue
+            if block is not None:
+                self._session_s = at_s
+            elif abs(at_s - self._session_s) >= SESSION_S and watch.clearing is None:
+                # The score of a session's earlier answers says something of its later verdicts,
+                # so that neither may be trusted with the other.
+                watch.detector.pass_time(at_s, saves=True)
+                watch.detector.trust(suspicion)
             if watch.clearing is not None:
                 watch.clearing.bet(x, stake, at_s, block)
                 if watch.clearing.evidence >= CLEARED_AT and watch.since_s is not None:

@@ -26,6 +26,7 @@ class Watch:
 
     line_days: float
     stake_most: float
+    reserve_most: float = 0.0
     objectives: Objectives
     tolerate: float | None = None
     """What the evidence is about; None: not known yet."""
@@ -52,11 +53,15 @@ class Watch:
         if tolerate is not None:
             self.provisional = None
         bar = self.provisional if tolerate is None else tolerate
+        reserve = self.detector.reserve if hasattr(self, "detector") else 0.0
         self.detector = Detector(
+            reserve_most=self.reserve_most,
             tolerate=1.0 if bar is None else bar,
             stake_most=self.stake_most,
             line_days=self.line_days,
         )
+        # Capital that was not bet yet is neither evidence nor about anything.
+        self.detector.reserve = reserve
         self.clearing = None
         self.since_s = self.rising_since_s = None
         self.held_days = 0.0
@@ -150,6 +155,7 @@ class Watch:
             "learning": self.learning.dump(),
             "provisional": self.provisional,
             "evidence": self.detector.parts,
+            "reserve": self.detector.reserve,
             "at_s": self.detector.at_s,
             "clearing": clearing
             and [clearing.at_s, clearing.age_hours, clearing.stake_most, *clearing.parts],
@@ -165,6 +171,7 @@ class Watch:
             other = Watch(
                 line_days=self.line_days,
                 stake_most=self.stake_most,
+                reserve_most=self.reserve_most,
                 objectives=Objectives(self.objectives.own),
             )
             other.objectives.load(told["said"])
@@ -175,6 +182,7 @@ class Watch:
             if other.provisional is not None:
                 other.detector.tolerate = other.provisional
             other.detector.parts = [number(each) for each in told["evidence"]]
+            other.detector.reserve = number(told["reserve"])
             if len(other.detector.parts) != len(MULTIPLES):
                 raise ValueError("evidence of another mixture")
             other.detector.at_s = number_or_none(told["at_s"])

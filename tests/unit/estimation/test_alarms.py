@@ -926,6 +926,7 @@ def test_a_broken_file_begins_anew_without_an_alarm(tmp_path, errors, content):
         {"clearing": [1.0]},
         {"raised": None},
         {"said": [[0.05]]},
+        {"said": [[-0.05, 1.0]]},
         {"learning": []},
     ],
 )
