@@ -3,7 +3,7 @@
     python tests/bench/alarms.py false [--days 720]
     python tests/bench/alarms.py delay [--runs 200]
     python tests/bench/alarms.py sessions [--days 480] [--runs 60]
-    python tests/bench/alarms.py monitor [--runs 40]
+    python tests/bench/alarms.py monitor [--runs 40] [--only 20]
 
 Simulated traffic of which the truth is known (tests/support/streams.py) drives the alarms, with
 nothing else, or the whole of sampling, estimates and alarms as the worker does (`monitor`), on a
@@ -23,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
+from ragmonitor.estimation import Statistics  # noqa: E402  # runs from a checkout
 from ragmonitor.estimation.alarms import Alarms  # noqa: E402  # runs from a checkout
 from ragmonitor.estimation.alarms import Stream as Watched  # noqa: E402
 from ragmonitor.sampling import ChanceSampler, coin  # noqa: E402
@@ -283,7 +284,7 @@ def say_of_river() -> None:
 # --- the whole monitor ----------------------------------------------------------------------------
 
 
-def monitor(runs: int) -> None:
+def monitor(runs: int, only: str) -> None:
     """Print delays of sampling, estimates, alarms and early warning together."""
     print(
         f"\n60 answers a minute, 5 % judged by uncertainty (180 an hour), AUROC 0.8, verdicts "
@@ -295,11 +296,14 @@ def monitor(runs: int) -> None:
         "4 -> 20 % at once": (step(BASE, 0.20, at_s=before_s), 4 * HOUR_S),
         "4 -> 8 % at once": (step(BASE, 0.08, at_s=before_s), 1.5 * DAY_S),
     }
+    changes = {name: change for name, change in changes.items() if only in name}
     cusum = tuned()
     names = [
         "ours, tolerate 4 %, no boost",
         "ours, tolerate 4 %",
         "ours, tolerate 5 %",
+        "ours, tolerate 4 %, no boost, after a month",
+        "ours, tolerate 4 %, after a month",
         *rules(BASE, cusum),
     ]
     head(["rule", *changes])
@@ -307,12 +311,14 @@ def monitor(runs: int) -> None:
     for change, (rate, within_s) in changes.items():
         for seed in range(runs):
             stream = Stream(seed=2_000 + seed, for_s=before_s + within_s, rate=rate)
-            for name, tolerate, boost in (
-                (names[0], BASE, 1.0),
-                (names[1], BASE, 4.0),
-                (names[2], 0.05, 4.0),
+            for name, tolerate, boost, aside in (
+                (names[0], BASE, 1.0, 0.0),
+                (names[1], BASE, 4.0, 0.0),
+                (names[2], 0.05, 4.0, 0.0),
+                (names[3], BASE, 1.0, ASIDE),
+                (names[4], BASE, 4.0, ASIDE),
             ):
-                at_s = raised_after(stream, tolerate, before_s, boost=boost)
+                at_s = raised_after(stream, tolerate, before_s, boost=boost, aside=aside)
                 found[name][change].add(None if at_s is None else at_s - before_s)
             waiting = {name: make() for name, make in rules(BASE, cusum).items()}
             for answer in stream.answers():
@@ -331,8 +337,22 @@ def monitor(runs: int) -> None:
     say_of_river()
 
 
-def raised_after(stream: Stream, tolerate: float, after_s: float, *, boost: float) -> float | None:
-    """Return when the hallucination alarm was raised, after the change; None: it was not."""
+ASIDE = 0.75
+"""Of the capital that may be put aside, what is there after a quiet month."""
+
+
+def raised_after(
+    stream: Stream, tolerate: float, after_s: float, *, boost: float, aside: float = 0.0
+) -> float | None:
+    """Return when the hallucination alarm was raised, after the change; None: it was not.
+
+    Args:
+        stream: Of answers.
+        tolerate: The objective.
+        after_s: Of the change.
+        boost: What an early warning multiplies sampling by.
+        aside: Of the capital that may be put aside, what is there an hour before the change.
+    """
     clock = ManualClock()
     records = Records(evaluators=("faithfulness",), seed=stream.seed)
     service = Service(
@@ -344,7 +364,12 @@ def raised_after(stream: Stream, tolerate: float, after_s: float, *, boost: floa
         records=records,
         tick_s=15.0,
     )
+    statistics = service.estimates
+    assert isinstance(statistics, Statistics)
+    detector = statistics._alarms._watches[0].detector
     for answer in stream.answers():
+        if aside > 0 and answer.at_s >= after_s - HOUR_S:
+            detector.reserve, aside = aside * detector.reserve_most, 0.0
         service.feed((answer,))
         late = [at_s for at_s in service.raised() if at_s >= after_s]
         if late:
@@ -357,6 +382,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("table", choices=("false", "delay", "sessions", "monitor"))
     parser.add_argument("--days", type=float, default=0.0)
+    parser.add_argument("--only", default="", help="part of a change's name, of `monitor`")
     parser.add_argument("--runs", type=int, default=0)
     given = parser.parse_args()
     if given.table == "false":
@@ -366,7 +392,7 @@ def main() -> None:
     elif given.table == "sessions":
         sessions(given.days or 480.0, given.runs or 60)
     else:
-        monitor(given.runs or 40)
+        monitor(given.runs or 40, given.only)
 
 
 if __name__ == "__main__":
