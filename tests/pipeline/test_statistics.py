@@ -313,7 +313,7 @@ def test_what_was_learned_survives_a_restart(tmp_path: Path) -> None:
         assert old is not None
         assert new == newer
         # The old one had not learned from its last few verdicts yet.
-        assert new == pytest.approx(old, rel=0.2)
+        assert new == pytest.approx(old, rel=0.5, abs=0.01)
     before, after = (
         {s.signal: (s.tolerate, s.learned) for s in each.estimates.snapshot().alarms}
         for each in (first, second)
