@@ -639,6 +639,58 @@ def test_what_waits_is_bounded():
     assert service.alarms.late == 1
 
 
+# --- what is put aside
+
+SAVING = Stream(signal="hallucination", judge="gpt", kind="quality", share=1.0, reserve=0.25)
+
+
+def saved(service: Service) -> float:
+    return service.alarms._watches[0].detector.reserve
+
+
+def test_capital_is_put_aside_and_comes_in_when_the_score_was_suspicious_before_a_draw():
+    """Half of each quiet day; put in by what was known when the answer was drawn, not later."""
+    service = Service(streams=(SAVING,))
+    service.verdicts([0.0] * 4_321)
+    assert saved(service) == pytest.approx(0.5, rel=1e-3)
+    service.alarms._watches[0].detector.reserve_most = 0.5
+    before = service.state().evidence_days
+    service.alarms.drawn("calm")
+    judged(service, "calm", 0.0, at_s=service.clock())
+    assert saved(service) == pytest.approx(0.5, rel=1e-3)
+    service.alarms.drawn("suspicious", suspicion=0.8)
+    judged(service, "suspicious", 1.0, at_s=service.clock())
+    assert saved(service) == pytest.approx(0.1, rel=1e-2)
+    assert service.state().evidence_days > before + 0.4
+
+
+def test_nothing_is_put_aside_or_put_in_where_verdicts_have_sessions():
+    """A session's earlier answers would tell of its later verdicts when to bet on them."""
+    service = Service(streams=(SAVING,))
+    service.verdicts([0.0] * 200, session="s")
+    assert saved(service) == 0.0
+    service.alarms._watches[0].detector.reserve = 5.0
+    service.alarms.drawn("suspicious", suspicion=1.0)
+    judged(service, "suspicious", 1.0, at_s=service.clock())
+    assert saved(service) == 5.0
+
+
+def test_what_was_put_aside_outlives_a_restart_and_a_new_objective(tmp_path):
+    """It was not bet yet, so that it is about nothing."""
+    clock = ManualClock(START_S)
+    before = Service(clock=clock, streams=(SAVING,), file=state_file(tmp_path))
+    before.verdicts([0.0] * 500)
+    after = Service(
+        clock=clock, streams=(SAVING,), file=state_file(tmp_path), tolerate=objective(0.1)
+    )
+    clock.advance(LEASE_S)
+    after.settle()
+    clock.advance(LEASE_S)
+    after.settle()
+    assert after.state().tolerate == 0.1
+    assert saved(after) == saved(before) > 0
+
+
 # --- over a file
 
 

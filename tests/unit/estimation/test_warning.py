@@ -59,6 +59,18 @@ def test_it_says_nothing_of_the_first_thousand_answers():
     assert process.warning.evidence_days == 0
 
 
+def test_a_rising_score_is_suspicious_before_it_buys_verdicts():
+    """Mostly little on a usual day; nearly all within ten minutes of a rise."""
+    process, usual = Process(), []
+    process.answers(0.2)
+    for _ in range(100):
+        process.answers(1 / 1_440)
+        usual.append(process.warning.suspicion)
+    assert statistics.median(usual) < 0.6
+    process.answers(10 / 1_440, draw=lambda rng: risk(rng, 0.6))
+    assert process.warning.suspicion > 0.9
+
+
 def test_usual_answers_boost_nothing():
     """A day of them."""
     assert Process().answers(1.0) == 0
