@@ -2,46 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from ragmonitor.records import Chunk, Generation
 
 HEAD = 100
 """Characters of a chunk's beginning that are looked for where the whole is not found."""
+SEARCHED_MOST: Final = 300_000_000
+"""Characters that are looked through for one interaction, in each of two questions: what was shown,
+and what was not. A search through that many takes a tenth of a second or so."""
+_CALL: Final = 1_000
+"""Characters that a search counts for besides: short texts cost as much to look at."""
+
+
+class _Searching:
+    """Looks for texts in texts, until it has looked through as much as one interaction may cost."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = SEARCHED_MOST
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there was more to look through than was allowed."""
+        return self._left < 0
+
+    def find(self, sought: str, text: str, start: int = 0) -> int:
+        """Return where a text stands in another from a place on; -1: nowhere, or it has ended."""
+        if self._left < 0:
+            return -1
+        place = text.find(sought, start)
+        self._left -= (len(text) if place < 0 else place + len(sought)) - start + _CALL
+        return place
 
 
 def seen_in(generations: Sequence[Generation], chunks: Sequence[Chunk]) -> list[Chunk] | None:
     """Return the chunks that stand in what the models were asked, in the order they stand there.
 
     A chunk counts as shown if its text stands in a prompt, or if its beginning does, at a place
-    that no other chunk explains: an application may cut what it shows. White space is not heeded.
+    that no other chunk explains: an application may cut what it shows. White space is not heeded,
+    nor is a message that comes again: an agent repeats the talk in every prompt.
 
     Returns:
         None where no chunk is found, or no prompt is known: the application has changed the texts
-        on their way (escaped, translated, summed up), and nothing can be said.
+        on their way (escaped, translated, summed up), and nothing can be said. So too where chunks
+        times prompts are more than `SEARCHED_MOST`.
     """
-    prompt = "\n".join(
-        " ".join(message.text.split()) for each in generations for message in each.input
-    )
+    messages = dict.fromkeys(message.text for each in generations for message in each.input)
+    prompt = "\n".join(" ".join(text.split()) for text in messages)
     if not prompt:
         return None
     texts = [" ".join(chunk.text.split()) for chunk in chunks]
-    places: dict[int, int] = {}
-    for position, text in enumerate(texts):
-        place = prompt.find(text) if text else -1
-        if place >= 0:
-            places[position] = place
+    searching = _Searching()
+    where = {text: searching.find(text, prompt) for text in dict.fromkeys(texts) if text}
+    places = {at: where[text] for at, text in enumerate(texts) if text and where[text] >= 0}
     taken = {(place, texts[position][:HEAD]) for position, place in places.items()}
+    occurrences: dict[str, Iterator[int]] = {}
     for position, text in enumerate(texts):
         if position in places or not text:
             continue
         head = text[:HEAD]
-        for place in _occurrences(prompt, head):
+        # Gone on with, for the next chunk that begins alike: what was taken stays taken.
+        for place in occurrences.setdefault(head, _occurrences(searching, prompt, head)):
             if (place, head) not in taken:
                 places[position] = place
                 taken.add((place, head))
                 break
-    if not places:
+    if searching.has_ended or not places:
         return None
     before = -1
     for position, text in enumerate(texts):
@@ -57,28 +86,39 @@ def not_among(shown: Sequence[Chunk], retrieved: Iterable[Chunk]) -> tuple[Chunk
 
     A compressor shows a part of a chunk; the chunk it was taken from then counts as shown. So does
     one whose beginning stands in a text that was made after the retrieval: widened to what stands
-    around it, or cut and numbered for citations.
+    around it, or cut and numbered for citations. So does what was not looked for, since what was
+    shown times what was retrieved is more than `SEARCHED_MOST`.
     """
-    texts = [chunk.text for chunk in shown if chunk.text]
+    texts = dict.fromkeys(chunk.text for chunk in shown if chunk.text)
     found: dict[str, Chunk] = {}
     for chunk in retrieved:
         if chunk.text:
             found.setdefault(chunk.text, chunk)
-    made = [" ".join(text.split()) for text in texts if text not in found]
-    return tuple(
-        chunk
-        for chunk in found.values()
-        if not any(text in chunk.text for text in texts) and not _begins_in(chunk.text, made)
-    )
+    made = "\n".join(" ".join(text.split()) for text in texts if text not in found)
+    shortest_first = sorted(texts, key=len)
+    searching = _Searching()
+
+    def holds_one(text: str) -> bool:
+        for part in shortest_first:
+            if searching.has_ended or len(part) >= len(text):
+                return False
+            if searching.find(part, text) >= 0:
+                return True
+        return False
+
+    def is_shown(text: str) -> bool:
+        return (
+            text in texts
+            or holds_one(text)
+            or (bool(made) and searching.find(" ".join(text.split())[:HEAD], made) >= 0)
+            or searching.has_ended
+        )
+
+    return tuple(chunk for text, chunk in found.items() if not is_shown(text))
 
 
-def _begins_in(text: str, others: Sequence[str]) -> bool:
-    head = " ".join(text.split())[:HEAD]
-    return any(head in other for other in others)
-
-
-def _occurrences(prompt: str, head: str) -> Iterable[int]:
-    place = prompt.find(head)
+def _occurrences(searching: _Searching, prompt: str, head: str) -> Iterator[int]:
+    place = searching.find(head, prompt)
     while place >= 0:
         yield place
-        place = prompt.find(head, place + 1)
+        place = searching.find(head, prompt, place + 1)

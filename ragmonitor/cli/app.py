@@ -173,6 +173,14 @@ def score(
     api_base: Annotated[
         str | None, typer.Option(help="Address of an OpenAI-compatible server for the judge.")
     ] = None,
+    builtin_max_characters: Annotated[
+        int | None,
+        typer.Option(
+            min=1_000,
+            help="Most characters of question, contexts and answer together that the built-in "
+            "judge reads; longer is too_long. Without it the setting builtin_max_characters.",
+        ),
+    ] = None,
     embedding: Annotated[
         str,
         typer.Option(
@@ -223,6 +231,7 @@ def score(
         budget_tokens=budget_tokens,
         concurrency=concurrency,
         api_base=api_base,
+        builtin_max_characters=builtin_max_characters,
         embedding=embedding,
         plugins=tuple(plugin or ()),
         json_summary=json_output,

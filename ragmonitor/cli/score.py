@@ -67,6 +67,7 @@ class Options:
     budget_tokens: int | None = None
     concurrency: int | None = None
     api_base: str | None = None
+    builtin_max_characters: int | None = None
     embedding: str = ""
     """A litellm model; empty: the embedding that needs no network."""
     plugins: tuple[str, ...] = ()
@@ -170,6 +171,7 @@ def scorer_for(options: Options) -> Scorer:
         budget_tokens=options.budget_tokens,
         concurrency=options.concurrency,
         api_base=options.api_base,
+        builtin_max_characters=options.builtin_max_characters,
     )
     names = options.evaluators
     if not names and options.compare is None and options.written_form == "ragchecker":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import cache
 from pathlib import PurePosixPath
 
 from ragmonitor.errors import NotScorableError
@@ -50,14 +51,21 @@ def citation_correctness(interaction: Interaction, assessment: Assessment) -> fl
         Citations" (2023), section 4, arXiv:2305.14627, over whole sentences.
     """
     claims = claims_of(assessment)
-    first = 0 if any(0 in numbers(claim.text) for claim in claims) else 1
+    numbered = [numbers(claim.text) for claim in claims]
+    first = 0 if any(0 in cited for cited in numbered) else 1
+    chunks = interaction.chunks
+    titles = cache(lambda position: _titles(chunks[position]))
     right = total = 0
-    for claim in claims:
-        support = claim.chunks if claim.verdict is Verdict.SUPPORTED else ()
-        cited: list[Sequence[int]] = [[number - first] for number in numbers(claim.text)]
-        cited += [_called(name, interaction.chunks) for name in names(claim.text)]
-        total += len(cited)
-        right += sum(any(position in support for position in found) for found in cited)
+    for claim, cited in zip(claims, numbered, strict=True):
+        support = frozenset(claim.chunks if claim.verdict is Verdict.SUPPORTED else ())
+        right += sum(number - first in support for number in cited)
+        named = [name.casefold().strip("\"'“”《》") for name in names(claim.text)]
+        if named:
+            # What supports it has names, not: who has this name; a thousand pages share a title.
+            within = [titles(at) for at in support if 0 <= at < len(chunks)]
+            supporting = frozenset[str]().union(*within)
+            right += sum(name in supporting for name in named)
+        total += len(cited) + len(named)
     if not total:
         raise NotScorableError(Cause.NO_CITATIONS)
     return right / total
@@ -85,12 +93,6 @@ def names(text: str) -> Iterator[str]:
         for name in re.split(r"[;；、]|, ", citation[1]):
             if name.strip():
                 yield name.strip()
-
-
-def _called(name: str, chunks: Sequence[Chunk]) -> list[int]:
-    """Return the positions of the chunks that go by a name."""
-    wanted = name.casefold().strip("\"'“”《》")
-    return [position for position, chunk in enumerate(chunks) if wanted in _titles(chunk)]
 
 
 def _titles(chunk: Chunk) -> set[str]:

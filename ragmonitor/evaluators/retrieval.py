@@ -14,6 +14,9 @@ from ragmonitor.records import Assessment, Cause, Chunk, Interaction
 
 ALIKE_FROM: Final = 0.5
 """Similarity from which two texts without common ids count as one document (RAGAS' threshold)."""
+COMPARED_MOST: Final = 2_000_000_000
+"""Characters (or words) of one side times those of the other that are compared for one score: the
+time grows with it, and is half a second or so."""
 _WORD: Final = re.compile(
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\\W_\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
 )
@@ -30,7 +33,7 @@ def document_precision(interaction: Interaction, _assessment: Assessment) -> flo
         0 to 1: precision at k, with k chunks retrieved.
 
     Raises:
-        NotScorableError: There are no reference chunks, or nothing was retrieved.
+        NotScorableError: There are no reference chunks, nothing was retrieved, or as `_found`.
         MissingExtraError: rapidfuzz is not installed, and texts must be compared.
 
     Source:
@@ -49,7 +52,7 @@ def document_recall(interaction: Interaction, _assessment: Assessment) -> float:
         0 to 1: recall at k, with k chunks retrieved.
 
     Raises:
-        NotScorableError: There are no reference chunks.
+        NotScorableError: There are no reference chunks, or as `_found`.
         MissingExtraError: rapidfuzz is not installed, and texts must be compared.
 
     Source:
@@ -69,7 +72,7 @@ def document_ndcg(interaction: Interaction, _assessment: Assessment) -> float:
         0 (nothing that is wanted) to 1 (as much of it as fits, first).
 
     Raises:
-        NotScorableError: There are no reference chunks, or nothing was retrieved.
+        NotScorableError: There are no reference chunks, nothing was retrieved, or as `_found`.
         MissingExtraError: rapidfuzz is not installed, and texts must be compared.
 
     Source:
@@ -93,7 +96,8 @@ def context_rouge_l(interaction: Interaction, _assessment: Assessment) -> float:
         0 (no word in common) to 1 (the same words in the same order). A long context lowers it.
 
     Raises:
-        NotScorableError: There is no chunk or no reference, or one of them has no word.
+        NotScorableError: There is no chunk or no reference, one of them has no word, or they are
+            too long (cause `too_long`).
         MissingExtraError: rapidfuzz is not installed.
 
     Source:
@@ -106,6 +110,7 @@ def context_rouge_l(interaction: Interaction, _assessment: Assessment) -> float:
         raise NotScorableError(Cause.NO_CONTEXT)
     if not reference:
         raise NotScorableError(Cause.NO_REFERENCE, "the reference answer has no word")
+    _check_length(len(context), len(reference))
     common = int(_rapidfuzz("distance").LCSseq.similarity(context, reference))
     return 2 * common / (len(context) + len(reference))
 
@@ -121,20 +126,49 @@ def _wanted(interaction: Interaction) -> tuple[Chunk, ...]:
 
 
 def _found(interaction: Interaction) -> list[int | None]:
-    """Return for each retrieved chunk which reference chunk it is; None: none."""
+    """Return for each retrieved chunk which reference chunk it is; None: none.
+
+    Raises:
+        NotScorableError: Among others (cause `too_long`) the texts that have no common id are too
+            long to be compared, each with each.
+    """
     wanted = _wanted(interaction)
-    return [_which(chunk, wanted) for chunk in interaction.chunks]
-
-
-def _which(chunk: Chunk, wanted: Sequence[Chunk]) -> int | None:
-    if chunk.id and all(other.id for other in wanted):
-        return next((at for at, other in enumerate(wanted) if other.id == chunk.id), None)
     texts = [" ".join(other.text.split()) for other in wanted]
-    text = " ".join(chunk.text.split())
-    if text in texts:
-        return texts.index(text)
+    by_text = {text: at for at, text in reversed([*enumerate(texts)])}
+    by_id = {other.id: at for at, other in reversed([*enumerate(wanted)])}
+    has_ids = "" not in by_id
+    found: dict[int, int | None] = {}
+    compared: dict[int, str] = {}
+    for position, chunk in enumerate(interaction.chunks):
+        if chunk.id and has_ids:
+            found[position] = by_id.get(chunk.id)
+            continue
+        text = " ".join(chunk.text.split())
+        if text in by_text:
+            found[position] = by_text[text]
+        else:
+            compared[position] = text
+    _check_length(sum(map(len, compared.values())), sum(map(len, texts)))
+    known: dict[str, int | None] = {}
+    for position, text in compared.items():
+        if text not in known:
+            known[text] = _nearest(text, texts)
+        found[position] = known[text]
+    return [found[position] for position in range(len(interaction.chunks))]
+
+
+def _check_length(left: int, right: int) -> None:
+    if left * right > COMPARED_MOST:
+        raise NotScorableError(
+            Cause.TOO_LONG,
+            f"texts of {left:,} and of {right:,} are too long to compare: their product is more "
+            f"than {COMPARED_MOST:,}",
+        )
+
+
+def _nearest(text: str, texts: Sequence[str]) -> int | None:
     ratio = _rapidfuzz("distance").Levenshtein.normalized_similarity
-    scores = [float(ratio(text, other)) for other in texts]
+    scores = [float(ratio(text, other, score_cutoff=ALIKE_FROM)) for other in texts]
     best = max(range(len(scores)), key=scores.__getitem__)
     return best if scores[best] >= ALIKE_FROM else None
 

@@ -66,6 +66,7 @@ async def aevaluate(
     budget_tokens: int | None = None,
     concurrency: int | None = None,
     api_base: str | None = None,
+    builtin_max_characters: int | None = None,
 ) -> EvaluationResult:
     """Return the scores of recorded interactions. As `evaluate`, on the running event loop.
 
@@ -78,6 +79,7 @@ async def aevaluate(
         budget_tokens=budget_tokens,
         concurrency=concurrency,
         api_base=api_base,
+        builtin_max_characters=builtin_max_characters,
     )
     return await _evaluated(lines, scorer_of(judging, evaluators))
 
@@ -91,6 +93,7 @@ def evaluate(
     budget_tokens: int | None = None,
     concurrency: int | None = None,
     api_base: str | None = None,
+    builtin_max_characters: int | None = None,
 ) -> EvaluationResult:
     """Return the scores of recorded interactions, by the judges and evaluators of a monitor.
 
@@ -109,6 +112,8 @@ def evaluate(
         budget_tokens: The same, in tokens.
         concurrency: Readings by a model in flight.
         api_base: Address of an OpenAI-compatible server for the model.
+        builtin_max_characters: Most characters of question, chunks and answer together that the
+            built-in judge reads; longer is `too_long`. None: the setting of that name, 200,000.
 
     Raises:
         InputError: The first record is none, or of no format that we know. Later ones that cannot
@@ -131,6 +136,7 @@ def evaluate(
         budget_tokens=budget_tokens,
         concurrency=concurrency,
         api_base=api_base,
+        builtin_max_characters=builtin_max_characters,
     )
     scorer = scorer_of(judging, evaluators)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ragmonitor.errors import SettingsError
 from ragmonitor.judges import LexicalJudge, LlmJudge
+from ragmonitor.judges.lexical import Limits
 from ragmonitor.judges.pricing import priced_in
 from ragmonitor.offline.scoring import Purse
 from ragmonitor.protocols import Judge, PricedJudge
@@ -33,6 +34,7 @@ def judging_of(
     budget_tokens: int | None = None,
     concurrency: int | None = None,
     api_base: str | None = None,
+    builtin_max_characters: int | None = None,
 ) -> Judging:
     """Return who judges, within which budget.
 
@@ -43,13 +45,17 @@ def judging_of(
         budget_tokens: The same, in tokens.
         concurrency: Readings in flight; None: the setting `judge_concurrency`.
         api_base: Address of an OpenAI-compatible server; None: the setting `judge_api_base`.
+        builtin_max_characters: Most characters of question, chunks and answer together that the
+            built-in judge reads; None: the setting of that name.
 
     Raises:
         SettingsError: There is no budget, or there are two, or the judge cannot say what it costs
             in the budget's unit; or a setting is wrong.
     """
     if judge is None or judge == LEXICAL:
-        return Judging(judge=LexicalJudge(), purse=None, concurrency=1)
+        # A monitor's model, which would need a budget, has no part in this.
+        most = builtin_max_characters or Settings.load(judge="").builtin_max_characters
+        return Judging(judge=LexicalJudge(Limits(max_characters=most)), purse=None, concurrency=1)
     purse = _purse(budget_usd, budget_tokens)
     if not isinstance(judge, str):
         if purse is not None:

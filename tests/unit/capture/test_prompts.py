@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragmonitor.capture import prompts
 from ragmonitor.capture.prompts import HEAD, not_among, seen_in
 from ragmonitor.records import Chunk, Generation, Message
+from tests.support.counting import counted
 
 LONG = "The tower was built from 1887 to 1889 by the company of Gustave Eiffel. " * 4
 
@@ -103,3 +105,55 @@ def test_what_is_seen_is_among_what_was_retrieved(texts, prompt):
         assert len(seen) == len({c.id for c in seen})
         assert {c.id for c in seen} <= {c.id for c in chunks}
         assert not {c.text for c in seen} & {c.text for c in not_among(seen, chunks)}
+
+
+# Work
+
+
+def test_chunks_that_begin_alike_look_for_their_beginning_once():
+    """A thousand cut chunks with one header: each place of it is passed once, not by each chunk."""
+    header = "Manual of the pump. " * 6
+    work = []
+    for count in (100, 400):
+        cut = [header[:HEAD] + f" {n}" for n in range(count)]
+        chunks = of(*(f"{text} and what was cut off" for text in cut))
+        with counted("prompts") as lines:
+            assert len(seen_in(asked("\n".join(cut)), chunks)) == count
+        work.append(lines[0])
+    assert work[1] < 5 * work[0]
+
+
+def test_what_an_agent_repeats_is_looked_through_once(monkeypatch):
+    """Each prompt of an agent holds the talk so far: fifty prompts are not fifty times as much."""
+    chunks = of(*(f"Fact {n} is true." for n in range(20)))
+    talk = [f"Fact {n} is true. " + "Much else. " * 20 for n in range(50)]
+    generations = [
+        Generation(
+            input=tuple(Message(role="user", text=text) for text in talk[: upto + 1]),
+            output="",
+            started_ns=1,
+            ended_ns=2,
+        )
+        for upto in range(50)
+    ]
+    monkeypatch.setattr(prompts, "SEARCHED_MOST", 20 * sum(map(len, talk)) + 20 * 2_000)
+    assert seen_in(generations, chunks) == chunks
+
+
+def test_more_than_can_be_looked_through_says_nothing(monkeypatch):
+    """Thousands of chunks in a prompt of megabytes: all count as shown, as where nothing fits."""
+    monkeypatch.setattr(prompts, "SEARCHED_MOST", 250_000)
+    chunks = of(*(f"Fact {n} is true." for n in range(100)))
+    prompt = "Nothing of it. " * 1_000 + chunks[0].text
+    assert seen_in(asked(prompt), chunks) is None
+    assert seen_in(asked(chunks[0].text), chunks) == chunks[:1]
+    parts = of(*("x" * n for n in range(200, 300)))
+    assert len(not_among(parts, of(*("y" * n for n in range(300, 400))))) < 5
+
+
+def test_what_was_shown_whole_is_not_looked_for():
+    """Thousands of chunks, all of them shown: each is looked up, not searched for in the others."""
+    chunks = of(*(f"Fact {n} is true." for n in range(2_000)))
+    with counted("prompts") as lines:
+        assert not_among(chunks, chunks) == ()
+    assert lines[0] < 20 * 2_000

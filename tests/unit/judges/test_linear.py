@@ -1,11 +1,6 @@
 """The built-in judge's work grows in proportion to the texts, whatever they hold."""
 
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -16,6 +11,7 @@ from ragmonitor.judges.lexical.words import keys, terms
 from ragmonitor.judges.process import ProcessJudge
 from ragmonitor.judges.sentences import language, split
 from ragmonitor.records import Cause, Chunk, Interaction
+from tests.support.counting import counted
 from tests.support.hostile_texts import SHAPES, WRITERS, Texts, texts
 
 SMALL, BIG = 300, 1_200
@@ -51,31 +47,11 @@ def interaction(query: str, chunks: list[str], answer: str, reference: str = "")
     )
 
 
-@contextmanager
-def counted() -> Iterator[list[int]]:
-    """Count the lines of the judges' code that are run, each turn of a loop anew."""
-    count = [0]
-
-    def line(frame: FrameType, event: str, arg: Any) -> Any:
-        count[0] += 1
-        return line
-
-    def call(frame: FrameType, event: str, arg: Any) -> Any:
-        return line if "judges" in frame.f_code.co_filename else None
-
-    before = sys.gettrace()
-    sys.settrace(call)
-    try:
-        yield count
-    finally:
-        sys.settrace(before)
-
-
 def work(texts: Texts, *, with_reference: bool = False) -> int:
     """Return how many lines are run to read texts."""
     query, chunks, answer = texts
     judge = LexicalJudge(Limits(max_cpu_s=1e9))  # counting is slow
-    with counted() as count:
+    with counted("judges") as count:
         judge.read(interaction(query, chunks, answer, answer if with_reference else ""))
     return count[0]
 
@@ -130,7 +106,7 @@ def judged(answer: str, judge: LexicalJudge) -> Cause | None:
 def test_texts_beyond_the_limit_are_refused_before_they_are_read():
     """Ten million characters cost a look at their length, and have a cause."""
     answer = "It is in Paris. " * 650_000
-    with counted() as count:
+    with counted("judges") as count:
         assert judged(answer, LexicalJudge()) is Cause.TOO_LONG
     assert count[0] < 100
 

@@ -1,0 +1,162 @@
+"""What runs behind every answer grows in proportion to its chunks, sentences and citations."""
+
+import time
+
+import pytest
+
+from ragmonitor.errors import NotScorableError
+from ragmonitor.evaluators import evaluate, table
+from ragmonitor.evaluators import retrieval as retrieval_module
+from ragmonitor.evaluators.citations import citation_correctness, names, numbers
+from ragmonitor.evaluators.retrieval import context_rouge_l, document_precision
+from ragmonitor.records import (
+    Assessment,
+    Cause,
+    Chunk,
+    ReferenceReading,
+    ReferenceSentence,
+    Scored,
+    SentenceVerdict,
+    Verdict,
+)
+from tests.support.counting import counted
+from tests.support.stories import JUDGE, interaction
+
+SMALL, BIG = 200, 800
+LINEAR = 5.0
+"""Most that four times as much may take of work; quadratic work takes 16 times."""
+
+
+def story(count, *, cite, title=lambda n: f"page {n}", chunks=None):
+    """Return `count` chunks and as many claims, each of which cites, with their assessment."""
+    held = tuple(
+        Chunk(text=f"Fact {n}.", id=f"c{n}", metadata={"title": title(n)}) for n in range(count)
+    )
+    texts = [f"Fact {n} {cite(n)}." for n in range(count)]
+    told = interaction(
+        answer=" ".join(texts),
+        chunks=held,
+        reference=" ".join(texts),
+        reference_chunks=tuple(Chunk(text=f"Fact {n}.", id=f"c{n}") for n in range(count)),
+    )
+    supports = chunks or (lambda n: (n,))
+    assessment = Assessment(
+        judge=JUDGE,
+        language="en",
+        sentences=tuple(
+            SentenceVerdict(
+                text=text,
+                start=0,
+                end=len(text),
+                verdict=Verdict.SUPPORTED if n % 3 else Verdict.ABSENT,
+                chunks=supports(n) if n % 3 else (),
+                words=(str(n),),
+            )
+            for n, text in enumerate(texts)
+        ),
+        answer_relevancy=1.0,
+        evasive=False,
+        chunk_relevance=tuple(n % 5 / 4 for n in range(count)),
+        reference=ReferenceReading(
+            sentences=tuple(
+                ReferenceSentence(text=text, chunks=(n,), in_answer=bool(n % 2))
+                for n, text in enumerate(texts)
+            ),
+            answer_claims=tuple(bool(n % 2) for n in range(count)),
+        ),
+    )
+    return told, assessment
+
+
+STORIES = {
+    "numbers": {"cite": lambda n: f"[{n % 900 + 1}]"},
+    "names": {"cite": lambda n: f"(source: page {n})"},
+    "one name of all": {"cite": lambda _: "(source: page)", "title": lambda _: "page"},
+    "names that nothing has": {"cite": lambda n: f"(source: a, b, c, {n})"},
+    "brackets in brackets": {"cite": lambda n: "[" * 40 + str(n % 900) + "]" * 40},
+}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_four_times_as_much_is_four_times_the_work(name):
+    """No evaluator of the table compares every sentence or citation with every chunk."""
+    work = []
+    for count in (SMALL, BIG):
+        told, assessment = story(count, **STORIES[name])
+        with counted("evaluators") as lines:
+            found = evaluate(table, told, assessment)
+        assert sum(isinstance(each, Scored) for each in found) > 25
+        work.append(lines[0])
+    assert work[1] < LINEAR * work[0]
+
+
+def test_documents_without_ids_are_compared_as_often_as_texts_differ(monkeypatch):
+    """Equal texts are found without a comparison, and one that comes again is compared once."""
+    told, assessment = story(BIG, **STORIES["numbers"])
+    without = [Chunk(text=chunk.text) for chunk in told.chunks]
+    compared = []
+    monkeypatch.setattr(
+        retrieval_module, "_nearest", lambda text, texts: compared.append(text) or None
+    )
+    told = interaction(
+        chunks=(*without, *[Chunk(text="Other.")] * 500), reference_chunks=tuple(without)
+    )
+    assert document_precision(told, assessment) == BIG / (BIG + 500)
+    assert compared == ["Other."]
+
+
+def test_what_is_too_long_to_compare_is_not_scored():
+    """An edit distance of a megabyte to a megabyte would hold the worker for minutes."""
+    told, assessment = story(2, **STORIES["numbers"])
+    told = interaction(
+        chunks=(Chunk(text="ab " * 300_000),),
+        reference="cd " * 300_000,
+        reference_chunks=(Chunk(text="cd " * 300_000),),
+    )
+    for evaluator in (document_precision, context_rouge_l):
+        with pytest.raises(NotScorableError) as caught:
+            evaluator(told, assessment)
+        assert caught.value.cause is Cause.TOO_LONG
+
+
+GIANTS = {
+    "one giant list": lambda n: "[" + "1, " * n + "2]",
+    "open brackets": lambda n: "[" * n,
+    "brackets in brackets": lambda n: "[" * n + "1" + "]" * n,
+    "source marks": lambda n: "[1†" * n,
+    "long place": lambda n: "[1†" + "a" * n + "]",
+    "open sources": lambda n: "(source: " * n,
+    "spaces": lambda n: "[ " + " " * n + "1]",
+    "digits": lambda n: "[" + "1" * n + "]",
+    "back-ticks": lambda n: "`" * n,
+    "back-ticks and lines": lambda n: "`a\n" * n,
+    "ranges": lambda n: "[1-" * n,
+    "documents": lambda n: "[document " * n,
+}
+
+
+def seconds(text):
+    best = float("inf")
+    for _ in range(3):
+        begun = time.thread_time()
+        numbers(text)
+        list(names(text))
+        best = min(best, time.thread_time() - begun)
+    return best + 1e-3
+
+
+@pytest.mark.parametrize("name", GIANTS)
+def test_no_citation_is_tried_again_and_again(name):
+    """Patterns of citations take time in proportion; quadratic ones 16 times for four."""
+    assert seconds(GIANTS[name](80_000)) < 8 * seconds(GIANTS[name](20_000))
+
+
+def test_a_name_counts_where_any_chunk_of_that_name_supports():
+    """Of a hundred pages of one book, the page that supports the claim is enough."""
+    told, assessment = story(
+        100,
+        cite=lambda n: "（来源：book）" if n % 2 else "[source: no book]",
+        title=lambda _: "Book",
+    )
+    supported = sum(n % 2 == 1 and n % 3 != 0 for n in range(100))
+    assert citation_correctness(told, assessment) == supported / 100
