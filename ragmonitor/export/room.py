@@ -7,8 +7,10 @@ missed, within its limits, and its attributes are set the other way round.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, TypeVar
 
 from ragmonitor.export.texts import clipped, compact_json, encodable, size_bytes
@@ -24,6 +26,10 @@ ATTRIBUTES_MOST = 128
 """The SDK's default limit for a span."""
 TEXT_BYTES_LEAST = 256
 """Below this a text is left out rather than cut."""
+_LEAST = 16
+"""Bytes to which texts in JSON of the application's own are cut before a value is left out."""
+FEW = 16
+"""Items up to which all are tried at once: as many as an answer usually has."""
 _OVERHEAD_BYTES = 8
 """Of one attribute, in OTLP's encoding, beside its name and value."""
 
@@ -51,21 +57,35 @@ class Allowance:
         within = self.characters is None or len(text) <= self.characters
         return within and size_bytes(text) <= self.attribute_bytes
 
-    def json_object(self, values: Mapping[str, Any], most: int | None = None) -> str | None:
-        """Return the values as one JSON object that fits into one value and into `most` bytes.
+    def json_object(self, values: Mapping[str, Any]) -> Callable[[int], str | None]:
+        """Return what makes one JSON object of the values that fits into one value of a span.
 
-        First the texts in it are cut, then values are left out from the end. None: nothing fits.
+        It is given the bytes that the object may have. First the texts in it are cut, then values
+        are left out from the end. None: nothing fits. What cannot fit at all is looked at once.
         """
-        bytes_most = self.attribute_bytes if most is None else min(most, self.attribute_bytes)
+        whole = encodable(compact_json(values))
+        some = list(values.items())
+        # What the first n of them take at least: 2 braces, and each its own part and a comma.
+        each = (size_bytes(self._encoded([item], _LEAST)) - 1 for item in some)
+        at_least = list(accumulate(each, initial=1))[1:]
 
-        def encoded(some: Sequence[tuple[str, Any]], most: int) -> str:
-            return encodable(compact_json({name: cut(value, most) for name, value in some}))
+        def within(most: int) -> str | None:
+            bytes_most = min(most, self.attribute_bytes)
+            if self.holds(whole) and size_bytes(whole) <= bytes_most:
+                return whole
 
-        def fits(text: str) -> bool:
-            return self.holds(text) and size_bytes(text) <= bytes_most
+            def fits(text: str) -> bool:
+                return self.holds(text) and size_bytes(text) <= bytes_most
 
-        fitting = fitted(list(values.items()), encoded, fits, least=16, most=bytes_most)
-        return None if fitting is None or (values and not fitting[1]) else fitting[0]
+            possible = some[: bisect_right(at_least, bytes_most)]
+            fitting = fitted(possible, self._encoded, fits, least=_LEAST, most=bytes_most)
+            return None if fitting is None or not fitting[1] else fitting[0]
+
+        return within
+
+    @staticmethod
+    def _encoded(some: Sequence[tuple[str, Any]], most: int) -> str:
+        return encodable(compact_json({name: cut(value, most) for name, value in some}))
 
 
 def fitted(
@@ -88,16 +108,40 @@ def fitted(
         most: Bytes of a text that are never exceeded.
         least: Bytes below which no text is cut.
     """
-    whole = build(items, most)
-    if fits(whole):
+    whole = _whole(items, build, fits, most)
+    if whole is not None:
         return whole, len(items)
     least = min(least, most)
-    count = _largest(0, len(items), lambda n: fits(build(items[:n], least)))
+    count = _most_items(len(items), lambda n: fits(build(items[:n], least)))
     if count is None:
         return None
     some = items[:count]
     cut = _largest(least, most, lambda n: fits(build(some, n)))
     return build(some, least if cut is None else cut), count
+
+
+def _whole(
+    items: Sequence[Item],
+    build: Callable[[Sequence[Item], int], Built],
+    fits: Callable[[Built], bool],
+    most: int,
+) -> Built | None:
+    """Return what is built of all items, if it fits; of thousands no more than shows it."""
+    count = FEW
+    while count < len(items):
+        if not fits(build(items[:count], most)):
+            return None
+        count *= 4
+    whole = build(items, most)
+    return whole if fits(whole) else None
+
+
+def _most_items(count: int, fits: Callable[[int], bool]) -> int | None:
+    """Return of how many items it fits, in work that grows with these and not with all."""
+    low, high = 0, FEW
+    while high < count and fits(high):
+        low, high = high, 4 * high
+    return _largest(low, min(high, count), fits)
 
 
 def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int | None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import islice
 from typing import Any, TypeGuard
 
 from ragmonitor import conventions as names
@@ -257,7 +259,8 @@ def _alarm_example(example: Example, shown: Disclosure) -> dict[str, Any]:
         told["question"] = shown.text(example.interaction.query)
         told["answer"] = shown.text(example.interaction.answer)
     sentences = () if example.assessment is None else example.assessment.sentences or ()
-    told["unsupported"] = [shown.sentence(s) for s in sentences if is_unsupported(s)]
+    unsupported = islice(filter(is_unsupported, sentences), SENTENCES_MOST)
+    told["unsupported"] = [shown.sentence(sentence) for sentence in unsupported]
     return told
 
 
@@ -315,13 +318,16 @@ def _add_not_shown(room: Room, chunks: Sequence[Chunk]) -> None:
 def _add_documents(room: Room, chunks: Sequence[Chunk], shown: Disclosure) -> None:
     if not shown.shows:
         return
+    # Built again for every length that is tried: what does not depend on it is made once.
+    text_of = cache(lambda n: shown.text(chunks[n].text))
+    metadata_of = cache(lambda n: room.allowance.json_object(shown.metadata(chunks[n].metadata)))
 
     def build(some: Sequence[Chunk], most: int) -> Attributes:
         attributes: Attributes = {}
         if len(some) < len(chunks):
             attributes[names.DOCUMENTS_LEFT_OUT] = len(chunks) - len(some)
         for n, chunk in enumerate(some):
-            text = room.allowance.clipped(shown.text(chunk.text), most)
+            text = room.allowance.clipped(text_of(n), most)
             attributes[names.OI_DOCUMENT.format(n=n, field="content")] = text
             if chunk.id:
                 identity = room.allowance.clipped(chunk.id)
@@ -329,7 +335,7 @@ def _add_documents(room: Room, chunks: Sequence[Chunk], shown: Disclosure) -> No
             if _is_finite(chunk.score):
                 attributes[names.OI_DOCUMENT.format(n=n, field="score")] = float(chunk.score)
             if chunk.metadata:
-                metadata = room.allowance.json_object(shown.metadata(chunk.metadata), most)
+                metadata = metadata_of(n)(most)
                 if metadata is not None:
                     attributes[names.OI_DOCUMENT.format(n=n, field="metadata")] = metadata
         return attributes

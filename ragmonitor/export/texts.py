@@ -129,18 +129,22 @@ def clipped(text: str, most: int, characters_most: int | None = None) -> str:
     """
     if len(text) <= most and text.isascii() and len(text) <= (characters_most or most):
         return text
-    data = text.encode("utf-8", "replace")
-    if len(data) <= most and (characters_most is None or len(text) <= characters_most):
+    if text.isascii():  # of a megabyte only what may stay is copied
+        size, data = len(text), text[:most].encode()
+    else:
+        data = text.encode("utf-8", "replace")
+        size = len(data)
+    if size <= most and (characters_most is None or len(text) <= characters_most):
         return data.decode()
     # As long as the mark can get: what is left out has no more digits than the whole.
-    mark = CUT.format(left_out=len(data))
+    mark = CUT.format(left_out=size)
     room_bytes, room = most - size_bytes(mark), None
     if characters_most is not None:
         room = characters_most - len(mark)
     if room_bytes < 0 or (room is not None and room < 0):  # no room for the mark itself
         return data[:most].decode("utf-8", "ignore")[:characters_most]
     kept = data[:room_bytes].decode("utf-8", "ignore")[:room]
-    return kept + CUT.format(left_out=len(data) - size_bytes(kept))
+    return kept + CUT.format(left_out=size - size_bytes(kept))
 
 
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from ragmonitor.export.room import Allowance, Attributes, Room
-from ragmonitor.export.spans import generation_attributes, retrieval_attributes, root_attributes
-from ragmonitor.records import Chunk, Generation, Message
+from ragmonitor.export.room import Allowance, Attributes, Room, fitted
+from ragmonitor.export.spans import (
+    _alarm_example,
+    generation_attributes,
+    retrieval_attributes,
+    root_attributes,
+)
+from ragmonitor.export.texts import Disclosure
+from ragmonitor.records import Chunk, Example, Generation, Message, SentenceVerdict, Verdict
+from tests.support import stories
+from tests.support.counting import counted
 from tests.unit.export.examples import ANSWER, QUERY, interaction, report
 
 
@@ -138,3 +148,63 @@ def test_a_room_takes_all_of_a_group_or_none() -> None:
     assert room.add({"a": 1, "b": 2})
     assert not room.add({"c": 3})
     assert room.attributes() == {"b": 2, "a": 1}
+
+
+def test_what_cannot_fit_is_not_built_to_be_cut() -> None:
+    """Of ten thousand documents the work is that of those that fit, not of all."""
+    built: list[int] = []
+
+    def build(some: Sequence[str], most: int) -> str:
+        built.append(len(some))
+        return "".join(text[:most] for text in some)
+
+    found = fitted(
+        ["x" * 400] * 10_000, build, lambda text: len(text) <= 10_000, most=400, least=100
+    )
+    assert found == ("x" * 10_000, 100)
+    assert sum(built) < 40 * 100
+    built.clear()
+    assert fitted(["x"] * 10_000, build, lambda text: len(text) <= 10_000, most=400) is not None
+    assert sum(built) < 2 * 10_000
+
+
+def test_four_times_the_documents_beyond_the_room_cost_no_more() -> None:
+    """Documents with ids, scores, texts and metadata; each of them is counted as left out."""
+    work = []
+    for count in (4_000, 16_000):
+        chunks = tuple(
+            Chunk(text="text " * 100, id=f"d{n}", score=0.5, metadata={"source": f"p{n}"})
+            for n in range(count)
+        )
+        with counted("export") as lines:
+            retrieved(chunks)
+        work.append(lines[0])
+    assert work[1] < 1.2 * work[0]
+
+
+@pytest.mark.parametrize(
+    "value", [[*range(5_000)], {str(n): "很长" for n in range(5_000)}, ["a"] * 5_000, "x" * 500_000]
+)
+def test_metadata_that_is_too_large_is_looked_at_once(value: object) -> None:
+    """It is left out, or cut, without being written again for every length that is tried."""
+    chunks = tuple(
+        Chunk(text="t" * 40_000, id=f"d{n}", metadata={"page": n, "all": value}) for n in range(8)
+    )
+    with counted("export") as lines:
+        found = retrieved(chunks)
+    assert size(found) <= 256 * 1024
+    assert json.loads(str(found["retrieval.documents.0.document.metadata"]))["page"] == 0
+    assert lines[0] < 8 * 20 * 5_000
+
+
+def test_an_alarms_examples_are_there_however_much_is_unsupported() -> None:
+    """A sentence less is told of, not an example less."""
+    sentences = tuple(
+        SentenceVerdict(text=f"Fact {n}.", start=n, end=n + 1, verdict=Verdict.ABSENT, chunks=())
+        for n in range(5_000)
+    )
+    told = interaction()
+    assessment = replace(stories.assessment("absent"), sentences=sentences)
+    example = Example(interaction=told, badness=1.0, at_s=0.0, assessment=assessment, target=None)
+    shown = _alarm_example(example, Disclosure())
+    assert len(shown["unsupported"]) == 20

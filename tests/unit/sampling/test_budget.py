@@ -297,22 +297,43 @@ from ragmonitor.state import StateFile
 
 budget = Budget(2_400.0, file=StateFile(Path(sys.argv[1]), version=VERSION))
 spent = 0
-for _ in range(400):
-    if budget.reserve(1.0):
-        budget.settle(1.0, 0.5)
-        spent += 1
+
+
+def spend(times):
+    global spent
+    for _ in range(times):
+        if budget.reserve(1.0):
+            budget.settle(1.0, 0.5)
+            spent += 1
+
+
+spend(5)
+print("ready", flush=True)
+sys.stdin.readline()
+spend(395)
 print(spent)
 """
 
 
 def test_processes_that_share_a_file_share_the_budget(file):
-    """Four spend at once, and together no more than one could have."""
+    """Four spend at once, and together no more than one could have.
+
+    Each has spent a little before any spends the rest: the lock of a file is not fair.
+    """
     running = [
         subprocess.Popen(
-            [sys.executable, "-c", SPENDER, str(file)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", SPENDER, str(file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for _ in range(4)
     ]
+    for process in running:
+        assert process.stdout.readline() == "ready\n"
+    for process in running:
+        process.stdin.write("go\n")
+        process.stdin.flush()
     spent = [int(process.communicate(timeout=60)[0]) for process in running]
     # Half full: 100 at most, and a refill of 2,200 a day meanwhile.
     assert 98 <= 0.5 * sum(spent) <= 103
