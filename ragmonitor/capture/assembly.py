@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import uuid
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from ragmonitor.capture.coercion import without_texts
 from ragmonitor.capture.labels import merged
-from ragmonitor.capture.prompts import not_among, seen_in
+from ragmonitor.capture.prompts import Searching, not_among, seen_in
 from ragmonitor.capture.runs import Root, Run
 from ragmonitor.guard import record_error
 from ragmonitor.records import (
@@ -86,12 +88,17 @@ class _Careful:
         self.framework = translator.framework
         self.lost = False
         self._translator = translator
+        self._chunks: dict[int, Sequence[Chunk]] = {}
+        self._answers: dict[int, str] = {}
+        """By the run's identity, as long as the runs live: both are asked for more than once."""
 
     def query(self, run: Run) -> str:
         return self._answer(self._translator.query, run, "")
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
-        return self._answer(self._translator.chunks, run, ())
+        if id(run) not in self._chunks:
+            self._chunks[id(run)] = self._answer(self._translator.chunks, run, ())
+        return self._chunks[id(run)]
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         return self._answer(self._translator.shown, root, None)
@@ -100,7 +107,9 @@ class _Careful:
         return self._answer(self._translator.prompt, run, ())
 
     def answer(self, run: Run) -> str:
-        return self._answer(self._translator.answer, run, "")
+        if id(run) not in self._answers:
+            self._answers[id(run)] = self._answer(self._translator.answer, run, "")
+        return self._answers[id(run)]
 
     def model(self, run: Run) -> tuple[str, str]:
         return self._answer(self._translator.model, run, ("", ""))
@@ -311,34 +320,53 @@ class FinishedRuns:
             and not run.inside_retriever
         ]
         known = {_key(c) for run, r in found if run.kind == "retriever" for c in r.chunks}
+        repeats = self._repeating()
         return tuple(
             retrieval
             for run, retrieval in found
-            if run.kind == "retriever" or self._adds(run, retrieval, known)
+            if run.kind == "retriever" or self._adds(run, retrieval, known, repeats)
         )
 
-    def _adds(self, tool: Run, retrieval: Retrieval, known: set[tuple[str, str]]) -> bool:
-        if isinstance(tool.gave, str) and (tool.retrieved or self._repeats(tool, tool.gave)):
+    def _adds(
+        self,
+        tool: Run,
+        retrieval: Retrieval,
+        known: set[tuple[str, str]],
+        repeats: Callable[[Run, str], bool],
+    ) -> bool:
+        if isinstance(tool.gave, str) and (tool.retrieved or repeats(tool, tool.gave)):
             return False  # a retriever's documents, put into one text
         return bool(tool.error) or any(_key(chunk) not in known for chunk in retrieval.chunks)
 
-    def _repeats(self, tool: Run, text: str) -> bool:
-        """Return whether a tool's text is what a retriever or a model gave while the tool ran.
+    def _repeating(self) -> Callable[[Run, str], bool]:
+        """Return what tells whether a tool's text is what a run gave while the tool ran.
 
-        LangGraph hands tools their node's config: what they call with it starts beside them.
+        A retriever's or a model's: LangGraph hands tools their node's config, and what they call
+        with it starts beside them. Where too much would have to be looked through, it is not.
         """
-        for run in self._root.members:
-            if tool.started_ns <= run.started_ns <= run.ended_ns <= tool.ended_ns:
+        beside = [run for run in self._members() if run.kind in ("retriever", "model")]
+        began = [run.started_ns for run in beside]
+        searching = Searching()
+
+        def repeats(tool: Run, text: str) -> bool:
+            first = bisect_left(began, tool.started_ns)
+            for run in islice(beside, first, bisect_right(began, tool.ended_ns)):
+                if searching.has_ended:
+                    return False
+                if not run.started_ns <= run.ended_ns <= tool.ended_ns:
+                    continue
                 if run.kind == "retriever":
                     chunks = self._careful().chunks(run)
-                    if any(chunk.text and chunk.text in text for chunk in chunks):
+                    if any(c.text and searching.find(c.text, text) >= 0 for c in chunks):
                         return True
-                elif run.kind == "model":
+                else:
                     # Most of it: a question that a model rewrote may stand in what is found.
                     said = self._said(run)
-                    if said in text and len(said) * 2 > len(text):
+                    if len(said) * 2 > len(text) and searching.find(said, text) >= 0:
                         return True
-        return False
+            return False
+
+        return repeats
 
     def shown(self) -> Sequence[Chunk]:
         """Return what the root's own result names as the model's context; empty if nothing."""

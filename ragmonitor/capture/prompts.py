@@ -16,7 +16,7 @@ _CALL: Final = 1_000
 """Characters that a search counts for besides: short texts cost as much to look at."""
 
 
-class _Searching:
+class Searching:
     """Looks for texts in texts, until it has looked through as much as one interaction may cost."""
 
     __slots__ = ("_left",)
@@ -55,7 +55,7 @@ def seen_in(generations: Sequence[Generation], chunks: Sequence[Chunk]) -> list[
     if not prompt:
         return None
     texts = [" ".join(chunk.text.split()) for chunk in chunks]
-    searching = _Searching()
+    searching = Searching()
     where = {text: searching.find(text, prompt) for text in dict.fromkeys(texts) if text}
     places = {at: where[text] for at, text in enumerate(texts) if text and where[text] >= 0}
     taken = {(place, texts[position][:HEAD]) for position, place in places.items()}
@@ -96,7 +96,7 @@ def not_among(shown: Sequence[Chunk], retrieved: Iterable[Chunk]) -> tuple[Chunk
             found.setdefault(chunk.text, chunk)
     made = "\n".join(" ".join(text.split()) for text in texts if text not in found)
     shortest_first = sorted(texts, key=len)
-    searching = _Searching()
+    searching = Searching()
 
     def holds_one(text: str) -> bool:
         for part in shortest_first:
@@ -117,7 +117,7 @@ def not_among(shown: Sequence[Chunk], retrieved: Iterable[Chunk]) -> tuple[Chunk
     return tuple(chunk for text, chunk in found.items() if not is_shown(text))
 
 
-def _occurrences(searching: _Searching, prompt: str, head: str) -> Iterator[int]:
+def _occurrences(searching: Searching, prompt: str, head: str) -> Iterator[int]:
     place = searching.find(head, prompt)
     while place >= 0:
         yield place
