@@ -35,6 +35,9 @@ has, nominally. What it accepts is learned from the first answers, and never bel
 STATE_VERSION: Final = 1
 """Of the file that a `Drift` shares with the other processes of its service."""
 
+QUESTION_MOST: Final = 8_000
+"""Characters of a question that are looked at, and that an embedding is given: as many as models
+take, and a thousand that wait for it are a few megabytes. Hashed features look at fewer."""
 _KEPT: Final = 20_000
 """Outcomes that wait for `take`."""
 _RECENT: Final = 4_096
@@ -122,7 +125,7 @@ class Drift:
             at_s: When, in seconds since the epoch.
         """
         self._collecting.advance()
-        text = interaction.query.strip()
+        text = interaction.query.strip()[:QUESTION_MOST]
         seen = _Seen(
             id=interaction.id,
             at_s=at_s,

@@ -239,3 +239,17 @@ def test_a_forked_child_embeds_with_a_thread_of_its_own(watch):
     assert os.waitstatus_to_exitcode(status) == 0
     assert drift.settle()
     assert len(drift.take()) == 1
+
+
+@pytest.mark.parametrize("question", ["Where is my parcel? " * 50_000, " " * 1_000_000 + "Where?"])
+def test_of_a_question_of_a_megabyte_the_beginning_is_embedded(watch, question):
+    """A thousand of them may wait, and models take no more."""
+    lengths = []
+
+    def embed(texts):
+        lengths.extend(map(len, texts))
+        return by_subject(texts)
+
+    observe(watch(embed), [question])
+    until("it is embedded", lambda: lengths)
+    assert lengths == [min(8_000, len(question.strip()))]
