@@ -116,6 +116,9 @@ def fitted(
     if count is None:
         return None
     some = items[:count]
+    uncut = build(some, most)
+    if fits(uncut):  # there were too many, and none is too long
+        return uncut, count
     cut = _largest(least, most, lambda n: fits(build(some, n)))
     return build(some, least if cut is None else cut), count
 
