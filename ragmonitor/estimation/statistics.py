@@ -384,13 +384,17 @@ class Statistics:
         self._residuals.tick()
         for at_s, flipped in self._anchors.take():
             self._alarms.bet(ANCHORS, value=float(flipped), stake=1.0, at_s=at_s)
-        events = (*self._alarms.settle(self._estimate), *self._changes_of_judge())
-        return (*events, *self._ask_for_causes(events))
+        return (*self._turn_alarms(), *self._changes_of_judge())
 
     def keep(self) -> Sequence[AlarmEvent]:
         """Take the newest verdicts into what outlives the process, and return alarms they turn."""
         self._learn()
-        return self._alarms.settle(self._estimate)
+        return self._turn_alarms()
+
+    def _turn_alarms(self) -> tuple[AlarmEvent, ...]:
+        """Return the alarms that turned, and what inquiries found of their causes."""
+        events = self._alarms.settle(self._estimate)
+        return (*events, *self._ask_for_causes(events))
 
     def _look_at_input(self) -> None:
         series = self._of_judge(NO_JUDGE)

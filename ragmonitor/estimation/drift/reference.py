@@ -299,8 +299,9 @@ class Reference:
         asked = collected.ordered()
         # A question that is asked again counts once. Else what is held out is in the others too,
         # and hardly a question lies so near to its neighbours as one does to itself.
-        times = Counter(one.point for one in asked if one.point)
-        kept = list({one.point: one for one in reversed(asked) if one.point}.values())
+        # By its words: an embedding may put unlike questions at one point.
+        times = Counter(one.grams or one.point for one in asked if one.point)
+        kept = [*{one.grams or one.point: one for one in reversed(asked) if one.point}.values()]
         kind = DenseCentroids if dense else HashedCentroids
         centroids: Centroids | None = None
         held_out: list[tuple[int, float]] = []
@@ -332,7 +333,11 @@ class Reference:
             "bins": typical.bins if typical else (),
             "limit": typical.limit if typical else 0.0,
             "counts": [
-                sum(times[one.point] for one, of in zip(kept, topics, strict=True) if of == topic)
+                sum(
+                    times[one.grams or one.point]
+                    for one, of in zip(kept, topics, strict=True)
+                    if of == topic
+                )
                 for topic in range(count)
             ],
             "labels": _labels(
