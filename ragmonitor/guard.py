@@ -23,6 +23,11 @@ class _Logger(_Adapter):
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         with contextlib.suppress(Exception):
+            # Handlers may send the arguments as well as the line, and of a record of ours its
+            # `repr`, which has texts in it that its `str` leaves out.
+            args = tuple(
+                each if isinstance(each, str | int | float) else str(each) for each in args
+            )
             # One frame further out: the record names who logs, and not this method.
             super().log(level, msg, *args, **{"stacklevel": 2, **kwargs})
 

@@ -24,6 +24,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+import ragmonitor_langchain
+import ragmonitor_llama_index
+from integrations.langchain.tests.conftest import Notes, lcel
+from integrations.llama_index.tests.scripted import ListRetriever, query_engine
 from ragmonitor import Cause, JudgeError, Monitor, NotScorableError
 from ragmonitor.evaluators import table
 from ragmonitor.evaluators.table import asking_evaluator, evaluator
@@ -41,6 +45,7 @@ from ragmonitor.records import (
     Verdict,
 )
 from ragmonitor.testing import ListExporter, ScriptedJudge
+from ragmonitor_langchain.driver import AnsweringModel
 from tests.support.openai_server import OpenAiServer, refused, truthful
 from tests.support.scoring_server import FakeLangfuse, FakePhoenix
 from tests.support.stories import BEGAN_NS, SECOND_NS
@@ -499,3 +504,47 @@ def test_no_text_gets_out_through_a_model(everything, watched, openai, content, 
     observed(everything, watched, content, {"judge": judge, "budget_calls_per_day": 10**6})
     assert openai.chats
     assert leaks(everything) == {}
+
+
+@pytest.mark.parametrize("content", CONTENTS[:2])
+def test_no_text_gets_out_by_drift_and_alarms(everything, watched, content):
+    """Neither what is learned of questions nor an alarm's examples, also for who logs arguments."""
+    monitor = watched(content, **judge_that(found_by), tolerate={"hallucination": 0.01})
+    for n in range(300):
+        question = f"When was the {canary('question')} in {canary('ab'[n % 2] * 3)} built?"
+        monitor.observe(told(n, query=question, session_id=f"s{n}"))
+    monitor.flush(30)
+    assert any(alarm.active for alarm in monitor.alarms)
+    everything.serve(monitor)
+    monitor.close()
+    assert leaks(everything) == {}
+
+
+@pytest.mark.parametrize("content", CONTENTS[:2])
+def test_no_text_gets_out_through_a_framework(everything, watched, content):
+    """Its exceptions, and those of a retriever and of a model, quote what they were given."""
+    monitor = watched(content)
+    ragmonitor_langchain.instrument(monitor)
+    ragmonitor_llama_index.instrument(monitor)
+    question = f"What is {canary('question')}?"
+    error = ValueError(text("message"))
+    try:
+        lcel().chain.invoke(question)
+        query_engine().query(question)
+        for run in (
+            lambda: lcel(Notes(failure=error)).chain.invoke(question),
+            lambda: lcel(llm=AnsweringModel(respond=lambda _: _raise(error))).chain.invoke(
+                question
+            ),
+            lambda: query_engine(retriever=ListRetriever([], error)).query(question),
+        ):
+            with pytest.raises(ValueError, match="zqmessagezq"):
+                run()
+    finally:
+        ragmonitor_langchain.uninstrument()
+        ragmonitor_llama_index.uninstrument()
+    monitor.flush()
+    everything.serve(monitor)
+    monitor.close()
+    assert leaks(everything) == {}
+    assert "ValueError" in everything.ways()["spans"]
