@@ -522,6 +522,7 @@ class Past:
         record.gauge("ragmonitor_queue_depth", chance.choice((0, 0, 1, 2)))
         record.gauge("ragmonitor_open_runs", chance.choice((1, 2, 3, 4)))
         record.count("ragmonitor_dropped_total", chance.random() < 0.01, reason="queue_full")
+        record.count("ragmonitor_worker_restarts_total", chance.random() < 0.002)
         record.count("ragmonitor_internal_errors_total", chance.random() < 0.01, stage="export")
         record.gauge("ragmonitor_build_info", 1, version="0.1.0")
 
