@@ -39,7 +39,9 @@ def test_the_spike_pages_and_its_end_is_told(stack: ModuleType, tmp_path: Path) 
     assert outcome.demo["alarm"]["false_alarms"] == 0
     assert outcome.page_delay_s is not None
     assert 0 < outcome.page_delay_s < spike["ended_s"] - spike["began_s"]
-    assert "demo/stand-in finds more hallucinations than is tolerated" in outcome.page["description"]
+    assert (
+        "demo/stand-in finds more hallucinations than is tolerated" in outcome.page["description"]
+    )
     assert outcome.page["runbook_url"].endswith("hallucination-spike.md")
     assert outcome.resolved_after_s is not None
     assert outcome.others == []
