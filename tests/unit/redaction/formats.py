@@ -114,7 +114,7 @@ def _secrets() -> Iterator[Format]:  # noqa: PLR0915 - a table
     yield _alone("GitLab", "glpat-" + some(20))
     yield _alone("GitLab runner", "GR1348941" + some(20))
     yield _alone("npm", "npm_" + some(36))
-    yield _in("npm in .npmrc", "//registry.npmjs.org/:_authToken={}", guid())
+    yield _in("npm in .npmrc", "//registry.example.com/:_authToken={}", guid())
     yield _alone("PyPI", "pypi-AgEIcHlwaS5vcmc" + some(150))
     yield _alone("RubyGems", "rubygems_" + some(48, HEX))
     yield _alone("crates.io", "cio" + some(32))
