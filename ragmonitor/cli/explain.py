@@ -185,8 +185,9 @@ def _tell_service(console: Console, said: Service) -> None:
     _print(console, _means(said.means))
     if said.means:
         line(
-            "Like n: how many answers, drawn evenly and judged, would tell as much. Missing "
-            "0 ... 1: the mean if every verdict that never came were 0, or 1."
+            "Like n: how many answers, drawn evenly and judged, would tell as much. Covers: the "
+            "share of the window's answers that the mean speaks of; the interval takes each of "
+            "the others for 0 at its lower end and for 1 at its upper."
         )
     _title(console, "What they are made of, since the process began")
     for text in _makeup(said):
