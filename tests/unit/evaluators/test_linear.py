@@ -1,6 +1,5 @@
 """What runs behind every answer grows in proportion to its chunks, sentences and citations."""
 
-import time
 
 import pytest
 
@@ -21,6 +20,7 @@ from ragmonitor.records import (
 )
 from tests.support.counting import counted
 from tests.support.stories import JUDGE, interaction
+from tests.support.timing import grows_at_most
 
 SMALL, BIG = 200, 800
 LINEAR = 5.0
@@ -135,20 +135,16 @@ GIANTS = {
 }
 
 
-def seconds(text):
-    best = float("inf")
-    for _ in range(3):
-        begun = time.thread_time()
-        numbers(text)
-        list(names(text))
-        best = min(best, time.thread_time() - begun)
-    return best + 1e-3
+def cited(text):
+    """Look for every citation."""
+    numbers(text)
+    list(names(text))
 
 
 @pytest.mark.parametrize("name", GIANTS)
 def test_no_citation_is_tried_again_and_again(name):
     """Patterns of citations take time in proportion; quadratic ones 16 times for four."""
-    assert seconds(GIANTS[name](80_000)) < 8 * seconds(GIANTS[name](20_000))
+    assert grows_at_most(8, cited, GIANTS[name](20_000), GIANTS[name](80_000))
 
 
 def test_a_name_counts_where_any_chunk_of_that_name_supports():

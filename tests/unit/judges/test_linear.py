@@ -13,6 +13,7 @@ from ragmonitor.judges.sentences import language, split
 from ragmonitor.records import Cause, Chunk, Interaction
 from tests.support.counting import counted
 from tests.support.hostile_texts import SHAPES, WRITERS, Texts, texts
+from tests.support.timing import grows_at_most
 
 SMALL, BIG = 300, 1_200
 """Characters of each text; four times the text."""
@@ -78,20 +79,15 @@ def test_a_reference_is_read_in_proportion_too(name: str, low_bounds: None):
 def test_patterns_take_time_in_proportion(name: str):
     """No pattern is tried again and again over the same text: its work cannot be counted."""
     small, big = (texts(WRITERS[name], size) for size in (LONG, LONGER))
-    assert seconds(big) < TIMED_LINEAR * seconds(small)
+    assert grows_at_most(TIMED_LINEAR, read_words, small, big, least_s=1e-4)
 
 
-def seconds(text: str) -> float:
-    """Return the CPU time of reading one text as words and sentences, the best of three."""
-    best = float("inf")
-    for _ in range(3):
-        begun = time.thread_time()
-        split(text)
-        language(text)
-        keys(text)
-        act_of(text, terms(text))
-        best = min(best, time.thread_time() - begun)
-    return best + 1e-4
+def read_words(text: str) -> None:
+    """Read one text as words and sentences."""
+    split(text)
+    language(text)
+    keys(text)
+    act_of(text, terms(text))
 
 
 def judged(answer: str, judge: LexicalJudge) -> Cause | None:

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from ragmonitor.redaction.numbers import SHAPES as NUMBERS
 from ragmonitor.redaction.numbers import is_cn_id_card, numbers_in
 from ragmonitor.redaction.personal import DEFAULT_ENTITIES
 from ragmonitor.redaction.shapes import BEGINS, RUN_LEAST, SHAPED, SHAPES
+from tests.support.timing import grows_at_most
 from tests.unit.redaction.formats import PERSONAL, SECRETS, Format
 
 installed = pytest.mark.skipif(
@@ -122,20 +122,11 @@ REPEATED = sorted(
 )
 
 
-def seconds(work, text: str) -> float:
-    times = []
-    for _ in range(2):
-        began = time.thread_time()
-        work(text)
-        times.append(time.thread_time() - began)
-    return min(times)
-
-
 @pytest.mark.parametrize("part", REPEATED)
 def test_secrets_are_looked_for_in_linear_time(part: str):
     """Four times the text takes well below sixteen times as long, whatever it is made of."""
     small, large = ((part * (size // len(part) + 1))[:size] for size in (15_000, 60_000))
-    assert seconds(secrets_in, large) < 10 * max(seconds(secrets_in, small), 2e-3)
+    assert grows_at_most(10, secrets_in, small, large, least_s=2e-3)
 
 
 OF_NUMBERS = [
@@ -166,7 +157,7 @@ def test_numbers_are_looked_for_in_linear_time(part: str):
         return [*numbers_in(text)]
 
     small, large = ((part * (size // len(part) + 1))[:size] for size in (10_000, 40_000))
-    assert seconds(look, large) < 10 * max(seconds(look, small), 2e-3)
+    assert grows_at_most(10, look, small, large, least_s=2e-3)
     assert len(NUMBERS) > 20
 
 
@@ -176,7 +167,7 @@ def test_personal_data_are_looked_for_in_linear_time(personal, part: str):
     """The same of the whole, with the tokenizer of spaCy and the patterns of Presidio."""
     personal("warm")
     small, large = ((part * (size // len(part) + 1))[:size] for size in (5_000, 20_000))
-    assert seconds(personal, large) < 10 * max(seconds(personal, small), 0.05)
+    assert grows_at_most(10, personal, small, large, least_s=0.05)
 
 
 # --- what stays
