@@ -1,6 +1,5 @@
 """What runs behind every answer grows in proportion to its chunks, sentences and citations."""
 
-
 import pytest
 
 from ragmonitor.errors import NotScorableError
