@@ -441,7 +441,8 @@ class Monitor:
 
     def _tend(self) -> int:
         for source in self._tended():
-            source.sweep()
+            with shielded("capture"):
+                source.sweep()
         return self.open_runs
 
     def _tended(self) -> tuple[Recorder | Source, ...]:
@@ -455,7 +456,8 @@ class Monitor:
 
     def _forget(self) -> None:
         for source in self._tended():
-            source.clear()
+            with shielded("capture"):  # one that fails must not keep the worker from its end
+                source.clear()
 
 
 def _restrict_logs(settings: Settings, redact: Redact | None) -> None:

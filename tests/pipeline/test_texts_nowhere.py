@@ -206,6 +206,7 @@ def test_no_source_and_no_unreadable_record_quotes_a_text(everything, content):
         made.attend(FailingSource())
         made.take(FailingFinished())
         made.flush()
+    assert made._worker._thread is None  # the worker ended, whatever the source raised
     assert "error in stage" in everything()
     assert "Winterbottom" not in everything()
 
