@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -151,9 +152,11 @@ def listening(caplog: pytest.LogCaptureFixture) -> Callable[..., Any]:
         monitor = ListeningMonitor(**choice)
         yield monitor
         uninstrument()
-        if monitor.open_runs:
-            # A generator that a traceback holds ends its run when it is collected.
+        deadline = time.monotonic() + 5
+        while monitor.open_runs and time.monotonic() < deadline:
+            # A generator that a traceback or a task holds ends its run when it is collected.
             gc.collect()
+            time.sleep(0.02)
         assert monitor.open_runs == 0
         watched = ("opentelemetry", "langchain", "langgraph", "ragmonitor")
         warned = [
