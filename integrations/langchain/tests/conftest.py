@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
