@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from langchain_core.runnables import Runnable, RunnablePassthrough
 from integrations.langchain.tests.matrix import ListeningMonitor
 from ragmonitor_langchain import uninstrument
 from ragmonitor_langchain.driver import AnsweringModel
+from tests.support.waiting import until
 
 ANSWER = "The pump is serviced every six months."
 
@@ -152,11 +152,9 @@ def listening(caplog: pytest.LogCaptureFixture) -> Callable[..., Any]:
         monitor = ListeningMonitor(**choice)
         yield monitor
         uninstrument()
-        deadline = time.monotonic() + 5
-        while monitor.open_runs and time.monotonic() < deadline:
+        if monitor.open_runs:
             # A generator that a traceback or a task holds ends its run when it is collected.
-            gc.collect()
-            time.sleep(0.02)
+            until("no run is open", lambda: gc.collect() >= 0 and not monitor.open_runs, within_s=5)
         assert monitor.open_runs == 0
         watched = ("opentelemetry", "langchain", "langgraph", "ragmonitor")
         warned = [
