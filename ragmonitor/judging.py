@@ -24,7 +24,6 @@ from ragmonitor.records import (
     CERTAIN,
     Assessment,
     Cause,
-    Chance,
     Diagnosis,
     Evaluation,
     Interaction,
@@ -32,6 +31,7 @@ from ragmonitor.records import (
     Prediction,
     Report,
     Role,
+    SamplingDecision,
     Unscored,
 )
 from ragmonitor.sampling import coin
@@ -77,7 +77,7 @@ class Repeating:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judging:
+class JudgeConfig:
     """The judge that reads a share of the answers, and how that share is drawn."""
 
     judge: Judge
@@ -129,10 +129,12 @@ class Readings:
     """Two judges' reports of it."""
 
 
-class Bench:
+class JudgeRunner:
     """The judges of one monitor, on one event loop."""
 
-    def __init__(self, judging: Judging, entries: Table, *, clean: Callable[[str], str]) -> None:
+    def __init__(
+        self, judging: JudgeConfig, entries: Table, *, clean: Callable[[str], str]
+    ) -> None:
         """Ask nobody yet.
 
         Args:
@@ -171,7 +173,7 @@ class Bench:
 
     def draw(
         self, interaction: Interaction, prediction: Prediction, *, waiting: int
-    ) -> tuple[Chance, Cause | None]:
+    ) -> tuple[SamplingDecision, Cause | None]:
         """Return the chance that it is read, and why it is not.
 
         Args:
@@ -184,20 +186,20 @@ class Bench:
             return CERTAIN, cause
         # Before the coin: what is drawn is always read, or the mean would be biased.
         if waiting >= self.judging.waiting_most:
-            chance = Chance(probability=0.0, drawn=False, cause=Cause.JUDGE_BUSY)
+            chance = SamplingDecision(probability=0.0, drawn=False, cause=Cause.JUDGE_BUSY)
         elif self.judging.is_down:
-            chance = Chance(probability=0.0, drawn=False, cause=Cause.JUDGE_DOWN)
+            chance = SamplingDecision(probability=0.0, drawn=False, cause=Cause.JUDGE_DOWN)
         else:
             try:
                 chance = self.judging.sampler.draw(interaction, uncertainty=prediction.uncertainty)
             except JudgeError as error:  # it could not be read at any cost
-                chance = Chance(probability=0.0, drawn=False, cause=error.cause)
+                chance = SamplingDecision(probability=0.0, drawn=False, cause=error.cause)
             except Exception as error:  # noqa: BLE001 - a judge that cannot tell what it costs
                 record_error("sample", error)
-                chance = Chance(probability=0.0, drawn=False, cause=Cause.JUDGE_ERROR)
+                chance = SamplingDecision(probability=0.0, drawn=False, cause=Cause.JUDGE_ERROR)
         return chance, chance.cause or (None if chance.drawn else Cause.NOT_SAMPLED)
 
-    def unread(self, interaction: Interaction, chance: Chance, cause: Cause) -> Readings:
+    def unread(self, interaction: Interaction, chance: SamplingDecision, cause: Cause) -> Readings:
         """Return the reports of an answer that nobody reads."""
         judged = self._unread_by(self.judging.judge, "judge", interaction, chance, cause)
         second, its_chance = self.judging.second, self._second_chance(interaction, chance)
@@ -207,7 +209,12 @@ class Bench:
         return Readings(reports=(judged, other), judged=judged)
 
     def _unread_by(
-        self, judge: Judge, role: Role, interaction: Interaction, chance: Chance, cause: Cause
+        self,
+        judge: Judge,
+        role: Role,
+        interaction: Interaction,
+        chance: SamplingDecision,
+        cause: Cause,
     ) -> Report:
         return Report(
             interaction=interaction,
@@ -218,7 +225,7 @@ class Bench:
             role=role,
         )
 
-    def reserve(self, interaction: Interaction) -> Chance | None:
+    def reserve(self, interaction: Interaction) -> SamplingDecision | None:
         """Pay for a reading outside the sample; None: it cannot be paid, or has no price."""
         try:
             return self.judging.sampler.reserve(interaction)
@@ -228,7 +235,9 @@ class Bench:
             record_error("sample", error)
             return None
 
-    def _second_chance(self, interaction: Interaction, chance: Chance) -> Chance | None:
+    def _second_chance(
+        self, interaction: Interaction, chance: SamplingDecision
+    ) -> SamplingDecision | None:
         second = self.judging.second
         if second is None:
             return None
@@ -241,7 +250,7 @@ class Bench:
 
     # --- asking ---------------------------------------------------------------------------------
 
-    async def ask(self, interaction: Interaction, chance: Chance) -> Readings:
+    async def ask(self, interaction: Interaction, chance: SamplingDecision) -> Readings:
         """Return what the judges found of a drawn answer; its cost is settled, come what may."""
         # Decided while the coin falls, since the money is set aside then.
         its_chance = self._second_chance(interaction, chance)
@@ -270,7 +279,7 @@ class Bench:
             compared=(first, other) if both and first is not None and other is not None else None,
         )
 
-    async def check(self, interaction: Interaction, chance: Chance) -> Report | None:
+    async def check(self, interaction: Interaction, chance: SamplingDecision) -> Report | None:
         """Return what the judge says now of an answer that was judged before."""
         repeating = self.judging.repeating
         if repeating is None:
@@ -290,7 +299,7 @@ class Bench:
         return self._slots
 
     async def _ask_chain(
-        self, interaction: Interaction, chance: Chance
+        self, interaction: Interaction, chance: SamplingDecision
     ) -> tuple[list[Report], list[float]]:
         reports: list[Report] = []
         costs: list[float] = []
@@ -304,7 +313,7 @@ class Bench:
         return reports, costs
 
     async def _ask_twice(
-        self, interaction: Interaction, chance: Chance, first: Report
+        self, interaction: Interaction, chance: SamplingDecision, first: Report
     ) -> tuple[Report | None, float]:
         """Have the judge read some of the answers twice that it has read itself."""
         repeating = self.judging.repeating
@@ -314,7 +323,7 @@ class Bench:
         return again, _known(cost, chance)
 
     async def _ask_second(
-        self, interaction: Interaction, chance: Chance, its_chance: Chance
+        self, interaction: Interaction, chance: SamplingDecision, its_chance: SamplingDecision
     ) -> tuple[Report, float]:
         second = self.judging.second
         assert second is not None  # noqa: S101 - for the type; it has a chance
@@ -325,7 +334,7 @@ class Bench:
         return report, _known(cost, chance)
 
     async def _ask_one(
-        self, judge: Judge, role: Role, interaction: Interaction, chance: Chance
+        self, judge: Judge, role: Role, interaction: Interaction, chance: SamplingDecision
     ) -> tuple[Report, Cause | None, float | None]:
         """Return a judge's report, why there are no scores, and the cost; None: nobody knows it."""
         usage: JudgeUsage | None = None
@@ -443,7 +452,7 @@ async def _prepare(judge: ConnectedJudge) -> None:
         logger.warning("ragmonitor: the judge cannot read: %s", reason(error))
 
 
-def _known(cost: float | None, chance: Chance) -> float:
+def _known(cost: float | None, chance: SamplingDecision) -> float:
     """Return a reading's cost; where nobody knows it, what was set aside."""
     return chance.reserved if cost is None else cost
 

@@ -13,8 +13,8 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
 from prometheus_client import CollectorRegistry
 
 from ragmonitor.capture import (
-    Gathering,
     InteractionRecorder,
+    InteractionScope,
     Record,
     Recorder,
     Translator,
@@ -24,7 +24,7 @@ from ragmonitor.capture import (
     retrieves,
     sound,
 )
-from ragmonitor.capture.foreign import Choice, InteractionSpanProcessor
+from ragmonitor.capture.otel_spans import Choice, InteractionSpanProcessor
 from ragmonitor.errors import SettingsError
 from ragmonitor.estimation import (
     summarise,
@@ -36,7 +36,7 @@ from ragmonitor.export import (
     PrometheusExporter,
 )
 from ragmonitor.guard import clean_messages, shielded, withhold_messages
-from ragmonitor.judging import Bench
+from ragmonitor.judging import JudgeRunner
 from ragmonitor.protocols import Exporter, Finished, Judge, Source
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import AlarmState, Cause, Chunk, Interaction
@@ -73,7 +73,7 @@ class Monitor:
 
         Args:
             service: Name of the application; the `service` label of every series.
-            judge: A litellm model name, or any `Judge`; None: the embedded judge alone.
+            judge: A litellm model name, or any `Judge`; None: the built-in judge alone.
             exporters: Further places for reports, beside those that the settings name.
             redact: Called with every text before a judge or an exporter sees it, after the built-in
                 redactions that the settings name.
@@ -94,9 +94,9 @@ class Monitor:
             raise SettingsError("give either settings or options, not both")
         self.settings = settings
         _restrict_logs(settings, redact)
-        embedded = embedded_judge(settings)
+        builtin = embedded_judge(settings)
         judging = judging_of(settings, judge if not isinstance(judge, str) else None)
-        view = view_of(settings, embedded, judging)
+        view = view_of(settings, builtin, judging)
         self._shows_page = view is not None
         self._meters = PrometheusExporter(
             service=settings.service,
@@ -127,13 +127,13 @@ class Monitor:
         self._spans: InteractionSpanProcessor | None = None
         self._closed = False
         self._is_judged = judging is not None
-        self._estimates = estimates_of(settings, embedded, judging, embedding)
+        self._estimates = estimates_of(settings, builtin, judging, embedding)
         self._worker = Worker(
             self._queue,
-            embedded=embedded,
+            builtin=builtin,
             bench=None
             if judging is None
-            else Bench(judging, table.select(settings.evaluators), clean=self._redactor.text),
+            else JudgeRunner(judging, table.select(settings.evaluators), clean=self._redactor.text),
             entries=table.select(settings.evaluators),
             estimates=self._estimates,
             traces=self._traces,
@@ -145,7 +145,7 @@ class Monitor:
             ],
             prepare=self.redacted,
             clean=self._redactor.text,
-            tend=self._tend,
+            poll=self._poll,
             forget=self._forget,
         )
         self._exit_first: Callable[[], None] | None = _close_at_exit(self)
@@ -287,7 +287,7 @@ class Monitor:
         """Return what makes interactions of other instrumentations' spans; one per monitor.
 
         `provider.add_span_processor(monitor.span_processor())`, with OpenInference, OpenLLMetry or
-        OpenTelemetry's GenAI instrumentations on that provider: see docs/foreign-spans.md. A
+        OpenTelemetry's GenAI instrumentations on that provider: see docs/otel-spans.md. A
         framework that an integration of ours records for this monitor is left to it.
         """
         with self._recorders_lock:
@@ -315,7 +315,7 @@ class Monitor:
 
     @property
     def is_judged(self) -> bool:
-        """Whether a judge reads a share of the answers, beside the embedded one."""
+        """Whether a judge reads a share of the answers, beside the built-in one."""
         return self._is_judged
 
     @property
@@ -402,7 +402,7 @@ class Monitor:
                 )
             return known
 
-    def attend(self, source: Source) -> None:
+    def register_source(self, source: Source) -> None:
         """Tend an integration that keeps its own open calls, from now on; twice changes nothing."""
         with self._recorders_lock:
             if source not in self._sources:
@@ -418,7 +418,7 @@ class Monitor:
         with shielded("capture"):
             self._worker.give_up(reason)
 
-    def joined(self, part: Hashable) -> Gathering | None:
+    def joined(self, part: Hashable) -> InteractionScope | None:
         """Return the `interaction` block that this thread or task is in; it now waits for `part`.
 
         The caller tells it the end: `leaves(part, finished)`. None: there is no block, or what the
@@ -439,7 +439,7 @@ class Monitor:
         else:
             self._worker.refuse(finished, Cause.QUEUE_FULL)
 
-    def _tend(self) -> int:
+    def _poll(self) -> int:
         for source in self._tended():
             with shielded("capture"):
                 source.sweep()

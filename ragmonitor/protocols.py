@@ -8,17 +8,17 @@ from typing import Literal, Protocol, runtime_checkable
 from ragmonitor.records import (
     AlarmEvent,
     Assessment,
-    Chance,
+    CompletedAnswer,
     Estimate,
     Evaluation,
+    GaugeValue,
     Interaction,
     JudgeIdentity,
     JudgeUsage,
     Moments,
     Prediction,
-    Reading,
     Report,
-    Settled,
+    SamplingDecision,
     Snapshot,
     SpanReference,
     Status,
@@ -81,7 +81,7 @@ class Judge(Protocol):
 
 
 @runtime_checkable
-class EmbeddedJudge(Judge, Protocol):
+class BuiltinJudge(Judge, Protocol):
     """A judge that needs neither network nor model, so that it can read every answer."""
 
     def read(self, interaction: Interaction) -> Assessment:
@@ -90,8 +90,8 @@ class EmbeddedJudge(Judge, Protocol):
 
 
 @runtime_checkable
-class HoldingJudge(EmbeddedJudge, Protocol):
-    """An embedded judge that holds more than memory: a process."""
+class HoldingJudge(BuiltinJudge, Protocol):
+    """A built-in judge that holds more than memory: a process."""
 
     def stop(self) -> None:
         """Let go of it, within seconds. Called once, after the last reading."""
@@ -257,7 +257,7 @@ class VersionedJudge(Judge, Protocol):
 class Sampler(Protocol):
     """Decides which answers a judge reads. The chance is fixed before the coin falls."""
 
-    def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> Chance:
+    def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
         """Return the chance this answer had and whether it is read.
 
         Args:
@@ -266,11 +266,11 @@ class Sampler(Protocol):
         """
         ...
 
-    def reserve(self, interaction: Interaction) -> Chance | None:
+    def reserve(self, interaction: Interaction) -> SamplingDecision | None:
         """Pay for a reading outside the sample; None: the budget has nothing for it now."""
         ...
 
-    def settle(self, chance: Chance, spent: float) -> None:
+    def settle(self, chance: SamplingDecision, spent: float) -> None:
         """Say what a drawn answer's judging cost in the end, in the budget's unit."""
         ...
 
@@ -278,7 +278,7 @@ class Sampler(Protocol):
         """Raise the common chance by a factor from now on; 1 ends it. The budget stays."""
         ...
 
-    def readings(self, judge: str) -> Sequence[Reading]:
+    def readings(self, judge: str) -> Sequence[GaugeValue]:
         """Return the chance, the traffic and the budget of now, for people."""
         ...
 
@@ -406,15 +406,15 @@ class SnapshotListener(Protocol):
 class Estimates(Protocol):
     """Unbiased windowed means of what was judged, and the alarms that rest on them."""
 
-    def predict(self, embedded: Report) -> Prediction:
+    def predict(self, builtin: Report) -> Prediction:
         """Return what past verdicts say of an answer; called once each, before the coin falls."""
         ...
 
-    def awaits(self, embedded: Report, prediction: Prediction, chance: Chance) -> None:
+    def awaits(self, builtin: Report, prediction: Prediction, chance: SamplingDecision) -> None:
         """Take note of an answer that was drawn and whose verdict is on its way."""
         ...
 
-    def add(self, settled: Settled) -> None:
+    def add(self, settled: CompletedAnswer) -> None:
         """Take in one answer of which nothing more is expected."""
         ...
 

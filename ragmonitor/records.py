@@ -191,7 +191,7 @@ class JudgeIdentity:
     """Who judged. A changed ruler must never look like a changed system."""
 
     name: str
-    """What labels carry: `lexical`, `openai/gpt-4o-mini`."""
+    """What labels carry: `builtin`, `openai/gpt-4o-mini`."""
     version: str
     """Changes with everything that changes verdicts: prompt hash, model revision, rules."""
     kind: Literal["CODE", "LLM", "HUMAN"]
@@ -392,7 +392,7 @@ forced by what the application said of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chance:
+class SamplingDecision:
     """Whether a judge reads an answer, and how likely that was before the coin fell."""
 
     probability: float
@@ -408,7 +408,7 @@ class Chance:
     stratum: Stratum = "sampled"
 
     @property
-    def stake(self) -> float:
+    def importance_weight(self) -> float:
         """What an alarm may bet on this answer's verdict: `rate / probability`; 0 without a chance.
 
         At most 2 for sampled answers: half of the rate is the same for all.
@@ -416,7 +416,7 @@ class Chance:
         return self.rate / self.probability if self.probability > 0 else 0.0
 
 
-CERTAIN = Chance(probability=1.0, drawn=True)
+CERTAIN = SamplingDecision(probability=1.0, drawn=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -432,15 +432,15 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class CompletedAnswer:
     """One answer of which nothing more is expected: what estimates and alarms read, once each."""
 
-    embedded: Report
-    """By the embedded judge."""
+    builtin: Report
+    """By the built-in judge."""
     prediction: Prediction = field(default_factory=Prediction)
     """As it stood before the coin fell."""
-    chance: Chance | None = None
-    """None: no judge but the embedded one is configured."""
+    chance: SamplingDecision | None = None
+    """None: no judge but the built-in one is configured."""
     judged: Report | None = None
     """By the judge; without an assessment where it failed. None: not drawn."""
     stand_in: Report | None = None
@@ -451,7 +451,7 @@ class Settled:
     @property
     def interaction(self) -> Interaction:
         """What was asked and answered."""
-        return self.embedded.interaction
+        return self.builtin.interaction
 
 
 Role = Literal["builtin", "judge", "fallback", "second"]
@@ -469,7 +469,7 @@ class Report:
     """One per evaluator, in the order of the table."""
     assessment: Assessment | None
     """None: this judge did not read it, or gave nothing."""
-    chance: Chance = CERTAIN
+    chance: SamplingDecision = CERTAIN
     diagnosis: Diagnosis | None = None
     """None: there is no assessment."""
     usage: JudgeUsage | None = None
@@ -655,11 +655,11 @@ class Estimate:
     coverage: float = 1.0
     """Share of the window's answers that were observed, 0 to 1."""
     efficiency: float = 1.0
-    """Judged answers needed, relative to a plain random sample: below 1 the embedded judge saves
+    """Judged answers needed, relative to a plain random sample: below 1 the built-in judge saves
     some."""
 
 
-AlarmKind = Literal["quality", "input", "ruler"]
+AlarmKind = Literal["quality", "input", "judge"]
 """What an alarm is about: the answers, what comes in, or the judge itself."""
 
 
@@ -696,7 +696,7 @@ class AlarmState:
     """The mean that is still accepted, in the signal's own scale; None: still learned."""
     learned: float = 1.0
     """Share of the verdicts that learning `tolerate` needs; 1: it is fixed."""
-    falls: bool = False
+    higher_is_better: bool = False
     """The signal is better the higher it is: `tolerate` is the lowest mean accepted."""
     raised: int = 0
     """How often so far."""
@@ -720,7 +720,7 @@ class AlarmEvent:
     """Since when the evidence had been rising; of a cleared one, when it was raised."""
     evidence_days: float
     tolerate: float
-    falls: bool = False
+    higher_is_better: bool = False
     estimate: Estimate | None = None
     """Of the last hour, as of now."""
     examples: tuple[Example, ...] = ()
@@ -740,9 +740,15 @@ class AlarmEvent:
         if found is None:
             return None
         if self.raised:
-            beyond = found.upper < self.tolerate if self.falls else found.lower > self.tolerate
+            beyond = (
+                found.upper < self.tolerate
+                if self.higher_is_better
+                else found.lower > self.tolerate
+            )
             return found if beyond else None
-        within = found.mean >= self.tolerate if self.falls else found.mean <= self.tolerate
+        within = (
+            found.mean >= self.tolerate if self.higher_is_better else found.mean <= self.tolerate
+        )
         return found if within else None
 
     @property
@@ -752,7 +758,7 @@ class AlarmEvent:
         digits = min(6, max(2, 1 - math.floor(math.log10(distance)))) if distance > 0 else 2
         unit = 10.0**digits
         # Products of decimal fractions are off by some 1e-16: 0.29 * 100 is 28.999999999999996.
-        if self.falls:
+        if self.higher_is_better:
             return f"at least {math.floor(self.tolerate * unit + 1e-6) / unit:.6g}"
         return f"at most {math.ceil(self.tolerate * unit - 1e-6) / unit:.6g}"
 
@@ -761,11 +767,11 @@ class AlarmEvent:
         what = {
             "quality": "the answers got worse",
             "input": "what comes in has changed",
-            "ruler": "the judge has changed, not the answers",
+            "judge": "the judge has changed, not the answers",
         }[self.kind]
         if self.signal.startswith("calibration"):
             what = (
-                "verdicts on the riskiest fifth are off what the embedded score predicts: the "
+                "verdicts on the riskiest fifth are off what the built-in score predicts: the "
                 "answers, the score or the judge may be why"
             )
         told = f"alarm {'raised' if self.raised else 'cleared'}: {self.signal}"
@@ -823,7 +829,7 @@ class AlarmCause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class GaugeValue:
     """One plain gauge: its name in `conventions`, its labels but for the service, its value."""
 
     name: str
@@ -838,7 +844,7 @@ class Snapshot:
     moments: tuple[tuple[SeriesKey, Window, Moments], ...] = ()
     totals: tuple[tuple[SeriesKey, Totals], ...] = ()
     alarms: tuple[AlarmState, ...] = ()
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[GaugeValue, ...] = ()
     cause: AlarmCause | None = None
     """Of the alarm on hallucination or faithfulness; None: none is active, or nobody judges."""
     checks: Mapping[str, int] = field(default_factory=dict)

@@ -49,7 +49,7 @@ class Settings(BaseSettings):
 
     judge: str | None = Field(
         default=None,
-        description="A litellm model name ('openai/gpt-4o-mini'); none: embedded judge only.",
+        description="A litellm model name ('openai/gpt-4o-mini'); none: built-in judge only.",
     )
     judge_rate: float = Field(
         default=0.1, gt=0, le=1, description="Share of answers the judge reads, budget permitting."
@@ -174,7 +174,7 @@ class Settings(BaseSettings):
     anchors: Path | None = Field(
         default=None,
         description="Answers of your own to freeze, a JSON Lines file of question, contexts, "
-        "answer and hallucinated (docs/numbers.md).",
+        "answer and hallucinated (docs/statistics.md).",
     )
 
     tolerate: Annotated[dict[str, float], NoDecode] = Field(
@@ -200,7 +200,7 @@ class Settings(BaseSettings):
         default=4.0,
         ge=1,
         le=100,
-        description="What sampling is raised by, for 45 minutes, when the embedded score alone "
+        description="What sampling is raised by, for 45 minutes, when the built-in score alone "
         "gets suspicious; 1: nothing.",
     )
     group_by: Annotated[tuple[str, ...], NoDecode] = Field(
@@ -217,7 +217,7 @@ class Settings(BaseSettings):
     )
     human_labels: Path | None = Field(
         default=None,
-        description="A CSV of people's verdicts (docs/numbers.md): corrects the judged rate.",
+        description="A CSV of people's verdicts (docs/statistics.md): corrects the judged rate.",
     )
     service_version: str = Field(
         default="", description="Of the monitored application; a change is marked on dashboards."

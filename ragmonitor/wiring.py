@@ -38,11 +38,11 @@ from ragmonitor.guard import logger
 from ragmonitor.judges import AssessmentCache, LexicalJudge, LlmJudge
 from ragmonitor.judges.lexical import Limits
 from ragmonitor.judges.pricing import cost_in, priced_in
-from ragmonitor.judging import Judging, Repeating, SecondReading
+from ragmonitor.judging import JudgeConfig, Repeating, SecondReading
 from ragmonitor.protocols import (
     BudgetUnit,
+    BuiltinJudge,
     CachingJudge,
-    EmbeddedJudge,
     Exporter,
     Judge,
     RecountingJudge,
@@ -82,7 +82,7 @@ def exporters_of(settings: Settings, meters: PrometheusExporter) -> Iterator[Exp
         )
 
 
-def view_of(settings: Settings, embedded: Judge, judging: Judging | None) -> View | None:
+def view_of(settings: Settings, builtin: Judge, judging: JudgeConfig | None) -> View | None:
     """Return the page, if it is wanted and may be served."""
     if not settings.ui:
         return None
@@ -98,7 +98,7 @@ def view_of(settings: Settings, embedded: Judge, judging: Judging | None) -> Vie
     return View(
         settings.service,
         summarise=summarise,
-        embedded=embedded.identity.name,
+        builtin=builtin.identity.name,
         judge=None if judge is None else judge.name,
         judge_kind="LLM" if judge is None else judge.kind,
         lower_is_better=[
@@ -111,7 +111,7 @@ def view_of(settings: Settings, embedded: Judge, judging: Judging | None) -> Vie
     )
 
 
-def embedded_judge(settings: Settings) -> EmbeddedJudge:
+def embedded_judge(settings: Settings) -> BuiltinJudge:
     """Return the judge that reads every answer."""
     judge = LexicalJudge(Limits(max_characters=settings.builtin_max_characters))
     if settings.scoring_process and os.name == "posix":
@@ -123,7 +123,7 @@ def embedded_judge(settings: Settings) -> EmbeddedJudge:
     return judge
 
 
-def judging_of(settings: Settings, custom: Judge | None) -> Judging | None:
+def judging_of(settings: Settings, custom: Judge | None) -> JudgeConfig | None:
     """Return the judge that reads a share of the answers, with its sampler; None: there is none.
 
     Raises:
@@ -154,7 +154,7 @@ def judging_of(settings: Settings, custom: Judge | None) -> Judging | None:
         judge=judge.uncached() if isinstance(judge, CachingJudge) else judge,
         rate=settings.judge_repeat_rate,
     )
-    return Judging(
+    return JudgeConfig(
         judge=judge,
         fallbacks=fallbacks,
         second=second,
@@ -261,7 +261,7 @@ def _budget(settings: Settings) -> Budget | None:
 
 
 def estimates_of(
-    settings: Settings, embedded: Judge, judging: Judging | None, embedding: Embed | None
+    settings: Settings, builtin: Judge, judging: JudgeConfig | None, embedding: Embed | None
 ) -> Statistics:
     """Return what is estimated of the answers, and the alarms that rest on it."""
 
@@ -274,7 +274,7 @@ def estimates_of(
     judge = None if judging is None else judging.judge.identity
     watchers = Watchers(
         alarms=Alarms(
-            _streams(settings, embedded.identity.name, None if judge is None else judge.name),
+            _streams(settings, builtin.identity.name, None if judge is None else judge.name),
             false_alarm_every_days=settings.false_alarm_every_days,
             tolerate=settings.tolerate,
             file=file("alarms", ALARMS_VERSION),
@@ -291,7 +291,7 @@ def estimates_of(
         labels=None if settings.human_labels is None else HumanLabels(settings.human_labels),
     )
     return Statistics(
-        embedded=embedded.identity.name,
+        builtin=builtin.identity.name,
         judge=judge,
         watchers=watchers,
         group_by=settings.group_by,
@@ -300,7 +300,7 @@ def estimates_of(
     )
 
 
-def _streams(settings: Settings, embedded: str, judge: str | None) -> Sequence[Stream]:
+def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[Stream]:
     """Return what may raise an alarm.
 
     Raises:
@@ -312,7 +312,7 @@ def _streams(settings: Settings, embedded: str, judge: str | None) -> Sequence[S
         return streams(
             evaluators=[entry.name for entry in entries],
             lower_is_better=[entry.name for entry in entries if entry.lower_is_better],
-            embedded=embedded,
+            builtin=builtin,
             judge=judge,
             patterns=patterns,
         )

@@ -40,11 +40,11 @@ from ragmonitor.guard import (
     record_problem,
     shielded,
 )
-from ragmonitor.judging import Bench, Readings, cleaned, diagnosed
+from ragmonitor.judging import JudgeRunner, Readings, cleaned, diagnosed
 from ragmonitor.ledger import Account, Ledger
 from ragmonitor.protocols import (
     AlarmListener,
-    EmbeddedJudge,
+    BuiltinJudge,
     Estimates,
     Exporter,
     Finished,
@@ -60,11 +60,11 @@ from ragmonitor.records import (
     AlarmEvent,
     Assessment,
     Cause,
-    Chance,
+    CompletedAnswer,
     Interaction,
     Prediction,
     Report,
-    Settled,
+    SamplingDecision,
     Snapshot,
     SpanReference,
 )
@@ -96,8 +96,8 @@ class Worker:
         self,
         queue: MemoryQueue,
         *,
-        embedded: EmbeddedJudge,
-        bench: Bench | None,
+        builtin: BuiltinJudge,
+        bench: JudgeRunner | None,
         entries: Table,
         estimates: Estimates,
         traces: TraceExporter,
@@ -105,14 +105,14 @@ class Worker:
         exporters: Sequence[Exporter],
         prepare: Callable[[Interaction], Interaction],
         clean: Callable[[str], str],
-        tend: Callable[[], int],
+        poll: Callable[[], int],
         forget: Callable[[], None],
     ) -> None:
         """Wire the stages; nothing runs yet.
 
         Args:
             queue: Where finished interactions wait.
-            embedded: Reads every answer.
+            builtin: Reads every answer.
             bench: Judges who read a share of them; None: nobody else does.
             entries: The evaluators.
             estimates: The windowed means.
@@ -121,11 +121,11 @@ class Worker:
             exporters: Further places for reports.
             prepare: Redacts a record before anything else sees it.
             clean: Redacts one text: what an evaluator says of its failure.
-            tend: Called now and then; gives up abandoned runs and returns how many are open.
+            poll: Called now and then; gives up abandoned runs and returns how many are open.
             forget: Called in a forked child; drops the runs that the parent has open.
         """
         self._queue = queue
-        self._embedded = embedded
+        self._builtin = builtin
         self._bench = bench
         self._entries = entries
         self._estimates = estimates
@@ -134,7 +134,7 @@ class Worker:
         self._exporters = tuple(exporters)
         self._prepare = prepare
         self._clean = clean
-        self._tend = tend
+        self._poll = poll
         self._forget = forget
         self._starting = threading.RLock()
         self._step = threading.Lock()
@@ -246,9 +246,9 @@ class Worker:
         for exporter in (self._meters, *self._exporters, self._traces):
             with contained("export"):
                 exporter.close()
-        if isinstance(self._embedded, HoldingJudge):
+        if isinstance(self._builtin, HoldingJudge):
             with contained("judge"):
-                self._embedded.stop()
+                self._builtin.stop()
 
     def _submit(self, work: Coroutine[Any, Any, bool], deadline: float) -> Future[bool] | None:
         while self._loop is None or self._waker is None:
@@ -365,7 +365,7 @@ class Worker:
             self.latest = self._snapshot()
             open_runs = 0
             with contained("capture"):
-                open_runs = self._tend()
+                open_runs = self._poll()
             self._meters.refresh(
                 snapshot=self.latest,
                 queue_depth=len(self._queue),
@@ -419,10 +419,10 @@ class Worker:
     def _judges(self) -> tuple[Judge, ...]:
         """Return who reports on every interaction; a fallback does where it was asked."""
         if self._bench is None:
-            return (self._embedded,)
+            return (self._builtin,)
         judging = self._bench.judging
         second = () if judging.second is None else (judging.second.judge,)
-        return self._embedded, judging.judge, *second
+        return self._builtin, judging.judge, *second
 
     @contextlib.contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
@@ -467,28 +467,28 @@ class Worker:
         if not account.captured(interaction):
             return None
         with self._timed("read"):
-            embedded = self._read(interaction)
+            builtin = self._read(interaction)
         bench = self._bench
         if bench is None:
-            target = self._deliver(account, embedded)
-            self._settle(Settled(embedded=embedded, target=target))
+            target = self._deliver(account, builtin)
+            self._settle(CompletedAnswer(builtin=builtin, target=target))
             return None
         with self._timed("sample"):
-            prediction = self._predict(embedded)
+            prediction = self._predict(builtin)
             waiting = len(self._judgements)
             chance, cause = bench.draw(interaction, prediction, waiting=waiting)
         if chance.drawn and cause == chance.cause:
             with shielded("estimate"):
-                self._estimates.awaits(embedded, prediction, chance)
+                self._estimates.awaits(builtin, prediction, chance)
         if cause is None:
             return asyncio.get_running_loop().create_task(
-                self._judge(bench, account, embedded, prediction, chance)
+                self._judge(bench, account, builtin, prediction, chance)
             )
         found = bench.unread(interaction, chance, cause)
-        target = self._deliver(account, embedded, found)
+        target = self._deliver(account, builtin, found)
         self._settle(
-            Settled(
-                embedded=embedded,
+            CompletedAnswer(
+                builtin=builtin,
                 prediction=prediction,
                 chance=chance,
                 judged=found.judged if chance.drawn else None,
@@ -506,12 +506,12 @@ class Worker:
             raise
         return None if interaction is None else self._prepare(interaction)
 
-    def _predict(self, embedded: Report) -> Prediction:
+    def _predict(self, builtin: Report) -> Prediction:
         with contained("estimate"):
-            return self._estimates.predict(embedded)
+            return self._estimates.predict(builtin)
         return Prediction()
 
-    def _settle(self, settled: Settled) -> None:
+    def _settle(self, settled: CompletedAnswer) -> None:
         """Have an answer estimated, if it is one: what failed or was cut short is counted only."""
         if unscorable(settled.interaction) is None:
             with contained("estimate"), self._timed("estimate"):
@@ -540,12 +540,12 @@ class Worker:
                 self._announce(event)
 
     def _read(self, interaction: Interaction) -> Report:
-        identity = self._embedded.identity
+        identity = self._builtin.identity
         assessment: Assessment | None = None
         cause, detail = unscorable(interaction), ""
         if cause is None:
             try:
-                assessment = self._embedded.read(interaction)
+                assessment = self._builtin.read(interaction)
             except JudgeError as error:  # no error of ours: it says why there is no score
                 cause, detail = error.cause, self._clean(str(error))
             except BaseException as error:  # one unreadable answer must cost only itself
@@ -569,13 +569,13 @@ class Worker:
 
     async def _judge(
         self,
-        bench: Bench,
+        bench: JudgeRunner,
         account: Account,
-        embedded: Report,
+        builtin: Report,
         prediction: Prediction,
-        chance: Chance,
+        chance: SamplingDecision,
     ) -> None:
-        interaction, wait_s = embedded.interaction, bench.judging.wait_s
+        interaction, wait_s = builtin.interaction, bench.judging.wait_s
         asking = asyncio.ensure_future(bench.ask(interaction, chance))
         delivered, target = False, None
         try:
@@ -583,7 +583,7 @@ class Worker:
                 await asyncio.wait({asking}, timeout=wait_s)
             if not asking.done():
                 with self._step:
-                    delivered, target = True, self._deliver(account, embedded)
+                    delivered, target = True, self._deliver(account, builtin)
             found = await asking
         except BaseException as error:  # noqa: BLE001 - its report is owed all the same
             asking.cancel()
@@ -598,10 +598,10 @@ class Worker:
                 for report in found.reports:
                     self._export(account, replace(report, target=target, late=True))
             else:
-                target = self._deliver(account, embedded, found)
+                target = self._deliver(account, builtin, found)
             self._settle(
-                Settled(
-                    embedded=embedded,
+                CompletedAnswer(
+                    builtin=builtin,
                     prediction=prediction,
                     chance=chance,
                     judged=found.judged,
@@ -622,7 +622,7 @@ class Worker:
             with contained("estimate"):
                 self._estimates.repeated(found.judged, found.again)
 
-    def _check_anchors(self, bench: Bench) -> None:
+    def _check_anchors(self, bench: JudgeRunner) -> None:
         """Have answers that were judged before read again: one batch at a time."""
         if bench.judging.repeating is None or bench.judging.is_down or self._checks:
             return
@@ -640,7 +640,9 @@ class Worker:
         if not check.cancelled() and (error := check.exception()) is not None:
             record_error("judge", error)
 
-    async def _check(self, bench: Bench, interaction: Interaction, chance: Chance) -> None:
+    async def _check(
+        self, bench: JudgeRunner, interaction: Interaction, chance: SamplingDecision
+    ) -> None:
         report = await bench.check(interaction, chance)
         with self._step:
             with contained("estimate"):
@@ -650,16 +652,16 @@ class Worker:
                     self._meters.charged(report)
 
     def _deliver(
-        self, account: Account, embedded: Report, found: Readings | None = None
+        self, account: Account, builtin: Report, found: Readings | None = None
     ) -> SpanReference | None:
         others = () if found is None else found.reports
         target: SpanReference | None = None
         with self._timed("export"):
             with contained("export"):
-                target = self._traces.emit(embedded.interaction, [embedded, *others])
+                target = self._traces.emit(builtin.interaction, [builtin, *others])
             with contained("export"):
-                self._meters.answered(embedded.interaction, target)
-            for report in (embedded, *others):
+                self._meters.answered(builtin.interaction, target)
+            for report in (builtin, *others):
                 self._export(account, replace(report, target=target))
         return target
 

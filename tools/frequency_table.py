@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from ragmonitor.judges.lexical.stems import TABLE, stem  # noqa: E402  # runs from a checkout
 
-TARGET = ROOT / "ragmonitor" / "judges" / "lexical" / TABLE
+TARGET = ROOT / "ragmonitor" / "judges" / "builtin" / TABLE
 SIZES = (10, 20)
 KINDS = ("english", "american", "british")
 WORD = re.compile(r"[a-z]{2,20}")

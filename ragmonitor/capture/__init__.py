@@ -3,15 +3,15 @@
 from ragmonitor.capture.assembly import Translator
 from ragmonitor.capture.coercion import error_text, json_of, sound
 from ragmonitor.capture.decorators import answers, name_of, retrieves
-from ragmonitor.capture.gathering import Gathering, joined
+from ragmonitor.capture.gathering import InteractionScope, joined
 from ragmonitor.capture.plain import InteractionRecorder, Record, current_interaction
 from ragmonitor.capture.recorder import INTERACTION_TAG, Recorder
 from ragmonitor.capture.runs import Root, Run, RunKind
 
 __all__ = [
     "INTERACTION_TAG",
-    "Gathering",
     "InteractionRecorder",
+    "InteractionScope",
     "Record",
     "Recorder",
     "Root",

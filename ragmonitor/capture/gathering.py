@@ -54,7 +54,7 @@ class Part(Protocol):
         ...
 
 
-class Gathering:
+class InteractionScope:
     """Collects what starts within a block, from whichever thread or task: runs, and streams.
 
     Done once the block has ended and its last part has: a stream that is handed out of the block
@@ -113,11 +113,11 @@ class Gathering:
         done()
 
 
-gathering: ContextVar[Gathering | None] = ContextVar("ragmonitor_gathering", default=None)
+gathering: ContextVar[InteractionScope | None] = ContextVar("ragmonitor_gathering", default=None)
 """The block that this thread or task is in. Ours, and no part of OpenTelemetry's context."""
 
 
-def joined(part: Hashable, hand_over: Callable[[Finished], None]) -> Gathering | None:
+def joined(part: Hashable, hand_over: Callable[[Finished], None]) -> InteractionScope | None:
     """Return the current block, which has taken the part in; None: it is not to be gathered."""
     block = gathering.get()
     # Compared, not identified: a bound method is a new object each time.

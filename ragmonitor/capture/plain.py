@@ -43,7 +43,7 @@ from ragmonitor.capture.coercion import (
     usage_in,
     without_texts,
 )
-from ragmonitor.capture.gathering import PARTS_MOST, Gathering, Part, gathering
+from ragmonitor.capture.gathering import PARTS_MOST, InteractionScope, Part, gathering
 from ragmonitor.capture.labels import labels_in, merged
 from ragmonitor.capture.prompts import not_among
 from ragmonitor.capture.recorder import status_of
@@ -139,8 +139,8 @@ class InteractionRecorder:
             if current:
                 self._caller = trace.get_current_span(current).get_span_context()
                 self._inherited = labels_in(current)
-        self._gathering = Gathering(hand_over, self._leave)
-        self._before: list[tuple[Gathering | None, InteractionRecorder | None]] = []
+        self._gathering = InteractionScope(hand_over, self._leave)
+        self._before: list[tuple[InteractionScope | None, InteractionRecorder | None]] = []
 
     def __enter__(self) -> Self:
         self.enter()

@@ -11,7 +11,7 @@ from opentelemetry.trace import SpanContext
 from ragmonitor.records import Status
 
 if TYPE_CHECKING:
-    from ragmonitor.capture.gathering import Gathering
+    from ragmonitor.capture.gathering import InteractionScope
 
 RunKind = Literal["chain", "retriever", "model", "tool"]
 
@@ -128,5 +128,5 @@ class Root(Run):
         """Another instrumentation's span of this very run."""
         self.labels: Mapping[str, Any] | None = None
         """What the context of the caller says of the interaction; see `labels.py`."""
-        self.block: Gathering | None = None
+        self.block: InteractionScope | None = None
         """The block of plain code that it is a part of."""

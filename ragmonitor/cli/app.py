@@ -127,9 +127,9 @@ def score(
     judge: Annotated[
         str,
         typer.Option(
-            help="'lexical', the embedded judge, or a litellm model such as openai/gpt-4o-mini."
+            help="'builtin', the built-in judge, or a litellm model such as openai/gpt-4o-mini."
         ),
-    ] = "lexical",
+    ] = "builtin",
     evaluators: Annotated[
         str,
         typer.Option(
@@ -398,7 +398,7 @@ def explain(
 
     Reads its /metrics once: estimates and what they are made of, sampling, money, the judge,
     alarms and their evidence, what comes in; then how wide intervals would be and how long alarms
-    would take at other budgets. docs/numbers.md says what each number means.
+    would take at other budgets. docs/statistics.md says what each number means.
     """
     if address is not None and url is not None:
         raise typer.BadParameter("give the address once: as an argument, or as --url")

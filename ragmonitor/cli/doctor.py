@@ -28,7 +28,7 @@ from ragmonitor.estimation.labels import read_labels
 from ragmonitor.export import LangfuseExporter, PhoenixExporter
 from ragmonitor.export.posting import DeliveryError
 from ragmonitor.judges import LexicalJudge, LlmJudge
-from ragmonitor.protocols import EmbeddedJudge, Judge
+from ragmonitor.protocols import BuiltinJudge, Judge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
 from ragmonitor.settings import FILE, PREFIX, Settings
 
@@ -172,7 +172,7 @@ def _checks(settings: Settings) -> Iterator[Check]:
     yield _metrics(settings)
     yield from _scoring_apis(settings)
     yield from _files(settings)
-    yield from _embedded_judge(LexicalJudge())
+    yield from _builtin_judge(LexicalJudge())
     if settings.judge is not None:
         yield _llm_judge(settings)
 
@@ -334,7 +334,7 @@ def serving(url: str) -> str | None:
     return text.partition('service="')[2].partition('"')[0]
 
 
-def _embedded_judge(judge: EmbeddedJudge) -> Iterator[Check]:
+def _builtin_judge(judge: BuiltinJudge) -> Iterator[Check]:
     for trial in TRIALS:
         name = f"judge {judge.identity.name} ({trial.language})"
         began = time.perf_counter()

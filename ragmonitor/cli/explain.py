@@ -175,11 +175,11 @@ def _tell_service(console: Console, said: Service) -> None:
     version = f" (ragmonitor {said.version})" if said.version else ""
     console.rule(f"{said.service}{version}".replace("[", "\\["), align="left")
     if said.judged:
-        line(f"Judge: {said.judge}. It reads a share; the embedded judge reads every answer.")
+        line(f"Judge: {said.judge}. It reads a share; the built-in judge reads every answer.")
     else:
         line(
-            "NOT JUDGED: no judge is configured. Every number is the embedded judge's opinion "
-            f'(judge="{said.judge}"), which sees what words show; see docs/numbers.md.'
+            "NOT JUDGED: no judge is configured. Every number is the built-in judge's opinion "
+            f'(judge="{said.judge}"), which sees what words show; see docs/statistics.md.'
         )
     _title(console, "Estimates in %, with 95 % intervals")
     _print(console, _means(said.means))
@@ -203,7 +203,7 @@ def _tell_service(console: Console, said: Service) -> None:
     _print(console, _alarms(said.alarms))
     if said.warning_evidence_days is not None:
         line(
-            f"Early warning, by the embedded score: {_days(said.warning_evidence_days)} of 3 days. "
+            f"Early warning, by the built-in judge: {_days(said.warning_evidence_days)} of 3 days. "
             "It raises the sampling and never pages."
         )
     _title(console, "What comes in")
@@ -261,7 +261,7 @@ def _makeup(said: Service) -> Iterator[str]:
     if found is None:
         yield "Nothing was answered yet."
         return
-    how = "judged" if said.judged else "read by the embedded judge"
+    how = "judged" if said.judged else "read by the built-in judge"
     yield f"{found.answers:,} answers: {found.with_value:,} {how}, with a value."
     if found.predicted:
         yield f"Not drawn: {found.predicted:,}; they enter by what past verdicts predict of them."
@@ -316,7 +316,7 @@ def _health(said: Service) -> Iterator[str]:
         if mean.signal == "hallucination" and mean.efficiency is not None
     ]
     yield (
-        f"Embedded score: AUROC {_number(health.auroc)} against the judge's verdicts (0.5 is a "
+        f"Built-in score: AUROC {_number(health.auroc)} against the judge's verdicts (0.5 is a "
         f"coin); judged answers needed, against a plain sample: {', '.join(saved) or 'not known'}."
     )
     yield f"Calibration residual on the riskiest fifth: {_number(health.residual, '+.3f')}."
@@ -431,7 +431,7 @@ def _footnotes(said: Service) -> Iterator[str]:
     if any(row.jumps for row in said.outlook):
         yield (
             "to ...: how long its alarm takes on average if the rate jumps to twice, or four "
-            "times, what is tolerated (docs/numbers.md)."
+            "times, what is tolerated (docs/statistics.md)."
         )
     sampling = said.sampling
     if sampling is not None and sampling.judge_rate is None:

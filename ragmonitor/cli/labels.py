@@ -36,7 +36,7 @@ JUDGED_HALLUCINATED_SHARE: Final = 0.6
 """Of the labels: what the judge found is rare, and tells the most."""
 CELL_MOST: Final = 30_000
 """Characters; a spreadsheet's cell holds 32,767."""
-EMBEDDED: Final = "lexical"
+BUILTIN: Final = "builtin"
 SIGNAL: Final = "hallucination"
 BAD_LINES_SHOWN: Final = 20
 
@@ -54,7 +54,7 @@ JudgeOption = Annotated[
     str,
     typer.Option(
         help="Whose verdicts, as `name` or `name@version`; by default the only judge in the file "
-        "but the embedded one."
+        "but the built-in one."
     ),
 ]
 
@@ -176,17 +176,17 @@ def _read(path: Path, judge: str, *, quiet: bool) -> _Reports:
                         say(f"{path}, line {number}: no report: {error}")
                     continue
                 name = identity.partition("@")[0]
-                wanted = judge in (name, identity) if judge else name != EMBEDDED
+                wanted = judge in (name, identity) if judge else name != BUILTIN
                 if found is not None and wanted:
                     by_judge.setdefault(name, {})[found.id] = found
                     versions.setdefault(name, Counter())[identity] += 1
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
     if not by_judge:
-        whose = f"of judge {judge}" if judge else "of a judge but the embedded one"
+        whose = f"of judge {judge}" if judge else "of a judge but the built-in one"
         raise InputError(
             f"{path} has no answer with a hallucination verdict {whose}; "
-            f"--judge {EMBEDDED} takes the embedded judge's"
+            f"--judge {BUILTIN} takes the built-in judge's"
         )
     if len(by_judge) > 1:
         raise InputError(f"{path} has several judges; choose one by --judge: {', '.join(by_judge)}")

@@ -39,7 +39,7 @@ from ragmonitor.judges.embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.judging import LEXICAL, judging_of
-from ragmonitor.offline.scoring import Outcome, Purse, Scorer
+from ragmonitor.offline.scoring import Outcome, RunBudget, Scorer
 from ragmonitor.offline.summary import Summary
 from ragmonitor.records import Cause, Language
 
@@ -193,7 +193,7 @@ async def prepare(scorer: Scorer) -> None:
             f"--judge {scorer.judge.identity.name}: litellm knows no price of this model; give "
             "--budget-tokens instead of --budget-usd, or set "
             "RAGMONITOR_JUDGE_PRICE_INPUT_USD and RAGMONITOR_JUDGE_PRICE_OUTPUT_USD"
-            if scorer.purse is not None and scorer.purse.unit == "usd"
+            if scorer.run_budget is not None and scorer.run_budget.unit == "usd"
             else str(error)
         ) from error
 
@@ -278,7 +278,7 @@ class Scoring:
         def interrupt() -> None:
             if self.scorer.stopping.is_set() and task is not None:
                 task.cancel()
-            elif not self.options.quiet and self.scorer.purse is not None:
+            elif not self.options.quiet and self.scorer.run_budget is not None:
                 say("interrupted: replies under way are waited for; Ctrl-C again to give them up")
             self.scorer.stopping.set()
 
@@ -304,7 +304,7 @@ class Scoring:
 
     def _write(self, outcome: Outcome) -> None:
         self._output.write(outcome)
-        if self.is_awaited or self.scorer.purse is not None:  # paid for: it must not be lost
+        if self.is_awaited or self.scorer.run_budget is not None:  # paid for: it must not be lost
             self._file.flush()
         self.summary.add(outcome)
         is_shown = not self.options.quiet and self.summary.bad_lines <= BAD_LINES_SHOWN
@@ -359,7 +359,7 @@ class Scoring:
 
     def _so_far(self) -> str:
         usage, done = self.scorer.usage, self.summary.lines
-        if self.scorer.purse is None:
+        if self.scorer.run_budget is None:
             return f"{done} answers"
         tokens = usage.input_tokens + usage.output_tokens
         return f"{done} answers, {tokens} tokens, {usage.cost_usd:.4f} USD"
@@ -384,9 +384,13 @@ class Scoring:
 
     def _tell_machines(self) -> None:
         told = self.summary.as_json()
-        purse = self.scorer.purse
-        if purse is not None:
-            told["budget"] = {"total": purse.total, "unit": purse.unit, "is_spent": purse.is_spent}
+        run_budget = self.scorer.run_budget
+        if run_budget is not None:
+            told["budget"] = {
+                "total": run_budget.total,
+                "unit": run_budget.unit,
+                "is_spent": run_budget.is_spent,
+            }
         if self.options.file_out is not None:
             print_json(told)
         else:
@@ -411,8 +415,8 @@ class Scoring:
         hidden = summary.bad_lines - BAD_LINES_SHOWN
         if hidden > 0:
             console.print(f"{hidden} more bad lines are not shown")
-        if self.scorer.purse is not None:
-            console.print(told_cost(self.scorer, self.scorer.purse))
+        if self.scorer.run_budget is not None:
+            console.print(told_cost(self.scorer, self.scorer.run_budget))
         elif self.scorer.usage.calls:
             console.print(f"the embedding's: {_told_usage(self.scorer)}")
 
@@ -435,10 +439,10 @@ class Scoring:
         return self.summary.lines - over
 
 
-def told_cost(scorer: Scorer, purse: Purse) -> str:
+def told_cost(scorer: Scorer, run_budget: RunBudget) -> str:
     """Return what the judge cost, for people."""
-    return f"judge: {_told_usage(scorer)}; budget {purse.total:g} {purse.unit}" + (
-        ", spent" if purse.is_spent else ""
+    return f"judge: {_told_usage(scorer)}; budget {run_budget.total:g} {run_budget.unit}" + (
+        ", spent" if run_budget.is_spent else ""
     )
 
 

@@ -16,8 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ragmonitor import conventions as names
 from ragmonitor.errors import InputError
-from ragmonitor.estimation.alarms import EMBEDDED
-from ragmonitor.estimation.outlook import (
+from ragmonitor.estimation.alarms import BUILTIN
+from ragmonitor.estimation.planning import (
     Watched,
     delay_hours,
     design_effect,
@@ -49,7 +49,7 @@ _SCORED: Final = "scored"
 _INPUTS: Final = {
     EMPTY_RETRIEVAL: names.EMPTY_RETRIEVAL_RATIO,
     WEAK_RETRIEVAL: names.WEAK_RETRIEVAL_RATIO,
-    NOVEL_QUESTION: names.NOVEL_QUESTION_RATIO,
+    NOVEL_QUESTION: names.NEW_QUESTION_RATIO,
 }
 
 
@@ -202,7 +202,7 @@ class Service:
     """Of ragmonitor."""
     judge: str
     judged: bool
-    """Whether a judge reads a share; if not, every number is the embedded judge's opinion."""
+    """Whether a judge reads a share; if not, every number is the built-in judge's opinion."""
     means: tuple[Mean, ...]
     makeup: Makeup | None
     sampling: Sampling | None
@@ -285,7 +285,7 @@ def read(
         answers_per_hour: For the outlook; None: as many as now.
     """
     sampling = _sampling(scrape, service, judge_rate)
-    judge = EMBEDDED
+    judge = BUILTIN
     if sampling is not None:
         judge = next(
             labels["judge"] for labels, _ in scrape.each(names.SAMPLING_RATE, **_of(service))
@@ -311,7 +311,7 @@ def read(
         sampling=sampling,
         health=_health(scrape, service, judge) if sampling is not None else None,
         alarms=alarms,
-        warning_evidence_days=scrape.one(names.WARNING_EVIDENCE_DAYS, **_of(service)),
+        warning_evidence_days=scrape.one(names.EARLY_WARNING_EVIDENCE_SECONDS, **_of(service)),
         input=_input(scrape, service),
         answers_per_hour=answers_per_hour,
         value_share=value_share,
@@ -410,7 +410,7 @@ def _sampling(scrape: Scrape, service: str, judge_rate: float | None) -> Samplin
         for labels, limit in scrape.each(names.BUDGET_LIMIT, **own)
     ]
     unit = unit or next((la["unit"] for la, _ in scrape.each(names.BUDGET_LIMIT, **own)), "")
-    most = judge_rate if judge_rate is not None else scrape.one(names.SAMPLING_RATE_MOST, **own)
+    most = judge_rate if judge_rate is not None else scrape.one(names.MAX_SAMPLING_RATE, **own)
     decides = most is not None and rate >= _SLACK * min(1.0, boost * most)
     return Sampling(
         rate=rate,
@@ -448,7 +448,7 @@ def _bucket(per: str, limit: float, level: float) -> Bucket:
 def _health(scrape: Scrape, service: str, judge: str) -> Health:
     own = _of(service, judge=judge)
     return Health(
-        auroc=scrape.one(names.EMBEDDED_AUROC, **own),
+        auroc=scrape.one(names.BUILTIN_AUROC, **own),
         residual=scrape.one(names.CALIBRATION_RESIDUAL, **own),
         flip_rate=scrape.one(names.JUDGE_FLIP_RATE, **own),
         anchors=scrape.one(names.ANCHORS, **own),
@@ -473,8 +473,8 @@ def _cause(scrape: Scrape, own: Mapping[str, str]) -> str | None:
 
 
 def _alarms(scrape: Scrape, service: str) -> Iterator[Alarm]:
-    line_days = scrape.one(names.ALARM_LINE_DAYS, **_of(service)) or math.nan
-    for labels, evidence in scrape.each(names.ALARM_EVIDENCE_DAYS, **_of(service)):
+    line_days = scrape.one(names.ALARM_THRESHOLD_SECONDS, **_of(service)) or math.nan
+    for labels, evidence in scrape.each(names.ALARM_EVIDENCE_SECONDS, **_of(service)):
         own = dict(labels)
         active = bool(scrape.one(names.ALARM_ACTIVE, **own))
         learned = scrape.one(names.ALARM_LEARNED_RATIO, **own)
@@ -484,7 +484,7 @@ def _alarms(scrape: Scrape, service: str) -> Iterator[Alarm]:
             kind=own["kind"],
             evidence_days=evidence,
             line_days=line_days,
-            tolerate=scrape.one(names.ALARM_TOLERATE, **own),
+            tolerate=scrape.one(names.ALARM_OBJECTIVE, **own),
             learned=1.0 if learned is None else learned,
             active=active,
             # With several processes it stays, at 0, when the alarm is over.
@@ -568,7 +568,7 @@ def _jumps(said: Service, means: Iterable[Mean], verdicts: float) -> Iterator[Ju
         line_days=alarm.line_days,
         share=share_of(HALLUCINATION, {each.signal for each in said.alarms}),
         evidence_days=0.0 if alarm.active else alarm.evidence_days,
-        stake_most=1.0 if alarm.judge in (EMBEDDED, NO_JUDGE) else STAKE_MOST,
+        max_importance_weight=1.0 if alarm.judge in (BUILTIN, NO_JUDGE) else STAKE_MOST,
     )
     for times in WORSE:
         mean = times * alarm.tolerate

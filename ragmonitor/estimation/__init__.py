@@ -2,11 +2,11 @@
 
 from ragmonitor.estimation.alarms import Alarms
 from ragmonitor.estimation.anchors import Anchors
+from ragmonitor.estimation.early_warning import EarlyWarning
 from ragmonitor.estimation.interval import summarise
 from ragmonitor.estimation.labels import HumanLabels
 from ragmonitor.estimation.statistics import Statistics, Watchers
 from ragmonitor.estimation.streams import streams
-from ragmonitor.estimation.warning import EarlyWarning
 
 __all__ = [
     "Alarms",

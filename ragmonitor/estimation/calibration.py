@@ -1,4 +1,4 @@
-"""From what the embedded judge says of an answer to what the judge would: learned as it goes."""
+"""From what the built-in judge says of an answer to what the judge would: learned as it goes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 BINS: Final = 32
-"""Of the embedded judge's value; what it has no value for is a bin of its own, the last. They are
+"""Of the built-in value; what it has no value for is a bin of its own, the last. They are
 narrowest at 0 and 1, where such values crowd: of answers of risk 0 one in a hundred may be bad, and
 of those of risk 0.03 nearly all."""
 TRUST: Final = 8.0
@@ -24,17 +24,17 @@ LEAST: Final = 1e-4
 """No chance is taken for less, nor for more than 1 less it."""
 _STEPS_MOST: Final = 30
 _GRID: Final = 100
-"""Predictions are kept for so many steps of the embedded value."""
+"""Predictions are kept for so many steps of the built-in value."""
 _SUMS: Final = ("weight", "scored", "value", "feature")
 
 
 class Calibration:
-    """One signal: chance that the judge's verdict applies, and its mean, by the embedded value.
+    """One signal: chance that the judge's verdict applies, and its mean, by the built-in value.
 
     A curve that never falls, by isotonic regression of the bins' means, each drawn towards Platt's
     logistic curve as if that were eight verdicts; straight lines between the bins. The logistic
     curve alone does not fit the built-in judge's scores where it matters most: verdicts on the
-    riskiest fifth were off by up to 6 points for ever. An embedded score that says nothing, or the
+    riskiest fifth were off by up to 6 points for ever. A built-in score that says nothing, or the
     opposite, is left out of account and not turned round. Learned from verdicts only that were
     there before, each weighted by 1 / its chance, the last 2,000 or so. What is kept is their sums
     in bins, so that the state is small and processes' add up.
@@ -60,9 +60,9 @@ class Calibration:
         self.slope = 0.0
         self.is_fitted = False
         self._applies = (0.0, 0.0)
-        """Share of verdicts that apply: where the embedded judge has a value, and where not."""
+        """Share of verdicts that apply: where the built-in judge has a value, and where not."""
         self._without = 0.0
-        """Mean value where the embedded judge has none."""
+        """Mean value where the built-in judge has none."""
         self._table: tuple[tuple[float, float], ...] = ()
 
     # --- predicting -----------------------------------------------------------------------------
@@ -85,7 +85,7 @@ class Calibration:
         """Take in one verdict.
 
         Args:
-            feature: What the embedded judge said; 0 to 1, or None.
+            feature: What the built-in judge said; 0 to 1, or None.
             scored: Whether the signal applies.
             value: 0 to 1.
             weight: 1 / chance.
@@ -233,7 +233,7 @@ def _rising(points: Sequence[tuple[float, float, float]]) -> list[float]:
 
 
 def _between(features: Sequence[float], means: Sequence[float]) -> list[float]:
-    """Return the means at each step of the embedded value, by straight lines between the bins."""
+    """Return the means at each step of the built-in value, by straight lines between the bins."""
     found: list[float] = []
     right = 0
     for step in range(_GRID + 1):

@@ -55,10 +55,10 @@ class Block:
         self.staked = staked
         self.weighted = weighted
 
-    def add(self, x: float, stake: float) -> None:
+    def add(self, x: float, importance_weight: float) -> None:
         """Take in one value."""
-        self.staked += stake
-        self.weighted += stake * x
+        self.staked += importance_weight
+        self.weighted += importance_weight * x
 
 
 class Detector:
@@ -73,7 +73,7 @@ class Detector:
     Half of what time brings may be put aside (`reserve_most`), to be put in when something else is
     suspicious (`trust`): the guarantee needs no more than that the capital that was put in by any
     moment is at most the time passed, and that when it is put in rests on the past alone. So the
-    embedded score may say when to begin to bet, however little it is worth; verdicts decide. Since
+    built-in score may say when to begin to bet, however little it is worth; verdicts decide. Since
     what was put aside may come in at once, T days that begin after a quiet time see at most
     (T + what was there at their beginning) / N alarms, on average.
 
@@ -97,17 +97,17 @@ class Detector:
         "_near",
         "_tolerate",
         "at_s",
+        "max_importance_weight",
         "parts",
         "reserve",
         "reserve_most",
-        "stake_most",
     )
 
     def __init__(
         self,
         *,
         tolerate: float,
-        stake_most: float = 1.0,
+        max_importance_weight: float = 1.0,
         line_days: float = float("inf"),
         reserve_most: float = 0.0,
     ) -> None:
@@ -116,7 +116,7 @@ class Detector:
         Args:
             tolerate: The mean that is still accepted. Below 0.001 nothing can be assured, so
                 that it counts as 0.001; likewise above 0.999.
-            stake_most: The highest stake there will be; higher ones count as this.
+            max_importance_weight: The highest stake there will be; higher ones count as this.
             line_days: Where an alarm is raised; time alone brings evidence up to half of it.
             reserve_most: Days of capital that are put aside at most.
         """
@@ -124,7 +124,7 @@ class Detector:
         """Evidence of each part of the mixture, in days; not negative."""
         self.at_s: float | None = None
         """Up to when time has passed, in seconds since the epoch; None: it has not begun."""
-        self.stake_most = stake_most
+        self.max_importance_weight = max_importance_weight
         self.reserve = 0.0
         """Days of capital that were put aside."""
         self.reserve_most = reserve_most
@@ -141,9 +141,9 @@ class Detector:
     def tolerate(self, mean: float) -> None:
         mean = min(TOLERATE_MOST, max(TOLERATE_LEAST, mean))
         self._tolerate = mean
-        most = RISK_MOST / (mean * self.stake_most)
+        most = RISK_MOST / (mean * self.max_importance_weight)
         self._bets = [min((multiple - 1) / (1 - mean), most) for multiple in MULTIPLES]
-        self._near = self._line / (1 + self._bets[-1] * self.stake_most * (1 - mean))
+        self._near = self._line / (1 + self._bets[-1] * self.max_importance_weight * (1 - mean))
 
     @property
     def evidence(self) -> float:
@@ -192,25 +192,25 @@ class Detector:
         ]
         return days
 
-    def bet(self, x: float, stake: float = 1.0, block: Block | None = None) -> None:
+    def update(self, x: float, importance_weight: float = 1.0, block: Block | None = None) -> None:
         """Take in one value.
 
         Args:
             x: 0 to 1; 1 is the worst.
-            stake: Inversely proportional to the value's chance of being seen; 0 to `stake_most`.
+            importance_weight: Inversely proportional to the chance of being seen; 0 to its maximum.
             block: What the value's session has come to so far, to which it is added; None: the
                 value stands alone.
         """
-        stake = min(self.stake_most, stake)
-        if stake <= 0:
+        importance_weight = min(self.max_importance_weight, importance_weight)
+        if importance_weight <= 0:
             return
-        edge = stake * (x - self._tolerate)
+        edge = importance_weight * (x - self._tolerate)
         if block is not None:
-            self._bet_within(block, edge, stake)
-            block.add(x, stake)
+            self._bet_within(block, edge, importance_weight)
+            block.add(x, importance_weight)
             return
         if sum(self.parts) > self._near:
-            edge *= self._needed(stake)
+            edge *= self._needed(importance_weight)
         # Written out: this runs for every answer, and a loop takes twice as long.
         first, second, third, fourth, fifth, sixth = self._bets
         a, b, c, d, e, f = self.parts
@@ -223,24 +223,26 @@ class Detector:
             f + f * sixth * edge,
         ]
 
-    def _needed(self, stake: float) -> float:
+    def _needed(self, importance_weight: float) -> float:
         """Return what share of the bet is enough to reach the line by one bad value; 0 to 1.
 
         What would be won beyond it is of no use, and is not worth being lost.
         """
         missing = self._line * SURE - sum(self.parts)
-        won = sum(part * bet for part, bet in zip(self.parts, self._bets, strict=True))
-        most = won * stake * (1 - self._tolerate)
+        won = sum(part * update for part, update in zip(self.parts, self._bets, strict=True))
+        most = won * importance_weight * (1 - self._tolerate)
         return min(1.0, max(0.0, missing / most)) if most > 0 else 1.0
 
-    def _bet_within(self, block: Block, edge: float, stake: float) -> None:
+    def _bet_within(self, block: Block, edge: float, importance_weight: float) -> None:
         """Multiply by what one more value makes of the factor of its session."""
         gained = block.weighted - self._tolerate * block.staked
         # The first value of a session is always taken: bets are no larger than that.
-        staked = self._tolerate * (block.staked + stake)
+        staked = self._tolerate * (block.staked + importance_weight)
         self.parts = [
-            part * (1 + bet * edge / (1 + bet * gained)) if bet * staked <= AT_RISK else part
-            for part, bet in zip(self.parts, self._bets, strict=True)
+            part * (1 + update * edge / (1 + update * gained))
+            if update * staked <= AT_RISK
+            else part
+            for part, update in zip(self.parts, self._bets, strict=True)
         ]
 
     def restart(self) -> None:
@@ -262,14 +264,14 @@ class Clearing:
         section 4; a mixture of starting times is a mixture of such capitals.
     """
 
-    __slots__ = ("_level", "_risks", "age_hours", "at_s", "parts", "stake_most")
+    __slots__ = ("_level", "_risks", "age_hours", "at_s", "max_importance_weight", "parts")
 
-    def __init__(self, *, tolerate: float, stake_most: float, at_s: float) -> None:
+    def __init__(self, *, tolerate: float, max_importance_weight: float, at_s: float) -> None:
         """Begin when the alarm is raised, in seconds since the epoch."""
         tolerate = min(TOLERATE_MOST, max(TOLERATE_LEAST, tolerate))
         self._level = min(CLEAR_ABOVE * tolerate, (1 + tolerate) / 2)
-        self.stake_most = stake_most
-        most = RISK_MOST / ((1 - self._level) * stake_most)
+        self.max_importance_weight = max_importance_weight
+        most = RISK_MOST / ((1 - self._level) * max_importance_weight)
         self._risks = [risk * most for risk in CLEARING_RISKS]
         self.parts = [(1 - RESERVE) / len(self._risks)] * len(self._risks)
         self.age_hours = 0.0
@@ -285,26 +287,28 @@ class Clearing:
         """At 20 the alarm may be cleared."""
         return sum(self.parts)
 
-    def bet(self, x: float, stake: float, at_s: float, block: Block | None = None) -> None:
-        """Take in one value, as `Detector.pass_time` and `Detector.bet` do."""
+    def update(
+        self, x: float, importance_weight: float, at_s: float, block: Block | None = None
+    ) -> None:
+        """Take in one value, as `Detector.pass_time` and `Detector.update` do."""
         waited = self._waiting()
         self.age_hours += max(0.0, min(at_s - self.at_s, STEP_MOST_S)) / 3_600
         if at_s > self.at_s or at_s < self.at_s - STEP_MOST_S:
             self.at_s = at_s
         entering = (waited - self._waiting()) / len(self.parts)
-        stake = min(stake, self.stake_most)
-        edge = stake * (x - self._level)
+        importance_weight = min(importance_weight, self.max_importance_weight)
+        edge = importance_weight * (x - self._level)
         block = Block() if block is None else block
-        if stake <= 0:
+        if importance_weight <= 0:
             return
         gained = block.weighted - self._level * block.staked
-        staked = (1 - self._level) * (block.staked + stake)
+        staked = (1 - self._level) * (block.staked + importance_weight)
         self.parts = [
             (part + entering)
             * (1.0 - risk * edge / (1.0 - risk * gained) if risk * staked <= AT_RISK else 1.0)
             for part, risk in zip(self.parts, self._risks, strict=True)
         ]
-        block.add(x, stake)
+        block.add(x, importance_weight)
 
     def _waiting(self) -> float:
         # Slowly: the longer it has been bad, the longer it may still be.

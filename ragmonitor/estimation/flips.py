@@ -9,10 +9,10 @@ from typing import Final
 
 from ragmonitor import conventions
 from ragmonitor.protocols import Clock
-from ragmonitor.records import Reading
+from ragmonitor.records import GaugeValue
 
 
-class FlipRate:
+class SelfDisagreement:
     """How often a judge contradicts itself on one answer, over the last day."""
 
     WINDOW_S: Final = 86_400.0
@@ -57,13 +57,15 @@ class FlipRate:
         differing = self.disagreement
         return None if differing is None else (1 - math.sqrt(max(0.0, 1 - 2 * differing))) / 2
 
-    def readings(self, judge: str) -> Sequence[Reading]:
+    def readings(self, judge: str) -> Sequence[GaugeValue]:
         """Return the share of answers on which two readings differ, under the judge's name."""
         differing = self.disagreement
         if differing is None:
             return ()
         return (
-            Reading(name=conventions.JUDGE_FLIP_RATE, value=differing, labels=(("judge", judge),)),
+            GaugeValue(
+                name=conventions.JUDGE_FLIP_RATE, value=differing, labels=(("judge", judge),)
+            ),
         )
 
     def _age(self) -> None:

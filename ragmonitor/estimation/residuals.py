@@ -19,7 +19,7 @@ _CELLS: Final = 200
 class Residuals:
     """The mean of verdict less prediction among the riskiest fifth of the answers.
 
-    On all answers the mean stays near 0 while the embedded score dies, as long as the rate does
+    On all answers the mean stays near 0 while the built-in score dies, as long as the rate does
     not move; on the riskiest fifth it does not. Predictions rest on past verdicts only, so this is
     no look at the data that were fitted.
     """

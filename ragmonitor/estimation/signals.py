@@ -89,12 +89,12 @@ def hallucination(report: Report) -> Outcome | None:
 
 
 def features(report: Report, found: Outcomes) -> Iterator[tuple[str, float | None]]:
-    """Yield what the embedded judge says of each signal, to predict another judge's verdict from.
+    """Yield what the built-in judge says of each signal, to predict another judge's verdict from.
 
     For hallucination that is its continuous risk. None: it says nothing.
 
     Args:
-        report: By the embedded judge.
+        report: By the built-in judge.
         found: Its outcomes.
     """
     assessment = report.assessment

@@ -14,7 +14,8 @@ from ragmonitor.estimation.alarms import Alarms
 from ragmonitor.estimation.anchors import Anchors, Rise
 from ragmonitor.estimation.calibration import Calibration
 from ragmonitor.estimation.drift import Drift
-from ragmonitor.estimation.flips import FlipRate
+from ragmonitor.estimation.early_warning import EarlyWarning
+from ragmonitor.estimation.flips import SelfDisagreement
 from ragmonitor.estimation.interval import summarise
 from ragmonitor.estimation.labels import HumanLabels
 from ragmonitor.estimation.residuals import Residuals
@@ -36,23 +37,22 @@ from ragmonitor.estimation.streams import (
     half,
 )
 from ragmonitor.estimation.sums import ALONE, Sums, group_of
-from ragmonitor.estimation.warning import EarlyWarning
 from ragmonitor.estimation.windows import Windows
 from ragmonitor.guard import logger, record_unkept
 from ragmonitor.protocols import Clock
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
-    Chance,
+    CompletedAnswer,
     Estimate,
     Example,
+    GaugeValue,
     Interaction,
     JudgeIdentity,
     Prediction,
-    Reading,
     Report,
+    SamplingDecision,
     SeriesKey,
-    Settled,
     Snapshot,
     Verdict,
 )
@@ -105,7 +105,7 @@ class Statistics:
     def __init__(
         self,
         *,
-        embedded: str,
+        builtin: str,
         judge: JudgeIdentity | None,
         watchers: Watchers,
         clock: Clock = time.monotonic,
@@ -117,7 +117,7 @@ class Statistics:
         """Begin with nothing known, or with what the files hold.
 
         Args:
-            embedded: Name of the judge that reads every answer.
+            builtin: Name of the judge that reads every answer.
             judge: The one that reads a share; None: there is none.
             watchers: Alarms, and what goes with them.
             clock: For the windows.
@@ -127,7 +127,7 @@ class Statistics:
             false_alarm_every_days: The line of the evidence, to be shown.
             calibration_file: Where the calibration outlives the process.
         """
-        self._embedded = embedded
+        self._builtin = builtin
         self._identity = judge
         self._judge = None if judge is None else judge.name
         self._alarms = watchers.alarms
@@ -137,7 +137,7 @@ class Statistics:
         self._labels = watchers.labels
         self._now = now
         self._line_days = false_alarm_every_days
-        self._flips = FlipRate(clock=clock)
+        self._flips = SelfDisagreement(clock=clock)
         self._residuals = Residuals(clock=clock)
         self._rises = Rises()
         self._group_by = tuple(group_by)
@@ -163,14 +163,14 @@ class Statistics:
 
     # --- one answer -----------------------------------------------------------------------------
 
-    def predict(self, embedded: Report) -> Prediction:
+    def predict(self, builtin: Report) -> Prediction:
         """Return what past verdicts say of an answer; called once each, before the coin falls."""
         if self._judge is None:
             return _UNPREDICTED
         pooled = self._pooled
-        predictor = self._hallucination(_language(embedded))
+        predictor = self._hallucination(_language(builtin))
         expected = {}
-        for signal, feature in features(embedded, self._outcomes(embedded)):
+        for signal, feature in features(builtin, self._outcomes(builtin)):
             calibration = predictor if signal == HALLUCINATION else pooled.get(signal)
             expected[signal] = _NOTHING if calibration is None else calibration.expected(feature)
         if predictor is None or not predictor.is_fitted:
@@ -186,35 +186,35 @@ class Statistics:
             expected=expected,
         )
 
-    def _outcomes(self, embedded: Report) -> Outcomes:
-        """Return the embedded judge's outcomes, found once for an answer and not twice."""
+    def _outcomes(self, builtin: Report) -> Outcomes:
+        """Return the built-in judge's outcomes, found once for an answer and not twice."""
         known, found = self._latest
-        if known is not embedded:
-            found = outcomes(embedded)
-            self._latest = embedded, found
+        if known is not builtin:
+            found = outcomes(builtin)
+            self._latest = builtin, found
         return found
 
-    def add(self, settled: Settled) -> None:
+    def add(self, settled: CompletedAnswer) -> None:
         """Take in one answer of which nothing more is expected."""
-        embedded, interaction = settled.embedded, settled.interaction
+        builtin, interaction = settled.builtin, settled.interaction
         group, at_s = self._group_of(interaction.session_id), interaction.ended_ns / 1e9
         judge, chance = self._judge, settled.chance
         self._drift.observe(interaction, at_s)
-        found = self._outcomes(embedded)
-        series = self._of_judge(self._embedded)
+        found = self._outcomes(builtin)
+        series = self._of_judge(self._builtin)
         for signal, outcome in found:
             series[signal].exact(outcome, group)
         if judge is None:
-            for sums in self._parts_of(embedded, self._embedded):
+            for sums in self._parts_of(builtin, self._builtin):
                 sums.exact(found[0][1], group)
-            self._bet(settled, embedded, found, stake=1.0)
+            self._bet(settled, builtin, found, importance_weight=1.0)
             return
         if chance is None:
             return
         if settled.prediction.hallucination is not None:
             self._warning.add(settled.prediction.hallucination, at_s)
         if chance.probability <= 0:
-            for sums in self._judged_sums(embedded, settled.prediction, judge):
+            for sums in self._judged_sums(builtin, settled.prediction, judge):
                 sums.uncover()
             return
         if settled.judged is not None:
@@ -226,7 +226,7 @@ class Statistics:
         series = self._of_judge(judge)
         for signal, expected in settled.prediction.expected.items():
             series[signal].unread(expected, chance.probability, group)
-        for sums in self._parts_of(embedded, judge):
+        for sums in self._parts_of(builtin, judge):
             expected = settled.prediction.expected.get(HALLUCINATION, _NOTHING)
             sums.unread(expected, chance.probability, group)
 
@@ -234,26 +234,28 @@ class Statistics:
         """Return a session's random group; one that tells nothing apart has none."""
         return group_of(session) if self._alarms.tells_apart(session) else ALONE
 
-    def awaits(self, embedded: Report, prediction: Prediction, chance: Chance) -> None:
+    def awaits(self, builtin: Report, prediction: Prediction, chance: SamplingDecision) -> None:
         """Take note of an answer that was drawn and whose verdict is on its way."""
         if self._judge is not None and chance.probability > 0:
             # Verdicts bet in the order of these calls.
-            self._alarms.drawn(embedded.interaction.id, suspicion=self._warning.suspicion)
-            for sums in self._judged_sums(embedded, prediction, self._judge):
+            self._alarms.drawn(builtin.interaction.id, suspicion=self._warning.suspicion)
+            for sums in self._judged_sums(builtin, prediction, self._judge):
                 sums.await_verdict(chance.probability)
 
-    def _judged_sums(self, embedded: Report, prediction: Prediction, judge: str) -> Iterator[Sums]:
+    def _judged_sums(self, builtin: Report, prediction: Prediction, judge: str) -> Iterator[Sums]:
         """Yield the sums by the judge that an answer would be added to."""
         series = self._of_judge(judge)
         for signal in prediction.expected:
             yield series[signal]
-        yield from self._parts_of(embedded, judge)
+        yield from self._parts_of(builtin, judge)
 
-    def _read(self, settled: Settled, judged: Report, judge: str, chance: Chance) -> None:
+    def _read(
+        self, settled: CompletedAnswer, judged: Report, judge: str, chance: SamplingDecision
+    ) -> None:
         # Under the name of the unread ones, whatever the assessment calls itself.
-        language = _language(settled.embedded)
+        language = _language(settled.builtin)
         group = self._group_of(settled.interaction.session_id)
-        said = dict(features(settled.embedded, self._outcomes(settled.embedded)))
+        said = dict(features(settled.builtin, self._outcomes(settled.builtin)))
         found, predicted = outcomes(judged), settled.prediction.expected
         series, weight = self._of_judge(judge), 1 / chance.probability
         for signal, outcome in found:
@@ -266,14 +268,14 @@ class Statistics:
                     said.get(signal), scored=outcome.scored, value=outcome.value, weight=weight
                 )
         hallucinated = found[0][1]
-        for sums in self._parts_of(settled.embedded, judge):
+        for sums in self._parts_of(settled.builtin, judge):
             expected = predicted.get(HALLUCINATION, _NOTHING)
             sums.read(expected, chance.probability, hallucinated, group)
-        self._bet(settled, judged, found, stake=chance.stake)
+        self._bet(settled, judged, found, importance_weight=chance.importance_weight)
         if hallucinated is not None and hallucinated.scored:
             self._judge_the_judge(settled, judged, hallucinated)
 
-    def _stand_in(self, settled: Settled, read: Report, chance: Chance) -> None:
+    def _stand_in(self, settled: CompletedAnswer, read: Report, chance: SamplingDecision) -> None:
         """Take in who reads what the judge fails to, and of which nothing was predicted.
 
         Its means rest on its verdicts by 1 / chance alone; alarms take any ruler's verdict.
@@ -282,7 +284,7 @@ class Statistics:
         group = self._group_of(settled.interaction.session_id)
         for signal, outcome in found:
             series[signal].read(_NOTHING, chance.probability, outcome, group)
-        self._bet(settled, read, found, stake=chance.stake)
+        self._bet(settled, read, found, importance_weight=chance.importance_weight)
 
     def _of_judge(self, judge: str) -> _Series:
         known = self._series.get(judge)
@@ -319,7 +321,7 @@ class Statistics:
             )
         return known
 
-    def _judge_the_judge(self, settled: Settled, judged: Report, outcome: Outcome) -> None:
+    def _judge_the_judge(self, settled: CompletedAnswer, judged: Report, outcome: Outcome) -> None:
         interaction, chance = settled.interaction, settled.chance
         self._anchors.offer(interaction, outcome.value > 0, judged.judge)
         if chance is not None:
@@ -332,33 +334,37 @@ class Statistics:
         self._residuals.add(residual, 1 / chance.probability)
         at_s = interaction.ended_ns / 1e9
         for signal, sign in ((CALIBRATION_HIGH, 1), (CALIBRATION_LOW, -1)):
-            self._alarms.bet(
+            self._alarms.update(
                 signal,
                 value=half(sign * residual),
-                stake=chance.stake,
+                importance_weight=chance.importance_weight,
                 at_s=at_s,
                 session=interaction.session_id,
                 answer=interaction.id,
             )
 
-    def _bet(self, settled: Settled, read: Report, found: Outcomes, *, stake: float) -> None:
+    def _bet(
+        self, settled: CompletedAnswer, read: Report, found: Outcomes, *, importance_weight: float
+    ) -> None:
         interaction = settled.interaction
         at_s, session = interaction.ended_ns / 1e9, interaction.session_id
         for signal, outcome in found:
             if outcome is not None and outcome.scored:
-                self._alarms.bet(
+                self._alarms.update(
                     signal,
                     value=outcome.value,
-                    stake=stake,
+                    importance_weight=importance_weight,
                     at_s=at_s,
                     session=session,
                     example=partial(self._example, settled, read, signal, outcome),
                     answer=interaction.id,
                 )
 
-    def _example(self, settled: Settled, read: Report, signal: str, outcome: Outcome) -> Example:
+    def _example(
+        self, settled: CompletedAnswer, read: Report, signal: str, outcome: Outcome
+    ) -> Example:
         """Return the answer as an example of what is wrong; the worse for more bad claims."""
-        badness = 1 - outcome.value if self._alarms.falls(signal) else outcome.value
+        badness = 1 - outcome.value if self._alarms.higher_is_better(signal) else outcome.value
         claims = read.assessment.claims if read.assessment is not None else None
         if signal == HALLUCINATION and claims:
             badness = sum(claim.verdict is not Verdict.SUPPORTED for claim in claims) / len(claims)
@@ -383,7 +389,7 @@ class Statistics:
         self._warning.tick()
         self._residuals.tick()
         for at_s, flipped in self._anchors.take():
-            self._alarms.bet(ANCHORS, value=float(flipped), stake=1.0, at_s=at_s)
+            self._alarms.update(ANCHORS, value=float(flipped), importance_weight=1.0, at_s=at_s)
         return (*self._turn_alarms(), *self._changes_of_judge())
 
     def keep(self) -> Sequence[AlarmEvent]:
@@ -402,16 +408,16 @@ class Statistics:
             for signal, found in observed.outcomes.items():
                 outcome = Outcome(scored=True, value=float(found))
                 series[signal].exact(outcome, self._group_of(observed.session))
-                self._alarms.bet(
+                self._alarms.update(
                     signal,
                     value=outcome.value,
-                    stake=1.0,
+                    importance_weight=1.0,
                     at_s=observed.at_s,
                     session=observed.session,
                 )
 
     def _estimate(self, signal: str) -> Estimate | None:
-        for judge in (self._judge or self._embedded, NO_JUDGE):
+        for judge in (self._judge or self._builtin, NO_JUDGE):
             moments = self._windows.of(SeriesKey(signal=signal, judge=judge), "1h")
             if moments is not None:
                 return summarise(moments)
@@ -424,8 +430,8 @@ class Statistics:
                 continue
             yield AlarmEvent(
                 signal=ANCHORS,
-                judge=self._judge or self._embedded,
-                kind="ruler",
+                judge=self._judge or self._builtin,
+                kind="judge",
                 raised=True,
                 at_s=change.at_s,
                 since_s=change.at_s,
@@ -461,8 +467,8 @@ class Statistics:
             return
         yield AlarmEvent(
             signal=ANCHORS,
-            judge=self._judge or self._embedded,
-            kind="ruler",
+            judge=self._judge or self._builtin,
+            kind="judge",
             raised=True,
             at_s=self._now(),
             since_s=found.since_s,
@@ -525,20 +531,22 @@ class Statistics:
             checks=self._anchors.checks(),
         )
 
-    def _readings(self) -> Iterator[Reading]:
-        yield Reading(name=names.ALARM_LINE_DAYS, value=self._line_days)
-        yield Reading(name=names.ALARM_LATE_VERDICTS, value=self._alarms.late)
+    def _readings(self) -> Iterator[GaugeValue]:
+        yield GaugeValue(name=names.ALARM_THRESHOLD_SECONDS, value=self._line_days)
+        yield GaugeValue(name=names.ALARM_LATE_VERDICTS, value=self._alarms.late)
         yield from self._drift.readings()
         if self._judge is None:
             return
         whose = (("judge", self._judge),)
-        yield Reading(name=names.WARNING_EVIDENCE_DAYS, value=self._warning.evidence_days)
+        yield GaugeValue(
+            name=names.EARLY_WARNING_EVIDENCE_SECONDS, value=self._warning.evidence_days
+        )
         auroc = self._of(HALLUCINATION, "").auroc()
         if auroc is not None:
-            yield Reading(name=names.EMBEDDED_AUROC, value=auroc, labels=whose)
+            yield GaugeValue(name=names.BUILTIN_AUROC, value=auroc, labels=whose)
         residual = self._residuals.mean
         if residual is not None:
-            yield Reading(name=names.CALIBRATION_RESIDUAL, value=residual, labels=whose)
+            yield GaugeValue(name=names.CALIBRATION_RESIDUAL, value=residual, labels=whose)
         yield from self._flips.readings(self._judge)
         yield from self._anchors.readings(self._judge)
         yield from self._cause_readings(whose)
@@ -546,16 +554,16 @@ class Statistics:
             day = self._windows.of(SeriesKey(signal=HALLUCINATION, judge=self._judge), "24h")
             yield from self._labels.readings(self._judge, None if day is None else summarise(day))
 
-    def _cause_readings(self, whose: tuple[tuple[str, str], ...]) -> Iterator[Reading]:
+    def _cause_readings(self, whose: tuple[tuple[str, str], ...]) -> Iterator[GaugeValue]:
         # All zero without an alarm: a gauge that is no longer set would keep its value.
         found = self._anchors.cause()
         known = None if found is None else found.cause
         for cause in ("judge", "application", "unknown"):
             labels = (*whose, ("cause", cause))
-            yield Reading(name=names.ALARM_CAUSE, value=float(cause == known), labels=labels)
+            yield GaugeValue(name=names.ALARM_CAUSE, value=float(cause == known), labels=labels)
         reread, flipped = (0, 0) if found is None else (found.reread, found.flipped)
-        yield Reading(name=names.ALARM_CAUSE_REREAD, value=reread, labels=whose)
-        yield Reading(name=names.ALARM_CAUSE_FLIPPED, value=flipped, labels=whose)
+        yield GaugeValue(name=names.ALARM_CAUSE_REREAD, value=reread, labels=whose)
+        yield GaugeValue(name=names.ALARM_CAUSE_FLIPPED, value=flipped, labels=whose)
 
     def clear(self) -> None:
         """Forget everything; for a forked child, whose parent keeps what was reported."""

@@ -24,7 +24,7 @@ CALIBRATION_LOW: Final = "calibration_low"
 FIRST_SHARE: Final = 0.5
 """Of the false alarms: those of the hallucination rate, which people are paged for."""
 RESERVE: Final = 0.25
-"""Of the line of the hallucination rate: what is put aside for when its embedded score rises."""
+"""Of the line of the hallucination rate: what is put aside for when its built-in score rises."""
 STAKE_MOST: Final = 2.0
 """Of verdicts that were drawn: half of the chance is the same for all answers."""
 FLIPS_TOLERATED: Final = 0.04
@@ -42,7 +42,7 @@ def streams(
     *,
     evaluators: Sequence[str],
     lower_is_better: Collection[str],
-    embedded: str,
+    builtin: str,
     judge: str | None,
     patterns: Sequence[str],
 ) -> tuple[Stream, ...]:
@@ -51,17 +51,20 @@ def streams(
     Args:
         evaluators: Names of those that score each answer.
         lower_is_better: Those of them whose mean must not rise; of the others it must not fall.
-        embedded: The judge of quality where there is no other.
-        judge: The judge of quality; None: there is only the embedded one.
+        builtin: The judge of quality where there is no other.
+        judge: The judge of quality; None: there is only the built-in one.
         patterns: Of the names of the signals that are wanted.
     """
-    quality = judge or embedded
-    stake = 1.0 if judge is None else STAKE_MOST
+    quality = judge or builtin
+    importance_weight = 1.0 if judge is None else STAKE_MOST
     means = [name for name in evaluators if name not in (HALLUCINATION, REFUSAL)]
     found: list[tuple[str, str, AlarmKind, bool, float, float | None]] = [
-        (HALLUCINATION, quality, "quality", False, stake, None),
-        (REFUSAL, quality, "quality", False, stake, None),
-        *((name, quality, "quality", name not in lower_is_better, stake, None) for name in means),
+        (HALLUCINATION, quality, "quality", False, importance_weight, None),
+        (REFUSAL, quality, "quality", False, importance_weight, None),
+        *(
+            (name, quality, "quality", name not in lower_is_better, importance_weight, None)
+            for name in means
+        ),
         (EMPTY_RETRIEVAL, NO_JUDGE, "input", False, 1.0, None),
         # Learned: a reference of few or clustered questions has more than its nominal share itself.
         (WEAK_RETRIEVAL, NO_JUDGE, "input", False, 1.0, None),
@@ -70,9 +73,9 @@ def streams(
     if judge is not None:
         off = half(RESIDUAL_TOLERATED)
         found += [
-            (CALIBRATION_HIGH, quality, "ruler", False, stake, off),
-            (CALIBRATION_LOW, quality, "ruler", False, stake, off),
-            (ANCHORS, quality, "ruler", False, 1.0, FLIPS_TOLERATED),
+            (CALIBRATION_HIGH, quality, "judge", False, importance_weight, off),
+            (CALIBRATION_LOW, quality, "judge", False, importance_weight, off),
+            (ANCHORS, quality, "judge", False, 1.0, FLIPS_TOLERATED),
         ]
     wanted = [each for each in found if any(fnmatch.fnmatch(each[0], p) for p in patterns)]
     others = sum(each[0] != HALLUCINATION for each in wanted)
@@ -84,11 +87,11 @@ def streams(
             judge=whose,
             kind=kind,
             share=(FIRST_SHARE if others else 1.0) if signal == HALLUCINATION else rest,
-            falls=falls,
-            stake_most=most,
+            higher_is_better=higher_is_better,
+            max_importance_weight=most,
             default_tolerate=default,
             reserve=RESERVE if signal == HALLUCINATION and judge is not None else 0.0,
             least_learned=TOLERATE.get(signal, 0.0),
         )
-        for signal, whose, kind, falls, most, default in wanted
+        for signal, whose, kind, higher_is_better, most, default in wanted
     )

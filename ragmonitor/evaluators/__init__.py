@@ -28,7 +28,7 @@ from ragmonitor.evaluators.diagnosis import diagnosis
 from ragmonitor.evaluators.embedding import (
     Embedding,
     PricedEmbedding,
-    Tab,
+    EmbeddingUsage,
     character_grams,
     tab,
 )
@@ -47,9 +47,9 @@ from ragmonitor.evaluators.table import (
 
 __all__ = [
     "Embedding",
+    "EmbeddingUsage",
     "Entry",
     "PricedEmbedding",
-    "Tab",
     "Table",
     "answer_correctness",
     "answer_relevancy",

@@ -34,7 +34,7 @@ class PricedEmbedding(Protocol):
 
 
 @dataclass(slots=True)
-class Tab:
+class EmbeddingUsage:
     """What the embeddings of one answer's evaluations cost."""
 
     usage: JudgeUsage = field(default_factory=JudgeUsage)
@@ -42,13 +42,13 @@ class Tab:
     """By embedding and texts: evaluators of one answer compare the same."""
 
 
-_open: ContextVar[Tab | None] = ContextVar("ragmonitor_embedding_tab", default=None)
+_open: ContextVar[EmbeddingUsage | None] = ContextVar("ragmonitor_embedding_tab", default=None)
 
 
 @contextmanager
-def tab() -> Iterator[Tab]:
+def tab() -> Iterator[EmbeddingUsage]:
     """Note what is embedded inside, on threads that are begun there too."""
-    mine = Tab()
+    mine = EmbeddingUsage()
     before = _open.set(mine)
     try:
         yield mine

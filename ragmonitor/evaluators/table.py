@@ -187,7 +187,7 @@ def asking_evaluator(
     """Register the decorated coroutine function, which asks the judge something of its own.
 
     Each asks at least one call more for every answer that a judge reads; a judge that cannot be
-    asked (the embedded one) leaves it unscored, cause `not_asked`. Arguments as of `evaluator`.
+    asked (the built-in one) leaves it unscored, cause `not_asked`. Arguments as of `evaluator`.
 
     Example:
         ```python
@@ -250,7 +250,7 @@ async def evaluate_asking(
     """
     evaluations: list[Evaluation] = []
     usage = JudgeUsage()
-    with tab() as embedded:
+    with tab() as builtin:
         for entry in entries:
             if entry.asks and isinstance(judge, AskingJudge):
                 asker = judge.asker(interaction, assessment)
@@ -260,7 +260,7 @@ async def evaluate_asking(
                 evaluations.append(await apart(_one, entry, interaction, assessment))
             else:
                 evaluations.append(_one(entry, interaction, assessment))
-    return tuple(evaluations), usage + embedded.usage
+    return tuple(evaluations), usage + builtin.usage
 
 
 def unscored(

@@ -184,7 +184,7 @@ def _windowed(family: Metric, summarise: Summarise) -> list[Metric]:
             _COUNTED,
         ),
         "novel_question": _Windowed(
-            names.NOVEL_QUESTION_RATIO,
+            names.NEW_QUESTION_RATIO,
             "Share of questions that are unlike nearly all of the reference's.",
             _COUNTED,
         ),

@@ -36,12 +36,12 @@ TOTALS = {
     "answers": (names.ANSWERS, "Answers that had a chance to be judged."),
     "value_positive": (
         names.ESTIMATE_SUM_POSITIVE,
-        "Pseudo-outcomes of the value, where they add: see docs/numbers.md.",
+        "Pseudo-outcomes of the value, where they add: see docs/statistics.md.",
     ),
     "value_negative": (names.ESTIMATE_SUM_NEGATIVE, "... where they take away."),
     "scored_positive": (
         names.ESTIMATE_COUNT_POSITIVE,
-        "Pseudo-outcomes of having a value, where they add: see docs/numbers.md.",
+        "Pseudo-outcomes of having a value, where they add: see docs/statistics.md.",
     ),
     "scored_negative": (names.ESTIMATE_COUNT_NEGATIVE, "... where they take away."),
     "value_squares": (names.ESTIMATE_SUM_SQUARES, "Squares of the value's pseudo-outcomes."),
@@ -77,7 +77,7 @@ READINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Chance to be judged of an answer as uncertain as most.",
         ("judge",),
     ),
-    names.SAMPLING_RATE_MOST: (
+    names.MAX_SAMPLING_RATE: (
         "livemostrecent",
         "What the chance is while the budget bears it: the setting judge_rate.",
         ("judge",),
@@ -90,12 +90,12 @@ READINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     names.BUDGET_LEVEL: ("livemostrecent", "What may be spent at once now.", ("unit", "per")),
     names.BUDGET_LIMIT: ("livemostrecent", "What may be spent in this time.", ("unit", "per")),
-    names.WARNING_EVIDENCE_DAYS: (
+    names.EARLY_WARNING_EVIDENCE_SECONDS: (
         "livemax",
-        "Evidence of the embedded score alone; it raises the sampling and never an alarm.",
+        "Evidence of the built-in judge's score alone; it raises the sampling and never an alarm.",
         (),
     ),
-    names.ALARM_LINE_DAYS: (
+    names.ALARM_THRESHOLD_SECONDS: (
         "livemostrecent",
         "Evidence at which an alarm is raised: the least days between false ones, on average.",
         (),
@@ -105,9 +105,9 @@ READINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Verdicts that came too late after their draw to bet, since the process began.",
         (),
     ),
-    names.EMBEDDED_AUROC: (
+    names.BUILTIN_AUROC: (
         "livemostrecent",
-        "Chance that the embedded risk is higher for a bad answer than for a good one.",
+        "Chance that the built-in judge's risk is higher for a bad answer than for a good one.",
         ("judge",),
     ),
     names.CALIBRATION_RESIDUAL: (
@@ -403,7 +403,7 @@ class Instruments:
             for field, (name, text) in TOTALS.items()
         }
         self.evidence = self._shared(
-            names.ALARM_EVIDENCE_DAYS,
+            names.ALARM_EVIDENCE_SECONDS,
             "While all keeps to what is tolerated, alarms of all signals together reach this level "
             "at most once in so many days; held while the alarm is active.",
             *_ALARM,
@@ -415,7 +415,7 @@ class Instruments:
             names.ALARM_SINCE, "When the active alarm was raised.", *_ALARM
         )
         self.alarm_tolerate = self._shared(
-            names.ALARM_TOLERATE, "The mean that is still accepted.", *_ALARM
+            names.ALARM_OBJECTIVE, "The mean that is still accepted.", *_ALARM
         )
         self.alarm_learned = self._shared(
             names.ALARM_LEARNED_RATIO,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ragmonitor.export.texts import PROCESS_KEY, Content, Disclosure, compact_json
+from ragmonitor.export.texts import PROCESS_KEY, Content, ContentPolicy, compact_json
 from ragmonitor.guard import reason, record_problem
 from ragmonitor.records import Evaluation, Report, Scored, evaluator_name
 
@@ -38,7 +38,7 @@ def report_line(
         service: Named in the line if not empty.
     """
     interaction, assessment = report.interaction, report.assessment
-    shown = Disclosure(content=content, key=hash_key or PROCESS_KEY)
+    shown = ContentPolicy(content=content, key=hash_key or PROCESS_KEY)
     line: dict[str, Any] = {
         "time": _iso(interaction.ended_ns),
         "id": interaction.id,
@@ -79,7 +79,7 @@ def report_line(
     return line
 
 
-def _outcome(evaluation: Evaluation, shown: Disclosure) -> dict[str, Any]:
+def _outcome(evaluation: Evaluation, shown: ContentPolicy) -> dict[str, Any]:
     if isinstance(evaluation, Scored):
         return {"score": evaluation.score}
     outcome = {"unscored": evaluation.cause.value}

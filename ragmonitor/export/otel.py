@@ -27,9 +27,9 @@ from ragmonitor.export.room import (
     ATTRIBUTE_BYTES_MOST,
     ATTRIBUTES_MOST,
     SPAN_BYTES_MOST,
-    Allowance,
+    SpanLimits,
 )
-from ragmonitor.export.texts import PROCESS_KEY, Content, Disclosure
+from ragmonitor.export.texts import PROCESS_KEY, Content, ContentPolicy
 from ragmonitor.records import AlarmEvent, Cause, Interaction, Report, SpanReference, Unscored
 
 _JUDGE_FAILED = (Cause.JUDGE_ERROR, Cause.JUDGE_TIMEOUT, Cause.UNREADABLE)
@@ -69,8 +69,8 @@ class OtelExporter:
             clock_ns: Nanoseconds since the epoch.
         """
         self._enabled = enabled
-        self._shown = Disclosure(content=content, key=hash_key or PROCESS_KEY)
-        self._allowance = Allowance(
+        self._shown = ContentPolicy(content=content, key=hash_key or PROCESS_KEY)
+        self._allowance = SpanLimits(
             attribute_bytes=attribute_bytes_most, span_bytes=span_bytes_most
         )
         self._clock_ns = clock_ns
@@ -123,7 +123,9 @@ class OtelExporter:
             severity_number=raised,
             event_name=names.ALARM_EVENT,
             body=str(event),
-            attributes=spans.alarm_attributes(event, shown=self._shown, allowance=self._allowance),
+            attributes=spans.alarm_attributes(
+                event, shown=self._shown, span_limits=self._allowance
+            ),
         )
 
     def flush(self, timeout_s: float) -> bool:
@@ -149,9 +151,9 @@ class OtelExporter:
         ):
             return None  # a disabled SDK hands back its parent
         if root.is_recording():
-            shown, allowance = self._shown, self._allowance_of(root)
+            shown, span_limits = self._shown, self._allowance_of(root)
             root.set_attributes(
-                spans.root_attributes(interaction, reports, shown=shown, allowance=allowance)
+                spans.root_attributes(interaction, reports, shown=shown, span_limits=span_limits)
             )
             if interaction.status == "error":
                 self._fail(root, interaction.error)
@@ -169,9 +171,9 @@ class OtelExporter:
                 start_time=retrieval.started_ns,
             )
             if span.is_recording():
-                allowance = self._allowance_of(span)
+                span_limits = self._allowance_of(span)
                 span.set_attributes(
-                    spans.retrieval_attributes(retrieval, shown=shown, allowance=allowance)
+                    spans.retrieval_attributes(retrieval, shown=shown, span_limits=span_limits)
                 )
                 self._fail(span, retrieval.error)
             span.end(end_time=max(retrieval.started_ns, retrieval.ended_ns))
@@ -183,9 +185,9 @@ class OtelExporter:
                 start_time=generation.started_ns,
             )
             if span.is_recording():
-                allowance = self._allowance_of(span)
+                span_limits = self._allowance_of(span)
                 span.set_attributes(
-                    spans.generation_attributes(generation, shown=shown, allowance=allowance)
+                    spans.generation_attributes(generation, shown=shown, span_limits=span_limits)
                 )
                 self._fail(span, generation.error)
             span.end(end_time=max(generation.started_ns, generation.ended_ns))
@@ -209,20 +211,20 @@ class OtelExporter:
         )
         if span.is_recording():
             failure = next((f for f in map(_failure, reports) if f is not None), None)
-            allowance = self._allowance_of(span, leaving=1 if failure is not None else 0)
+            span_limits = self._allowance_of(span, leaving=1 if failure is not None else 0)
             span.set_attributes(
-                spans.carrier_attributes(reports, shown=self._shown, allowance=allowance)
+                spans.carrier_attributes(reports, shown=self._shown, span_limits=span_limits)
             )
             if failure is not None:
                 span.set_attribute(names.OTEL_ERROR_TYPE, failure.cause.value)
-                detail = spans.detail_shown(failure.detail, self._shown, allowance)
+                detail = spans.detail_shown(failure.detail, self._shown, span_limits)
                 span.set_status(Status(StatusCode.ERROR, detail or failure.cause.value))
         span.end(end_time=max(started_ns, now_ns))
 
     def _emit_events(self, report: Report, target: SpanReference | None) -> None:
         """Emit one log event per evaluation, for judges that read a share of the answers.
 
-        The embedded judge's scores are attributes of every root span already; as events they would
+        The built-in judge's scores are attributes of every root span already; as events they would
         be several log records per answer, the application's bulk of logs in many a backend.
         """
         if not report.chance.drawn or (report.role == "builtin" and not report.late):
@@ -240,7 +242,7 @@ class OtelExporter:
                 severity_number=_logs.SeverityNumber.INFO,
                 event_name=names.GENAI_EVALUATION_EVENT,
                 attributes=spans.event_attributes(
-                    evaluation, report, shown=self._shown, allowance=self._allowance
+                    evaluation, report, shown=self._shown, span_limits=self._allowance
                 ),
             )
 
@@ -249,7 +251,7 @@ class OtelExporter:
             description = spans.status_description(error, self._shown, self._allowance)
             span.set_status(Status(StatusCode.ERROR, description))
 
-    def _allowance_of(self, span: trace.Span, leaving: int = 0) -> Allowance:
+    def _allowance_of(self, span: trace.Span, leaving: int = 0) -> SpanLimits:
         """Return what the span may hold, beside what processors put on it when it started.
 
         Args:

@@ -34,10 +34,10 @@ from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
     Evaluation,
+    GaugeValue,
     Interaction,
     JudgeUsage,
     Moments,
-    Reading,
     Report,
     Scored,
     SeriesKey,
@@ -226,7 +226,7 @@ class PrometheusExporter:
         """Take note of what one interaction cost behind the request."""
         self._instruments.worker_seconds.labels(self._service, stage).observe(seconds)
 
-    def _show_readings(self, readings: Iterable[Reading]) -> None:
+    def _show_readings(self, readings: Iterable[GaugeValue]) -> None:
         """Show plain gauges, until they are shown anew."""
         for reading in readings:
             with _SERIES:

@@ -35,7 +35,7 @@ _OVERHEAD_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
+class SpanLimits:
     """What one span may hold."""
 
     attribute_bytes: int = ATTRIBUTE_BYTES_MOST
@@ -173,12 +173,12 @@ def cut(value: Any, most: int) -> Any:
     return clipped(str(value), most)
 
 
-class Room:
+class SpanBudget:
     """What is left on one span while it is filled, the most important first."""
 
-    def __init__(self, allowance: Allowance) -> None:
-        self.allowance = allowance
-        self._bytes = allowance.span_bytes
+    def __init__(self, span_limits: SpanLimits) -> None:
+        self.span_limits = span_limits
+        self._bytes = span_limits.span_bytes
         self._groups: list[Attributes] = []
         self._count = 0
 
@@ -188,7 +188,7 @@ class Room:
 
     def holds(self, attributes: Attributes) -> bool:
         """Return whether all of them, none of which is there yet, fit into what is left."""
-        allowed = self.allowance.attributes
+        allowed = self.span_limits.attributes
         if allowed is not None and self._count + len(attributes) > allowed:
             return False
         return _size(attributes) <= self._bytes
@@ -223,7 +223,7 @@ class Room:
         def build(given: Sequence[Mapping[str, str]], cut_to: int) -> Attributes:
             cut_to = cut_to if most is None else min(cut_to, most)
             return {
-                name: self.allowance.clipped(text, cut_to)
+                name: self.span_limits.clipped(text, cut_to)
                 for some in given
                 for name, text in some.items()
             }
@@ -251,9 +251,9 @@ class Room:
 
         def fits(text: str) -> bool:
             within = most is None or size_bytes(text) <= most
-            return within and self.allowance.holds(text) and self.holds({name: text})
+            return within and self.span_limits.holds(text) and self.holds({name: text})
 
-        fitting = fitted(items, encoded, fits, most=self.allowance.attribute_bytes)
+        fitting = fitted(items, encoded, fits, most=self.span_limits.attribute_bytes)
         if fitting is None or not fitting[1]:
             return 0
         self.add({name: fitting[0]})
@@ -263,7 +263,7 @@ class Room:
         self, items: Sequence[Item], build: Callable[[Sequence[Item], int], Attributes]
     ) -> int:
         """Take what is built of as many items as fit, their texts cut; return of how many."""
-        most = self.allowance.attribute_bytes
+        most = self.span_limits.attribute_bytes
         fitting = fitted(items, build, self.holds, most=most)
         if fitting is None:
             return 0

@@ -16,7 +16,7 @@ def annotated(report: Report) -> SpanReference | None:
 
 
 def score_name(evaluation: Evaluation) -> str:
-    """Return what a backend lists the score under: `faithfulness (lexical)`.
+    """Return what a backend lists the score under: `faithfulness (builtin)`.
 
     Backends average what has one name. Scores of two judges are on two scales, and a mean of both
     would move with the share that the second one reads.

@@ -12,10 +12,10 @@ from itertools import islice
 from typing import Any, TypeGuard
 
 from ragmonitor import conventions as names
-from ragmonitor.export.room import Allowance, Attributes, Room, cut
+from ragmonitor.export.room import Attributes, SpanBudget, SpanLimits, cut
 from ragmonitor.export.texts import (
     UNTYPED_ERROR,
-    Disclosure,
+    ContentPolicy,
     encodable,
     is_unsupported,
     size_bytes,
@@ -46,8 +46,8 @@ TAGS_MOST = 50
 TAG_BYTES_MOST = 256
 
 _TEXT = "text/plain"
-ALL = Disclosure()
-USUAL = Allowance()
+ALL = ContentPolicy()
+USUAL = SpanLimits()
 
 
 def root_name(interaction: Interaction) -> str:
@@ -59,12 +59,12 @@ def root_attributes(
     interaction: Interaction,
     reports: Sequence[Report],
     *,
-    shown: Disclosure = ALL,
-    allowance: Allowance = USUAL,
+    shown: ContentPolicy = ALL,
+    span_limits: SpanLimits = USUAL,
 ) -> Attributes:
     """Return the root span's attributes: the interaction, and the scores known by now."""
-    room = Room(allowance)
-    room.reserve(size_bytes(status_description(interaction.error, shown, allowance)))
+    room = SpanBudget(span_limits)
+    room.reserve(size_bytes(status_description(interaction.error, shown, span_limits)))
     query, answer = shown.text(interaction.query), shown.text(interaction.answer)
     if shown.shows:
         room.add_texts({names.OI_INPUT_VALUE: query, names.OI_OUTPUT_VALUE: answer})
@@ -72,12 +72,12 @@ def root_attributes(
         {
             names.OI_SPAN_KIND: names.OI_KIND_CHAIN,
             names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_WORKFLOW,
-            names.INTERACTION_ID: allowance.clipped(interaction.id),
+            names.INTERACTION_ID: span_limits.clipped(interaction.id),
             names.STATUS: interaction.status,
         }
     )
     _add_verdict(room, reports)
-    room.add_each(_described(interaction, allowance))
+    room.add_each(_described(interaction, span_limits))
     _add_unsupported(room, reports, shown)
     _add_evaluations(room, reports, shown)
     if shown.shows:
@@ -102,11 +102,11 @@ def retrieval_name(retrieval: Retrieval) -> str:
 
 
 def retrieval_attributes(
-    retrieval: Retrieval, *, shown: Disclosure = ALL, allowance: Allowance = USUAL
+    retrieval: Retrieval, *, shown: ContentPolicy = ALL, span_limits: SpanLimits = USUAL
 ) -> Attributes:
     """Return a retrieval span's attributes; without content, ids and scores only."""
-    room = Room(allowance)
-    room.reserve(size_bytes(status_description(retrieval.error, shown, allowance)))
+    room = SpanBudget(span_limits)
+    room.reserve(size_bytes(status_description(retrieval.error, shown, span_limits)))
     query = shown.text(retrieval.query)
     if shown.shows:
         room.add_texts({names.OI_INPUT_VALUE: query})
@@ -136,11 +136,11 @@ def generation_name(generation: Generation) -> str:
 
 
 def generation_attributes(
-    generation: Generation, *, shown: Disclosure = ALL, allowance: Allowance = USUAL
+    generation: Generation, *, shown: ContentPolicy = ALL, span_limits: SpanLimits = USUAL
 ) -> Attributes:
     """Return a model call's attributes: what it gave, then what it was asked."""
-    room = Room(allowance)
-    room.reserve(size_bytes(status_description(generation.error, shown, allowance)))
+    room = SpanBudget(span_limits)
+    room.reserve(size_bytes(status_description(generation.error, shown, span_limits)))
     output = shown.text(generation.output)
     if shown.shows:
         room.add_texts({names.OI_OUTPUT_VALUE: output})
@@ -153,10 +153,10 @@ def generation_attributes(
     if generation.error:
         room.add({names.OTEL_ERROR_TYPE: error_type(generation.error) or UNTYPED_ERROR})
     if generation.model:
-        model = allowance.clipped(generation.model)
+        model = span_limits.clipped(generation.model)
         room.add_each({names.GENAI_REQUEST_MODEL: model, names.OI_LLM_MODEL_NAME: model})
     if generation.provider:
-        provider = allowance.clipped(generation.provider)
+        provider = span_limits.clipped(generation.provider)
         room.add_each({names.GENAI_PROVIDER_NAME: provider, names.OI_LLM_PROVIDER: provider})
     room.add_each(_tokens(generation.usage))
     if shown.shows:
@@ -173,16 +173,16 @@ def carrier_name(reports: Sequence[Report]) -> str:
 
 
 def carrier_attributes(
-    reports: Sequence[Report], *, shown: Disclosure = ALL, allowance: Allowance = USUAL
+    reports: Sequence[Report], *, shown: ContentPolicy = ALL, span_limits: SpanLimits = USUAL
 ) -> Attributes:
     """Return the attributes of such a span (OI spec/annotations.md); all of one interaction."""
-    room = Room(allowance)
+    room = SpanBudget(span_limits)
     room.reserve(EXPLANATION_BYTES_MOST)  # for the description of its status
     room.add_each(
         {
             names.OI_SPAN_KIND: names.OI_KIND_EVALUATOR,
             names.GENAI_OPERATION_NAME: names.GENAI_OPERATION_EVALUATION,
-            names.INTERACTION_ID: allowance.clipped(reports[0].interaction.id),
+            names.INTERACTION_ID: span_limits.clipped(reports[0].interaction.id),
         }
     )
     _add_verdict(room, reports)
@@ -195,8 +195,8 @@ def event_attributes(
     evaluation: Evaluation,
     report: Report,
     *,
-    shown: Disclosure = ALL,
-    allowance: Allowance = USUAL,
+    shown: ContentPolicy = ALL,
+    span_limits: SpanLimits = USUAL,
 ) -> Attributes:
     """Return the attributes of one `gen_ai.evaluation.result` event.
 
@@ -208,7 +208,7 @@ def event_attributes(
         names.JUDGE: encodable(str(evaluation.judge)),
         names.JUDGE_KIND: evaluation.judge.kind,
         names.JUDGE_CHANCE: report.chance.probability,
-        names.INTERACTION_ID: allowance.clipped(report.interaction.id),
+        names.INTERACTION_ID: span_limits.clipped(report.interaction.id),
     }
     if isinstance(evaluation, Scored):
         attributes[names.GENAI_EVALUATION_SCORE_VALUE] = evaluation.score
@@ -217,14 +217,14 @@ def event_attributes(
         attributes[names.OTEL_ERROR_TYPE] = evaluation.cause.value
         explanation = evaluation.detail
     if explanation and shown.shows:
-        attributes[names.GENAI_EVALUATION_EXPLANATION] = allowance.clipped(
+        attributes[names.GENAI_EVALUATION_EXPLANATION] = span_limits.clipped(
             shown.text(explanation), EXPLANATION_BYTES_MOST
         )
     return attributes
 
 
 def alarm_attributes(
-    event: AlarmEvent, *, shown: Disclosure = ALL, allowance: Allowance = USUAL
+    event: AlarmEvent, *, shown: ContentPolicy = ALL, span_limits: SpanLimits = USUAL
 ) -> Attributes:
     """Return the attributes of one alarm's log event."""
     attributes: Attributes = {
@@ -232,7 +232,7 @@ def alarm_attributes(
         names.ALARM_KIND: event.kind,
         names.ALARM_STATE: "raised" if event.raised else "cleared",
         names.ALARM_EVIDENCE: event.evidence_days,
-        names.ALARM_TOLERATED: event.tolerate,
+        names.ALARM_OBJECTIVE_VALUE: event.tolerate,
         names.ALARM_RISING_SINCE: event.since_s,
         names.JUDGE: encodable(event.judge),
     }
@@ -244,14 +244,14 @@ def alarm_attributes(
             names.ALARM_EFFECTIVE_N: event.estimate.effective_n,
         }
     if event.examples:
-        room = Room(allowance)
+        room = SpanBudget(span_limits)
         examples = [_alarm_example(example, shown) for example in event.examples]
         room.add_json(names.ALARM_EXAMPLES, examples, lambda some, most: cut(list(some), most))
         attributes |= room.attributes()
     return attributes
 
 
-def _alarm_example(example: Example, shown: Disclosure) -> dict[str, Any]:
+def _alarm_example(example: Example, shown: ContentPolicy) -> dict[str, Any]:
     told: dict[str, Any] = {"id": example.interaction.id, "badness": example.badness}
     if example.target is not None:
         told |= {"trace_id": example.target.trace_id, "span_id": example.target.span_id}
@@ -264,17 +264,17 @@ def _alarm_example(example: Example, shown: Disclosure) -> dict[str, Any]:
     return told
 
 
-def status_description(error: str, shown: Disclosure, allowance: Allowance = USUAL) -> str:
+def status_description(error: str, shown: ContentPolicy, span_limits: SpanLimits = USUAL) -> str:
     """Return the description of an ERROR status; empty if there is no error."""
-    return allowance.clipped(shown.error(error), EXPLANATION_BYTES_MOST)
+    return span_limits.clipped(shown.error(error), EXPLANATION_BYTES_MOST)
 
 
-def detail_shown(detail: str, shown: Disclosure, allowance: Allowance = USUAL) -> str:
+def detail_shown(detail: str, shown: ContentPolicy, span_limits: SpanLimits = USUAL) -> str:
     """Return what a judge's failure is described with; empty where no text may leave."""
-    return allowance.clipped(shown.text(detail), EXPLANATION_BYTES_MOST)
+    return span_limits.clipped(shown.text(detail), EXPLANATION_BYTES_MOST)
 
 
-def _described(interaction: Interaction, allowance: Allowance) -> Attributes:
+def _described(interaction: Interaction, span_limits: SpanLimits) -> Attributes:
     attributes: Attributes = {}
     if interaction.error:
         attributes[names.OTEL_ERROR_TYPE] = error_type(interaction.error) or UNTYPED_ERROR
@@ -284,18 +284,18 @@ def _described(interaction: Interaction, allowance: Allowance) -> Attributes:
         attributes[names.REDACTED] = interaction.redacted
     attributes[names.FRAMEWORK] = encodable(interaction.framework)
     if interaction.name:
-        attributes[names.GENAI_WORKFLOW_NAME] = allowance.clipped(interaction.name)
+        attributes[names.GENAI_WORKFLOW_NAME] = span_limits.clipped(interaction.name)
     if interaction.session_id:
-        session = allowance.clipped(interaction.session_id)
+        session = span_limits.clipped(interaction.session_id)
         attributes |= {names.OI_SESSION_ID: session, names.GENAI_CONVERSATION_ID: session}
     if interaction.user_id:
-        attributes[names.OI_USER_ID] = allowance.clipped(interaction.user_id)
+        attributes[names.OI_USER_ID] = span_limits.clipped(interaction.user_id)
     return attributes
 
 
-def _add_labels(room: Room, interaction: Interaction) -> None:
+def _add_labels(room: SpanBudget, interaction: Interaction) -> None:
     if interaction.tags:
-        tags = [room.allowance.clipped(t, TAG_BYTES_MOST) for t in interaction.tags[:TAGS_MOST]]
+        tags = [room.span_limits.clipped(t, TAG_BYTES_MOST) for t in interaction.tags[:TAGS_MOST]]
         room.add({names.OI_TAGS: tags})
     own = dict(list(interaction.attributes.items())[:OWN_ATTRIBUTES_MOST])
     for name, value in own.items():
@@ -307,7 +307,7 @@ def _add_labels(room: Room, interaction: Interaction) -> None:
         )
 
 
-def _add_not_shown(room: Room, chunks: Sequence[Chunk]) -> None:
+def _add_not_shown(room: SpanBudget, chunks: Sequence[Chunk]) -> None:
     if not chunks:
         return
     room.add({names.DOCUMENTS_NOT_SHOWN: len(chunks)})
@@ -315,22 +315,22 @@ def _add_not_shown(room: Room, chunks: Sequence[Chunk]) -> None:
     room.add_json(names.DOCUMENTS_NOT_SHOWN_IDS, ids, lambda some, most: cut(list(some), most))
 
 
-def _add_documents(room: Room, chunks: Sequence[Chunk], shown: Disclosure) -> None:
+def _add_documents(room: SpanBudget, chunks: Sequence[Chunk], shown: ContentPolicy) -> None:
     if not shown.shows:
         return
     # Built again for every length that is tried: what does not depend on it is made once.
     text_of = cache(lambda n: shown.text(chunks[n].text))
-    metadata_of = cache(lambda n: room.allowance.json_object(shown.metadata(chunks[n].metadata)))
+    metadata_of = cache(lambda n: room.span_limits.json_object(shown.metadata(chunks[n].metadata)))
 
     def build(some: Sequence[Chunk], most: int) -> Attributes:
         attributes: Attributes = {}
         if len(some) < len(chunks):
             attributes[names.DOCUMENTS_LEFT_OUT] = len(chunks) - len(some)
         for n, chunk in enumerate(some):
-            text = room.allowance.clipped(text_of(n), most)
+            text = room.span_limits.clipped(text_of(n), most)
             attributes[names.OI_DOCUMENT.format(n=n, field="content")] = text
             if chunk.id:
-                identity = room.allowance.clipped(chunk.id)
+                identity = room.span_limits.clipped(chunk.id)
                 attributes[names.OI_DOCUMENT.format(n=n, field="id")] = identity
             if _is_finite(chunk.score):
                 attributes[names.OI_DOCUMENT.format(n=n, field="score")] = float(chunk.score)
@@ -347,7 +347,7 @@ def _is_finite(score: float | None) -> TypeGuard[float]:
     return score is not None and math.isfinite(score)
 
 
-def _add_ids_and_scores(room: Room, chunks: Sequence[Chunk]) -> None:
+def _add_ids_and_scores(room: SpanBudget, chunks: Sequence[Chunk]) -> None:
     def build(some: Sequence[Chunk], most: int) -> list[dict[str, Any]]:
         entries: list[dict[str, Any]] = []
         for chunk in some:
@@ -360,11 +360,11 @@ def _add_ids_and_scores(room: Room, chunks: Sequence[Chunk]) -> None:
     room.add_json(names.GENAI_RETRIEVAL_DOCUMENTS, chunks, build)
 
 
-def _add_message(room: Room, name: str, role: str, text: str) -> None:
+def _add_message(room: SpanBudget, name: str, role: str, text: str) -> None:
     room.add_json(name, (text,), lambda some, most: [_message(role, cut(t, most)) for t in some])
 
 
-def _add_prompt(room: Room, messages: Sequence[Message], shown: Disclosure) -> None:
+def _add_prompt(room: SpanBudget, messages: Sequence[Message], shown: ContentPolicy) -> None:
     """Add what a model was asked, in both dialects; of a long talk its end."""
     if not messages:
         return
@@ -375,8 +375,8 @@ def _add_prompt(room: Room, messages: Sequence[Message], shown: Disclosure) -> N
         if len(some) < len(messages):
             attributes[names.MESSAGES_LEFT_OUT] = len(messages) - len(some)
         for n, message in enumerate(reversed(some)):
-            role = room.allowance.clipped(message.role, TAG_BYTES_MOST)
-            text = room.allowance.clipped(message.text, most)
+            role = room.span_limits.clipped(message.role, TAG_BYTES_MOST)
+            text = room.span_limits.clipped(message.text, most)
             attributes[names.OI_LLM_INPUT_MESSAGE.format(n=n, field="role")] = role
             attributes[names.OI_LLM_INPUT_MESSAGE.format(n=n, field="content")] = text
         return attributes
@@ -408,7 +408,7 @@ def _tokens(usage: Usage) -> Attributes:
     return attributes
 
 
-def _add_evaluations(room: Room, reports: Sequence[Report], shown: Disclosure) -> None:
+def _add_evaluations(room: SpanBudget, reports: Sequence[Report], shown: ContentPolicy) -> None:
     """Add the scores in OpenInference's words; it has none for a missing score."""
     for n, scored in enumerate(_scores(reports)):
         if n == EVALUATIONS_MOST:
@@ -425,7 +425,7 @@ def _add_evaluations(room: Room, reports: Sequence[Report], shown: Disclosure) -
         if not room.add(attributes):
             break
         if scored.explanation and shown.shows:
-            explanation = room.allowance.clipped(
+            explanation = room.span_limits.clipped(
                 shown.text(scored.explanation), EXPLANATION_BYTES_MOST
             )
             room.add({names.OI_EVALUATION.format(n=n, field="explanation"): explanation})
@@ -443,7 +443,7 @@ def _telling(reports: Sequence[Report]) -> Report:
     return next((r for r in reversed(reports) if r.assessment is not None), reports[0])
 
 
-def _add_verdict(room: Room, reports: Sequence[Report]) -> None:
+def _add_verdict(room: SpanBudget, reports: Sequence[Report]) -> None:
     """Add, in our own words, what the last judge found that read the interaction."""
     if not reports:
         return
@@ -465,7 +465,7 @@ def _add_verdict(room: Room, reports: Sequence[Report]) -> None:
 
 
 def _chance(reports: Sequence[Report]) -> Mapping[str, str | float]:
-    """Return the chance of the judge that samples: the embedded one's is always 1."""
+    """Return the chance of the judge that samples: the built-in one's is always 1."""
     chance = min((report.chance for report in reports), key=lambda chance: chance.probability)
     attributes: dict[str, str | float] = {names.JUDGE_CHANCE: chance.probability}
     if chance.cause is not None:
@@ -483,7 +483,7 @@ def _found(assessment: Assessment) -> Attributes:
     return attributes
 
 
-def _add_unsupported(room: Room, reports: Sequence[Report], shown: Disclosure) -> None:
+def _add_unsupported(room: SpanBudget, reports: Sequence[Report], shown: ContentPolicy) -> None:
     assessment = _telling(reports).assessment if reports else None
     if assessment is None:
         return

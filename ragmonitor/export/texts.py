@@ -33,7 +33,7 @@ UNTYPED_ERROR = "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disclosure:
+class ContentPolicy:
     """What is shown of a text. Ids, names, numbers and scores are no texts, and stay."""
 
     content: Content = "all"

@@ -6,7 +6,7 @@ Two families of checkpoints, told apart by their architecture:
   the evidence?
 - token classification, as LettuceDetect: which tokens of the answer does the evidence not bear?
 
-What such a model does not say (is this a claim, a refusal, to the point?) the embedded judge does.
+What such a model does not say (is this a claim, a refusal, to the point?) the built-in judge does.
 """
 
 from __future__ import annotations

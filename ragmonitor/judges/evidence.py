@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ragmonitor.judges.reply import Entry, Reading
+from ragmonitor.judges.reply import Entry, ParsedReply
 from ragmonitor.judges.tokens import CHARACTERS_PER_TOKEN, most_tokens
 from ragmonitor.records import Verdict
 
@@ -48,7 +48,9 @@ def spread(chunks: Sequence[str], *, room_tokens: float) -> list[list[Part]]:
     return calls
 
 
-def join(readings: Sequence[Reading], calls: Sequence[Sequence[Part]], *, n_chunks: int) -> Reading:
+def join(
+    readings: Sequence[ParsedReply], calls: Sequence[Sequence[Part]], *, n_chunks: int
+) -> ParsedReply:
     """Return what the calls say together; a field that one of them left unread is unread.
 
     A sentence is supported if a call supports it, contradicted if none does and one contradicts
@@ -69,7 +71,7 @@ def join(readings: Sequence[Reading], calls: Sequence[Sequence[Part]], *, n_chun
     ]
     relevancies = [r.relevancy for r in readings if r.relevancy is not None]
     evasive = [r.evasive for r in readings if r.evasive is not None]
-    return Reading(
+    return ParsedReply(
         entries=tuple(_joined(said) for said in zip(*entries, strict=True))
         if len(entries) == len(readings)
         else None,
@@ -125,7 +127,7 @@ def _joined(said: Sequence[Entry]) -> Entry:
 
 
 def _ratings(
-    readings: Sequence[Reading], calls: Sequence[Sequence[Part]], n_chunks: int
+    readings: Sequence[ParsedReply], calls: Sequence[Sequence[Part]], n_chunks: int
 ) -> tuple[float, ...] | None:
     best = [0.0] * n_chunks
     for reading, parts in zip(readings, calls, strict=True):

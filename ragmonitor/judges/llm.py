@@ -36,7 +36,7 @@ from ragmonitor.judges.provider import (
     Strict,
 )
 from ragmonitor.judges.reference import read_reference, reference_version, room_tokens
-from ragmonitor.judges.reply import RULES, Reading, read_reply
+from ragmonitor.judges.reply import RULES, ParsedReply, read_reply
 from ragmonitor.judges.sentences import Sentence
 from ragmonitor.judges.tokens import most_tokens
 from ragmonitor.protocols import BreakerState, BudgetUnit, Clock
@@ -483,7 +483,7 @@ class LlmJudge:
 class _Reply:
     """What was read of one share of the evidence, and in which form it was given."""
 
-    reading: Reading
+    reading: ParsedReply
     form: Form
 
 
@@ -505,7 +505,7 @@ class _Question:
             draw=draw,
         )
 
-    def read(self, completion: Completion, chunks: Sequence[str]) -> Reading:
+    def read(self, completion: Completion, chunks: Sequence[str]) -> ParsedReply:
         return read_reply(
             completion.text,
             sentences=[sentence.text for sentence in self.sentences],
@@ -533,7 +533,7 @@ async def _all(readings: Iterable[Coroutine[Any, Any, _Reply]]) -> list[_Reply]:
 
 
 def _verdicts(
-    reading: Reading, sentences: Sequence[Sentence]
+    reading: ParsedReply, sentences: Sequence[Sentence]
 ) -> tuple[SentenceVerdict, ...] | None:
     if reading.entries is None:
         return None

@@ -7,7 +7,7 @@ from typing import Final
 from ragmonitor.errors import SettingsError
 from ragmonitor.protocols import (
     BudgetUnit,
-    EmbeddedJudge,
+    BuiltinJudge,
     Judge,
     PricedJudge,
     RecountingJudge,
@@ -28,7 +28,7 @@ def priced_in(judge: Judge, unit: BudgetUnit) -> Judge:
     """
     if isinstance(judge, RecountingJudge):
         return judge.counting(unit)
-    if unit == "calls" or isinstance(judge, EmbeddedJudge):
+    if unit == "calls" or isinstance(judge, BuiltinJudge):
         return judge
     if isinstance(judge, PricedJudge) and judge.budget_unit in (None, unit):
         return judge

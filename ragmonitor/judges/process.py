@@ -1,4 +1,4 @@
-"""An embedded judge in a process of its own, so that reading never holds the application's GIL.
+"""A built-in judge in a process of its own, so that reading never holds the application's GIL.
 
 On the worker's thread a reading of some milliseconds competes with the application's event loop
 for the interpreter's lock, and CPython takes it away only every 5 ms. Here the thread waits for a
@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 
 from ragmonitor.errors import JudgeError
 from ragmonitor.guard import logger, record_error, shielded
-from ragmonitor.protocols import EmbeddedJudge
+from ragmonitor.protocols import BuiltinJudge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeIdentity
 
 STARTS_MOST = 4
@@ -47,7 +47,7 @@ class HelperError(Exception):
 
 
 class ProcessJudge:
-    """Reads in a helper process what another embedded judge would read here. POSIX only.
+    """Reads in a helper process what another built-in judge would read here. POSIX only.
 
     The helper starts with the first reading. When it dies, the reading is done here and now and
     the error is counted; another helper is started for the next, up to `STARTS_MOST` of them.
@@ -55,7 +55,7 @@ class ProcessJudge:
     own.
     """
 
-    def __init__(self, inner: EmbeddedJudge, *, reading_s: float = READING_S) -> None:
+    def __init__(self, inner: BuiltinJudge, *, reading_s: float = READING_S) -> None:
         """Start nothing yet.
 
         Args:
@@ -139,7 +139,7 @@ class ProcessJudge:
 class _Helper:
     """A running helper process, seen from the application."""
 
-    def __init__(self, inner: EmbeddedJudge) -> None:
+    def __init__(self, inner: BuiltinJudge) -> None:
         read, write = os.pipe()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - ourselves
@@ -253,7 +253,7 @@ def serve(asked: Connection, replies: Connection) -> None:
             replies.send_bytes(_pickled(inner, interaction))
 
 
-def _pickled(inner: EmbeddedJudge, interaction: Interaction) -> bytes:
+def _pickled(inner: BuiltinJudge, interaction: Interaction) -> bytes:
     try:
         return pickle.dumps(inner.read(interaction))
     except JudgeError as error:

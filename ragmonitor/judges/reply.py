@@ -52,7 +52,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ParsedReply:
     """What could be read of a reply; None: nothing that could be trusted."""
 
     entries: tuple[Entry, ...] | None = None
@@ -76,9 +76,9 @@ class Reading:
             and not self.chunk_relevance
         )
 
-    def completed_by(self, other: Reading) -> Reading:
+    def completed_by(self, other: ParsedReply) -> ParsedReply:
         """Return this reading with its gaps filled from another of the same question."""
-        return Reading(
+        return ParsedReply(
             entries=other.entries if self.entries is None else self.entries,
             relevancy=other.relevancy if self.relevancy is None else self.relevancy,
             evasive=other.evasive if self.evasive is None else self.evasive,
@@ -95,7 +95,7 @@ class _UnreadableError(Exception):
 
 def read_reply(
     text: str, *, sentences: Sequence[str], chunks: Sequence[str], question: str = ""
-) -> Reading:
+) -> ParsedReply:
     """Return what a reply says. Raises nothing, whatever the text.
 
     A sentence that the judge calls supported keeps that verdict even if a number of it stands in
@@ -126,7 +126,7 @@ def read_reply(
     relevance: tuple[float, ...] | None = ()
     if chunks:
         relevance = read("ctx", lambda value: _read_ratings(value, len(chunks)))
-    return Reading(
+    return ParsedReply(
         entries=None
         if verdicts is None
         else tuple(

@@ -11,7 +11,7 @@ from typing import Any
 from ragmonitor.apart import call_apart, run
 from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.evaluators import table
-from ragmonitor.offline.judging import Judging, judging_of
+from ragmonitor.offline.judging import JudgeConfig, judging_of
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import Summary
@@ -70,7 +70,7 @@ async def aevaluate(
 ) -> EvaluationResult:
     """Return the scores of recorded interactions. As `evaluate`, on the running event loop.
 
-    The embedded judge reads on the loop itself, a few milliseconds for each answer.
+    The built-in judge reads on the loop itself, a few milliseconds for each answer.
     """
     lines = [*read_given(records)]
     judging = judging_of(
@@ -97,7 +97,7 @@ def evaluate(
 ) -> EvaluationResult:
     """Return the scores of recorded interactions, by the judges and evaluators of a monitor.
 
-    Without a judge nothing leaves the process: the embedded one reads. Blocks; on a running event
+    Without a judge nothing leaves the process: the built-in one reads. Blocks; on a running event
     loop, as in a notebook, it works on a thread of its own meanwhile.
 
     Args:
@@ -106,7 +106,7 @@ def evaluate(
             with a list for each column.
         evaluators: Names or patterns of names, also in one text with commas; none: the default
             ones, of which those that need a reference answer score the records that have one.
-        judge: None or `lexical`; a litellm model's name; or a judge.
+        judge: None or `builtin`; a litellm model's name; or a judge.
         budget_usd: The most to be spent, in dollars. A model needs a budget; what it does not
             suffice for is `over_budget`.
         budget_tokens: The same, in tokens.
@@ -151,7 +151,7 @@ def evaluate(
     return call_apart(run, work())
 
 
-def scorer_of(judging: Judging, evaluators: Iterable[str] | str = ()) -> Scorer:
+def scorer_of(judging: JudgeConfig, evaluators: Iterable[str] | str = ()) -> Scorer:
     """Return the engine of one run.
 
     Args:
@@ -169,7 +169,7 @@ def scorer_of(judging: Judging, evaluators: Iterable[str] | str = ()) -> Scorer:
         judging.judge,
         table.select(names, with_reference=True),
         is_fitted=not names,
-        purse=judging.purse,
+        run_budget=judging.run_budget,
         concurrency=judging.concurrency,
         within_s=judging.within_s,
     )
@@ -183,7 +183,7 @@ async def _evaluated(lines: list[Line], scorer: Scorer) -> EvaluationResult:
             f"{error.judge}: litellm knows no price of this model; give budget_tokens instead of "
             "budget_usd, or set RAGMONITOR_JUDGE_PRICE_INPUT_USD and "
             "RAGMONITOR_JUDGE_PRICE_OUTPUT_USD"
-            if scorer.purse is not None and scorer.purse.unit == "usd"
+            if scorer.run_budget is not None and scorer.run_budget.unit == "usd"
             else str(error)
         ) from error
     summary = Summary(judge=str(scorer.judge.identity))

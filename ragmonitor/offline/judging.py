@@ -8,19 +8,19 @@ from ragmonitor.errors import SettingsError
 from ragmonitor.judges import LexicalJudge, LlmJudge
 from ragmonitor.judges.lexical import Limits
 from ragmonitor.judges.pricing import priced_in
-from ragmonitor.offline.scoring import Purse
+from ragmonitor.offline.scoring import RunBudget
 from ragmonitor.protocols import Judge, PricedJudge
 from ragmonitor.settings import Settings
 
-LEXICAL = "lexical"
+LEXICAL = "builtin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judging:
+class JudgeConfig:
     """A judge with its means."""
 
     judge: Judge
-    purse: Purse | None
+    run_budget: RunBudget | None
     """None: it costs nothing."""
     concurrency: int
     within_s: float = 60.0
@@ -35,11 +35,11 @@ def judging_of(
     concurrency: int | None = None,
     api_base: str | None = None,
     builtin_max_characters: int | None = None,
-) -> Judging:
+) -> JudgeConfig:
     """Return who judges, within which budget.
 
     Args:
-        judge: None or `lexical`: the embedded judge. Another text: a model, as litellm names it,
+        judge: None or `builtin`: the built-in judge. Another text: a model, as litellm names it,
             with the settings of a monitor's. Else it is taken as it is.
         budget_usd: The most that a run may spend, in dollars. What costs money needs a budget.
         budget_tokens: The same, in tokens.
@@ -55,16 +55,18 @@ def judging_of(
     if judge is None or judge == LEXICAL:
         # A monitor's model, which would need a budget, has no part in this.
         most = builtin_max_characters or Settings.load(judge="").builtin_max_characters
-        return Judging(judge=LexicalJudge(Limits(max_characters=most)), purse=None, concurrency=1)
-    purse = _purse(budget_usd, budget_tokens)
+        return JudgeConfig(
+            judge=LexicalJudge(Limits(max_characters=most)), run_budget=None, concurrency=1
+        )
+    run_budget = _purse(budget_usd, budget_tokens)
     if not isinstance(judge, str):
-        if purse is not None:
-            judge = priced_in(judge, purse.unit)
+        if run_budget is not None:
+            judge = priced_in(judge, run_budget.unit)
         elif isinstance(judge, PricedJudge) and judge.budget_unit is not None:
             raise _no_budget(judge.identity.name)
-        return Judging(judge=judge, purse=purse, concurrency=concurrency or 8)
+        return JudgeConfig(judge=judge, run_budget=run_budget, concurrency=concurrency or 8)
     settings = Settings.load()
-    if purse is None:
+    if run_budget is None:
         raise _no_budget(judge)
     made = LlmJudge(
         judge,
@@ -76,23 +78,23 @@ def judging_of(
         calls_most=settings.judge_calls_most,
         price_input_usd=settings.judge_price_input_usd,
         price_output_usd=settings.judge_price_output_usd,
-        budget_unit=purse.unit,
+        budget_unit=run_budget.unit,
     )
-    return Judging(
+    return JudgeConfig(
         judge=made,
-        purse=purse,
+        run_budget=run_budget,
         concurrency=concurrency or settings.judge_concurrency,
         within_s=settings.judge_reading_timeout_s or 2 * settings.judge_timeout_s,
     )
 
 
-def _purse(budget_usd: float | None, budget_tokens: int | None) -> Purse | None:
+def _purse(budget_usd: float | None, budget_tokens: int | None) -> RunBudget | None:
     if budget_usd is not None and budget_tokens is not None:
         raise SettingsError("give one budget: budget_usd or budget_tokens")
     if budget_usd is not None:
-        return Purse(total=budget_usd, unit="usd")
+        return RunBudget(total=budget_usd, unit="usd")
     if budget_tokens is not None:
-        return Purse(total=budget_tokens, unit="tokens")
+        return RunBudget(total=budget_tokens, unit="tokens")
     return None
 
 

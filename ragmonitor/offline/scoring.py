@@ -25,8 +25,8 @@ from ragmonitor.export.jsonl import report_line
 from ragmonitor.guard import record_error
 from ragmonitor.offline.shapes import Line
 from ragmonitor.protocols import (
+    BuiltinJudge,
     ConnectedJudge,
-    EmbeddedJudge,
     Judge,
     PricedJudge,
     VersionedJudge,
@@ -59,7 +59,7 @@ PASSING: Final = frozenset(
 
 
 @dataclass(slots=True, kw_only=True)
-class Purse:
+class RunBudget:
     """A budget for one run: dollars or tokens, spent in the order of the lines."""
 
     total: float
@@ -134,7 +134,7 @@ class Scorer:
         entries: Table,
         *,
         is_fitted: bool = False,
-        purse: Purse | None = None,
+        run_budget: RunBudget | None = None,
         concurrency: int = 8,
         within_s: float = 60.0,
     ) -> None:
@@ -145,7 +145,7 @@ class Scorer:
             entries: The evaluators.
             is_fitted: Those that need a reference answer pass over records without one, instead of
                 saying `no_reference`.
-            purse: What reading may cost; None: as much as it takes.
+            run_budget: What reading may cost; None: as much as it takes.
             concurrency: Readings in flight.
             within_s: After which an evaluator that asks the judge is given up.
         """
@@ -154,7 +154,7 @@ class Scorer:
         self._without_reference = (
             Table(entry for entry in entries if not entry.needs_reference) if is_fitted else entries
         )
-        self.purse = purse
+        self.run_budget = run_budget
         self.usage = JudgeUsage()
         """Spent so far."""
         self.calls_failed = 0
@@ -200,7 +200,7 @@ class Scorer:
             InputError: The lines did.
         """
         source = iter(lines)
-        if isinstance(self.judge, EmbeddedJudge):
+        if isinstance(self.judge, BuiltinJudge):
             waits = any(entry.waits for entry in self.entries)
             for line in source:
                 report = (
@@ -265,7 +265,7 @@ class Scorer:
         if cause is not None:
             return self._unread(interaction, cause)
         cost = 0.0
-        if self.purse is not None and isinstance(self.judge, PricedJudge):
+        if self.run_budget is not None and isinstance(self.judge, PricedJudge):
             try:
                 # A question more is not dearer than a reading: it shows the judge no more.
                 questions = sum(entry.asks for entry in self._entries_for(interaction))
@@ -273,13 +273,13 @@ class Scorer:
             except JudgeError as error:  # at no price: evidence too long, no price known
                 self.calls_failed += 1
                 return self._unread(interaction, error.cause, str(error))
-        if self.purse is not None and not self.purse.reserve(cost):
+        if self.run_budget is not None and not self.run_budget.reserve(cost):
             # What is under way was reserved with an upper estimate; some of it may come back.
             under_way = [e.coming for e in held if isinstance(e.coming, asyncio.Task)]
-            if under_way and not self.purse.is_spent:
+            if under_way and not self.run_budget.is_spent:
                 await asyncio.wait(under_way)
-            if not self.purse.reserve(cost):
-                self.purse.is_spent = True
+            if not self.run_budget.reserve(cost):
+                self.run_budget.is_spent = True
                 return self._unread(interaction, Cause.OVER_BUDGET)
         return asyncio.create_task(self._asked(interaction, cost))
 
@@ -311,7 +311,7 @@ class Scorer:
         self.calls_failed += 1
         return self._unread(interaction, cause, detail)
 
-    def _read(self, interaction: Interaction | None, judge: EmbeddedJudge) -> Report | None:
+    def _read(self, interaction: Interaction | None, judge: BuiltinJudge) -> Report | None:
         if interaction is None:
             return None
         cause = unscorable(interaction)
@@ -325,10 +325,10 @@ class Scorer:
             record_error("judge", error)
             self.calls_failed += 1
             return self._unread(interaction, Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}")
-        with tab() as embedded:
+        with tab() as builtin:
             evaluations = evaluate(self._entries_for(interaction), interaction, assessment)
-        usage = assessment.usage + embedded.usage
-        self.usage += embedded.usage
+        usage = assessment.usage + builtin.usage
+        self.usage += builtin.usage
         return self._report(interaction, assessment, evaluations, usage)
 
     def _entries_for(self, interaction: Interaction) -> Table:
@@ -362,8 +362,8 @@ class Scorer:
 
     def _spend(self, cost: float, usage: JudgeUsage) -> None:
         self.usage += usage
-        if self.purse is not None:
-            self.purse.settle(cost, usage)
+        if self.run_budget is not None:
+            self.run_budget.settle(cost, usage)
 
 
 async def _next(source: Iterator[Line], *, may_block: bool) -> Line | None:

@@ -79,9 +79,9 @@ def raised(scope: Scope, level_days: float, *matchers: str) -> str:
     """Return an expression whose value is an alarm's evidence, where it is up or past a level.
 
     An alarm that the monitor raised counts whatever the level: its own line may be lower. The
-    embedded judge has no say where a model judges.
+    built-in judge has no say where a model judges.
     """
-    found = scope.pick(names.ALARM_EVIDENCE_DAYS, *matchers)
+    found = scope.pick(names.ALARM_EVIDENCE_SECONDS, *matchers)
     active = scope.pick(names.ALARM_ACTIVE, *matchers)
     days = f"max by (service, kind, signal, judge) ({found})"
     return (
@@ -254,7 +254,7 @@ def inputs(scope: Scope, line_days: float) -> tuple[Alert, ...]:
             "share of retrievals weaker than the reference's weakest 5 %",
         ),
         alert(
-            "RagMonitorQuestionsNovel",
+            "RagMonitorNewQuestions",
             "novel_question",
             "info",
             "People ask about something else than they did.",
@@ -316,7 +316,7 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
                 f"most readings. Failed in the last 15 minutes: {failures} of the readings; "
                 f"without a verdict in the last day: "
                 f"{percentage(f'max({names.MISSING_RATIO}{of_judge})', 'service', 'judge')} of "
-                "the drawn answers. Meanwhile only the embedded judge reads, and it never pages."
+                "the drawn answers. Meanwhile only the built-in judge reads, and it never pages."
             ),
             dashboard="pipeline",
             variables=BY_JUDGE,
@@ -438,7 +438,7 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
                     "unit",
                     form="%.4f",
                 )
-                + ". Until it fills up again only the embedded judge reads. Chance of an answer "
+                + ". Until it fills up again only the built-in judge reads. Chance of an answer "
                 "to be judged: "
                 + percentage(f"min({names.SAMPLING_RATE}{of_service})", "service")
                 + "."
@@ -446,9 +446,9 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
             dashboard="pipeline",
         ),
         Alert(
-            name="RagMonitorRulerMoved",
+            name="RagMonitorJudgeDrift",
             # At its line and not before: it holds pages back.
-            expr=raised(scope, line_days, 'kind="ruler"'),
+            expr=raised(scope, line_days, 'kind="judge"'),
             lasts="0m",
             severity="ticket",
             summary="The judge's verdicts are not what old answers or predictions say.",
@@ -481,7 +481,7 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
                 f"{SERVICE}: processes that share state_dir say {{{{ $value }}}} different "
                 "objectives for {{ $labels.signal }}. The strictest holds for all: "
                 + number(
-                    f"max({names.ALARM_TOLERATE}{{service=%q,signal=%q}})", "service", "signal"
+                    f"max({names.ALARM_OBJECTIVE}{{service=%q,signal=%q}})", "service", "signal"
                 )
                 + ". A deployment that changes it is over in less time."
             ),
@@ -493,7 +493,7 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
                 f"group by (service) ({scope.pick(f'{names.BUILD_INFO}_info')})\n"
                 "unless on (service)\n"
                 "group by (service) "
-                f"({scope.pick(names.ALARM_TOLERATE, HALLUCINATION)})"
+                f"({scope.pick(names.ALARM_OBJECTIVE, HALLUCINATION)})"
             ),
             lasts="1d",
             severity="info",

@@ -60,7 +60,7 @@ class Objective:
     is_floor: bool
     """The mean is to be at least `level`, not at most."""
     models_only: bool = False
-    """Only what a model judged is held to it: an embedded judge's scale is its own."""
+    """Only what a model judged is held to it: a built-in judge's scale is its own."""
 
     @property
     def budget(self) -> float:

@@ -1,6 +1,6 @@
 """Recording rules: unbiased means with their intervals, over any window and any processes.
 
-The counters of a process are sums of pseudo-outcomes, which add up (docs/numbers.md). Of each
+The counters of a process are sums of pseudo-outcomes, which add up (docs/statistics.md). Of each
 signal of each judge and service, over a window:
 
 - Y, D: the pseudo-outcomes of the value and of "it applies", each the difference of two counters,
@@ -47,13 +47,13 @@ JUDGED: Final = f"{LEVEL}:{names.JUDGED_ANSWERS}"
 ARRIVED: Final = f"{LEVEL}:{names.ANSWERS}"
 UNOBSERVED: Final = f"{LEVEL}:ragmonitor_unobserved_answers"
 OUTRANKED: Final = f"service_judge:{names.ANSWERS}:outranked"
-"""1 for the embedded judge of a service that has a model as judge, too."""
+"""1 for the built-in judge of a service that has a model as judge, too."""
 DIAGNOSED: Final = f"service_judge_diagnosis:{names.DIAGNOSES}:share"
-EMBEDDED: Final = "lexical"
+BUILTIN: Final = "builtin"
 NO_JUDGE: Final = "none"
 """As in series of signals that need none."""
-IS_EMBEDDED: Final = f'judge="{EMBEDDED}"'
-IS_MODEL: Final = f'judge!~"{EMBEDDED}|{NO_JUDGE}"'
+IS_EMBEDDED: Final = f'judge="{BUILTIN}"'
+IS_MODEL: Final = f'judge!~"{BUILTIN}|{NO_JUDGE}"'
 
 Z: Final = 1.96
 TRUST: Final = 5
@@ -215,7 +215,7 @@ def context_group(scope: Scope, prefix: str) -> Group:
                 ),
             ),
             # By what exists and not by what is judged just now: a model that is down must not make
-            # the embedded judge's scores page.
+            # the built-in judge's scores page.
             Recording(
                 record=OUTRANKED,
                 expr=(

@@ -73,7 +73,7 @@ def estimate(window: str, *, is_share: bool) -> str:
 
 def tolerated(*, is_share: bool) -> str:
     """Return a template that prints what the alarm accepts."""
-    series = f"max({names.ALARM_TOLERATE}{{{labelled(SIGNAL)}}})"
+    series = f"max({names.ALARM_OBJECTIVE}{{{labelled(SIGNAL)}}})"
     if is_share:
         return percentage(series, *SIGNAL)
     return number(series, *SIGNAL, form="%.3f")

@@ -38,7 +38,7 @@ Unit = BudgetUnit
 Span = Literal["hour", "day"]
 
 
-class Outlook(NamedTuple):
+class BudgetStatus(NamedTuple):
     """What a budget allows as of now, in its unit."""
 
     level: float
@@ -177,7 +177,7 @@ class Budget:
         """Return what may be spent now; below 0 while estimates were too low."""
         return self.outlook(0.0).level
 
-    def outlook(self, cost: float) -> Outlook:
+    def outlook(self, cost: float) -> BudgetStatus:
         """Return what may be spent now, and how fast from now on, so that it lasts.
 
         Args:
@@ -192,7 +192,7 @@ class Budget:
             for bucket in self._buckets:  # a plain loop: every answer comes by here
                 level = min(level, bucket.level)
                 pace_per_s = min(pace_per_s, bucket.pace_per_s(cost))
-            return Outlook(level, pace_per_s)
+            return BudgetStatus(level, pace_per_s)
 
     @property
     def capacity(self) -> float:

@@ -9,7 +9,7 @@ from typing import Final
 from ragmonitor import conventions as names
 from ragmonitor.guard import reason, record_problem
 from ragmonitor.protocols import Clock
-from ragmonitor.records import Cause, Chance, Interaction, Reading, Stratum
+from ragmonitor.records import Cause, GaugeValue, Interaction, SamplingDecision, Stratum
 from ragmonitor.sampling.arrivals import Arrivals
 from ragmonitor.sampling.budget import Budget
 from ragmonitor.sampling.coin import falls_for
@@ -92,7 +92,7 @@ class ChanceSampler:
 
     # --- drawing --------------------------------------------------------------------------------
 
-    def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> Chance:
+    def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
         """Return the chance this answer had and whether it is read; reserves its cost if so."""
         now = self._clock()
         if self._budget is None:
@@ -124,7 +124,7 @@ class ChanceSampler:
         *,
         cost: float,
         bearable_per_s: float,
-    ) -> Chance:
+    ) -> SamplingDecision:
         rate = self._common(bearable_per_s, now)
         probability = self._by_uncertainty(interaction, rate, uncertainty)
         stratum: Stratum = "sampled"
@@ -147,7 +147,7 @@ class ChanceSampler:
             # Its chance stays what it was, also where the cost cannot be reserved any more.
             has_it = self._reserves(cost)
             cause, reserved = (None, cost) if has_it else (Cause.OVER_BUDGET, 0.0)
-        return Chance(
+        return SamplingDecision(
             probability=probability,
             drawn=drawn,
             cause=cause,
@@ -215,14 +215,14 @@ class ChanceSampler:
 
     # --- paying ---------------------------------------------------------------------------------
 
-    def reserve(self, interaction: Interaction) -> Chance | None:
+    def reserve(self, interaction: Interaction) -> SamplingDecision | None:
         """Pay for a reading outside the sample; None: the budget has nothing for it now."""
         cost = 0.0 if self._budget is None else self._cost_of(interaction)
         if not self._reserves(cost):
             return None
-        return Chance(probability=1.0, drawn=True, reserved=cost, stratum="forced")
+        return SamplingDecision(probability=1.0, drawn=True, reserved=cost, stratum="forced")
 
-    def settle(self, chance: Chance, spent: float) -> None:
+    def settle(self, chance: SamplingDecision, spent: float) -> None:
         """Say what a drawn answer's judging cost in the end."""
         if self._budget is None or not chance.drawn:
             return
@@ -242,12 +242,12 @@ class ChanceSampler:
         """Raise the common rate by a factor from now on; 1 ends it. The budget stays as it is."""
         self._boost = max(1.0, factor)
 
-    def readings(self, judge: str) -> Sequence[Reading]:
+    def readings(self, judge: str) -> Sequence[GaugeValue]:
         """Return the common rate, the boost, the traffic and the budget as of now."""
         now = self._clock()
         whose = (("judge", judge),)
         bearable_per_s = math.inf
-        money: list[Reading] = []
+        money: list[GaugeValue] = []
         if self._budget is not None:
             unit = ("unit", self._budget.unit)
             try:
@@ -259,29 +259,29 @@ class ChanceSampler:
             bearable_per_s = outlook.pace_per_s / max(_SMALLEST, self._reading_cost)
             if self._typical_cost is not None:
                 money.append(
-                    Reading(
+                    GaugeValue(
                         name=names.EXPECTED_COST, value=self._reading_cost, labels=(*whose, unit)
                     )
                 )
             for limit in limits:
                 labels = (unit, ("per", limit.per))
                 money += (
-                    Reading(name=names.BUDGET_LEVEL, value=limit.level, labels=labels),
-                    Reading(name=names.BUDGET_LIMIT, value=limit.most, labels=labels),
+                    GaugeValue(name=names.BUDGET_LEVEL, value=limit.level, labels=labels),
+                    GaugeValue(name=names.BUDGET_LIMIT, value=limit.most, labels=labels),
                 )
         return (
-            Reading(
+            GaugeValue(
                 name=names.SAMPLING_RATE, value=self._common(bearable_per_s, now), labels=whose
             ),
-            Reading(name=names.SAMPLING_RATE_MOST, value=self._rate, labels=whose),
-            Reading(name=names.SAMPLING_BOOST, value=self._boost, labels=whose),
-            Reading(name=names.ARRIVALS, value=self._arrivals.per_s_since_first(now)),
+            GaugeValue(name=names.MAX_SAMPLING_RATE, value=self._rate, labels=whose),
+            GaugeValue(name=names.SAMPLING_BOOST, value=self._boost, labels=whose),
+            GaugeValue(name=names.ARRIVALS, value=self._arrivals.per_s_since_first(now)),
             *money,
         )
 
 
-def _uncovered(rate: float) -> Chance:
-    return Chance(probability=0.0, drawn=False, cause=Cause.OVER_BUDGET, rate=rate)
+def _uncovered(rate: float) -> SamplingDecision:
+    return SamplingDecision(probability=0.0, drawn=False, cause=Cause.OVER_BUDGET, rate=rate)
 
 
 def _unseen(error: OSError) -> None:

@@ -77,7 +77,9 @@ class Ours:
     def see(self, at_s: float, *, bad: bool, session: str = "") -> bool:
         """Return whether the alarm is raised now."""
         self.now_s = at_s
-        self._alarms.bet("hallucination", value=float(bad), stake=1.0, at_s=at_s, session=session)
+        self._alarms.bet(
+            "hallucination", value=float(bad), importance_weight=1.0, at_s=at_s, session=session
+        )
         return any(event.raised for event in self._alarms.settle(lambda _: None))
 
 

@@ -151,7 +151,7 @@ def main(folder: str | None = None) -> None:
         return
     if not paths:
         raise SystemExit(f"no .jsonl file in {folder}; name the folder with the labelled answers")
-    print("\n### Embedded judge: what it tells apart\n")
+    print("\n### Built-in judge: what it tells apart\n")
     assess("warm up", ["the table of frequencies is read once"], "so it is not timed.")
     print("| " + " | ".join(COLUMNS) + " |")
     print("|" + "---|" * len(COLUMNS))

@@ -45,7 +45,7 @@ from ragmonitor.estimation.streams import RESIDUAL_TOLERATED, half  # noqa: E402
 from ragmonitor.estimation.sums import Sums, difference, group_of  # noqa: E402
 from ragmonitor.judges.lexical import LexicalJudge  # noqa: E402
 from ragmonitor.protocols import Sampler  # noqa: E402
-from ragmonitor.records import Chance, Chunk, Estimate, Interaction, Moments, SeriesKey  # noqa: E402
+from ragmonitor.records import Chunk, Estimate, Interaction, Moments, SamplingDecision, SeriesKey  # noqa: E402
 from ragmonitor.sampling import Budget, ChanceSampler, coin  # noqa: E402
 from ragmonitor.testing import ManualClock  # noqa: E402
 from tests.support import simulation  # noqa: E402
@@ -83,7 +83,7 @@ class Uniformly:
         self.reserve = sampler.reserve
         self.readings = sampler.readings
 
-    def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> Chance:
+    def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
         """Draw as if all answers were equally uncertain."""
         return self._sampler.draw(interaction)
 
@@ -293,7 +293,7 @@ def mean_relevancy() -> float:
 
 
 def savings(judged: int) -> None:
-    """Judge calls that the embedded score saves, at equal width, against a plain random sample."""
+    """Judge calls that the built-in score saves, at equal width, against a plain random sample."""
     print(
         "\nVariance of estimates over that of the mean of as many answers drawn at random (of "
         "blocks of 50 and 100), and the squared ratio of the intervals' widths at 200.\n"
@@ -464,7 +464,7 @@ class Noted:
         self.reserve = sampler.reserve
         self.readings = sampler.readings
 
-    def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> Chance:
+    def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
         """Draw, and note the time."""
         chance = self._sampler.draw(interaction, uncertainty=uncertainty)
         if chance.drawn:
@@ -494,7 +494,7 @@ class Unobserved(NamedTuple):
 
 
 def predicted(score: float, rate: float, shift: float) -> float:
-    """Return the chance that an answer is bad by its embedded score: two normals, `shift` apart."""
+    """Return the chance that an answer is bad by its built-in score: two normals, `shift` apart."""
     return 1 / (1 + math.exp(-(math.log(rate / (1 - rate)) - shift**2 / 2 + shift * score)))
 
 
@@ -614,7 +614,7 @@ def of_sessions(
 
 
 def scored(path: Path) -> list[tuple[float, bool]]:
-    """Return the embedded judge's risk of each answer of a corpus, and whether it is bad."""
+    """Return the built-in judge's risk of each answer of a corpus, and whether it is bad."""
     judge = LexicalJudge()
     found = []
     for line in path.read_text("utf-8").splitlines():
@@ -637,7 +637,7 @@ def scored(path: Path) -> list[tuple[float, bool]]:
 def calibrated(folder: Path, days: float) -> None:
     """Print how far verdicts are off what was predicted on services that do not change."""
     print(
-        f"\n{days:g} days at 180 verdicts an hour, scores of the embedded judge on real answers.\n"
+        f"\n{days:g} days at 180 verdicts an hour, scores of the built-in judge on real answers.\n"
     )
     head(["answers", "rate", "off in the riskiest fifth, pp", "calibration_high", "_low"])
     for path in sorted(folder.glob("*.jsonl")):
@@ -660,7 +660,7 @@ def steadily(
     # Two signals of ten that share one half of the false alarms.
     line, step_s = 600.0, HOUR_S / 180
     watching = {
-        sign: Detector(tolerate=half(RESIDUAL_TOLERATED), stake_most=2.0, line_days=line)
+        sign: Detector(tolerate=half(RESIDUAL_TOLERATED), max_importance_weight=2.0, line_days=line)
         for sign in (1, -1)
     }
     off, raised = [], {1: 0, -1: 0}

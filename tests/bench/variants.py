@@ -370,7 +370,7 @@ class Kept:
     kept_bytes: float
 
 
-class Bench:
+class JudgeRunner:
     """One application and one watcher; lives in a child process."""
 
     def __init__(self, framework: str, variant: str) -> None:
@@ -580,7 +580,7 @@ def measured(run: Run, requests: int) -> tuple[float, float]:
 
 def _serve(pipe: Connection, framework: str, variant: str) -> None:
     try:
-        bench = Bench(framework, variant)
+        bench = JudgeRunner(framework, variant)
     except ImportError as error:
         pipe.send(str(error))
         return
@@ -610,7 +610,7 @@ class Station:
         """What the child could not import; empty: it is ready."""
 
     def call(self, method: str, *given: Any, **named: Any) -> Any:
-        """Return what a method of the child's `Bench` returns. Raises `EOFError` if it died."""
+        """Return what a method of the child's `JudgeRunner` returns."""
         self._pipe.send((method, given, named))
         return self._pipe.recv()
 

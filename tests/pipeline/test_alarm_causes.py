@@ -101,7 +101,7 @@ def test_a_judge_that_got_stricter_is_named_and_not_the_application(run):
     assert any(each.signal == "hallucination" and each.raised for each in heard.alarms)
     assert until_known(monitor) == ["judge"]
     (event,) = [each for each in heard.alarms if each.signal == "anchors"]
-    assert event.kind == "ruler"
+    assert event.kind == "judge"
     assert "The judge has become stricter" in event.detail
     assert total(monitor.registry, "ragmonitor_alarm_active", signal="anchors") == 1
     reread = total(monitor.registry, "ragmonitor_alarm_cause_reread")

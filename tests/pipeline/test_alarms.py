@@ -89,7 +89,7 @@ def test_good_answers_raise_no_alarm(monitors, heard):
     tell(monitor, range(100))
     assert heard.alarms == []
     assert total(monitor.registry, "ragmonitor_alarm_active", **HALLUCINATION) == 0
-    assert total(monitor.registry, "ragmonitor_alarm_tolerate", **HALLUCINATION) == 0.1
+    assert total(monitor.registry, "ragmonitor_alarm_objective", **HALLUCINATION) == 0.1
 
 
 def test_a_spike_raises_the_alarm_and_good_answers_clear_it(monitors, heard, caplog):
@@ -111,7 +111,7 @@ def test_a_spike_raises_the_alarm_and_good_answers_clear_it(monitors, heard, cap
     assert event.examples[0].assessment.sentences[1].verdict == "absent"
     assert "alarm raised: hallucination (the answers got worse)" in caplog.text
     assert total(monitor.registry, "ragmonitor_alarm_active", **HALLUCINATION) == 1
-    assert total(monitor.registry, "ragmonitor_alarm_evidence_days", **HALLUCINATION) >= 30
+    assert total(monitor.registry, "ragmonitor_alarm_evidence_seconds", **HALLUCINATION) >= 30
     assert total(monitor.registry, "ragmonitor_alarms_raised_total", **HALLUCINATION) == 1
     answers["are"] = good
     tell(monitor, range(1_000, 1_400))
@@ -120,14 +120,14 @@ def test_a_spike_raises_the_alarm_and_good_answers_clear_it(monitors, heard, cap
 
 
 def test_without_a_judge_the_embedded_verdicts_are_watched_and_named(heard):
-    """The alarm is said to be the embedded judge's."""
+    """The alarm is said to be the built-in judge's."""
     with Monitor(
         service="test", exporters=[heard], prometheus_port=0, traces=False, tolerate=0.1
     ) as monitor:
         tell(monitor, range(60), answer="It was sold to a circus in 1901 for 12 dollars.")
-        assert {each.judge for each in heard.alarms} == {"lexical"}
+        assert {each.judge for each in heard.alarms} == {"builtin"}
         evidence = total(
-            monitor.registry, "ragmonitor_alarm_evidence_days", judge="lexical", **HALLUCINATION
+            monitor.registry, "ragmonitor_alarm_evidence_seconds", judge="builtin", **HALLUCINATION
         )
         assert evidence >= 30
 
@@ -139,7 +139,7 @@ def test_what_the_service_tolerates_can_be_told_by_signal(monitors):
     states = {state.signal: state for state in monitor.alarms}
     assert states["hallucination"].tolerate == 0.02
     assert states["faithfulness"].tolerate == pytest.approx(0.9)
-    assert states["faithfulness"].falls
+    assert states["faithfulness"].higher_is_better
     assert states["answer_relevancy"].tolerate is None
     assert 0 < states["answer_relevancy"].learned < 1
 

@@ -55,10 +55,10 @@ def told(tmp_path, monkeypatch):
 def test_a_chinese_answer_goes_the_whole_way(told):
     """Both judges find the invented sentence; trace, event, series and file carry the text."""
     monitor, receiver, server, lines = told
-    embedded, judged = lines
-    assert embedded["answer"] == judged["answer"] == ANSWER
-    assert [s["verdict"] for s in embedded["sentences"]] == ["supported", "absent"]
-    assert "拿破仑" in "".join(embedded["sentences"][1]["words"])
+    builtin, judged = lines
+    assert builtin["answer"] == judged["answer"] == ANSWER
+    assert [s["verdict"] for s in builtin["sentences"]] == ["supported", "absent"]
+    assert "拿破仑" in "".join(builtin["sentences"][1]["words"])
     assert judged["judge"].startswith("openai/judge")
     assert judged["evaluations"]["faithfulness"] == {"score": 0.5}
     assert len(server.chats) == 1
@@ -76,7 +76,7 @@ def test_a_chinese_answer_goes_the_whole_way(told):
     assert [link.span_id for link in evaluator.links] == [root.span_id]
     assert {log.event_name for log in receiver.log_records()} == {"gen_ai.evaluation.result"}
 
-    for judge in ("lexical", "openai/judge"):
+    for judge in ("builtin", "openai/judge"):
         found = outcomes(monitor.registry, judge=judge, evaluator="faithfulness", service="长城")
         assert found == {"scored": 1}
         assert total(monitor.registry, "ragmonitor_hallucination_rate", judge=judge, window="1h")

@@ -32,7 +32,7 @@ def test_sessions_and_bounded_labels_leave_every_mean_in_the_scrape(caplog) -> N
         for n in range(20):
             monitor.observe(interaction(id=f"{n:032x}", session_id=f"s{n}"))
         assert monitor.flush()
-        for judge in ("lexical", "scripted"):
+        for judge in ("builtin", "scripted"):
             found = {"service": "t", "judge": judge, "evaluator": "faithfulness", "window": "1h"}
             assert total(monitor.registry, "ragmonitor_score_mean", **found) == 1.0
             assert total(monitor.registry, "ragmonitor_score_lower", **found) > 0.5

@@ -32,7 +32,7 @@ from tests.support.waiting import until
 SECONDS = 200
 """Longer than anybody looks; it is ended before."""
 RATE = 20
-NUMBERS = ROOT / "docs" / "numbers.md"
+NUMBERS = ROOT / "docs" / "statistics.md"
 METRICS = ROOT / "docs" / "metrics.md"
 PROMQL = re.findall(r"```promql\n(.*?)```", NUMBERS.read_text(encoding="utf-8"), re.DOTALL)
 SUFFIXES = {"counter": "_total", "info": "_info"}
@@ -171,7 +171,7 @@ def test_labels_are_as_documented(demo: str):
     assert wrong == {}
 
 
-# --- docs/numbers.md ------------------------------------------------------------------------------
+# --- docs/statistics.md ---
 
 
 def promtool(*arguments: str) -> None:

@@ -296,5 +296,5 @@ def test_a_folder_that_fails_while_running_costs_the_application_nothing(
             monitor.close(3.0)
             assert time.monotonic() - began < 4.0
     reconciles(monitor, 2 * len(unmonitored))
-    found = outcomes(monitor.registry, judge="lexical", evaluator="faithfulness")
+    found = outcomes(monitor.registry, judge="builtin", evaluator="faithfulness")
     assert found["scored"] == 2 * (len(unmonitored) - 1)

@@ -271,7 +271,7 @@ def test_roles_are_places_and_not_kinds(servers):
     ) as monitor:
         observe(monitor)
     assert [(r.judge.name, r.role) for r in reports.reports] == [
-        ("lexical", "builtin"),
+        ("builtin", "builtin"),
         ("own", "judge"),
         ("openai/fallback", "fallback"),
         ("openai/second", "second"),
@@ -281,7 +281,7 @@ def test_roles_are_places_and_not_kinds(servers):
 # Names
 
 
-@pytest.mark.parametrize("judge", [LexicalJudge(), "lexical"])
+@pytest.mark.parametrize("judge", [LexicalJudge(), "builtin"])
 def test_the_built_in_judge_s_name_is_taken(judge, monitors):
     """Two judges of one name would be one series."""
     with pytest.raises(SettingsError, match="the name of the built-in judge"):

@@ -82,10 +82,10 @@ def survives(folder):
         before = dict(guard.errors)
         told(monitor, range(102, 104))
         assert dict(guard.errors) == before
-        for name in ("lexical", "scripted"):
+        for name in ("builtin", "scripted"):
             found = outcomes(monitor.registry, judge=name, evaluator="faithfulness")
             assert sum(found.values()) == 4
-        assert outcomes(monitor.registry, judge="lexical", evaluator="faithfulness")["scored"] == 4
+        assert outcomes(monitor.registry, judge="builtin", evaluator="faithfulness")["scored"] == 4
     finally:
         monitor.close(10)
 

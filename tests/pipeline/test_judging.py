@@ -181,7 +181,7 @@ def test_a_second_judge_beside_a_custom_one(servers, reports, monitors):
     servers[1].always(refused(401))
     observe(monitor, 1)
     names = [report.judge.name for report in reports.reports]
-    assert names == ["lexical", "own", "openai/other"]
+    assert names == ["builtin", "own", "openai/other"]
     assert total(monitor.registry, "ragmonitor_judge_difference") == 0
 
 
@@ -278,7 +278,7 @@ def test_texts_too_long_for_the_builtin_judge_have_a_cause_of_their_own(servers,
     monitor = monitors(builtin_max_characters=2_000)
     monitor.observe(told(1, texts=("It is in Paris. " * 150,)))
     assert monitor.flush(60)
-    (builtin,) = reported(reports, "lexical")
+    (builtin,) = reported(reports, "builtin")
     assert {(e.cause, e.detail.partition(",")[0]) for e in builtin.evaluations} == {
         (Cause.TOO_LONG, "lexical: question")
     }

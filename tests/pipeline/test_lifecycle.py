@@ -178,7 +178,7 @@ def test_nothing_ends_the_worker(stage, error):
             lambda: (
                 monitor.flush(10)
                 and "scored"
-                in outcomes(monitor.registry, judge="lexical", evaluator="faithfulness")
+                in outcomes(monitor.registry, judge="builtin", evaluator="faithfulness")
             ),
         )
         assert reconciles(monitor, 2)
@@ -205,7 +205,7 @@ def test_a_run_that_ends_begins_again_and_is_counted(monkeypatch):
     restarts = "ragmonitor_worker_restarts_total"
     until("it has begun again twice", lambda: total(monitor.registry, restarts) == 2)
     assert monitor.flush(20)
-    found = outcomes(monitor.registry, judge="lexical", evaluator="faithfulness")
+    found = outcomes(monitor.registry, judge="builtin", evaluator="faithfulness")
     assert found == {"internal_error": 2, "scored": 3}
     monitor.close(5)
 
@@ -227,7 +227,7 @@ def test_a_system_without_threads_is_asked_again(monkeypatch):
     monkeypatch.undo()
     monitor.observe(observed(2))
     assert monitor.flush(10)
-    found = outcomes(monitor.registry, judge="lexical", evaluator="faithfulness")
+    found = outcomes(monitor.registry, judge="builtin", evaluator="faithfulness")
     assert found == {"scored": 2}
     monitor.close(5)
 
@@ -252,7 +252,7 @@ def test_a_log_handler_that_raises_reaches_neither_the_request_nor_the_worker(mo
         monitor.observe(observed(2))
         monitor.flush(10)
         assert total(monitor.registry, "ragmonitor_worker_restarts_total") == 0
-        found = outcomes(monitor.registry, judge="lexical", evaluator="faithfulness")
+        found = outcomes(monitor.registry, judge="builtin", evaluator="faithfulness")
         assert found["scored"] >= 1
         monitor.close(5)
     finally:
@@ -284,7 +284,7 @@ def test_a_finaliser_within_a_lock_of_the_counters_waits_for_nobody():
     thread = threading.Thread(target=collect, daemon=True)
     thread.start()
     assert done.wait(10)
-    found = outcomes(monitor.registry, judge="lexical", evaluator="faithfulness")
+    found = outcomes(monitor.registry, judge="builtin", evaluator="faithfulness")
     assert found == {"scored": 1, "shutdown": 3}
 
 

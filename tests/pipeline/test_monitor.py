@@ -157,7 +157,7 @@ def test_a_failing_judge_is_a_cause_and_not_a_score(failure, cause):
 
 
 def test_a_judge_that_cannot_tell_its_cost_is_a_cause_too(reports):
-    """The embedded scores stand, and the sums come out."""
+    """The built-in judge's score stand, and the sums come out."""
 
     class Priceless(ScriptedJudge):
         budget_unit = "usd"
@@ -177,7 +177,7 @@ def test_a_judge_that_cannot_tell_its_cost_is_a_cause_too(reports):
         monitor.observe(interaction())
         monitor.flush()
         assert outcomes(monitor.registry, judge="scripted") == {"judge_error": len(table.select())}
-        assert outcomes(monitor.registry, judge="lexical")["scored"] == len(table.select())
+        assert outcomes(monitor.registry, judge="builtin")["scored"] == len(table.select())
 
 
 def test_a_held_trace_takes_the_judge_s_scores_along(reports):
@@ -194,7 +194,7 @@ def test_a_held_trace_takes_the_judge_s_scores_along(reports):
         monitor.observe(interaction())
         assert monitor.flush()
     assert [(r.judge.name, r.late) for r in reports.reports] == [
-        ("lexical", False),
+        ("builtin", False),
         ("scripted", False),
     ]
 
@@ -227,14 +227,14 @@ def test_captured_is_scored_plus_unscored_under_load(reports):
         assert monitor.flush(60)
         captured = total(monitor.registry, "ragmonitor_interactions_total")
         assert captured == 3_000
-        for name in ("lexical", "scripted"):
+        for name in ("builtin", "scripted"):
             for entry in table.select():
                 found = outcomes(monitor.registry, judge=name, evaluator=entry.name)
                 assert sum(found.values()) == captured, (name, entry.name, found)
-        lexical = outcomes(monitor.registry, judge="lexical", evaluator="faithfulness")
+        lexical = outcomes(monitor.registry, judge="builtin", evaluator="faithfulness")
         dropped = total(monitor.registry, "ragmonitor_dropped_total", reason="queue_full")
         assert lexical["queue_full"] == dropped
-        assert len([r for r in reports.reports if r.judge.name == "lexical"]) == 3_000 - dropped
+        assert len([r for r in reports.reports if r.judge.name == "builtin"]) == 3_000 - dropped
 
 
 def test_what_close_has_no_time_for_is_counted():

@@ -39,7 +39,7 @@ def test_closing_a_monitor_ends_its_helper():
     monitor = Monitor(service="test", prometheus=False, traces=False, scoring_process=True)
     answer(monitor)
     assert monitor.flush(60)
-    pid = monitor._worker._embedded.helper_pid
+    pid = monitor._worker._builtin.helper_pid
     os.kill(pid, 0)  # it is there
     monitor.close()
     with pytest.raises(ProcessLookupError):

@@ -10,7 +10,7 @@ import pytest
 
 from ragmonitor.estimation import summarise
 from ragmonitor.protocols import Sampler
-from ragmonitor.records import Chance, Estimate, Interaction, Report, SeriesKey, Window
+from ragmonitor.records import Estimate, Interaction, Report, SamplingDecision, SeriesKey, Window
 from ragmonitor.sampling import Budget, ChanceSampler
 from ragmonitor.testing import ManualClock
 from tests.support import simulation
@@ -87,7 +87,7 @@ class Looking:
         self.settle, self.boost = sampler.settle, sampler.boost
         self.reserve, self.readings = sampler.reserve, sampler.readings
 
-    def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> Chance:
+    def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
         chance = self._sampler.draw(interaction, uncertainty=uncertainty)
         if chance.drawn:
             self.drawn.add(interaction.id)
@@ -262,7 +262,7 @@ def test_a_spike_is_announced_with_examples_and_its_end_too() -> None:
 
 
 def test_two_weeks_without_a_change_raise_nothing() -> None:
-    """The rate swings below what is tolerated, the embedded score dies, and nobody is paged."""
+    """The rate swings below what is tolerated, the built-in score dies, and nobody is paged."""
     stream = Stream(
         seed=11,
         for_s=14 * DAY_S,
@@ -306,9 +306,9 @@ def test_what_was_learned_survives_a_restart(tmp_path: Path) -> None:
     second, third = (monitored(folder=tmp_path) for _ in range(2))
     second.pass_time(DAY_S / 6 + 60)
     for answer in Stream(seed=15, for_s=120.0).answers():
-        embedded = report_of(answer)
+        builtin = report_of(answer)
         old, new, newer = (
-            each.estimates.predict(embedded).hallucination for each in (first, second, third)
+            each.estimates.predict(builtin).hallucination for each in (first, second, third)
         )
         assert old is not None
         assert new == newer
@@ -324,7 +324,7 @@ def test_what_was_learned_survives_a_restart(tmp_path: Path) -> None:
 
 def report_of(answer: Answer) -> Report:
     records = Records(evaluators=("faithfulness",))
-    return records.embedded(answer, records.interaction(answer))
+    return records.builtin(answer, records.interaction(answer))
 
 
 def test_the_state_of_a_service_takes_kilobytes(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_no_evaluator_quotes_a_text(everything, registered, content, error):
 def test_no_source_and_no_unreadable_record_quotes_a_text(everything, content):
     """Integrations read the framework's objects, and those quote."""
     with Monitor(service="test", content=content) as made:
-        made.attend(FailingSource())
+        made.register_source(FailingSource())
         made.take(FailingFinished())
         made.flush()
     assert made._worker._thread is None  # the worker ended, whatever the source raised

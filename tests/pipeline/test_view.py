@@ -58,14 +58,14 @@ def test_a_wrong_answer_is_on_the_page_within_seconds():
         assert monitor.ui_url is not None
         told = state(monitor.ui_url)
     (found,) = told["answers"]
-    assert found["basis"] == "embedded"
+    assert found["basis"] == "builtin"
     assert found["question"] == QUESTION
     marked = [text for piece in found["answer"] for text, bad in piece.get("parts", ()) if bad]
     assert {"90", "Helsinki"} <= {word for text in marked for word in text.split()}
     assert "".join(text for text, _ in found["chunks"][0]["parts"]) == CHUNK
     assert found["attributes"] == {"route": "/returns"}
     rates = [n for n in told["numbers"] if n["signal"] == "hallucination" and n["window"] == "1h"]
-    assert [(n["basis"], n["mean"]) for n in rates] == [("embedded", 1.0)]
+    assert [(n["basis"], n["mean"]) for n in rates] == [("builtin", 1.0)]
     assert rates[0]["lower"] < 1.0
     assert {alarm["signal"] for alarm in told["alarms"]} >= {"hallucination", "refusal"}
     assert told["history"]["20m"]["times"]

@@ -21,17 +21,24 @@ from ragmonitor.testing import ManualClock
 
 START_S = 1_790_000_000.0
 STREAMS = (
-    Stream(signal="up", judge="j", kind="quality", share=0.5, stake_most=2.0),
-    Stream(signal="down", judge="j", kind="quality", share=0.3, stake_most=2.0, falls=True),
+    Stream(signal="up", judge="j", kind="quality", share=0.5, max_importance_weight=2.0),
+    Stream(
+        signal="down",
+        judge="j",
+        kind="quality",
+        share=0.3,
+        max_importance_weight=2.0,
+        higher_is_better=True,
+    ),
     Stream(signal="learned", judge="none", kind="input", share=0.2),
 )
 TOLERATE = {"up": 0.05, "down": 0.9}
 
 shares = st.floats(0, 1)
-stakes = st.floats(0, 2)
+importance_weights = st.floats(0, 2)
 steps = st.floats(0, 4_000)
 signals = st.sampled_from([stream.signal for stream in STREAMS])
-bets = st.tuples(signals, shares, stakes, st.sampled_from(["", "", "a", "b"]))
+bets = st.tuples(signals, shares, importance_weights, st.sampled_from(["", "", "a", "b"]))
 jumps = st.floats(-1e9, 1e9) | st.floats(-5_000, 5_000)
 
 
@@ -45,25 +52,27 @@ def nothing(_: str) -> None:
     return None
 
 
-def bet(to: Alarms, each, at_s: float) -> None:
-    signal, value, stake, session = each
-    to.bet(signal, value=value, stake=stake, at_s=at_s, session=session)
+def update(to: Alarms, each, at_s: float) -> None:
+    signal, value, importance_weight, session = each
+    to.update(signal, value=value, importance_weight=importance_weight, at_s=at_s, session=session)
 
 
 @given(
     tolerate=shares,
-    stake_most=st.floats(0.5, 4),
+    max_importance_weight=st.floats(0.5, 4),
     line=st.floats(0.01, 1e4),
     moves=st.lists(st.tuples(jumps, shares, st.floats(0, 10)), max_size=200),
 )
-def test_evidence_is_never_negative(tolerate, stake_most, line, moves):
+def test_evidence_is_never_negative(tolerate, max_importance_weight, line, moves):
     """Whatever is tolerated, bet and staked, and whatever the clock does; nor is it no number."""
-    detector = Detector(tolerate=tolerate, stake_most=stake_most, line_days=line)
-    clearing = Clearing(tolerate=tolerate, stake_most=stake_most, at_s=0.0)
-    for at_s, x, stake in moves:
+    detector = Detector(
+        tolerate=tolerate, max_importance_weight=max_importance_weight, line_days=line
+    )
+    clearing = Clearing(tolerate=tolerate, max_importance_weight=max_importance_weight, at_s=0.0)
+    for at_s, x, importance_weight in moves:
         detector.pass_time(at_s)
-        detector.bet(x, stake)
-        clearing.bet(x, min(stake, stake_most), at_s)
+        detector.update(x, importance_weight)
+        clearing.update(x, min(importance_weight, max_importance_weight), at_s)
         assert min(detector.parts) >= 0
         assert min(clearing.parts) >= 0
         if detector.evidence >= line:
@@ -73,16 +82,16 @@ def test_evidence_is_never_negative(tolerate, stake_most, line, moves):
 
 @given(
     tolerate=st.floats(0.001, 0.999),
-    stake=st.floats(0, 2),
+    importance_weight=st.floats(0, 2),
     parts=st.lists(shares, min_size=6, max_size=6),
 )
-def test_a_bet_is_fair_at_what_is_tolerated(tolerate, stake, parts):
+def test_a_bet_is_fair_at_what_is_tolerated(tolerate, importance_weight, parts):
     """In expectation over an answer that is bad with just that chance, evidence stays."""
     after = []
     for x in (0.0, 1.0):
-        detector = Detector(tolerate=tolerate, stake_most=2.0)
+        detector = Detector(tolerate=tolerate, max_importance_weight=2.0)
         detector.parts = list(parts)
-        detector.bet(x, stake)
+        detector.update(x, importance_weight)
         after.append(detector.evidence)
     expected = (1 - tolerate) * after[0] + tolerate * after[1]
     assert expected == pytest.approx(sum(parts), rel=1e-9, abs=1e-12)
@@ -90,15 +99,15 @@ def test_a_bet_is_fair_at_what_is_tolerated(tolerate, stake, parts):
 
 @given(
     level_of=st.floats(0.001, 0.999),
-    stake=st.floats(0, 2),
+    importance_weight=st.floats(0, 2),
     step=steps,
 )
-def test_clearing_is_a_fair_bet_too(level_of, stake, step):
+def test_clearing_is_a_fair_bet_too(level_of, importance_weight, step):
     """At its level, what is in play grows only by what was held back."""
     after = []
     for x in (0.0, 1.0):
-        clearing = Clearing(tolerate=level_of, stake_most=2.0, at_s=0.0)
-        clearing.bet(x, stake, step)
+        clearing = Clearing(tolerate=level_of, max_importance_weight=2.0, at_s=0.0)
+        clearing.update(x, importance_weight, step)
         after.append(clearing.evidence)
     expected = (1 - clearing.level) * after[0] + clearing.level * after[1]
     assert expected <= 1 + 1e-9
@@ -107,11 +116,13 @@ def test_clearing_is_a_fair_bet_too(level_of, stake, step):
 @given(
     tolerate=st.floats(0.01, 0.9),
     rates=st.tuples(shares, shares),
-    stakes=st.lists(st.floats(0.01, 2), min_size=1, max_size=6),
+    importance_weights=st.lists(st.floats(0.01, 2), min_size=1, max_size=6),
     enters=st.integers(0, 5),
     stops=st.floats(1.0, 10.0),
 )
-def test_a_session_s_bets_are_fair_on_average_over_sessions(tolerate, rates, stakes, enters, stops):
+def test_a_session_s_bets_are_fair_on_average_over_sessions(
+    tolerate, rates, importance_weights, enters, stops
+):
     """Every course of a session of two kinds, with capital that comes in half way and stops high.
 
     The kinds are as frequent as makes the mean what is tolerated; what is summed over all courses
@@ -119,15 +130,17 @@ def test_a_session_s_bets_are_fair_on_average_over_sessions(tolerate, rates, sta
     """
     low, high = min(*rates, tolerate), max(*rates, tolerate)
     share = (tolerate - low) / (high - low) if high > low else 1.0
-    enters = min(enters, len(stakes) - 1)
+    enters = min(enters, len(importance_weights) - 1)
     expected = 0.0
-    for course in itertools.product((0.0, 1.0), repeat=len(stakes)):
-        detector, block = Detector(tolerate=tolerate, stake_most=2.0), Block()
+    for course in itertools.product((0.0, 1.0), repeat=len(importance_weights)):
+        detector, block = Detector(tolerate=tolerate, max_importance_weight=2.0), Block()
         detector.parts = [0.0] * 6
-        for number, (x, stake) in enumerate(zip(course, stakes, strict=True)):
+        for number, (x, importance_weight) in enumerate(
+            zip(course, importance_weights, strict=True)
+        ):
             if number == enters:
                 detector.parts = list(WEIGHTS)
-            detector.bet(x, stake, block)
+            detector.update(x, importance_weight, block)
             if detector.evidence >= stops:
                 break
         chance = sum(
@@ -151,7 +164,7 @@ def test_no_more_capital_is_put_in_than_time_has_passed(moves, reserve_most):
         at_s += step_s
         detector.pass_time(at_s, saves=saves)
         detector.trust(suspicion)
-        detector.bet(0.05)
+        detector.update(0.05)
         assert 0 <= detector.reserve <= reserve_most
         assert detector.evidence + detector.reserve <= (at_s - START_S) / 86_400 + 1e-9
         assert detector.evidence <= 15 + 1e-9
@@ -164,7 +177,7 @@ def test_a_jumping_clock_alone_raises_no_alarm(times, line):
     watched = alarms(clock, every_days=line)
     for jump in times:
         clock.now_s = START_S + jump
-        watched.bet("up", value=0.05, stake=1.0, at_s=clock())
+        watched.update("up", value=0.05, importance_weight=1.0, at_s=clock())
         assert watched.settle(nothing) == ()
         assert watched.states()[0].evidence_days <= line / 2 + 1e-9
 
@@ -185,10 +198,10 @@ def test_the_order_within_a_tick_changes_nothing(moves, seed, ticks):
             clock.advance(step_s)
             timed.append((each, clock()))
         for each, at_s in timed:
-            bet(straight, each, at_s)
+            update(straight, each, at_s)
         seed.shuffle(timed)
         for each, at_s in timed:
-            bet(mixed, each, at_s)
+            update(mixed, each, at_s)
         assert straight.settle(nothing) == mixed.settle(nothing)
         assert straight.states() == mixed.states()
 
@@ -202,7 +215,7 @@ def test_a_state_goes_through_the_file_unchanged(moves):
         before = alarms(clock, file)
         for step_s, each in moves:
             clock.advance(step_s)
-            bet(before, each, clock())
+            update(before, each, clock())
         before.settle(nothing)
         after = alarms(clock, file)
         after.settle(nothing)
@@ -223,8 +236,8 @@ def test_two_processes_on_one_file_are_one(moves):
         lone = alarms(clock)
         for step_s, each, second in moves:
             clock.advance(step_s)
-            bet(pair[second], each, clock())
-            bet(lone, each, clock())
+            update(pair[second], each, clock())
+            update(lone, each, clock())
             assert pair[second].settle(nothing) == lone.settle(nothing)
             assert pair[not second].settle(nothing) == ()
         assert pair[0].states() == pair[1].states() == lone.states()
@@ -239,7 +252,7 @@ def test_late_verdicts_pass_no_time_twice(delays):
     watched = alarms(clock)
     for step_s, late_s, _ in delays:
         clock.advance(step_s)
-        watched.bet("up", value=0.05, stake=1.0, at_s=clock() - late_s)
+        watched.update("up", value=0.05, importance_weight=1.0, at_s=clock() - late_s)
         watched.settle(nothing)
     days = (clock() - START_S + 1_800) / 86_400
     (state, *_) = watched.states()
@@ -270,7 +283,7 @@ def test_false_alarms_of_long_sessions_keep_to_the_stated_rate(length, correlati
             slot[:] = [str(number), length, bad if rng.random() < rate / bad else 0.0]
         slot[1] -= 1
         detector.pass_time(at_s)
-        detector.bet(float(rng.random() < slot[2]), 1.0, sessions.block(slot[0], 0, at_s))
+        detector.update(float(rng.random() < slot[2]), 1.0, sessions.block(slot[0], 0, at_s))
         if detector.evidence >= line_days:
             raised += 1
             detector.restart()
@@ -303,7 +316,9 @@ def test_verdicts_that_come_later_when_they_are_bad_raise_no_more_alarms():
             )
             while waiting and waiting[0][0] <= clock.now_s:
                 _, which, value, drawn_s = heapq.heappop(waiting)
-                watched.bet("up", value=value, stake=1.0, at_s=drawn_s, answer=str(which))
+                watched.update(
+                    "up", value=value, importance_weight=1.0, at_s=drawn_s, answer=str(which)
+                )
                 watched.complete(str(which))
             if number % 5 == 0:
                 raised += sum(event.raised for event in watched.settle(nothing))
@@ -325,7 +340,7 @@ def test_false_alarms_keep_to_the_stated_rate_whatever_is_trusted(follows):
         detector.pass_time(at_s, saves=True)
         detector.trust(suspicion[follows])
         x = float(rng.random() < 0.05)
-        detector.bet(x)
+        detector.update(x)
         lately += (x - lately) / 10
         if detector.evidence >= line_days:
             raised += 1

@@ -20,7 +20,14 @@ from ragmonitor.estimation.interval import LEAST_COVERAGE
 from ragmonitor.estimation.signals import Outcome
 from ragmonitor.estimation.sums import Sums, difference, group_of
 from ragmonitor.estimation.windows import SPANS, Windows
-from ragmonitor.records import Chance, Interaction, Moments, SeriesKey, Settled, Totals
+from ragmonitor.records import (
+    CompletedAnswer,
+    Interaction,
+    Moments,
+    SamplingDecision,
+    SeriesKey,
+    Totals,
+)
 from ragmonitor.sampling import Budget, ChanceSampler, Floors
 from ragmonitor.testing import ManualClock
 from tests.support import simulation
@@ -290,7 +297,7 @@ def test_a_chance_is_above_0_and_up_to_1_and_its_stake_up_to_2(
         chance = sampler.draw(told_of(number, tag, route), uncertainty=uncertainty)
         assert 0 < chance.probability <= 1
         assert 0 < chance.rate <= 1
-        assert 0 <= chance.stake <= 2 + 1e-9
+        assert 0 <= chance.importance_weight <= 2 + 1e-9
         assert chance.drawn or chance.probability < 1
         if chance.stratum == "forced":
             assert chance.probability == 1
@@ -372,15 +379,15 @@ def test_late_missing_and_jumping_leave_every_number_in_its_place(
     records = Records(evaluators=("faithfulness",))
     estimates = simulation.statistics(clock, records)
     simulated = Stream(seed=seed, for_s=1e9).answers()
-    waiting: list[tuple[float, int, Settled]] = []
+    waiting: list[tuple[float, int, CompletedAnswer]] = []
     for number, fate in enumerate(all_fates):
         clock.advance(fate.gap_s)
         records.began_s += fate.jump_s
         one = next(simulated)._replace(at_s=clock(), number=number)
         interaction = records.interaction(one)
-        embedded = records.embedded(one, interaction)
-        prediction = estimates.predict(embedded)
-        chance = Chance(probability=0.5, drawn=number % 2 == 0, rate=0.5)
+        builtin = records.builtin(one, interaction)
+        prediction = estimates.predict(builtin)
+        chance = SamplingDecision(probability=0.5, drawn=number % 2 == 0, rate=0.5)
         judged = None
         if chance.drawn:
             judged = (
@@ -388,7 +395,9 @@ def test_late_missing_and_jumping_leave_every_number_in_its_place(
                 if fate.verdict is None
                 else records.verdict(one, interaction, chance, hallucinated=fate.verdict)
             )
-        settled = Settled(embedded=embedded, prediction=prediction, chance=chance, judged=judged)
+        settled = CompletedAnswer(
+            builtin=builtin, prediction=prediction, chance=chance, judged=judged
+        )
         heapq.heappush(waiting, (clock() + (fate.late_s if chance.drawn else 0), number, settled))
         while waiting and waiting[0][0] <= clock():
             estimates.add(heapq.heappop(waiting)[2])

@@ -102,9 +102,9 @@ def test_whatever_comes_chances_are_chances(rate, limits, by_session, floor, ste
         chance = sampler.draw(told, uncertainty=uncertainty)
         assert 0 <= chance.rate <= 1
         assert 0 <= chance.probability <= 1
-        assert chance.stake <= 2 * (1 + 1e-12)
+        assert chance.importance_weight <= 2 * (1 + 1e-12)
         if chance.stratum != "sampled":
-            assert chance.stake <= 1
+            assert chance.importance_weight <= 1
         if chance.drawn:
             # One process, one thread: nobody spends in between.
             assert chance.probability > 0

@@ -20,9 +20,9 @@ from ragmonitor.export.instruments import LABEL_LENGTH_MOST
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
+    GaugeValue,
     JudgeIdentity,
     Moments,
-    Reading,
     Scored,
     SeriesKey,
     Snapshot,
@@ -71,7 +71,9 @@ def filled(text: Any) -> PrometheusExporter:
             moments=((key, "1h", Moments.of(1.0)), (whole, "24h", Moments.of(0.0))),
             totals=((whole, Totals(answers=1)),),
             alarms=(AlarmState(**alarm, evidence_days=1.0, active=True, tolerate=0.1),),
-            readings=(Reading(name="ragmonitor_anchors", value=3.0, labels=(("judge", text()),)),),
+            readings=(
+                GaugeValue(name="ragmonitor_anchors", value=3.0, labels=(("judge", text()),)),
+            ),
             checks={text(): 1},
         ),
         queue_depth=1,
@@ -120,9 +122,13 @@ def test_labels_that_are_no_text_are_shown_as_text() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        {"readings": (Reading(name="ragmonitor_nobody_knows", value=1.0),)},
-        {"readings": (Reading(name="ragmonitor_anchors", value="many", labels=(("judge", "j"),)),)},
-        {"readings": (Reading(name="ragmonitor_anchors", value=1.0),)},
+        {"readings": (GaugeValue(name="ragmonitor_nobody_knows", value=1.0),)},
+        {
+            "readings": (
+                GaugeValue(name="ragmonitor_anchors", value="many", labels=(("judge", "j"),)),
+            )
+        },
+        {"readings": (GaugeValue(name="ragmonitor_anchors", value=1.0),)},
         {"moments": ((SeriesKey(signal="s", judge="j"), "1h", None),)},
         {"totals": ((SeriesKey(signal="s", judge="j"), None),)},
         {"alarms": (None,)},
@@ -132,7 +138,7 @@ def test_labels_that_are_no_text_are_shown_as_text() -> None:
 def test_one_bad_series_never_takes_the_others_down(bad: dict[str, Any]) -> None:
     """It is counted as an error of ours, and what stands after it is shown."""
     built = PrometheusExporter("shop", summarise=summarise, serve=False)
-    good = Reading(name="ragmonitor_anchors", value=3.0, labels=(("judge", MODEL.name),))
+    good = GaugeValue(name="ragmonitor_anchors", value=3.0, labels=(("judge", MODEL.name),))
     bad["readings"] = (*bad.get("readings", ()), good)
     before = guard.errors["metrics"]
     built.refresh(snapshot=Snapshot(**bad), queue_depth=4, open_runs=0, errors={})

@@ -296,7 +296,7 @@ INPUT = (
     ),
     drifting(
         "novel_question",
-        "RagMonitorQuestionsNovel",
+        "RagMonitorNewQuestions",
         f"bot: share of questions far from every topic of the reference is above what is "
         f"tolerated (5.0 %): {SIX_DAYS} The last hour alone: {UNKNOWN}.",
         f"{INVESTIGATE}{SINCE}",
@@ -359,7 +359,7 @@ JUDGING = (
         description=(
             "bot: openai/gpt-4o-mini has been left alone for at least five minutes, or fails on "
             "most readings. Failed in the last 15 minutes: 100.0 % of the readings; without a "
-            "verdict in the last day: 25.0 % of the drawn answers. Meanwhile only the embedded "
+            "verdict in the last day: 25.0 % of the drawn answers. Meanwhile only the built-in "
             "judge reads, and it never pages."
         ),
         dashboard=f"{PIPELINE}{OF_MODEL}{SINCE}",
@@ -431,24 +431,24 @@ JUDGING = (
         labels={"service": "bot", "unit": "usd", "per": "day", "severity": "ticket"},
         description=(
             "bot: 0.0005 usd of 5 per day are left, and a reading takes 0.0010. Until it fills up "
-            "again only the embedded judge reads. Chance of an answer to be judged: 0.2 %."
+            "again only the built-in judge reads. Chance of an answer to be judged: 0.2 %."
         ),
         dashboard=f"{PIPELINE}{SINCE}",
     ),
     Case(
-        alert="RagMonitorRulerMoved",
+        alert="RagMonitorJudgeDrift",
         bad=together(
-            alarm("anchors", "ruler", days="1x30 33x90", active="0x30 1x90", since="_x30 1800x90"),
+            alarm("anchors", "judge", days="1x30 33x90", active="0x30 1x90", since="_x30 1800x90"),
             plain("anchor_flip_rate", "0.2x120", judge=MODEL),
             plain("judge_flip_rate", "0.04x120", judge=MODEL),
             plain("calibration_residual", "0.12x120", judge=MODEL),
             plain("judge_info", "1x120", judge=MODEL, version="3f2a", kind="LLM"),
         ),
-        good=alarm("anchors", "ruler", days="29x120"),
-        restarted=alarm("anchors", "ruler", days=RESTART),
+        good=alarm("anchors", "judge", days="29x120"),
+        restarted=alarm("anchors", "judge", days=RESTART),
         fires_restarted=False,
         at="1h",
-        labels={**OF_BOT, "kind": "ruler", "signal": "anchors", "severity": "ticket"},
+        labels={**OF_BOT, "kind": "judge", "signal": "anchors", "severity": "ticket"},
         description=(
             "bot: openai/gpt-4o-mini by anchors: 33 days of evidence against a line of 30; raised: "
             "1970-01-01 00:30:00 +0000 UTC. Share of frozen answers that it reads otherwise than "
@@ -511,7 +511,7 @@ JUDGING = (
 
 def evaluated(*, scored: str, incomplete: str) -> Callable[[str], Series]:
     """Return evaluations by outcome."""
-    which = {"evaluator": "faithfulness", "judge": "lexical"}
+    which = {"evaluator": "faithfulness", "judge": "builtin"}
     return together(
         plain("evaluations_total", scored, **which, outcome="scored"),
         plain("evaluations_total", incomplete, **which, outcome="capture_incomplete"),

@@ -102,7 +102,7 @@ def test_a_spike_pages_and_its_end_is_told(tmp_path: Path, monkeypatch: pytest.M
     (alert,) = page.alerts(SPIKE, "firing")
     assert page.receiver == "page"
     assert page.content["groupLabels"] == {"service": "客服"}
-    assert alert["labels"]["judge"] == "lexical"
+    assert alert["labels"]["judge"] == "builtin"
     told = alert["annotations"]
     assert re.search(r"The last hour alone: \d+\.\d % \(95 % interval", told["description"])
     assert "than is tolerated (5.0 %)" in told["description"]
@@ -153,7 +153,7 @@ def labels(alert: str, severity: str = "ticket", **more: str) -> dict[str, str]:
 
 SPIKES = labels("HallucinationSpike", "page", kind="quality", signal="hallucination")
 DRIFTS = labels("FaithfulnessDrift", kind="quality", signal="faithfulness")
-ANCHORS = labels("RulerMoved", kind="ruler", signal="anchors")
+ANCHORS = labels("JudgeDrift", kind="judge", signal="anchors")
 
 
 @pytest.mark.parametrize(
@@ -174,9 +174,9 @@ ANCHORS = labels("RulerMoved", kind="ruler", signal="anchors")
         ),
         pytest.param(
             labels("BudgetExhausted", unit="usd"),
-            {**labels("JudgingStopped"), "judge": "lexical"},
+            {**labels("JudgingStopped"), "judge": "builtin"},
             False,
-            id="the-embedded-judge-needs-no-money",
+            id="the-built-in judge-needs-no-money",
         ),
         pytest.param(
             labels("JudgingStopped"), labels("TooFewJudged", "info"), True, id="stopped-few"

@@ -148,10 +148,10 @@ def test_annotations_mark_what_happened(source: Source) -> None:
 
 
 def test_variables_have_the_model_first(source: Source) -> None:
-    """Both services are offered, and a model before the embedded judge."""
+    """Both services are offered, and a model before the built-in judge."""
     values = variables(read(PATHS[0]), source)
     assert values["service"] == sorted(life.service for life in LIVES)
-    assert values["judge"] == [MODEL, "lexical"]
+    assert values["judge"] == [MODEL, "builtin"]
     assert values["window"] == ["1h", "24h"]
     assert values["dimension"] == ["language", "route", "version"]
 

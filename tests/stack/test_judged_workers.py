@@ -173,11 +173,11 @@ def test_each_worker_is_judged_out_of_one_budget(kind: str, tmp_path: Path) -> N
                     by = found.setdefault(s.labels["judge"], Counter())
                     by[s.labels["outcome"]] += int(s.value)
             whole = {judge: sum(by.values()) for judge, by in found.items()}
-            assert whole == {"lexical": captured, "openai/judge": captured}
+            assert whole == {"builtin": captured, "openai/judge": captured}
             return found
 
         found = until("captured = scored + unscored", settled, within_s=90)
-        assert found["lexical"] == {"scored": captured}
+        assert found["builtin"] == {"scored": captured}
         assert set(found["openai/judge"]) <= {"scored", "over_budget", "not_sampled"}
         # So small a budget bears one reading at once; one for each process were three.
         assert 1 <= len(openai.chats) < WORKERS

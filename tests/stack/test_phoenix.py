@@ -138,11 +138,11 @@ def test_the_model_call_shows_what_was_asked(spans: dict[str, dict[str, Any]]) -
     assert span["tokenCountTotal"] > 0
 
 
-@pytest.mark.parametrize(("judge", "kind"), [("lexical", "CODE"), ("openai/judge", "LLM")])
+@pytest.mark.parametrize(("judge", "kind"), [("builtin", "CODE"), ("openai/judge", "LLM")])
 def test_the_scores_of_each_judge_are_annotations(
     spans: dict[str, dict[str, Any]], judge: str, kind: str
 ) -> None:
-    """The embedded one's, known when the trace left, and the model's, that came later."""
+    """The built-in one's, known when the trace left, and the model's, that came later."""
     annotations = spans["invoke_workflow tower"]["annotations"]
     ((_, identifier),) = (key for key in annotations if key[0] == f"faithfulness ({judge})")
     shown = annotations[f"faithfulness ({judge})", identifier]

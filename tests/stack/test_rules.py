@@ -341,7 +341,7 @@ def test_two_bad_answers_of_two_burn_no_budget(tmp_path: Path):
 
 def test_the_embedded_judge_burns_no_budget_that_nobody_set(tmp_path: Path):
     """Its scale is its own: what a service is held to by default is a model's verdict."""
-    series = estimate("hallucination", judged=10, value=9, judge="lexical")("bot")
+    series = estimate("hallucination", judged=10, value=9, judge="builtin")("bot")
     rules = those_of("RagMonitorErrorBudgetBurn", tmp_path)
     check(tmp_path, series, rules=rules, values=[burning(at="12m", factor="14.4")])
 
@@ -358,7 +358,7 @@ def test_an_objective_of_ones_own_holds_the_embedded_judge_where_there_is_no_mod
 ):
     """Beside a model its scores inform, and never alert."""
     rules = written(tmp_path, objectives=(parse_objective("hallucination=0.05"),))
-    alone = estimate("hallucination", judged=10, value=9, judge="lexical", minutes=20)
+    alone = estimate("hallucination", judged=10, value=9, judge="builtin", minutes=20)
     model = estimate("hallucination", judged=10, value=0, minutes=20)
     series = {**alone("alone"), **alone("beside"), **model("beside")}
     check(tmp_path, series, rules=rules, values=[burning("alone", at="12m", factor="14.4")])
@@ -424,8 +424,8 @@ def test_what_the_monitor_raised_pages_below_the_rules_line(tmp_path: Path):
 def test_the_embedded_judge_does_not_page_beside_a_model(tmp_path: Path):
     """Even if the model is down and judges nothing."""
     series = {
-        **alarm("hallucination", "quality", days="80x60", judge="lexical")("bot"),
-        **estimate("hallucination", judged=5, value=4, judge="lexical", minutes=60)("bot"),
+        **alarm("hallucination", "quality", days="80x60", judge="builtin")("bot"),
+        **estimate("hallucination", judged=5, value=4, judge="builtin", minutes=60)("bot"),
         ours("answers_total", signal="hallucination", judge=MODEL): "0+5x60",
     }
     rules = those_of("RagMonitorHallucinationSpike", tmp_path)
@@ -436,8 +436,8 @@ def test_the_embedded_judge_does_not_page_beside_a_model(tmp_path: Path):
 def test_the_embedded_judge_pages_where_it_is_the_only_one(tmp_path: Path):
     """What it is held to was learned from its own scores."""
     series = {
-        **alarm("hallucination", "quality", days="80x60", judge="lexical")("bot"),
-        **estimate("hallucination", judged=5, value=4, judge="lexical", minutes=60)("bot"),
+        **alarm("hallucination", "quality", days="80x60", judge="builtin")("bot"),
+        **estimate("hallucination", judged=5, value=4, judge="builtin", minutes=60)("bot"),
     }
     rules = those_of("RagMonitorHallucinationSpike", tmp_path)
     expected = seen("RagMonitorHallucinationSpike", "bot", at="30m")
@@ -467,7 +467,7 @@ def test_a_worker_that_stands_still_is_missed(tmp_path: Path):
     """Interactions end, and no answer is counted for any judge."""
     series = {
         ours("interactions_total", framework="langchain", status="ok"): "0+1x160",
-        ours("answers_total", signal="refusal", judge="lexical"): "0+1x20 20x140",
+        ours("answers_total", signal="refusal", judge="builtin"): "0+1x20 20x140",
     }
     rules = those_of("RagMonitorJudgingStopped", tmp_path)
     expected = seen("RagMonitorJudgingStopped", "bot", at="1h45m")

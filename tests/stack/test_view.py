@@ -24,9 +24,9 @@ from ragmonitor.records import (
     Cause,
     Chunk,
     Diagnosis,
+    GaugeValue,
     Interaction,
     Moments,
-    Reading,
     Report,
     Scored,
     SentenceVerdict,
@@ -126,7 +126,7 @@ def numbers(bad: int, evidence_days: float, *, active: bool) -> Snapshot:
         active=False,
         tolerate=None,
         learned=0.41,
-        falls=True,
+        higher_is_better=True,
     )
     rate = AlarmState(
         **hallucination,
@@ -140,23 +140,23 @@ def numbers(bad: int, evidence_days: float, *, active: bool) -> Snapshot:
         moments=(
             (SeriesKey(**hallucination), "1h", sums(bad, 100)),
             (SeriesKey(**hallucination), "24h", sums(bad, 400)),
-            (SeriesKey(signal="hallucination", judge="lexical"), "1h", sums(2 * bad, 400)),
+            (SeriesKey(signal="hallucination", judge="builtin"), "1h", sums(2 * bad, 400)),
             (SeriesKey(signal="faithfulness", judge=MODEL.name), "1h", sums(90, 100)),
         ),
         alarms=(rate, learning),
         readings=(
-            Reading(name="ragmonitor_alarm_line_days", value=30.0),
-            Reading(
+            GaugeValue(name="ragmonitor_alarm_threshold_seconds", value=30.0),
+            GaugeValue(
                 name="ragmonitor_judge_sampling_rate",
                 value=0.1,
                 labels=(("judge", MODEL.name),),
             ),
-            Reading(
+            GaugeValue(
                 name="ragmonitor_budget_limit",
                 value=5.0,
                 labels=(("unit", "usd"), ("per", "day")),
             ),
-            Reading(
+            GaugeValue(
                 name="ragmonitor_budget_level",
                 value=0.4,
                 labels=(("unit", "usd"), ("per", "day")),
@@ -174,7 +174,7 @@ class Shown:
         self.view = View(
             SERVICE,
             summarise=summarise,
-            embedded="lexical",
+            builtin="builtin",
             clock=self.clock,
             now=self.now,
             **{"judge": MODEL.name, "trace_url": TRACES, **options},
@@ -230,7 +230,7 @@ def test_the_page_shows_what_is_known_and_asks_nobody_else(page: Page, shown: Sh
     row = page.text("#numbers tbody tr")
     assert "100 judged" in row
     assert "400 read" in row
-    assert "Embedded only, 1 h" in page.text("#numbers thead")
+    assert "Built-in only, 1 h" in page.text("#numbers thead")
     assert page.count("#estimate .band") == 1
     assert (
         page.run("return document.querySelector('#estimate .curve').getAttribute('d')").count("L")
@@ -292,7 +292,7 @@ def test_filters_leave_what_fits(page: Page, shown: Shown) -> None:
     assert page.text("#shown") == "21 of 21 kept"
     assert page.run("return document.querySelector('.answer').className").endswith("judged")
 
-    page.choose("basis", "embedded")
+    page.choose("basis", "builtin")
     assert page.text("#shown") == "5 of 21 kept"
     assert page.count(".answer.judged") == 0
     page.choose("basis", "")
@@ -461,16 +461,16 @@ def test_what_explains_an_alarm_is_said_beside_it(
 
 
 def test_without_a_judge_nothing_looks_judged(page: Page) -> None:
-    """Every number says that it is the embedded judge's."""
+    """Every number says that it is the built-in judge's."""
     shown = Shown(judge=None)
     try:
         snapshot = numbers(3, 0.0, active=False)
-        embedded = tuple(m for m in snapshot.moments if m[0].judge == "lexical")
-        shown.tick(replace(snapshot, moments=embedded, alarms=()))
+        builtin = tuple(m for m in snapshot.moments if m[0].judge == "builtin")
+        shown.tick(replace(snapshot, moments=builtin, alarms=()))
         for n in range(12):
             shown.view.export(wrong(n, LEXICAL))
         load(page, shown)
-        assert "embedded only" in page.text('.card[data-signal="hallucination"]')
+        assert "built-in only" in page.text('.card[data-signal="hallucination"]')
         assert "No judge is configured" in page.text("#legend")
         assert page.count(".tag.judged") == 0
         assert "Judged" not in page.text("#numbers thead")

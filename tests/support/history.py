@@ -23,7 +23,7 @@ STEP_S = 300
 HOUR_S = 3600
 MODEL = "openai/gpt-4o-mini"
 SECOND = "openai/gpt-4o"
-EMBEDDED = "lexical"
+BUILTIN = "builtin"
 PROMPTS = ("p4-3fa2", "p5-81cc")
 WINDOWS = {"1h": 3600.0, "24h": 86_400.0}
 LINE_DAYS = 30.0
@@ -217,7 +217,7 @@ class Past:
         drawn = sum(chance.random() < rate for _ in range(n))
         failed = drawn if down else sum(chance.random() < 0.02 for _ in range(drawn))
         version = PROMPTS[0] if left_s > (life.judge_changed or math.inf) else PROMPTS[1]
-        everything = Sample(judge=EMBEDDED, answers=n, rate=1.0, read=n)
+        everything = Sample(judge=BUILTIN, answers=n, rate=1.0, read=n)
         self._verdicts(everything, at_s, bad=bad)
         sample = Sample(judge=MODEL, answers=n, rate=rate, read=drawn - failed, failed=failed)
         self._verdicts(sample, at_s, bad=bad)
@@ -259,7 +259,7 @@ class Past:
     def _verdicts(self, sample: Sample, at_s: float, *, bad: bool) -> None:
         record, chance = self.recorder, self._chance
         judge, read = sample.judge, sample.read
-        sloppy = 0.05 if judge == EMBEDDED else 0.0
+        sloppy = 0.05 if judge == BUILTIN else 0.0
         for diagnosis, shares in DIAGNOSES.items():
             count = sum(chance.random() < shares[bad] for _ in range(read))
             record.count("ragmonitor_diagnoses_total", count, judge=judge, diagnosis=diagnosis)
@@ -410,29 +410,29 @@ class Past:
             ("empty_retrieval", "none", "input", False),
             ("weak_retrieval", "none", "input", weak),
             ("novel_question", "none", "input", False),
-            ("anchors", MODEL, "ruler", False),
-            ("calibration_high", MODEL, "ruler", False),
+            ("anchors", MODEL, "judge", False),
+            ("calibration_high", MODEL, "judge", False),
         ]
         for signal, judge, kind, moved in signals:
             evidence = self._evidence.setdefault((signal, judge, kind), Evidence())
             raised = evidence.raised
             evidence.move(bad=moved, at_s=at_s, chance=self._chance)
             labels = {"signal": signal, "judge": judge, "kind": kind}
-            record.gauge("ragmonitor_alarm_evidence_days", evidence.days, **labels)
+            record.gauge("ragmonitor_alarm_evidence_seconds", evidence.days, **labels)
             record.gauge("ragmonitor_alarm_active", evidence.since_s is not None, **labels)
             if evidence.since_s is not None:
                 record.gauge("ragmonitor_alarm_since_timestamp_seconds", evidence.since_s, **labels)
             tolerated = EVALUATORS.get(signal, (0.08,))[0]
             record.gauge(
-                "ragmonitor_alarm_tolerate",
+                "ragmonitor_alarm_objective",
                 tolerated - 0.05 if signal in EVALUATORS else tolerated,
                 **labels,
             )
             record.gauge("ragmonitor_alarm_learned_ratio", 1.0, **labels)
             record.count("ragmonitor_alarms_raised_total", evidence.raised - raised, **labels)
-        record.gauge("ragmonitor_alarm_line_days", LINE_DAYS)
+        record.gauge("ragmonitor_alarm_threshold_seconds", LINE_DAYS)
         record.gauge(
-            "ragmonitor_warning_evidence_days",
+            "ragmonitor_early_warning_evidence_seconds",
             self._chance.uniform(8, 20) if bad else self._chance.uniform(0.02, 0.4),
         )
 
@@ -460,7 +460,7 @@ class Past:
             pair = {"evaluator": evaluator, "judge": MODEL, "second_judge": SECOND}
             record.gauge("ragmonitor_judge_agreement", chance.uniform(0.86, 0.9), **pair)
             record.gauge("ragmonitor_judge_difference", chance.uniform(0.05, 0.07), **pair)
-        for judge, kind, its in ((MODEL, "LLM", version), (EMBEDDED, "CODE", "7")):
+        for judge, kind, its in ((MODEL, "LLM", version), (BUILTIN, "CODE", "7")):
             record.gauge("ragmonitor_judge_info", 1, judge=judge, version=its, kind=kind)
         record.gauge("ragmonitor_judge_sampling_rate", rate / (1.8 if bad else 1), judge=MODEL)
         record.gauge("ragmonitor_judge_sampling_boost", 4 if bad else 1, judge=MODEL)
@@ -488,7 +488,7 @@ class Past:
 
     def _ruler(self) -> None:
         record, chance = self.recorder, self._chance
-        record.gauge("ragmonitor_embedded_auroc", chance.uniform(0.78, 0.82), judge=MODEL)
+        record.gauge("ragmonitor_builtin_auroc", chance.uniform(0.78, 0.82), judge=MODEL)
         record.gauge("ragmonitor_calibration_residual", chance.gauss(0, 0.01), judge=MODEL)
         record.gauge("ragmonitor_judge_flip_rate", chance.uniform(0.03, 0.05), judge=MODEL)
         record.gauge("ragmonitor_anchors", 40, judge=MODEL)

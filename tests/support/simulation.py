@@ -14,7 +14,7 @@ from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
 from ragmonitor.estimation.drift import Drift
 from ragmonitor.estimation.sums import Sums
 from ragmonitor.protocols import Estimates, Sampler
-from ragmonitor.records import AlarmEvent, Chance, Report, SeriesKey, Settled
+from ragmonitor.records import AlarmEvent, CompletedAnswer, Report, SamplingDecision, SeriesKey
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
 from tests.support.streams import LEXICAL, Answer, Course, Records
@@ -51,7 +51,7 @@ class Service:
 
     estimates: Estimates
     sampler: Sampler | None
-    """None: only the embedded judge."""
+    """None: only the built-in judge."""
     clock: ManualClock
     """Seconds since the stream began."""
     records: Records = field(default_factory=Records)
@@ -68,7 +68,7 @@ class Service:
     """Of processor time in the classes under test, but for ticks; measured if `timed`."""
     ticking_s: float = 0.0
     timed: bool = False
-    _waiting: list[tuple[float, int, Answer, Settled]] = field(default_factory=list)
+    _waiting: list[tuple[float, int, Answer, CompletedAnswer]] = field(default_factory=list)
     _ticked_s: float = 0.0
 
     def feed(self, answers: Iterable[Answer]) -> None:
@@ -104,20 +104,20 @@ class Service:
     def _take(self, answer: Answer) -> None:
         self.answers += 1
         interaction = self.records.interaction(answer)
-        embedded = self.records.embedded(answer, interaction)
-        chance: Chance | None = None
+        builtin = self.records.builtin(answer, interaction)
+        chance: SamplingDecision | None = None
         began = time.process_time() if self.timed else 0.0
-        prediction = self.estimates.predict(embedded)
+        prediction = self.estimates.predict(builtin)
         if self.sampler is not None:
             chance = self.sampler.draw(interaction, uncertainty=prediction.uncertainty)
             self.uncovered += chance.probability <= 0
-        settled = Settled(embedded=embedded, prediction=prediction, chance=chance)
+        settled = CompletedAnswer(builtin=builtin, prediction=prediction, chance=chance)
         if chance is None or not chance.drawn:
             self.estimates.add(settled)
             if self.timed:
                 self.busy_s += time.process_time() - began
             return
-        self.estimates.awaits(embedded, prediction, chance)
+        self.estimates.awaits(builtin, prediction, chance)
         if self.timed:
             self.busy_s += time.process_time() - began
         self.drawn += 1
@@ -135,8 +135,8 @@ class Service:
             if self.sampler is not None:
                 self.sampler.settle(chance, chance.reserved)
             self.estimates.add(
-                Settled(
-                    embedded=settled.embedded,
+                CompletedAnswer(
+                    builtin=settled.builtin,
                     prediction=settled.prediction,
                     chance=chance,
                     judged=judged,
@@ -145,7 +145,7 @@ class Service:
             if self.timed:
                 self.busy_s += time.process_time() - began
 
-    def _judged(self, answer: Answer, settled: Settled, chance: Chance) -> Report:
+    def _judged(self, answer: Answer, settled: CompletedAnswer, chance: SamplingDecision) -> Report:
         said = self.verdict(answer)
         if said is None:
             return self.records.failed(settled.interaction, chance)
@@ -185,14 +185,14 @@ def statistics(
         return records.began_s + clock()
 
     return Statistics(
-        embedded=LEXICAL.name,
+        builtin=LEXICAL.name,
         judge=records.judge if judge else None,
         watchers=Watchers(
             alarms=Alarms(
                 streams(
                     evaluators=records.evaluators,
                     lower_is_better=(),
-                    embedded=LEXICAL.name,
+                    builtin=LEXICAL.name,
                     judge=records.judge.name if judge else None,
                     patterns=alarms,
                 ),

@@ -1,6 +1,6 @@
 """Simulated traffic of which the truth is known: seeded answers, as records that estimates read.
 
-An embedded score is binormal: standard normal for sound answers, shifted for hallucinated ones so
+A built-in score is binormal: standard normal for sound answers, shifted for hallucinated ones so
 that its AUROC is the one asked for (Hanley & McNeil 1982, AUROC = Phi(shift / sqrt 2)), then
 squashed to a risk from 0 to 1.
 """
@@ -18,7 +18,6 @@ from ragmonitor.evaluators.table import Entry, table
 from ragmonitor.records import (
     Assessment,
     Cause,
-    Chance,
     Chunk,
     Diagnosis,
     Evaluation,
@@ -26,6 +25,7 @@ from ragmonitor.records import (
     JudgeIdentity,
     Language,
     Report,
+    SamplingDecision,
     Scored,
     SentenceVerdict,
     Unscored,
@@ -73,7 +73,7 @@ class Answer(NamedTuple):
     """Since the stream began."""
     number: int
     score: float
-    """The embedded judge's, before it is squashed."""
+    """The built-in judge's, before it is squashed."""
     hallucinated: bool
     """The truth, given that the answer claims something."""
     refused: bool
@@ -82,7 +82,7 @@ class Answer(NamedTuple):
     relevancy: float
     """What a judge says of its relevancy; 0 to 1."""
     embedded_relevancy: float
-    """What the embedded judge says of it; correlated 0.5 before squashing."""
+    """What the built-in judge says of it; correlated 0.5 before squashing."""
     session: str
     language: Language
     luck: float
@@ -119,9 +119,9 @@ class Stream:
     rate: Course = field(default_factory=lambda: steady(0.04))
     """Share of answers that are hallucinated, of those that claim something."""
     auroc: Course = field(default_factory=lambda: steady(0.8))
-    """Of the embedded score."""
+    """Of the built-in judge's score."""
     score_moves: Course = field(default_factory=lambda: steady(0.0))
-    """What is added to the embedded score of every answer, in standard deviations."""
+    """What is added to the built-in judge's score of every answer, in standard deviations."""
     refusals: float = 0.0
     chinese: float = 0.0
     session_length: float = 1.0
@@ -229,7 +229,7 @@ def _session_rate(rate: float, quantile: float, correlation: float) -> float:
     return bad if quantile < rate / bad else 0.0
 
 
-LEXICAL = JudgeIdentity(name="lexical", version="1", kind="CODE")
+LEXICAL = JudgeIdentity(name="builtin", version="1", kind="CODE")
 JUDGE = JudgeIdentity(name="judge", version="1", kind="LLM")
 
 _LEVELS = 200
@@ -302,19 +302,24 @@ class Records:
             session_id=answer.session,
         )
 
-    def embedded(self, answer: Answer, interaction: Interaction) -> Report:
-        """Return the embedded judge's report."""
+    def builtin(self, answer: Answer, interaction: Interaction) -> Report:
+        """Return the built-in judge's report."""
         # A tenth of the sound answers lie above 1.28 and look hallucinated.
         risk = round(_squash(1.5 * (answer.score - 1.28)) * _LEVELS)
         relevancy = round(answer.embedded_relevancy * _FINE)
         return self._report(interaction, LEXICAL, risk, relevancy, answer)
 
-    def judged(self, answer: Answer, interaction: Interaction, chance: Chance) -> Report:
+    def judged(self, answer: Answer, interaction: Interaction, chance: SamplingDecision) -> Report:
         """Return the judge's report."""
         return self.verdict(answer, interaction, chance, hallucinated=answer.hallucinated)
 
     def verdict(
-        self, answer: Answer, interaction: Interaction, chance: Chance, *, hallucinated: bool
+        self,
+        answer: Answer,
+        interaction: Interaction,
+        chance: SamplingDecision,
+        *,
+        hallucinated: bool,
     ) -> Report:
         """Return the report of a judge that says so, rightly or not."""
         supported = 1.0
@@ -323,7 +328,7 @@ class Records:
         relevancy = round(answer.relevancy * _FINE)
         return self._report(interaction, self.judge, None, relevancy, answer, supported, chance)
 
-    def failed(self, interaction: Interaction, chance: Chance) -> Report:
+    def failed(self, interaction: Interaction, chance: SamplingDecision) -> Report:
         """Return the report of a judge that gave nothing."""
         return Report(
             interaction=interaction,
@@ -344,7 +349,7 @@ class Records:
         relevancy: int,
         answer: Answer,
         supported: float = 1.0,
-        chance: Chance | None = None,
+        chance: SamplingDecision | None = None,
     ) -> Report:
         key = (risk, relevancy, answer.refused, answer.language, supported, judge)
         found = self._read.get(key)

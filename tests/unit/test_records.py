@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from ragmonitor.records import AlarmEvent, Estimate
 
 
-def alarm(*, mean: float, raised: bool, falls: bool = False, tolerate: float = 0.1) -> AlarmEvent:
+def alarm(
+    *, mean: float, raised: bool, higher_is_better: bool = False, tolerate: float = 0.1
+) -> AlarmEvent:
     return AlarmEvent(
-        signal="faithfulness" if falls else "hallucination",
+        signal="faithfulness" if higher_is_better else "hallucination",
         judge="j",
         kind="quality",
         raised=raised,
@@ -22,7 +24,7 @@ def alarm(*, mean: float, raised: bool, falls: bool = False, tolerate: float = 0
         since_s=0.0,
         evidence_days=30.0,
         tolerate=tolerate,
-        falls=falls,
+        higher_is_better=higher_is_better,
         estimate=Estimate(mean=mean, lower=mean - 0.02, upper=mean + 0.02, effective_n=80),
     )
 
@@ -64,13 +66,15 @@ def test_an_alarm_quotes_the_last_hour_only_if_it_says_the_same(
 )
 def test_a_limit_is_written_as_it_is(tolerate: float, least: str, most: str) -> None:
     """0.997 is not 1.00: nobody is held to that."""
-    assert alarm(mean=0.5, raised=True, falls=True, tolerate=tolerate).bound == least
+    assert alarm(mean=0.5, raised=True, higher_is_better=True, tolerate=tolerate).bound == least
     assert alarm(mean=0.5, raised=True, tolerate=tolerate).bound == most
 
 
-@given(tolerate=st.floats(0, 1), falls=st.booleans())
-def test_a_limit_is_never_rounded_to_more_than_it_is(tolerate: float, *, falls: bool) -> None:
+@given(tolerate=st.floats(0, 1), higher_is_better=st.booleans())
+def test_a_limit_is_never_rounded_to_more_than_it_is(
+    tolerate: float, *, higher_is_better: bool
+) -> None:
     """What is called tolerated is tolerated."""
-    event = alarm(mean=0.5, raised=True, falls=falls, tolerate=tolerate)
+    event = alarm(mean=0.5, raised=True, higher_is_better=higher_is_better, tolerate=tolerate)
     shown = float(event.bound.split()[-1])
-    assert math.isclose(shown, tolerate, abs_tol=1e-9) or (shown < tolerate) is falls
+    assert math.isclose(shown, tolerate, abs_tol=1e-9) or (shown < tolerate) is higher_is_better

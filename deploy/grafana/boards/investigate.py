@@ -63,11 +63,11 @@ FIRST = (
         queries=(
             Query(
                 expr="clamp_min(max by (service, signal, kind)"
-                f" (ragmonitor_alarm_evidence_days{{{SERVICE}}}), 0.1)",
+                f" (ragmonitor_alarm_evidence_seconds{{{SERVICE}}}), 0.1)",
                 legend="{{service}} · {{kind}} · {{signal}}",
             ),
             Query(
-                expr=f"min(ragmonitor_alarm_line_days{{{SERVICE}}})",
+                expr=f"min(ragmonitor_alarm_threshold_seconds{{{SERVICE}}})",
                 legend=Words("page line", "告警线"),
                 look=Look(color=RED, dashed=True, width=2),
             ),
@@ -105,9 +105,9 @@ FIRST = (
         at=(10, 10, 14, 9),
         unit="none",
         queries=(
-            Query(expr=per_signal("ragmonitor_alarm_evidence_days"), legend="{{signal}}"),
+            Query(expr=per_signal("ragmonitor_alarm_evidence_seconds"), legend="{{signal}}"),
             Query(expr=per_signal("ragmonitor_alarm_active"), legend="{{signal}}"),
-            Query(expr=per_signal("ragmonitor_alarm_tolerate"), legend="{{signal}}"),
+            Query(expr=per_signal("ragmonitor_alarm_objective"), legend="{{signal}}"),
             Query(expr=per_signal("ragmonitor_alarm_learned_ratio"), legend="{{signal}}"),
             Query(
                 expr=f"1000 * {per_signal('ragmonitor_alarm_since_timestamp_seconds')}",
@@ -361,7 +361,7 @@ RETRIEVAL = (
                     Words("{{service}} · weak", "{{service}} · 弱检索"),
                 ),
                 (
-                    "ragmonitor_novel_question_ratio",
+                    "ragmonitor_new_question_ratio",
                     Words("{{service}} · novel", "{{service}} · 新问题"),
                 ),
             )

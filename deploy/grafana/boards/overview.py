@@ -66,7 +66,7 @@ def band(
             look=replace(edge, fill_below_to=LOWER),
         ),
         Query(
-            expr=f'max by (service) (ragmonitor_alarm_tolerate{{{JUDGED}, signal="{signal}"}})',
+            expr=f'max by (service) (ragmonitor_alarm_objective{{{JUDGED}, signal="{signal}"}})',
             legend=TOLERATED,
             look=Look(color=RED, dashed=True),
         ),
@@ -118,8 +118,8 @@ NOW = (
         thresholds=((None, GREEN), (0.33, ORANGE), (1, RED)),
         queries=(
             Query(
-                expr=f"clamp_max(max by (service) (ragmonitor_alarm_evidence_days{{{SERVICE}}})"
-                f" / max by (service) (ragmonitor_alarm_line_days{{{SERVICE}}}), 1)",
+                expr=f"clamp_max(max by (service) (ragmonitor_alarm_evidence_seconds{{{SERVICE}}})"
+                f" / max by (service) (ragmonitor_alarm_threshold_seconds{{{SERVICE}}}), 1)",
                 legend="{{service}}",
             ),
         ),
@@ -248,18 +248,18 @@ PER_SERVICE = (
         queries=(
             Query(
                 expr="clamp_min(max by (service, signal)"
-                f" (ragmonitor_alarm_evidence_days{{{SERVICE}}}), 0.1)",
+                f" (ragmonitor_alarm_evidence_seconds{{{SERVICE}}}), 0.1)",
                 legend="{{signal}}",
             ),
             Query(
-                expr=f"max by (service) (ragmonitor_alarm_line_days{{{SERVICE}}})",
+                expr=f"max by (service) (ragmonitor_alarm_threshold_seconds{{{SERVICE}}})",
                 legend=Words("page line", "告警线"),
                 look=Look(color=RED, dashed=True, width=2),
             ),
             Query(
                 expr="clamp_min(max by (service)"
-                f" (ragmonitor_warning_evidence_days{{{SERVICE}}}), 0.1)",
-                legend=Words("early warning (embedded score)", "预警（内置分数）"),
+                f" (ragmonitor_early_warning_evidence_seconds{{{SERVICE}}}), 0.1)",
+                legend=Words("early warning (built-in judge's score)", "预警（内置分数）"),
                 look=Look(color=GREY, dashed=True),
             ),
         ),
@@ -325,7 +325,7 @@ PER_SERVICE = (
             "Blue: the share of the window's answers that the hallucination rate speaks of; what is"
             " missing there widens its interval, and below half the rate is not shown. Red: answers"
             " that had no chance. The others: evaluations that gave a score, by judge. A model only"
-            " reads its sample, so its line is low by design; a fall of the embedded judge's line"
+            " reads its sample, so its line is low by design; a fall of the built-in judge's line"
             " means that capture is incomplete.",
             "蓝线：窗口内幻觉率所代表的回答占比；缺少的部分会使区间变宽，低于一半时不显示幻觉率。"
             "红线：没有机会被评审的回答。其余：打出分数的评估占比（按评审）。"

@@ -220,15 +220,15 @@ JUDGE = Variable(
     name="judge",
     label=Words("Judge", "评审模型"),
     description=Words(
-        "Whose verdicts to show, one judge at a time. Models come first; lexical is the embedded"
+        "Whose verdicts to show, one judge at a time. Models come first; builtin is the built-in"
         " judge, which reads every answer.",
-        "查看哪个评审的结论，一次一个。大模型排在最前；lexical 是内置评审，会读每一条回答。",
+        "查看哪个评审的结论，一次一个。大模型排在最前；builtin 是内置评审，会读每一条回答。",
     ),
     kind="query",
     query=(
         'query_result(sort_desc(max by (judge) (3 * ragmonitor_judge_info{service=~"$service",'
         ' kind="LLM"}) or max by (judge) (2 * ragmonitor_judge_info{service=~"$service",'
-        ' judge!="lexical"}) or max by (judge) (ragmonitor_judge_info{service=~"$service"})))'
+        ' judge!="builtin"}) or max by (judge) (ragmonitor_judge_info{service=~"$service"})))'
     ),
     regex='/judge="([^"]+)"/',
     in_order_found=True,

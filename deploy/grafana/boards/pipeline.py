@@ -155,7 +155,7 @@ JUDGE_ROW = (
                 # A judge whose breaker never opened has not spoken of it: it is being asked.
                 expr=f"max by (service, judge) (ragmonitor_judge_breaker_state{{{SERVICE}}})"
                 " or 0 * max by (service, judge)"
-                f' (ragmonitor_judge_info{{{SERVICE}, judge!="lexical"}})',
+                f' (ragmonitor_judge_info{{{SERVICE}, judge!="builtin"}})',
                 legend="{{service}} · {{judge}}",
             ),
         ),
@@ -263,9 +263,9 @@ RULER = (
     ),
     Panel(
         kind="lines",
-        title=Words("Embedded judge, by the model's verdicts", "内置评审（以大模型为准）"),
+        title=Words("Built-in judge, by the model's verdicts", "内置评审（以大模型为准）"),
         description=Words(
-            "How well the embedded judge's risk tells bad answers from good ones (AUROC): 50 % is"
+            "How well the built-in judge's risk tells bad answers from good ones (AUROC): 50 % is"
             " guessing; when low, sampling saves nothing and the early warning is deaf, while the"
             " estimates stay unbiased. Dashed, on the right: verdicts less what was predicted of"
             " them, on the riskiest fifth; away from 0 for long: what makes answers risky has"
@@ -284,7 +284,7 @@ RULER = (
         if_empty=Words("Too few verdicts yet", "评审结论还太少"),
         queries=(
             Query(
-                expr=f"avg by (service) (ragmonitor_embedded_auroc{{{JUDGED}}})",
+                expr=f"avg by (service) (ragmonitor_builtin_auroc{{{JUDGED}}})",
                 legend=Words("{{service}} · AUROC", "{{service}} · AUROC"),
                 look=Look(width=2),
             ),
@@ -476,7 +476,7 @@ SAMPLING = (
         title=Words("What the sampling saves", "抽样节省了多少"),
         description=Words(
             "Judged answers needed relative to plain random sampling for the same interval. Below 1"
-            " it saves; far above 1 for long: the embedded risk misleads, report it.",
+            " it saves; far above 1 for long: the built-in judge's risk misleads, report it.",
             "得到同样区间所需的评审数，相对于简单随机抽样。低于 1 即为节省；长期远高于 1："
             "内置风险分在误导，请反馈。",
         ),

@@ -513,10 +513,10 @@ def _look_up(query: str) -> tuple[str, list[Document]]:
 
 
 def _store_tool() -> Any:
-    def embedded(text: str) -> list[float]:
+    def builtin(text: str) -> list[float]:
         return [float(place == int(pump_in(text))) for place in range(100)]
 
-    store = InMemoryVectorStore(FunctionEmbeddings(embedded))
+    store = InMemoryVectorStore(FunctionEmbeddings(builtin))
     store.add_documents([each for n in range(60) for each in more_notes(f"{n:02}")])
 
     @tool

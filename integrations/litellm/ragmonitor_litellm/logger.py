@@ -122,7 +122,7 @@ class RagMonitorLogger(CustomLogger):
 
     def _report_to(self, monitor: Monitor) -> None:
         self._monitor = monitor
-        monitor.attend(self)
+        monitor.register_source(self)
 
     # --- what litellm calls ---------------------------------------------------------------------
 

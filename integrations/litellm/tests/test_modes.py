@@ -25,7 +25,7 @@ async def test_a_completion_is_one_interaction(watched, way, story):
 
 
 async def test_it_is_scored(watched, way):
-    """The embedded judge reads it."""
+    """The built-in judge reads it."""
     await way(watched.call)
     await watched.later()
     (report,) = watched.exporter.reports

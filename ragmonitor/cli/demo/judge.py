@@ -35,12 +35,12 @@ class QuoteJudge:
     """Finds unsupported what stands in no chunk word for word.
 
     The demo's model quotes its context, unless its answers are spoiled, so that these verdicts are
-    right where the embedded judge has to guess. It takes its time, costs and fails as a model does.
+    right where the built-in judge has to guess. It takes its time, costs and fails as a model does.
     """
 
     def __init__(self) -> None:
         self.identity = JudgeIdentity(name="demo/stand-in", version="1", kind="LLM")
-        self._embedded = LexicalJudge()
+        self._builtin = LexicalJudge()
 
     budget_unit: BudgetUnit = "usd"
 
@@ -69,7 +69,7 @@ class QuoteJudge:
                 retryable=True,
                 usage=usage,
             )
-        read = self._embedded.read(interaction)
+        read = self._builtin.read(interaction)
         chunks = [_plain(" ".join(readable_sentences(c.text))) for c in interaction.chunks]
         sentences = tuple(_checked(sentence, chunks) for sentence in read.sentences or ())
         return replace(read, judge=self.identity, sentences=sentences, risk=None, usage=usage)

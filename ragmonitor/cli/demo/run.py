@@ -127,7 +127,7 @@ def run(options: Options) -> int:
 def _judging(options: Options) -> dict[str, Any]:
     """Return who judges the demo's answers, and what is tolerated of them.
 
-    A model of one's own answers in its own words: then the embedded judge alone reads them, or the
+    A model of one's own answers in its own words: then the built-in judge alone reads them, or the
     judge that the settings name.
     """
     watched: dict[str, Any] = {"tolerate": TOLERATE, "drift_reference_size": 100}

@@ -139,7 +139,7 @@ class Watch:
     # --- from the worker ------------------------------------------------------------------------
 
     def export(self, report: Report) -> None:
-        """Take in one report of the embedded judge; another judge's would count twice."""
+        """Take in one report of the built-in judge; another judge's would count twice."""
         if report.role != "builtin":
             return
         interaction, assessment = report.interaction, report.assessment

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final, Generic, TypeVar
 
-Bet = TypeVar("Bet")
+Item = TypeVar("Item")
 
 WAIT_S: Final = 600.0
 """How long an answer is waited for; its verdict is missing then, as if the judge had failed."""
@@ -21,16 +21,16 @@ WAITING_MOST: Final = 2_000
 GIVEN_UP_KEPT: Final = 10_000
 
 
-class DrawOrder(Generic[Bet]):
+class DrawOrder(Generic[Item]):
     """Holds the bets of drawn answers until all that were drawn before have theirs."""
 
     __slots__ = ("_drawn", "_given_up", "late")
 
     def __init__(self) -> None:
         """Wait for nothing."""
-        self._drawn: OrderedDict[str, tuple[float, list[Bet], list[bool], float]] = OrderedDict()
+        self._drawn: OrderedDict[str, tuple[float, list[Item], list[bool], float]] = OrderedDict()
         """By answer, in the order of their draws: when it was, bets, whether all are there, and how
-        suspicious the embedded score of those before was."""
+        suspicious the built-in judge's score of those before was."""
         self._given_up: OrderedDict[str, None] = OrderedDict()
         self.late = 0
         """Answers whose verdict came after they were given up, so far."""
@@ -44,11 +44,11 @@ class DrawOrder(Generic[Bet]):
         known = self._drawn.get(answer)
         return 0.0 if known is None else known[3]
 
-    def holds(self, answer: str, bet: Bet) -> bool:
+    def holds(self, answer: str, update: Item) -> bool:
         """Take in a bet, and return whether it waits, or is too late; else it may go at once."""
         known = self._drawn.get(answer)
         if known is not None:
-            known[1].append(bet)
+            known[1].append(update)
         return known is not None or answer in self._given_up
 
     def complete(self, answer: str) -> None:
@@ -60,7 +60,7 @@ class DrawOrder(Generic[Bet]):
             del self._given_up[answer]
             self.late += 1
 
-    def released(self, now_s: float) -> Iterator[Bet]:
+    def released(self, now_s: float) -> Iterator[Item]:
         """Yield the bets that nobody is waited for any more, in order."""
         while self._drawn:
             answer, (at_s, bets, complete, _) = next(iter(self._drawn.items()))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ragmonitor.records import AlarmKind, Example
 
-EMBEDDED = "lexical"
-"""The embedded judge's name in labels."""
+BUILTIN = "builtin"
+"""The built-in judge's name in labels."""
 
 Pending = tuple[float, int, float, float, float, str, Callable[[], Example] | None]
 """When, the place of the stream, badness, stake, suspicion, session and example; see `Alarms`."""
@@ -24,14 +24,14 @@ class Stream:
     kind: AlarmKind
     share: float
     """Of all false alarms that are allowed; those of all streams together at most 1."""
-    falls: bool = False
+    higher_is_better: bool = False
     """Better the higher it is: `tolerate` is the lowest mean accepted."""
-    stake_most: float = 1.0
+    max_importance_weight: float = 1.0
     """The highest stake of its bets; 2 where the chance of being judged varies."""
     default_tolerate: float | None = None
     """In the signal's own scale; None: learned where it is not given."""
     reserve: float = 0.0
-    """Of its line, what may be put aside for when the embedded score is suspicious; 0 to 1."""
+    """Of its line, what may be put aside for when the built-in score is suspicious; 0 to 1."""
     least_learned: float = 0.0
     """What is learned is at least this, on the scale of badness."""
 
@@ -40,13 +40,13 @@ def key_of(stream: Stream) -> str:
     """Return the stream's name in the file.
 
     A changed judge goes on with the evidence it finds. Not so one that takes over from the
-    embedded judge, or gives way to it: their verdicts have little in common.
+    built-in judge, or gives way to it: their verdicts have little in common.
     """
-    return f"{stream.signal}@{EMBEDDED}" if stream.judge == EMBEDDED else stream.signal
+    return f"{stream.signal}@{BUILTIN}" if stream.judge == BUILTIN else stream.signal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class AlarmTransition:
     """An alarm was raised or cleared; becomes an event once the state is safe."""
 
     stream: Stream

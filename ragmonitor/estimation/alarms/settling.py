@@ -11,9 +11,9 @@ from typing import Any
 
 from ragmonitor.estimation.alarms.objectives import LEASE_S, Objectives
 from ragmonitor.estimation.alarms.order import DrawOrder
-from ragmonitor.estimation.alarms.records import Pending, Stream, Turn, key_of
+from ragmonitor.estimation.alarms.records import AlarmTransition, Pending, Stream, key_of
 from ragmonitor.estimation.alarms.sessions import SESSION_S, Sessions
-from ragmonitor.estimation.alarms.watches import Watch
+from ragmonitor.estimation.alarms.watches import SignalMonitor
 from ragmonitor.estimation.detector import CLEARED_AT, Block
 from ragmonitor.guard import (
     logger,
@@ -89,10 +89,10 @@ class Alarms:
     def clear(self) -> None:
         """Forget everything: a forked child, whose parent keeps what was noted. The file stays."""
         self._watches = [
-            Watch(
+            SignalMonitor(
                 line_days=self._every_days / stream.share,
                 reserve_most=stream.reserve * self._every_days / stream.share,
-                stake_most=stream.stake_most,
+                max_importance_weight=stream.max_importance_weight,
                 objectives=Objectives(self._said(place)),
                 tolerate=self._said(place),
             )
@@ -133,12 +133,12 @@ class Alarms:
         """How many answers' verdicts came too late to bet since the process began."""
         return self._draws.late
 
-    def bet(
+    def update(
         self,
         signal: str,
         *,
         value: float,
-        stake: float,
+        importance_weight: float,
         at_s: float,
         session: str = "",
         example: Callable[[], Example] | None = None,
@@ -149,19 +149,21 @@ class Alarms:
         Args:
             signal: Without a stream of that name nothing is noted.
             value: In the signal's own scale, 0 to 1.
-            stake: As `Chance.stake`; without one there is nothing to bet.
+            importance_weight: As `SamplingDecision`s; without one there is nothing to bet.
             at_s: When the answer was given, in seconds since the epoch.
             session: Verdicts on one session within an hour bet as one, which grows.
             example: Called at most once, at the next `settle`, if it is one of the worst.
             answer: As told to `drawn`; what was never told there waits for nobody.
         """
         place = self._index.get(signal)
-        if place is None or not (stake > 0 and math.isfinite(value) and math.isfinite(at_s)):
+        if place is None or not (
+            importance_weight > 0 and math.isfinite(value) and math.isfinite(at_s)
+        ):
             return
         self._sessions.usual.see(session, at_s)
-        x = 1.0 - value if self._streams[place].falls else value
+        x = 1.0 - value if self._streams[place].higher_is_better else value
         suspicion = self._draws.suspicion(answer)
-        noted = (at_s, place, min(1.0, max(0.0, x)), stake, suspicion, session, example)
+        noted = (at_s, place, min(1.0, max(0.0, x)), importance_weight, suspicion, session, example)
         if not self._draws.holds(answer, noted):
             self._note(noted)
 
@@ -171,10 +173,10 @@ class Alarms:
         else:
             self._pending.append(noted)
 
-    def falls(self, signal: str) -> bool:
+    def higher_is_better(self, signal: str) -> bool:
         """Return whether the signal is better the higher it is."""
         place = self._index.get(signal)
-        return place is not None and self._streams[place].falls
+        return place is not None and self._streams[place].higher_is_better
 
     def settle(self, estimate: Callable[[str], Estimate | None]) -> tuple[AlarmEvent, ...]:
         """Apply what was noted, and return the alarms that were raised or cleared by it.
@@ -222,7 +224,7 @@ class Alarms:
                 rising_since_s=watch.rising_since_s,
                 tolerate=self._own_scale(place, watch.tolerate),
                 learned=watch.learning.share(now_s) if watch.tolerate is None else 1.0,
-                falls=stream.falls,
+                higher_is_better=stream.higher_is_better,
                 raised=watch.raised,
                 objectives=len(watch.objectives.live(now_s)),
             )
@@ -234,7 +236,7 @@ class Alarms:
     def _said(self, place: int) -> float | None:
         """On the scale of badness: what the user says."""
         given = self._given[place]
-        return 1.0 - given if given is not None and self._streams[place].falls else given
+        return 1.0 - given if given is not None and self._streams[place].higher_is_better else given
 
     def _own_scale(self, place: int, tolerate: float | None) -> float | None:
         if tolerate is None:
@@ -242,9 +244,9 @@ class Alarms:
         given = self._given[place]
         if given is not None and tolerate == self._said(place):
             return given
-        return 1.0 - tolerate if self._streams[place].falls else tolerate
+        return 1.0 - tolerate if self._streams[place].higher_is_better else tolerate
 
-    def _is_out_of_tune(self, watch: Watch, now_s: float) -> bool:
+    def _is_out_of_tune(self, watch: SignalMonitor, now_s: float) -> bool:
         """Return whether evidence is about another objective, or this process's is to be said."""
         return watch.tolerate != watch.wanted(now_s) or watch.objectives.is_to_be_said(now_s)
 
@@ -252,7 +254,7 @@ class Alarms:
         now_s = self._now()
         return any(self._is_out_of_tune(watch, now_s) for watch in self._watches)
 
-    def _tune(self, now_s: float) -> Iterator[Turn]:
+    def _tune(self, now_s: float) -> Iterator[AlarmTransition]:
         """Let every stream's evidence be about the objective that holds; see `objectives`."""
         for place, watch in enumerate(self._watches):
             watch.objectives.say(watch.tolerate, now_s)
@@ -269,7 +271,7 @@ class Alarms:
                 yield self._turn(place, raised=False, at_s=now_s, since_s=watch.since_s)
             self._restart(place, wanted)
 
-    def _report_dispute(self, place: int, watch: Watch, now_s: float) -> None:
+    def _report_dispute(self, place: int, watch: SignalMonitor, now_s: float) -> None:
         live = watch.objectives.live(now_s)
         if len(live) < 2:
             self._disputed.discard(place)
@@ -287,8 +289,8 @@ class Alarms:
 
     # --- what is shared
 
-    def _shared(self, file: StateFile, pending: Sequence[Pending]) -> list[Turn]:
-        turns: list[Turn] | None = None
+    def _shared(self, file: StateFile, pending: Sequence[Pending]) -> list[AlarmTransition]:
+        turns: list[AlarmTransition] | None = None
         try:
             # Another process may have moved on; nothing of ours is to be written then.
             if not pending and self._look(file) is None and not self._has_news():
@@ -356,18 +358,18 @@ class Alarms:
 
     # --- bets
 
-    def _turns(self, pending: Iterable[Pending]) -> list[Turn]:
+    def _turns(self, pending: Iterable[Pending]) -> list[AlarmTransition]:
         now_s = self._now()
         turns = list(self._tune(now_s))
-        for told_s, place, x, stake, suspicion, session, example in pending:
+        for told_s, place, x, importance_weight, suspicion, session, example in pending:
             # Nothing is answered in the future, and what is very late has its time behind it.
             at_s = min(now_s, max(told_s, now_s - LATE_MOST_S))
             watch, block = self._watches[place], self._sessions.block(session, place, at_s)
             if watch.tolerate is None and watch.clearing is None:
-                self._learn(place, x, stake, at_s, block)
+                self._learn(place, x, importance_weight, at_s, block)
                 if watch.provisional is None:
                     if block is not None:
-                        block.add(x, min(stake, watch.stake_most))
+                        block.add(x, min(importance_weight, watch.max_importance_weight))
                     continue
             if block is not None:
                 self._session_s = at_s
@@ -377,11 +379,11 @@ class Alarms:
                 watch.detector.pass_time(at_s, saves=True)
                 watch.detector.trust(suspicion)
             if watch.clearing is not None:
-                watch.clearing.bet(x, stake, at_s, block)
+                watch.clearing.update(x, importance_weight, at_s, block)
                 if watch.clearing.evidence >= CLEARED_AT and watch.since_s is not None:
                     turns.append(self._turn(place, raised=False, at_s=at_s, since_s=watch.since_s))
                     self._restart(place, watch.tolerate)
-            elif watch.bet(x, stake, at_s, block, example):
+            elif watch.update(x, importance_weight, at_s, block, example):
                 since_s = at_s if watch.rising_since_s is None else watch.rising_since_s
                 turns.append(self._turn(place, raised=True, at_s=at_s, since_s=since_s))
                 watch.raise_alarm(at_s)
@@ -392,9 +394,11 @@ class Alarms:
         self._watches[place].restart(tolerate)
         self._sessions.spend(place)
 
-    def _learn(self, place: int, x: float, stake: float, at_s: float, block: Block | None) -> None:
+    def _learn(
+        self, place: int, x: float, importance_weight: float, at_s: float, block: Block | None
+    ) -> None:
         watch, stream = self._watches[place], self._streams[place]
-        watch.learn(x, stake, at_s, block)
+        watch.learn(x, importance_weight, at_s, block)
         if not watch.learning.is_done(at_s):
             return
         watch.learned = max(stream.least_learned, watch.learning.tolerate())
@@ -405,13 +409,13 @@ class Alarms:
             watch.learning.verdicts,
             watch.learning.days,
             stream.signal,
-            "at least" if stream.falls else "at most",
+            "at least" if stream.higher_is_better else "at most",
             self._own_scale(place, watch.learned),
         )
 
-    def _turn(self, place: int, *, raised: bool, at_s: float, since_s: float) -> Turn:
+    def _turn(self, place: int, *, raised: bool, at_s: float, since_s: float) -> AlarmTransition:
         stream, watch = self._streams[place], self._watches[place]
-        return Turn(
+        return AlarmTransition(
             stream=stream,
             raised=raised,
             at_s=at_s,
@@ -422,7 +426,7 @@ class Alarms:
         )
 
     @staticmethod
-    def _event(turn: Turn, estimate: Callable[[str], Estimate | None]) -> AlarmEvent:
+    def _event(turn: AlarmTransition, estimate: Callable[[str], Estimate | None]) -> AlarmEvent:
         stream, found = turn.stream, None
         with shielded("estimation"):
             found = estimate(stream.signal)
@@ -435,7 +439,7 @@ class Alarms:
             since_s=turn.since_s,
             evidence_days=turn.evidence_days,
             tolerate=turn.tolerate,
-            falls=stream.falls,
+            higher_is_better=stream.higher_is_better,
             estimate=found,
             examples=turn.examples,
         )

@@ -21,11 +21,11 @@ PROVISIONAL_EACH = 50
 
 
 @dataclass(slots=True, kw_only=True)
-class Watch:
+class SignalMonitor:
     """Where one stream stands. `tolerate` and `learned` are on the scale of badness."""
 
     line_days: float
-    stake_most: float
+    max_importance_weight: float
     reserve_most: float = 0.0
     objectives: Objectives
     tolerate: float | None = None
@@ -57,7 +57,7 @@ class Watch:
         self.detector = Detector(
             reserve_most=self.reserve_most,
             tolerate=1.0 if bar is None else bar,
-            stake_most=self.stake_most,
+            max_importance_weight=self.max_importance_weight,
             line_days=self.line_days,
         )
         # Capital that was not bet yet is neither evidence nor about anything.
@@ -80,23 +80,30 @@ class Watch:
         self.tolerate = self.detector.tolerate = tolerate
         if self.clearing is not None:
             self.clearing = Clearing(
-                tolerate=tolerate, stake_most=self.stake_most, at_s=self.clearing.at_s
+                tolerate=tolerate,
+                max_importance_weight=self.max_importance_weight,
+                at_s=self.clearing.at_s,
             )
 
-    def learn(self, x: float, stake: float, at_s: float, block: Block | None) -> None:
+    def learn(self, x: float, importance_weight: float, at_s: float, block: Block | None) -> None:
         """Learn from one verdict, and from time to time what would be a spike even now."""
         learning = self.learning
-        learning.add(x, min(stake, self.stake_most), 0.0 if block is None else block.staked, at_s)
+        learning.add(
+            x,
+            min(importance_weight, self.max_importance_weight),
+            0.0 if block is None else block.staked,
+            at_s,
+        )
         if self.provisional is None or learning.verdicts % PROVISIONAL_EACH == 0:
             self.provisional = learning.provisional(at_s)
             if self.provisional is not None:
                 # Set by the past only, so that the next bets are fair at it.
                 self.detector.tolerate = self.provisional
 
-    def bet(
+    def update(
         self,
         x: float,
-        stake: float,
+        importance_weight: float,
         at_s: float,
         block: Block | None,
         example: Callable[[], Example] | None,
@@ -105,14 +112,14 @@ class Watch:
 
         Args:
             x: The verdict, on the scale of badness.
-            stake: As `Chance.stake`.
+            importance_weight: As `SamplingDecision.importance_weight`.
             at_s: When the answer was given, in seconds since the epoch.
             block: Of its session; None: it stands alone.
             example: Called at most once, if it is one of the worst.
         """
         detector = self.detector
         detector.pass_time(at_s)
-        detector.bet(x, stake, block)
+        detector.update(x, importance_weight, block)
         evidence = detector.evidence
         if evidence < RISING_FROM * self.line_days:
             if self.rising_since_s is not None:
@@ -137,7 +144,9 @@ class Watch:
         self.learning.forget_fresh()
         self.detector.restart()
         self.clearing = Clearing(
-            tolerate=self.detector.tolerate, stake_most=self.stake_most, at_s=at_s
+            tolerate=self.detector.tolerate,
+            max_importance_weight=self.max_importance_weight,
+            at_s=at_s,
         )
 
     @property
@@ -158,7 +167,12 @@ class Watch:
             "reserve": self.detector.reserve,
             "at_s": self.detector.at_s,
             "clearing": clearing
-            and [clearing.at_s, clearing.age_hours, clearing.stake_most, *clearing.parts],
+            and [
+                clearing.at_s,
+                clearing.age_hours,
+                clearing.max_importance_weight,
+                *clearing.parts,
+            ],
             "since_s": self.since_s,
             "held_days": self.held_days,
             "rising_since_s": self.rising_since_s,
@@ -168,9 +182,9 @@ class Watch:
     def load(self, told: Any) -> None:
         """Take over what another process told. Raises `ValueError`, and is unchanged then."""
         try:
-            other = Watch(
+            other = SignalMonitor(
                 line_days=self.line_days,
-                stake_most=self.stake_most,
+                max_importance_weight=self.max_importance_weight,
                 reserve_most=self.reserve_most,
                 objectives=Objectives(self.objectives.own),
             )
@@ -203,10 +217,12 @@ class Watch:
     def _clearing(self, told: Any) -> Clearing | None:
         if told is None:
             return None
-        at_s, age_hours, stake_most, *parts = (number(each) for each in told)
+        at_s, age_hours, max_importance_weight, *parts = (number(each) for each in told)
         if self.since_s is None or len(parts) != len(CLEARING_RISKS):
             raise ValueError("a clearance of another mixture")
-        clearing = Clearing(tolerate=self.detector.tolerate, stake_most=stake_most, at_s=at_s)
+        clearing = Clearing(
+            tolerate=self.detector.tolerate, max_importance_weight=max_importance_weight, at_s=at_s
+        )
         clearing.restore(parts, age_hours)
         return clearing
 

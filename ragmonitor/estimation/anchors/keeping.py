@@ -52,7 +52,7 @@ from ragmonitor.estimation.anchors.records import (
     State,
 )
 from ragmonitor.guard import record_unkept
-from ragmonitor.records import AlarmCause, Interaction, JudgeIdentity, Reading
+from ragmonitor.records import AlarmCause, GaugeValue, Interaction, JudgeIdentity
 from ragmonitor.state import StateFile
 
 LOOK_AGAIN_S: Final = 300.0
@@ -430,15 +430,15 @@ class Anchors:
         """Return how many checks this process made so far, by outcome."""
         return dict(self._checks)
 
-    def readings(self, judge: str) -> Sequence[Reading]:
+    def readings(self, judge: str) -> Sequence[GaugeValue]:
         """Return how many anchors there are, and how often they flip, under the judge's name."""
         labels = (("judge", judge),)
         state = self._state
         checked = sum(not anchor.reserve for anchor in state.anchors.values())
-        told = [Reading(name=conventions.ANCHORS, value=checked, labels=labels)]
+        told = [GaugeValue(name=conventions.ANCHORS, value=checked, labels=labels)]
         if len(state.recent) >= CHECKS_LEAST:
             rate = sum(state.recent) / len(state.recent)
-            told.append(Reading(name=conventions.ANCHOR_FLIP_RATE, value=rate, labels=labels))
+            told.append(GaugeValue(name=conventions.ANCHOR_FLIP_RATE, value=rate, labels=labels))
         return told
 
     def clear(self) -> None:

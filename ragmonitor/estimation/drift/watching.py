@@ -21,7 +21,7 @@ from ragmonitor.estimation.drift.topics import TopicShares
 from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NOVEL_QUESTION, WEAK_RETRIEVAL
 from ragmonitor.guard import record_error, record_problem
 from ragmonitor.protocols import Clock
-from ragmonitor.records import Chunk, Interaction, Reading
+from ragmonitor.records import Chunk, GaugeValue, Interaction
 from ragmonitor.state import StateFile
 
 SIGNALS: Final = (EMPTY_RETRIEVAL, WEAK_RETRIEVAL, NOVEL_QUESTION)
@@ -171,18 +171,20 @@ class Drift:
             topic = placed[0]
         return self.reference.labels[topic]
 
-    def readings(self) -> Sequence[Reading]:
+    def readings(self) -> Sequence[GaugeValue]:
         """Return how much of the reference is collected; once it is frozen, what it says."""
         if self.reference is None:
             # 1 is said of a frozen one only.
-            return [Reading(name=REFERENCE_RATIO, value=min(self._collecting.ratio, 0.999))]
+            return [GaugeValue(name=REFERENCE_RATIO, value=min(self._collecting.ratio, 0.999))]
         readings = [
-            Reading(name=REFERENCE_RATIO, value=1.0),
-            Reading(name=REFERENCE_INFO, value=1.0, labels=(("version", self.reference.version),)),
+            GaugeValue(name=REFERENCE_RATIO, value=1.0),
+            GaugeValue(
+                name=REFERENCE_INFO, value=1.0, labels=(("version", self.reference.version),)
+            ),
         ]
         index = self._shares.stability_index(self.reference.counts)
         if index is not None:
-            readings.append(Reading(name=QUESTION_PSI, value=index))
+            readings.append(GaugeValue(name=QUESTION_PSI, value=index))
         return readings
 
     @property

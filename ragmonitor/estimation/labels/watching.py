@@ -15,7 +15,7 @@ from ragmonitor.estimation.labels.records import Label
 from ragmonitor.estimation.labels.tables import read_labels
 from ragmonitor.guard import reason, record_problem
 from ragmonitor.protocols import Clock
-from ragmonitor.records import Estimate, Reading
+from ragmonitor.records import Estimate, GaugeValue
 
 LOOK_EVERY_S: Final = 60.0
 
@@ -54,16 +54,16 @@ class HumanLabels:
         """Return the corrected rate; None: there are too few labels."""
         return corrected(rate, self._recent())
 
-    def readings(self, judge: str, rate: Estimate | None) -> Sequence[Reading]:
+    def readings(self, judge: str, rate: Estimate | None) -> Sequence[GaugeValue]:
         """Return how many labels there are and the rate that they make of the judged one."""
-        told = [Reading(name=conventions.HUMAN_LABELS, value=self.count)]
+        told = [GaugeValue(name=conventions.HUMAN_LABELS, value=self.count)]
         found = None if rate is None else self.estimate(rate)
         if found is not None:
             name, labels = conventions.CORRECTED_RATE, (("judge", judge),)
             told += [
-                Reading(name=name, value=found.mean, labels=labels),
-                Reading(name=f"{name}_lower", value=found.lower, labels=labels),
-                Reading(name=f"{name}_upper", value=found.upper, labels=labels),
+                GaugeValue(name=name, value=found.mean, labels=labels),
+                GaugeValue(name=f"{name}_lower", value=found.lower, labels=labels),
+                GaugeValue(name=f"{name}_upper", value=found.upper, labels=labels),
             ]
         return told
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from ragmonitor.export.texts import Content, Disclosure, compact_json, is_unsupported
+from ragmonitor.export.texts import Content, ContentPolicy, compact_json, is_unsupported
 from ragmonitor.records import (
     Cause,
     Diagnosis,
@@ -23,17 +23,17 @@ from ragmonitor.records import (
     evaluator_name,
 )
 
-Basis = Literal["judged", "embedded", "unread"]
-"""Who found it bad: a judge; the embedded judge alone; nobody, since it could not be read."""
+Basis = Literal["judged", "builtin", "unread"]
+"""Who found it bad: a judge; the built-in judge alone; nobody, since it could not be read."""
 
-KEPT: Final[dict[Basis, int]] = {"judged": 120, "embedded": 60, "unread": 20}
+KEPT: Final[dict[Basis, int]] = {"judged": 120, "builtin": 60, "unread": 20}
 BYTES_MOST: Final = 4_000_000
 """Of all that are kept together, as JSON."""
 BAD_FROM: Final = 0.15
 HALF_LIFE_S: Final = 3_600.0
 """An answer that is twice as bad is kept as long as one that came this much later."""
 RECENT_MOST: Final = 500
-"""Of how many answers the embedded judge's scores are remembered, for a judge that comes later."""
+"""Of how many answers the built-in judge's scores are remembered, for a judge that comes later."""
 
 QUESTION_MOST: Final = 1_000
 ANSWER_MOST: Final = 6_000
@@ -102,7 +102,7 @@ class Answers:
     def __init__(
         self,
         *,
-        embedded: str,
+        builtin: str,
         content: Content,
         lower_is_better: Collection[str] = (),
         bytes_most: int = BYTES_MOST,
@@ -110,12 +110,12 @@ class Answers:
         """Keep nothing yet.
 
         Args:
-            embedded: Name of the judge that reads every answer.
+            builtin: Name of the judge that reads every answer.
             content: Whether texts may be kept at all.
             lower_is_better: Evaluators whose 1 is bad.
             bytes_most: Of all that are kept together.
         """
-        self._embedded = embedded
+        self._builtin = builtin
         self._content: Content = content
         self._lower_is_better = frozenset(lower_is_better)
         self._bytes_most = bytes_most
@@ -136,15 +136,15 @@ class Answers:
 
     def add(self, report: Report, *, revision: int) -> bool:
         """Take in a report; return whether anything that is kept has changed."""
-        if report.judge.name == self._embedded:
-            return self._add_embedded(report, revision)
+        if report.judge.name == self._builtin:
+            return self._add_builtin(report, revision)
         if report.assessment is None:
             return self._add_unread(report, revision)
         return self._add_judged(report, revision)
 
     def numbers(self) -> list[int]:
         """Return the numbers of all that are kept, the best reason to look first."""
-        order = {"judged": 0, "embedded": 1, "unread": 2}
+        order = {"judged": 0, "builtin": 1, "unread": 2}
         found = sorted(self._kept.values(), key=lambda kept: (order[kept.basis], -kept.rank))
         return [kept.number for kept in found]
 
@@ -159,7 +159,7 @@ class Answers:
 
     # --- by what is known of it -----------------------------------------------------------------
 
-    def _add_embedded(self, report: Report, revision: int) -> bool:
+    def _add_builtin(self, report: Report, revision: int) -> bool:
         interaction = report.interaction
         self._recent[interaction.id] = list(map(self._evaluation, report.evaluations))
         while len(self._recent) > RECENT_MOST:
@@ -173,13 +173,13 @@ class Answers:
         risk = report.assessment.risk
         if risk is not None:
             badness *= (1 + risk) / 2
-        return badness >= BAD_FROM and self._keep(report, "embedded", badness, revision)
+        return badness >= BAD_FROM and self._keep(report, "builtin", badness, revision)
 
     def _add_unread(self, report: Report, revision: int) -> bool:
         cause = _cause(report)
         known = self._by_interaction.get(report.interaction.id)
         if known is not None:
-            if known.basis != "embedded" or cause is None or b'"judge_cause"' in known.data:
+            if known.basis != "builtin" or cause is None or b'"judge_cause"' in known.data:
                 return False
             self._bytes -= len(known.data)
             # In place of parsing it: it ends the object, and the name stands in it nowhere else.
@@ -274,7 +274,7 @@ class Answers:
     ) -> dict[str, Any]:
         interaction, assessment = report.interaction, report.assessment
         shows = self._content == "all"
-        disclosed = Disclosure(content="all" if shows else "none")
+        disclosed = ContentPolicy(content="all" if shows else "none")
         sentences = (assessment.sentences if assessment is not None else None) or ()
         told: dict[str, Any] = {
             "number": self._last,
@@ -301,7 +301,7 @@ class Answers:
             "chunks": _chunks(interaction, sentences, report, shows=shows),
         }
         if basis == "judged":
-            told["embedded"] = self._recent.get(interaction.id, [])
+            told["builtin"] = self._recent.get(interaction.id, [])
         if shows:
             told["question"] = _cut(interaction.query, QUESTION_MOST)
             told["answer"] = marked(interaction.answer, sentences)

@@ -41,7 +41,7 @@ EVENTS_MOST: Final = 50
 SERIES_MOST: Final = 200
 READINGS_MOST: Final = 200
 HISTORY_OF_EMBEDDED: Final = ("hallucination",)
-"""Beside a judge; where there is none all of the embedded judge's are kept."""
+"""Beside a judge; where there is none all of the built-in judge's are kept."""
 HOUR: Final[Window] = "1h"
 
 _TYPES: Final = {
@@ -102,7 +102,7 @@ class View:
         service: str,
         *,
         summarise: Summarise,
-        embedded: str,
+        builtin: str,
         judge: str | None = None,
         judge_kind: str = "LLM",
         lower_is_better: Collection[str] = (),
@@ -118,7 +118,7 @@ class View:
         Args:
             service: Whose answers these are.
             summarise: From a window's sums to its mean and interval.
-            embedded: Name of the judge that reads every answer.
+            builtin: Name of the judge that reads every answer.
             judge: Name of the one that reads a share; None: there is none.
             judge_kind: Its kind, as in `JudgeIdentity`.
             lower_is_better: Evaluators whose 1 is bad.
@@ -130,7 +130,7 @@ class View:
             now: Seconds since the epoch.
         """
         self._summarise = summarise
-        self._embedded = embedded
+        self._builtin = builtin
         self._judge = judge
         self._lower_is_better = tuple(lower_is_better)
         self._content: Content = content
@@ -145,7 +145,7 @@ class View:
             "content": content,
             "judge": judge,
             "judge_kind": judge_kind if judge is not None else None,
-            "embedded": embedded,
+            "builtin": builtin,
             "lower_is_better": list(self._lower_is_better),
             "trace_url": trace_url or None,
         }
@@ -158,7 +158,7 @@ class View:
         self._revision = 0
         self._seen = self._judged = 0
         self._answers = Answers(
-            embedded=self._embedded, content=self._content, lower_is_better=self._lower_is_better
+            builtin=self._builtin, content=self._content, lower_is_better=self._lower_is_better
         )
         self._history = History()
         self._spent = Spending(self._now)
@@ -179,7 +179,7 @@ class View:
     def export(self, report: Report) -> None:
         """Keep an answer if it is bad."""
         with self._lock:
-            if report.judge.name == self._embedded:
+            if report.judge.name == self._builtin:
                 self._seen += 1
             elif report.assessment is not None and report.judge.name == self._judge:
                 self._judged += 1
@@ -200,7 +200,7 @@ class View:
                     "since_s": event.since_s,
                     "evidence_days": event.evidence_days,
                     "tolerate": event.tolerate,
-                    "falls": event.falls,
+                    "higher_is_better": event.higher_is_better,
                     "detail": event.detail[:300],
                     "estimate": _told(event.telling),
                 }
@@ -238,7 +238,7 @@ class View:
             yield (state.signal, state.judge, "evidence"), state.evidence_days
 
     def _is_drawn(self, key: SeriesKey) -> bool:
-        if key.judge != self._embedded or self._judge is None:
+        if key.judge != self._builtin or self._judge is None:
             return True
         return key.signal in HISTORY_OF_EMBEDDED
 
@@ -362,7 +362,7 @@ class View:
     def _basis(self, judge: str) -> str:
         if judge == "none":
             return "none"
-        return "embedded" if judge == self._embedded else "judged"
+        return "builtin" if judge == self._builtin else "judged"
 
 
 def _one() -> int:
@@ -407,13 +407,15 @@ def _state(state: AlarmState) -> dict[str, Any]:
         "rising_since_s": state.rising_since_s,
         "tolerate": state.tolerate,
         "learned": state.learned,
-        "falls": state.falls,
+        "higher_is_better": state.higher_is_better,
         "raised": state.raised,
     }
 
 
 def _line(snapshot: Snapshot) -> float | None:
     lines: Sequence[float] = [
-        reading.value for reading in snapshot.readings if reading.name == names.ALARM_LINE_DAYS
+        reading.value
+        for reading in snapshot.readings
+        if reading.name == names.ALARM_THRESHOLD_SECONDS
     ]
     return lines[0] if lines else None

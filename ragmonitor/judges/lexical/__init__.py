@@ -1,4 +1,4 @@
-"""The embedded judge: no model, no network, milliseconds, evidence for every sentence.
+"""The built-in judge: no model, no network, milliseconds, evidence for every sentence.
 
 It sees content that the chunks lack, and numbers, units, dates, negations and names that they say
 otherwise. It does not see roles exchanged (who bought whom), facts joined wrongly out of words

@@ -15,7 +15,7 @@ from ragmonitor.judges.lexical.words import Term, terms
 from ragmonitor.judges.sentences import Sentence, language, marker_end, split
 from ragmonitor.records import Assessment, JudgeIdentity, Reason, SentenceVerdict, Verdict
 
-IDENTITY: Final = JudgeIdentity(name="lexical", version="2", kind="CODE")
+IDENTITY: Final = JudgeIdentity(name="builtin", version="2", kind="CODE")
 
 SUPPORTED_FROM: Final = 0.55
 """Mean of support and closeness from which a sentence counts as supported."""

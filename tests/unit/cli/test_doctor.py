@@ -43,12 +43,12 @@ def checks(result):
 
 
 def test_a_sound_installation_is_fine():
-    """The embedded judge tells a hallucination from a supported answer in both languages."""
+    """The built-in judge tells a hallucination from a supported answer in both languages."""
     result = run("--json")
     found = checks(result)
     assert result.exit_code == 0
     for language in ("en", "zh"):
-        check = found[f"judge lexical ({language})"]
+        check = found[f"judge builtin ({language})"]
         assert check["state"] == "ok"
         assert check["risk_supported"] < check["risk_hallucinated"]
 
@@ -58,7 +58,7 @@ def test_people_read_the_same():
     told = run().stdout
     assert "judge_rate" in told
     assert "opentelemetry-sdk" in told
-    assert "judge lexical (zh)" in told
+    assert "judge builtin (zh)" in told
 
 
 def test_each_setting_has_its_source(tmp_path):

@@ -108,7 +108,7 @@ def judged() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def embedded() -> Iterator[str]:
+def builtin() -> Iterator[str]:
     """Serve a service without a judge."""
     with served(judge=False, hours=1.0) as url:
         yield url
@@ -241,27 +241,27 @@ def test_what_is_learned_takes_its_time(judged: str):
     assert "is alarmed. The setting tolerate" in " ".join(text.split())
 
 
-def test_without_a_judge_it_says_so(embedded: str):
-    """The embedded judge's numbers are its opinion, and are not dressed up."""
-    (said,) = explained(embedded)["services"]
-    assert said["judge"] == "lexical"
+def test_without_a_judge_it_says_so(builtin: str):
+    """The built-in judge's numbers are its opinion, and are not dressed up."""
+    (said,) = explained(builtin)["services"]
+    assert said["judge"] == "builtin"
     assert not said["judged"]
     assert said["sampling"] is said["health"] is None
     assert said["outlook"] == []
-    text = runner.invoke(app, ["explain", embedded]).stdout
+    text = runner.invoke(app, ["explain", builtin]).stdout
     assert "NOT JUDGED" in text
     assert "--answers-per-hour" in text
 
 
-def test_without_a_judge_traffic_can_be_said(embedded: str):
+def test_without_a_judge_traffic_can_be_said(builtin: str):
     """Every answer bets then, at stakes of 1."""
-    (said,) = explained(embedded, "--answers-per-hour", "600")["services"]
+    (said,) = explained(builtin, "--answers-per-hour", "600")["services"]
     (row,) = said["outlook"]
     assert row["judged_per_hour"] == 600
     assert len(row["jumps"]) == 2
 
 
-@pytest.mark.parametrize("url", ["judged", "embedded"])
+@pytest.mark.parametrize("url", ["judged", "builtin"])
 def test_the_text_has_every_part(url: str, request: pytest.FixtureRequest):
     """Headings that somebody on call finds, whatever is known already."""
     text = runner.invoke(app, ["explain", request.getfixturevalue(url)]).stdout

@@ -44,14 +44,14 @@ def write(path, *lines):
 
 @pytest.fixture
 def reports(tmp_path):
-    """Write a thousand judged answers, a tenth found hallucinated, and their embedded scores."""
+    """Write a thousand judged answers, a tenth found hallucinated, and their built-in score."""
     return write(
         tmp_path / "reports.jsonl",
         *(
             each
             for n in range(1_000)
             for each in (
-                line(f"q{n}", 1.0, judge="lexical@9", chance=1.0),
+                line(f"q{n}", 1.0, judge="builtin@9", chance=1.0),
                 line(f"q{n}", float(n % 10 == 0)),
             )
         ),
@@ -189,14 +189,14 @@ def test_several_judges_have_to_be_chosen_from(tmp_path):
 
 def test_the_embedded_judge_is_taken_when_it_is_named(reports):
     """Not by default: it is not the judge whose rate is shown."""
-    rows = sampled(reports, "--judge", "lexical", "-n", 10)
+    rows = sampled(reports, "--judge", "builtin", "-n", 10)
     assert {row["judged"] for row in rows} == {"yes"}
 
 
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ([line("a", 1.0, judge="lexical@1")], "has no answer with a hallucination verdict"),
+        ([line("a", 1.0, judge="builtin@1")], "has no answer with a hallucination verdict"),
         ([line("a", 1.0, content="hashed")], "holds no texts that people could read"),
         ([{**line("a", 1.0), "answer": None}], "holds no texts that people could read"),
         ([], "has no answer with a hallucination verdict"),

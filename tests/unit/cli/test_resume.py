@@ -205,7 +205,7 @@ def test_an_output_of_other_records_is_not_gone_on_with(tmp_path, llm):
 
 
 def test_what_was_paid_for_is_not_overwritten_by_accident(tmp_path, llm):
-    """With --overwrite it is; what the embedded judge wrote costs nothing to write again."""
+    """With --overwrite it is; what the built-in judge wrote costs nothing to write again."""
     file, output = write(tmp_path / "in.jsonl", *records(2)), tmp_path / "out.jsonl"
     assert run(file, "-o", output).exit_code == 0
     assert run(file, *MODEL, "-o", output).exit_code == 0

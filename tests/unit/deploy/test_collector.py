@@ -266,7 +266,7 @@ def test_a_real_root_span_has_what_is_decided_by(monkeypatch: pytest.MonkeyPatch
     assert found[conventions.HALLUCINATED] is True
     assert isinstance(found["ragmonitor.score.faithfulness"], float)
     assert found[conventions.DIAGNOSIS] in policies()["diagnosed"]["string_attribute"]["values"]
-    assert str(found[conventions.JUDGE]).startswith("lexical@")
+    assert str(found[conventions.JUDGE]).startswith("builtin@")
 
 
 def test_patterns_are_those_of_the_collectors_language():
@@ -303,7 +303,7 @@ def test_what_must_not_leave_is_masked(text: str):
         "Goods may be returned within 30 days; order 4711-2026.",
         "退货期限是30天。运费为99元。",
         '{"started_ns": 4111222233334444555}',
-        "lexical@3",
+        "builtin@3",
     ],
 )
 def test_ids_times_and_plain_answers_stay(text: str):

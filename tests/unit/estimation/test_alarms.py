@@ -26,10 +26,15 @@ from ragmonitor.testing import ManualClock
 START_S = 1_790_000_000.0
 HOUR_S = 3_600.0
 HALLUCINATION = Stream(
-    signal="hallucination", judge="gpt", kind="quality", share=0.5, stake_most=2.0
+    signal="hallucination", judge="gpt", kind="quality", share=0.5, max_importance_weight=2.0
 )
 FAITHFULNESS = Stream(
-    signal="faithfulness", judge="gpt", kind="quality", share=0.25, stake_most=2.0, falls=True
+    signal="faithfulness",
+    judge="gpt",
+    kind="quality",
+    share=0.25,
+    max_importance_weight=2.0,
+    higher_is_better=True,
 )
 EMPTY = Stream(
     signal="empty_retrieval", judge="none", kind="input", share=0.25, default_tolerate=0.1
@@ -51,12 +56,12 @@ class Service:
         self.alarms = Alarms(streams, **{**arguments, **changes})
         self.events: list[AlarmEvent] = []
 
-    def verdicts(self, values: Iterable[float], *, every_s: float = 20.0, **bet) -> None:
+    def verdicts(self, values: Iterable[float], *, every_s: float = 20.0, **update) -> None:
         """One after the other, each settled at once."""
-        bet = {"signal": "hallucination", "stake": 1.0, **bet}
+        update = {"signal": "hallucination", "importance_weight": 1.0, **update}
         for value in values:
             self.clock.advance(every_s)
-            self.alarms.bet(value=value, at_s=self.clock(), **bet)
+            self.alarms.update(value=value, at_s=self.clock(), **update)
             self.settle()
 
     def settle(self) -> None:
@@ -128,7 +133,7 @@ def test_an_alarm_says_what_it_rests_on():
     assert quiet_until_s < event.since_s < event.at_s <= service.clock()
     assert event.evidence_days >= 30
     assert event.tolerate == 0.05
-    assert not event.falls
+    assert not event.higher_is_better
 
 
 def test_evidence_is_held_while_the_alarm_is_active():
@@ -168,7 +173,7 @@ def test_a_mean_that_falls_raises_the_alarm_of_a_signal_that_is_better_when_high
     service = Service()
     service.verdicts([0.6] * 200, signal="faithfulness")
     (event,) = service.events
-    assert event.falls
+    assert event.higher_is_better
     assert event.tolerate == 0.9
     assert service.state("faithfulness").tolerate == 0.9
 
@@ -214,7 +219,9 @@ def test_an_event_has_the_estimate_of_its_signal():
 
     for _ in range(40):
         service.clock.advance(20)
-        service.alarms.bet("hallucination", value=1.0, stake=1.0, at_s=service.clock())
+        service.alarms.update(
+            "hallucination", value=1.0, importance_weight=1.0, at_s=service.clock()
+        )
     (event,) = service.alarms.settle(estimate)
     assert event.estimate == found
     assert asked == ["hallucination"]
@@ -225,27 +232,29 @@ def test_an_event_is_not_lost_with_its_estimate(errors):
     service = Service()
     for _ in range(40):
         service.clock.advance(20)
-        service.alarms.bet("hallucination", value=1.0, stake=1.0, at_s=service.clock())
+        service.alarms.update(
+            "hallucination", value=1.0, importance_weight=1.0, at_s=service.clock()
+        )
     (event,) = service.alarms.settle(lambda _: 1 / 0)
     assert event.estimate is None
     assert guard.errors["estimation"] == 1
 
 
 @pytest.mark.parametrize(
-    "bet",
+    "update",
     [
-        {"signal": "unheard_of", "value": 1.0, "stake": 1.0},
-        {"signal": "hallucination", "value": math.nan, "stake": 1.0},
-        {"signal": "hallucination", "value": 1.0, "stake": 0.0},
-        {"signal": "hallucination", "value": 1.0, "stake": math.nan},
+        {"signal": "unheard_of", "value": 1.0, "importance_weight": 1.0},
+        {"signal": "hallucination", "value": math.nan, "importance_weight": 1.0},
+        {"signal": "hallucination", "value": 1.0, "importance_weight": 0.0},
+        {"signal": "hallucination", "value": 1.0, "importance_weight": math.nan},
     ],
 )
-def test_what_cannot_be_bet_is_not(bet):
+def test_what_cannot_be_bet_is_not(update):
     """No stream, no number, no chance: nothing happens."""
     service = Service()
     service.verdicts([0.0, 0.0])
     before = service.alarms.states()
-    service.alarms.bet(at_s=service.clock(), **bet)
+    service.alarms.update(at_s=service.clock(), **update)
     service.settle()
     assert service.alarms.states() == before
 
@@ -326,10 +335,10 @@ OVER_A_DAY_S = 86.41
 """Between verdicts: the 1,001st then comes a day after the first."""
 
 
-def learned(values: Iterable[float], **bet) -> Service:
+def learned(values: Iterable[float], **update) -> Service:
     service = Service(tolerate={})
-    service.verdicts(values, every_s=OVER_A_DAY_S, **bet)
-    service.verdicts([0.0 if not bet else 1.0], every_s=OVER_A_DAY_S, **bet)
+    service.verdicts(values, every_s=OVER_A_DAY_S, **update)
+    service.verdicts([0.0 if not update else 1.0], every_s=OVER_A_DAY_S, **update)
     return service
 
 
@@ -380,7 +389,9 @@ def test_what_is_learned_is_above_the_peak_of_the_day():
             rate = 0.04 + 0.02 * math.sin(2 * math.pi * (number * OVER_A_DAY_S / 86_400 + seed / 7))
             service.clock.advance(OVER_A_DAY_S)
             value = float(rng.random() < rate)
-            service.alarms.bet("hallucination", value=value, stake=1.0, at_s=service.clock())
+            service.alarms.update(
+                "hallucination", value=value, importance_weight=1.0, at_s=service.clock()
+            )
             if number % 20 == 0:
                 service.settle()
         above += service.state().tolerate > 0.06
@@ -406,9 +417,9 @@ def test_what_is_learned_is_weighted_by_the_stake():
     """Bad answers that were judged twice as often as others count half each."""
     service = Service(tolerate={})
     for _ in range(500):
-        service.verdicts([1.0], stake=0.5, every_s=OVER_A_DAY_S)
-        service.verdicts([0.0], stake=1.0, every_s=OVER_A_DAY_S)
-    service.verdicts([0.0], stake=1.0, every_s=OVER_A_DAY_S)
+        service.verdicts([1.0], importance_weight=0.5, every_s=OVER_A_DAY_S)
+        service.verdicts([0.0], importance_weight=1.0, every_s=OVER_A_DAY_S)
+    service.verdicts([0.0], importance_weight=1.0, every_s=OVER_A_DAY_S)
     assert service.state().tolerate == pytest.approx(1.25 / 3, rel=3e-3)
 
 
@@ -451,10 +462,10 @@ def test_a_learned_mean_seldom_alarms():
         rng = random.Random(seed)
         for _ in range(1_000 + 20 * 24 * 30):
             service.clock.advance(rng.expovariate(30 / HOUR_S))
-            service.alarms.bet(
+            service.alarms.update(
                 "hallucination",
                 value=float(rng.random() < 0.04),
-                stake=1.0,
+                importance_weight=1.0,
                 at_s=service.clock(),
             )
             if rng.random() < 0.05:
@@ -474,7 +485,7 @@ def test_bets_of_a_session_add_up_and_do_not_multiply():
     before, bets = list(watch.detector.parts), watch.detector._bets
     service.verdicts([1.0] * 2, session="s", every_s=0.0)
     assert watch.detector.parts == pytest.approx(
-        [part * (1 + bet * 2 * 0.95) for part, bet in zip(before, bets, strict=True)]
+        [part * (1 + update * 2 * 0.95) for part, update in zip(before, bets, strict=True)]
     )
 
 
@@ -572,7 +583,9 @@ def test_sessions_are_in_the_file_under_no_name(tmp_path):
 
 
 def judged(service: Service, answer: str, value: float, *, at_s: float) -> None:
-    service.alarms.bet("hallucination", value=value, stake=1.0, at_s=at_s, answer=answer)
+    service.alarms.update(
+        "hallucination", value=value, importance_weight=1.0, at_s=at_s, answer=answer
+    )
     service.alarms.complete(answer)
     service.settle()
 
@@ -614,7 +627,9 @@ def test_what_is_later_than_ten_minutes_is_missing_and_counted():
     service.verdicts([0.0] * 3)
     service.alarms.drawn("slow")
     service.alarms.drawn("good")
-    service.alarms.bet("hallucination", value=1.0, stake=1.0, at_s=service.clock(), answer="good")
+    service.alarms.update(
+        "hallucination", value=1.0, importance_weight=1.0, at_s=service.clock(), answer="good"
+    )
     service.alarms.complete("good")
     service.clock.advance(WAIT_S)
     service.settle()
@@ -739,8 +754,8 @@ def worker(folder: Path) -> int:
     )
     told = 0
     for _ in range(40):
-        alarms.bet("hallucination", value=0.0, stake=1.0, at_s=time.time())
-        alarms.bet("faithfulness", value=0.0, stake=1.0, at_s=time.time())
+        alarms.update("hallucination", value=0.0, importance_weight=1.0, at_s=time.time())
+        alarms.update("faithfulness", value=0.0, importance_weight=1.0, at_s=time.time())
         told += len(alarms.settle(nothing))
     return told
 
@@ -903,7 +918,11 @@ def test_processes_of_different_objectives_do_not_keep_each_other_from_alarming(
 
 def renamed(stream: Stream, judge: str) -> Stream:
     return Stream(
-        signal=stream.signal, judge=judge, kind=stream.kind, share=stream.share, stake_most=2.0
+        signal=stream.signal,
+        judge=judge,
+        kind=stream.kind,
+        share=stream.share,
+        max_importance_weight=2.0,
     )
 
 
@@ -922,13 +941,13 @@ def test_a_changed_judge_goes_on_with_the_evidence(tmp_path):
 def test_the_embedded_judge_has_a_state_of_its_own(tmp_path):
     """What was learned from its verdicts is not laid on a judge that comes later; nor forgotten."""
     clock = ManualClock(START_S)
-    embedded = (renamed(HALLUCINATION, "lexical"),)
-    before = Service(clock=clock, file=state_file(tmp_path), streams=embedded, tolerate={})
+    builtin = (renamed(HALLUCINATION, "builtin"),)
+    before = Service(clock=clock, file=state_file(tmp_path), streams=builtin, tolerate={})
     before.verdicts(evenly(300, 1_001), every_s=OVER_A_DAY_S)
     judged = Service(clock=clock, file=state_file(tmp_path), tolerate={})
     judged.verdicts([0.0])
     assert judged.state().tolerate is None
-    after = Service(clock=clock, file=state_file(tmp_path), streams=embedded, tolerate={})
+    after = Service(clock=clock, file=state_file(tmp_path), streams=builtin, tolerate={})
     assert after.state() == before.state()
 
 
@@ -937,7 +956,9 @@ def test_a_forked_child_forgets_what_its_parent_noted():
     service = Service()
     service.verdicts([0.0] * 3)
     for _ in range(40):
-        service.alarms.bet("hallucination", value=1.0, stake=1.0, at_s=service.clock())
+        service.alarms.update(
+            "hallucination", value=1.0, importance_weight=1.0, at_s=service.clock()
+        )
     service.alarms.clear()
     service.settle()
     assert service.events == []
@@ -1101,8 +1122,12 @@ def test_the_state_is_a_few_kilobytes(tmp_path):
     for number in range(500):
         service.clock.advance(1.0)
         for stream in streams:
-            service.alarms.bet(
-                stream.signal, value=1.0, stake=1.0, at_s=service.clock(), session=str(number)
+            service.alarms.update(
+                stream.signal,
+                value=1.0,
+                importance_weight=1.0,
+                at_s=service.clock(),
+                session=str(number),
             )
     service.settle()
     assert all(each.active for each in service.alarms.states())
@@ -1113,7 +1138,9 @@ def test_what_is_too_much_is_left_out_and_counted(errors):
     """Memory stays bounded where nobody settles."""
     service = Service()
     for _ in range(20_010):
-        service.alarms.bet("hallucination", value=0.0, stake=1.0, at_s=service.clock())
+        service.alarms.update(
+            "hallucination", value=0.0, importance_weight=1.0, at_s=service.clock()
+        )
     service.settle()
     assert guard.errors["estimation"] == 1
     assert "10 verdicts" in errors.text
@@ -1133,10 +1160,10 @@ def test_all_streams_together_keep_to_the_stated_rate():
         service.clock.advance(rng.expovariate(6 / HOUR_S))
         for stream in STREAMS:
             bad = float(rng.random() < rates[stream.signal])
-            service.alarms.bet(
+            service.alarms.update(
                 stream.signal,
-                value=1 - bad if stream.falls else bad,
-                stake=rng.choice([0.6, 2.0]),
+                value=1 - bad if stream.higher_is_better else bad,
+                importance_weight=rng.choice([0.6, 2.0]),
                 at_s=service.clock(),
             )
         if rng.random() < 0.1:
@@ -1158,10 +1185,10 @@ def test_a_spike_is_found_in_about_twenty_minutes():
             for _ in range(3):
                 service.clock.advance(rng.expovariate(180 / HOUR_S))
                 rate = 0.04 if service.clock() < change_s else 0.2
-                service.alarms.bet(
+                service.alarms.update(
                     "hallucination",
                     value=float(rng.random() < rate),
-                    stake=1.0,
+                    importance_weight=1.0,
                     at_s=service.clock(),
                 )
             service.settle()

@@ -16,7 +16,7 @@ from ragmonitor.estimation.anchors import DAY_S, VERSION, Anchors
 from ragmonitor.estimation.anchors.batches import BATCH_S, COOLDOWN_S, TRIES_MOST, binomial_tail
 from ragmonitor.estimation.anchors.places import ANCHORS_MOST, CHARACTERS_MOST, COLLECT_S
 from ragmonitor.estimation.anchors.records import CLAIM_S
-from ragmonitor.estimation.flips import FlipRate
+from ragmonitor.estimation.flips import SelfDisagreement
 from ragmonitor.guard import errors
 from ragmonitor.records import Chunk, JudgeIdentity
 from ragmonitor.state import StateFile
@@ -53,7 +53,7 @@ def collected(*, per_day=PER_DAY, count=ANCHORS_MOST, **how):
     return anchors
 
 
-class Judging:
+class JudgeConfig:
     """Time, and a judge that reads whatever is due."""
 
     def __init__(self, anchors, *, verdict=is_bad, identity=FIRST, now_s=BEGAN_S + 10):
@@ -85,7 +85,7 @@ class Judging:
 
 def settled(**how):
     """Return a judge with a full set of anchors, all of them settled."""
-    judging = Judging(collected(**how)).days(0.4)
+    judging = JudgeConfig(collected(**how)).days(0.4)
     judging.anchors.take()
     judging.outcomes.clear()
     judging.read.clear()
@@ -197,7 +197,7 @@ def test_with_none_a_day_there_are_none():
 
 def test_a_candidate_settles_when_the_judge_says_the_same_again():
     """The second reading is not yet a check of the judge."""
-    judging = Judging(collected(count=1))
+    judging = JudgeConfig(collected(count=1))
     assert judging.step() == ["a0"]
     assert judging.outcomes == [None]
     judging.step(DAY_S / PER_DAY)
@@ -208,13 +208,13 @@ def test_a_hallucinated_candidate_has_to_be_confirmed_twice():
     """Among the rare verdict there are more slips."""
     anchors = Anchors(per_day=PER_DAY)
     anchors.offer(answer(1), True, FIRST)
-    judging = Judging(anchors).days(3 / PER_DAY)
+    judging = JudgeConfig(anchors).days(3 / PER_DAY)
     assert judging.outcomes == [None, None, "same"]
 
 
 def test_a_candidate_that_flips_at_once_was_a_slip_and_leaves():
     """It says that the judge wavers on it, and not that the judge has moved."""
-    judging = Judging(collected(count=1), verdict=flipping("a0"))
+    judging = JudgeConfig(collected(count=1), verdict=flipping("a0"))
     judging.step()
     assert judging.outcomes == [None]
     assert not held(judging.anchors)
@@ -223,7 +223,7 @@ def test_a_candidate_that_flips_at_once_was_a_slip_and_leaves():
 
 def test_a_candidate_without_a_verdict_leaves():
     """What the judge cannot read is no anchor; the check is counted as missing."""
-    judging = Judging(collected(count=1), verdict=lambda _: None)
+    judging = JudgeConfig(collected(count=1), verdict=lambda _: None)
     judging.step()
     assert judging.outcomes == ["missing"]
     assert not held(judging.anchors)
@@ -231,7 +231,7 @@ def test_a_candidate_without_a_verdict_leaves():
 
 def test_the_daily_share_is_read_and_no_more():
     """Twenty a day, spread over it."""
-    judging = Judging(collected(per_day=20))
+    judging = JudgeConfig(collected(per_day=20))
     counts = [len(judging.step(3_600)) for _ in range(72)]
     assert sum(counts) == pytest.approx(60, abs=3)
     assert max(counts) == 1
@@ -239,7 +239,7 @@ def test_the_daily_share_is_read_and_no_more():
 
 def test_checks_begin_with_the_first_settled_anchor():
     """Settling a hundred takes days; half of the readings are checks meanwhile."""
-    judging = Judging(collected(per_day=20)).days(2, per_day=48)
+    judging = JudgeConfig(collected(per_day=20)).days(2, per_day=48)
     checks = [outcome for outcome in judging.outcomes if outcome is not None]
     assert 15 <= len(checks) <= 22
 
@@ -355,7 +355,7 @@ def test_a_wavering_judge_flips_fewer_settled_anchors_than_raw_ones():
         slip = rng.random() < 0.01
         anchors.offer(answer(number), truth[f"a{number}"] != slip, FIRST)
     raw = sum(truth[i] != verdict for i, verdict in held(anchors).items()) / ANCHORS_MOST
-    judging = Judging(anchors, verdict=lambda i: truth[i] != (rng.random() < 0.01)).days(1)
+    judging = JudgeConfig(anchors, verdict=lambda i: truth[i] != (rng.random() < 0.01)).days(1)
     flips = [flipped for _, flipped in anchors.take()]
     assert raw > 0.1
     assert sum(flips) / len(flips) < 0.03
@@ -366,7 +366,7 @@ def test_the_flip_rate_is_of_the_last_hundred_checks():
     """And not shown before there were twenty."""
     judging = settled()
     labels = (("judge", "model"),)
-    fresh = Judging(collected(count=3))
+    fresh = JudgeConfig(collected(count=3))
     fresh.step()
     assert [each.name for each in fresh.anchors.readings("model")] == [conventions.ANCHORS]
     judging.days(0.2)
@@ -647,7 +647,7 @@ def test_of_a_persons_anchor_the_judges_own_first_verdict_is_frozen(tmp_path, ca
     """A judge that errs is not one that moved; that it errs is logged."""
     anchors = Anchors(per_day=PER_DAY)
     anchors.load(given(tmp_path / "mine.jsonl", LINE))
-    judging = Judging(anchors, verdict=lambda _: True).days(5 / PER_DAY)
+    judging = JudgeConfig(anchors, verdict=lambda _: True).days(5 / PER_DAY)
     assert judging.outcomes == [None, None, None, "same", "same"]
     assert "unlike its file says: hallucinated, not fine" in caplog.text
 
@@ -673,7 +673,7 @@ def test_a_persons_wavering_anchor_does_not_come_back_with_the_file(tmp_path):
     path = given(tmp_path / "mine.jsonl", LINE)
     anchors.load(path)
     verdicts = iter([True, False])
-    Judging(anchors, verdict=lambda _: next(verdicts)).days(2 / PER_DAY)
+    JudgeConfig(anchors, verdict=lambda _: next(verdicts)).days(2 / PER_DAY)
     assert anchors.load(path) == 0
 
 
@@ -745,7 +745,7 @@ def test_the_texts_of_anchors_that_left_leave_the_disk(file):
     texts = [*file.path.with_suffix("").iterdir()]
     assert len(texts) == 1
     assert "SECRET" in texts[0].read_text()
-    Judging(anchors, verdict=lambda _: False).step()
+    JudgeConfig(anchors, verdict=lambda _: False).step()
     assert not [*file.path.with_suffix("").iterdir()]
 
 
@@ -767,8 +767,8 @@ def test_an_anchor_whose_texts_were_lost_leaves(file):
 
 def test_two_processes_share_the_daily_share(file):
     """Each due anchor is read by one of them."""
-    first = Judging(collected(per_day=24, count=50, file=file, keep_texts=True))
-    second = Judging(Anchors(per_day=24, file=file, keep_texts=True))
+    first = JudgeConfig(collected(per_day=24, count=50, file=file, keep_texts=True))
+    second = JudgeConfig(Anchors(per_day=24, file=file, keep_texts=True))
     for _ in range(2 * 48):
         first.step(1_800)
         second.step(1_800)
@@ -778,7 +778,7 @@ def test_two_processes_share_the_daily_share(file):
 def test_a_batch_is_shared_and_told_once(file):
     """Whoever reads the last anchor tells of the change."""
     first = settled(file=file, keep_texts=True)
-    second = Judging(
+    second = JudgeConfig(
         Anchors(per_day=PER_DAY, file=file, keep_texts=True), identity=SECOND, now_s=first.now_s
     )
     first.identity = SECOND
@@ -826,7 +826,7 @@ def test_without_the_disk_anchors_go_on_in_memory(tmp_path):
     (tmp_path / "taken").write_text("")
     file = StateFile(tmp_path / "taken" / "anchors.json", version=VERSION)
     before = errors["estimation"]
-    judging = Judging(collected(count=2, file=file, keep_texts=True)).days(6 / PER_DAY)
+    judging = JudgeConfig(collected(count=2, file=file, keep_texts=True)).days(6 / PER_DAY)
     assert "same" in judging.outcomes
     assert errors["estimation"] > before
 
@@ -846,7 +846,7 @@ def test_a_forked_child_counts_from_nothing():
 
 def test_two_readings_that_differ_are_the_flip_rate():
     """Weighted by the chance that the answer was judged at all."""
-    flips = FlipRate(clock=ManualClock())
+    flips = SelfDisagreement(clock=ManualClock())
     for _ in range(8):
         flips.add(True, True)
     flips.add(True, False, 2.0)
@@ -857,7 +857,7 @@ def test_two_readings_that_differ_are_the_flip_rate():
 
 def test_the_error_of_one_reading_follows():
     """A verdict turned by chance e makes two readings differ with chance 2 e (1 - e)."""
-    flips = FlipRate(clock=ManualClock())
+    flips = SelfDisagreement(clock=ManualClock())
     flips.add(True, False, 18.0)
     for _ in range(9):
         flips.add(True, True, 82 / 9)
@@ -866,7 +866,7 @@ def test_the_error_of_one_reading_follows():
 
 def test_a_coin_for_a_judge_errs_half_of_the_time():
     """More disagreement than that says no more."""
-    flips = FlipRate(clock=ManualClock())
+    flips = SelfDisagreement(clock=ManualClock())
     for _ in range(10):
         flips.add(True, False)
     assert flips.error == 0.5
@@ -875,7 +875,7 @@ def test_a_coin_for_a_judge_errs_half_of_the_time():
 def test_few_readings_say_nothing():
     """And old ones fade: after three days too few are left."""
     clock = ManualClock()
-    flips = FlipRate(clock=clock)
+    flips = SelfDisagreement(clock=clock)
     assert flips.readings("model") == ()
     for _ in range(20):
         flips.add(True, True)

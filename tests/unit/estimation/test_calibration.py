@@ -1,4 +1,4 @@
-"""What past verdicts make of the embedded judge's values."""
+"""What past verdicts make of the built-in judge's values."""
 
 import json
 import math
@@ -116,7 +116,7 @@ def test_unequal_chances_do_not_bias_it():
 
 
 def test_where_the_embedded_judge_says_nothing_there_is_a_mean_of_its_own():
-    """Refusals by the embedded judge, of which most have no value by the judge either."""
+    """Refusals by the built-in judge, of which most have no value by the judge either."""
     calibration = Calibration()
     for number in range(200):
         calibration.add(0.2, scored=True, value=0.0, weight=1.0)

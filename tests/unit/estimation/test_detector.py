@@ -19,7 +19,7 @@ def days_of(detector: Detector, rng: random.Random, days: float, *, rate: float,
     at_s = 0.0
     while (at_s := at_s + rng.expovariate(per_hour / HOUR_S)) < days * DAY_S:
         detector.pass_time(at_s)
-        detector.bet(float(rng.random() < rate))
+        detector.update(float(rng.random() < rate))
         yield at_s
 
 
@@ -38,9 +38,9 @@ def alarms_in(
 
 def test_one_bet_multiplies_each_part_by_its_own_odds():
     """By hand: a day in six parts, tolerate 4 %, stakes up to 2, one bad answer at stake 1.5."""
-    detector = Detector(tolerate=0.04, stake_most=2.0)
+    detector = Detector(tolerate=0.04, max_importance_weight=2.0)
     detector.parts = [1 / 6] * 6
-    detector.bet(1.0, 1.5)
+    detector.update(1.0, 1.5)
     multiples = (1.25, 1.5, 2.0, 3.0, 5.0, 9.0)
     bets = [min((m - 1) / 0.96, 0.9 / (0.04 * 2)) for m in multiples]
     assert detector.parts == pytest.approx([(1 + b * 1.5 * 0.96) / 6 for b in bets])
@@ -48,9 +48,9 @@ def test_one_bet_multiplies_each_part_by_its_own_odds():
 
 def test_a_good_answer_costs_a_part_at_most_nine_tenths():
     """Evidence stays above 0, however high the tolerated mean."""
-    detector = Detector(tolerate=0.9, stake_most=2.0)
+    detector = Detector(tolerate=0.9, max_importance_weight=2.0)
     detector.parts = [1.0] * 6
-    detector.bet(0.0, 2.0)
+    detector.update(0.0, 2.0)
     assert min(detector.parts) == pytest.approx(0.1)
 
 
@@ -59,10 +59,10 @@ def test_near_the_line_no_more_is_bet_than_reaches_it():
     near, free = Detector(tolerate=0.04, line_days=10.0), Detector(tolerate=0.04)
     for detector in (near, free):
         detector.parts = [1.5] * 6
-        detector.bet(0.0)
+        detector.update(0.0)
     assert 9 > near.evidence > free.evidence
     near.parts = [1.5] * 6
-    near.bet(1.0)
+    near.update(1.0)
     assert near.evidence == pytest.approx(10.0)
     assert near.evidence >= 10.0
 
@@ -112,7 +112,7 @@ def test_a_tolerated_mean_of_nothing_can_still_be_bet_on():
     detector = Detector(tolerate=0.0)
     assert detector.tolerate == 0.001
     detector.parts = [1.0] * 6
-    detector.bet(0.0)
+    detector.update(0.0)
     assert detector.evidence < 6
 
 
@@ -154,7 +154,7 @@ def test_with_head_room_false_alarms_are_rare():
 def test_the_guarantee_holds_for_unequal_chances():
     """Answers that look bad are judged more often; staked by 1/chance they raise no more alarms."""
     rng = random.Random(5)
-    detector = Detector(tolerate=0.1, stake_most=2.0, line_days=2.0)
+    detector = Detector(tolerate=0.1, max_importance_weight=2.0, line_days=2.0)
     raised, at_s = 0, 0.0
     while at_s < 600 * DAY_S:
         at_s += rng.expovariate(60 / HOUR_S)
@@ -166,7 +166,7 @@ def test_the_guarantee_holds_for_unequal_chances():
         if rng.random() >= chance:
             continue
         detector.pass_time(at_s)
-        detector.bet(float(bad), rate / chance)
+        detector.update(float(bad), rate / chance)
         if detector.evidence >= 2.0:
             raised += 1
             detector.restart()
@@ -176,12 +176,12 @@ def test_the_guarantee_holds_for_unequal_chances():
 def minutes_to_find(seed: int, *, tolerate: float, after: float, line: float) -> float:
     """From a change of 4 % to `after`, four hours into the stream, at 180 verdicts an hour."""
     rng = random.Random(seed)
-    detector = Detector(tolerate=tolerate, stake_most=2.0, line_days=line)
+    detector = Detector(tolerate=tolerate, max_importance_weight=2.0, line_days=line)
     change_s, at_s = 4 * HOUR_S, 0.0
     while True:
         at_s += rng.expovariate(180 / HOUR_S)
         detector.pass_time(at_s)
-        detector.bet(float(rng.random() < (0.04 if at_s < change_s else after)))
+        detector.update(float(rng.random() < (0.04 if at_s < change_s else after)))
         if detector.evidence >= line and at_s >= change_s:
             return (at_s - change_s) / 60
 
@@ -207,12 +207,12 @@ def hours_to_clear(
 ) -> float:
     """From the recovery on, at 180 verdicts an hour and 5 % tolerated."""
     rng = random.Random(seed)
-    clearing = Clearing(tolerate=0.05, stake_most=2.0, at_s=0.0)
+    clearing = Clearing(tolerate=0.05, max_importance_weight=2.0, at_s=0.0)
     at_s = 0.0
     while at_s < (bad_hours + most_hours) * HOUR_S:
         at_s += rng.expovariate(180 / HOUR_S)
         rate = bad if at_s < bad_hours * HOUR_S else good
-        clearing.bet(float(rng.random() < rate), 1.0, at_s)
+        clearing.update(float(rng.random() < rate), 1.0, at_s)
         if clearing.evidence >= CLEARED_AT:
             return at_s / HOUR_S - bad_hours
     return math.inf
@@ -250,21 +250,21 @@ def test_a_rate_a_little_too_high_does_not_flutter():
             at_s += rng.expovariate(180 / HOUR_S)
             x = float(rng.random() < 0.06)
             if clearing is not None:
-                clearing.bet(x, 1.0, at_s)
+                clearing.update(x, 1.0, at_s)
                 if clearing.evidence >= CLEARED_AT:
                     clearing = None
                     detector.restart()
                 continue
             detector.pass_time(at_s)
-            detector.bet(x)
+            detector.update(x)
             if detector.evidence >= 30:
                 raised += 1
-                clearing = Clearing(tolerate=0.05, stake_most=1.0, at_s=at_s)
+                clearing = Clearing(tolerate=0.05, max_importance_weight=1.0, at_s=at_s)
     assert 8 <= raised <= 15
 
 
 def test_clearing_is_against_a_level_above_what_is_tolerated():
     """1.2 times as much, or half the way to all of it."""
-    low = Clearing(tolerate=0.05, stake_most=1.0, at_s=0.0)
-    high = Clearing(tolerate=0.8, stake_most=1.0, at_s=0.0)
+    low = Clearing(tolerate=0.05, max_importance_weight=1.0, at_s=0.0)
+    high = Clearing(tolerate=0.8, max_importance_weight=1.0, at_s=0.0)
     assert (low.level, high.level) == pytest.approx((0.06, 0.9))

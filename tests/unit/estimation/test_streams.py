@@ -20,7 +20,7 @@ def of(judge="openai/x", patterns=("*",)):
         for stream in streams(
             evaluators=NAMES,
             lower_is_better=("contradicted_claims", "hallucination"),
-            embedded="lexical",
+            builtin="builtin",
             judge=judge,
             patterns=patterns,
         )
@@ -44,17 +44,17 @@ def test_what_is_left_out_leaves_its_share_to_the_others(patterns):
 def test_a_mean_falls_unless_lower_is_better():
     """Faithfulness must not fall, contradictions must not rise."""
     found = of()
-    assert found["faithfulness"].falls
-    assert not found["contradicted_claims"].falls
-    assert not found["hallucination"].falls
+    assert found["faithfulness"].higher_is_better
+    assert not found["contradicted_claims"].higher_is_better
+    assert not found["hallucination"].higher_is_better
 
 
 def test_without_a_judge_nobody_judges_the_judge():
-    """The quality signals are the embedded judge's, and named so."""
+    """The quality signals are the built-in judge's, and named so."""
     found = of(judge=None)
-    assert {s.judge for s in found.values() if s.kind == "quality"} == {"lexical"}
-    assert not any(stream.kind == "ruler" for stream in found.values())
-    assert {s.stake_most for s in found.values()} == {1.0}
+    assert {s.judge for s in found.values() if s.kind == "quality"} == {"builtin"}
+    assert not any(stream.kind == "judge" for stream in found.values())
+    assert {s.max_importance_weight for s in found.values()} == {1.0}
 
 
 def report(found, **evaluations):
@@ -110,7 +110,7 @@ def test_the_rate_of_hallucinations_comes_of_the_assessment_alone():
 
 
 def test_hallucination_is_predicted_from_the_risk():
-    """And not from the embedded verdict, which is yes or no; where there is none, from that."""
+    """And not from the built-in verdict, which is yes or no; where there is none, from that."""
     told = report(assessment("absent", risk=0.7))
     assert dict(features(told, outcomes(told)))["hallucination"] == 0.7
     told = replace(told, assessment=assessment("absent", risk=None))

@@ -179,7 +179,7 @@ async def test_the_correction_is_part_of_the_frame(monkeypatch):
 
 
 async def test_a_judge_that_cannot_be_asked_leaves_it_not_asked():
-    """The embedded one, and any that has no `asker`; the others are scored."""
+    """The built-in one, and any that has no `asker`; the others are scored."""
     own = Table(global_table.select(["faithfulness"]))
     rubric("tone", TONE, into=own)
     told, found = interaction(), assessment("supported")
@@ -401,7 +401,7 @@ def test_a_registered_rubric_scores_live(server, tone):
     ) as monitor:
         monitor.observe(interaction())
         assert monitor.flush(20)
-        lexical = outcomes(monitor.registry, judge="lexical", evaluator=tone)
+        lexical = outcomes(monitor.registry, judge="builtin", evaluator=tone)
         assert lexical == {"not_asked": 1}
         told = outcomes(monitor.registry, judge="openai/judge", evaluator=tone)
         assert told == {"scored": 1}
@@ -414,4 +414,4 @@ def test_a_registered_rubric_scores_live(server, tone):
     assert drawn.reserved > 0
     assert alone.usage is None or alone.usage.calls == 0
     assert 'ragmonitor_diagnoses_total{diagnosis="ok",judge="openai/judge"' in text
-    assert 'ragmonitor_diagnoses_total{diagnosis="ok",judge="lexical"' in text
+    assert 'ragmonitor_diagnoses_total{diagnosis="ok",judge="builtin"' in text

@@ -8,7 +8,6 @@ from typing import Any
 from ragmonitor.records import (
     Assessment,
     Cause,
-    Chance,
     Chunk,
     Estimate,
     Evaluation,
@@ -19,6 +18,7 @@ from ragmonitor.records import (
     Moments,
     Report,
     Retrieval,
+    SamplingDecision,
     Scored,
     SentenceVerdict,
     SeriesKey,
@@ -33,7 +33,7 @@ from ragmonitor.records import (
 SECOND = 1_000_000_000
 BEGAN = 1_795_000_000 * SECOND
 
-LEXICAL = JudgeIdentity(name="lexical", version="3", kind="CODE")
+LEXICAL = JudgeIdentity(name="builtin", version="3", kind="CODE")
 MODEL = JudgeIdentity(name="openai/gpt-4o-mini", version="p7", kind="LLM")
 
 QUERY = "退货期限是多少天?"
@@ -153,7 +153,7 @@ def late_report(**changes: Any) -> Report:
         **{
             "target": TARGET,
             "late": True,
-            "chance": Chance(probability=0.1, drawn=True),
+            "chance": SamplingDecision(probability=0.1, drawn=True),
             "usage": JudgeUsage(
                 calls=2, input_tokens=900, output_tokens=80, cost_usd=0.002, seconds=1.5
             ),
@@ -184,10 +184,10 @@ def sums(*scores: float) -> Moments:
 
 
 def snapshot(*found: tuple[str, Window, Moments]) -> Snapshot:
-    """Return a state of windows of the embedded judge: signal, window, sums."""
+    """Return a state of windows of the built-in judge: signal, window, sums."""
     return Snapshot(
         moments=tuple(
-            (SeriesKey(signal=signal, judge="lexical"), window, moments)
+            (SeriesKey(signal=signal, judge="builtin"), window, moments)
             for signal, window, moments in found
         )
     )

@@ -101,7 +101,7 @@ def test_two_judges_and_two_versions_are_scores_of_their_own(
         late_report(), late_report(evaluations=evaluations(changed)), report(LEXICAL, target=TARGET)
     )
     assert sorted(score["name"] for score in langfuse.scores.values()) == [
-        "faithfulness (lexical)",
+        "faithfulness (builtin)",
         "faithfulness (openai/gpt-4o-mini)",
         "faithfulness (openai/gpt-4o-mini)",
     ]
@@ -120,7 +120,7 @@ def test_what_one_event_lacks_costs_that_event(
 ) -> None:
     """A 207 names the refused ones: they are counted, the others are in."""
     caplog.set_level("DEBUG", "ragmonitor")
-    langfuse.refuse = lambda score: 400 if "lexical" in score["name"] else None
+    langfuse.refuse = lambda score: 400 if "builtin" in score["name"] else None
     assert not export(late_report(), report(LEXICAL, target=TARGET))
     assert [score["name"] for score in langfuse.scores.values()] == [
         "faithfulness (openai/gpt-4o-mini)"
@@ -134,7 +134,7 @@ def test_what_may_be_taken_later_is_sent_again_alone(
 ) -> None:
     """A 500 of one event repeats that event and not its batch."""
     answers = [500, None]
-    langfuse.refuse = lambda score: answers.pop(0) if "lexical" in score["name"] else None
+    langfuse.refuse = lambda score: answers.pop(0) if "builtin" in score["name"] else None
     assert export(late_report(), report(LEXICAL, target=TARGET))
     assert [len(json.loads(request.body)["batch"]) for request in langfuse.requests] == [2, 1]
     assert len(langfuse.scores) == 2

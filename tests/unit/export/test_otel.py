@@ -24,12 +24,12 @@ from ragmonitor.export import OtelExporter
 from ragmonitor.export.providers import Providers, otlp_protocol, within
 from ragmonitor.records import (
     Cause,
-    Chance,
     Chunk,
     Diagnosis,
     Generation,
     Message,
     Report,
+    SamplingDecision,
     Scored,
     SpanReference,
 )
@@ -175,7 +175,7 @@ def test_the_root_speaks_both_dialects(emitted: Emitted) -> None:
     assert root["ragmonitor.interaction.id"] == "i-1"
 
 
-def test_embedded_scores_are_attributes_of_the_root(emitted: Emitted) -> None:
+def test_builtin_scores_are_attributes_of_the_root(emitted: Emitted) -> None:
     """A score and a cause stand on the interaction's own span, with judge and identity."""
     emitted.exporter.emit(interaction(), [report()])
     root = attributes(emitted.spans["invoke_workflow support"])
@@ -184,13 +184,13 @@ def test_embedded_scores_are_attributes_of_the_root(emitted: Emitted) -> None:
     assert root["ragmonitor.risk"] == 0.71
     assert root["ragmonitor.evasive"] is False
     assert root["ragmonitor.hallucinated"] is True
-    assert root["ragmonitor.judge"] == "lexical@3"
+    assert root["ragmonitor.judge"] == "builtin@3"
     assert root["ragmonitor.judge.p"] == 1.0
     assert {k: v for k, v in root.items() if k.startswith("evaluations.")} == {
         "evaluations.0.evaluation.name": "faithfulness",
         "evaluations.0.evaluation.score": 0.5,
         "evaluations.0.evaluation.annotator_kind": "CODE",
-        "evaluations.0.evaluation.identifier": "faithfulness@1 lexical@3",
+        "evaluations.0.evaluation.identifier": "faithfulness@1 builtin@3",
         "evaluations.0.evaluation.explanation": "无依据: 99元",
     }
 
@@ -221,8 +221,8 @@ def test_unsupported_sentences_come_with_their_evidence(emitted: Emitted) -> Non
 
 
 def test_two_readers_are_both_on_the_root(emitted: Emitted) -> None:
-    """With a judge that was waited for, its words lead and the embedded scores stay."""
-    judged = report(MODEL, score=0.25, chance=Chance(probability=0.1, drawn=True))
+    """With a judge that was waited for, its words lead and the built-in judge's score stay."""
+    judged = report(MODEL, score=0.25, chance=SamplingDecision(probability=0.1, drawn=True))
     emitted.exporter.emit(interaction(), [report(), judged])
     root = attributes(emitted.spans["invoke_workflow support"])
     assert root["ragmonitor.judge"] == "openai/gpt-4o-mini@p7"
@@ -233,16 +233,16 @@ def test_two_readers_are_both_on_the_root(emitted: Emitted) -> None:
 
 
 def test_an_answer_nobody_else_read_says_why(emitted: Emitted) -> None:
-    """The embedded scores stay in front; the chance and the reason are the sampling judge's."""
+    """The built-in scores stay in front; the chance and the reason are the sampling judge's."""
     unread = report(
         MODEL,
         assessment=None,
         evaluations=(),
-        chance=Chance(probability=0.1, drawn=False, cause=Cause.NOT_SAMPLED),
+        chance=SamplingDecision(probability=0.1, drawn=False, cause=Cause.NOT_SAMPLED),
     )
     emitted.exporter.emit(interaction(), [report(), unread])
     root = attributes(emitted.spans["invoke_workflow support"])
-    assert root["ragmonitor.judge"] == "lexical@3"
+    assert root["ragmonitor.judge"] == "builtin@3"
     assert root["ragmonitor.score.faithfulness"] == 0.5
     assert root["ragmonitor.judge.p"] == 0.1
     assert root["ragmonitor.judge.reason"] == "not_sampled"
@@ -436,7 +436,7 @@ def test_half_a_character_does_not_cost_the_batch(emitted: Emitted) -> None:
 
 def test_another_s_span_gets_the_scores_and_no_second_tree(emitted: Emitted) -> None:
     """One EVALUATOR span in its trace, linked to it, with both judges' scores; it is the target."""
-    judged = report(MODEL, score=0.25, chance=Chance(probability=0.1, drawn=True))
+    judged = report(MODEL, score=0.25, chance=SamplingDecision(probability=0.1, drawn=True))
     found = emitted.exporter.emit(interaction(target=TARGET), [report(), judged])
     assert found == TARGET
     ((name, span),) = emitted.spans.items()
@@ -451,11 +451,11 @@ def test_another_s_span_gets_the_scores_and_no_second_tree(emitted: Emitted) -> 
 
 
 def test_a_late_report_is_linked_to_another_s_span_too(emitted: Emitted) -> None:
-    """The embedded scores go out at once, the judge's follow; both are linked to one target."""
+    """The built-in scores go out at once, the judge's follow; both are linked to one target."""
     told = interaction(target=TARGET)
     target = emitted.exporter.emit(told, [report()])
     emitted.exporter.export(late_report(interaction=told, target=target))
-    assert sorted(emitted.spans) == ["evaluation lexical", "evaluation openai/gpt-4o-mini"]
+    assert sorted(emitted.spans) == ["evaluation builtin", "evaluation openai/gpt-4o-mini"]
     links = {link.context.span_id for span in emitted.spans.values() for link in span.links}
     assert {trace.format_span_id(link) for link in links} == {TARGET.span_id}
 
@@ -518,7 +518,7 @@ def test_a_judge_that_was_waited_for_is_told_by_events_too(emitted: Emitted) -> 
     assert {trace.format_span_id(event.span_id) for event in emitted.events} == {reference.span_id}
 
 
-def test_embedded_scores_are_no_events(emitted: Emitted) -> None:
+def test_builtin_scores_are_no_events(emitted: Emitted) -> None:
     """Every answer has them, and they stand on its span."""
     emitted.exporter.emit(interaction(), [report()])
     emitted.exporter.export(report(target=TARGET))
@@ -528,7 +528,7 @@ def test_embedded_scores_are_no_events(emitted: Emitted) -> None:
 
 def test_an_answer_the_judge_did_not_read_is_no_late_news(emitted: Emitted) -> None:
     """`not_sampled` is counted elsewhere; it makes neither span nor event."""
-    unread = Chance(probability=0.1, drawn=False, cause=Cause.NOT_SAMPLED)
+    unread = SamplingDecision(probability=0.1, drawn=False, cause=Cause.NOT_SAMPLED)
     emitted.exporter.export(late_report(chance=unread))
     assert (emitted.spans, emitted.events) == ({}, [])
 

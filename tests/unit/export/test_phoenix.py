@@ -70,7 +70,7 @@ def test_two_judges_are_two_annotations(phoenix: FakePhoenix) -> None:
     """Phoenix averages what has one name, and theirs are two scales."""
     export(phoenix, report(LEXICAL, target=TARGET), late_report())
     names = {name for _, name, _ in phoenix.annotations}
-    assert names == {"faithfulness (lexical)", "faithfulness (openai/gpt-4o-mini)"}
+    assert names == {"faithfulness (builtin)", "faithfulness (openai/gpt-4o-mini)"}
 
 
 def test_the_same_again_is_an_update(phoenix: FakePhoenix) -> None:
@@ -150,7 +150,7 @@ def test_a_monitor_annotates_what_its_settings_name(
         monitor.observe(interaction())
         monitor.flush(5)
         names = {name for _, name, _ in phoenix.annotations}
-        assert "faithfulness (lexical)" in names
+        assert "faithfulness (builtin)" in names
     told = generate_latest(monitor.registry).decode()
     assert 'reason="phoenix_' not in told
 
@@ -186,4 +186,4 @@ def test_a_script_that_just_ends_has_its_scores_sent(phoenix: FakePhoenix, tmp_p
         """,
         tmp_path,
     )
-    assert "faithfulness (lexical)" in {name for _, name, _ in phoenix.annotations}
+    assert "faithfulness (builtin)" in {name for _, name, _ in phoenix.annotations}

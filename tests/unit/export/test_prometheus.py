@@ -109,7 +109,7 @@ def test_an_evaluation_is_counted_by_outcome() -> None:
     """Scored and unscored add up to all."""
     built = exporter()
     built.export(report())
-    labels = {"judge": "lexical"}
+    labels = {"judge": "builtin"}
     assert (
         sample(built, "evaluations_total", evaluator="faithfulness", outcome="scored", **labels)
         == 1
@@ -127,7 +127,7 @@ def test_outcomes_without_a_report_are_counted_too() -> None:
     built = exporter()
     refused = Unscored(evaluator="faithfulness@1", judge=LEXICAL, cause=Cause.QUEUE_FULL)
     built.evaluations([refused])
-    labels = {"evaluator": "faithfulness", "judge": "lexical", "outcome": "queue_full"}
+    labels = {"evaluator": "faithfulness", "judge": "builtin", "outcome": "queue_full"}
     assert sample(built, "evaluations_total", **labels) == 1
 
 
@@ -135,7 +135,7 @@ def test_a_score_falls_into_its_bucket_with_its_trace() -> None:
     """The histogram has edges at 0 and 1, and the exemplar names target trace and span."""
     built = exporter()
     built.export(report(score=0.0, target=TARGET))
-    labels = {"evaluator": "faithfulness", "judge": "lexical"}
+    labels = {"evaluator": "faithfulness", "judge": "builtin"}
     assert sample(built, "score_bucket", le="0.0", **labels) == 1
     assert sample(built, "score_bucket", le="1.0", **labels) == 1
     assert exemplars(openmetrics(built)) == [
@@ -177,7 +177,7 @@ def test_a_windowed_mean_comes_with_its_interval() -> None:
     """Mean, lower, upper and effective n are derived from the window's sums."""
     built = exporter()
     refresh(built, snapshot=snapshot(("faithfulness", HOUR, sums(1.0, 0.5, 0.0, 0.5))))
-    labels = {"evaluator": "faithfulness", "judge": "lexical", "window": HOUR}
+    labels = {"evaluator": "faithfulness", "judge": "builtin", "window": HOUR}
     assert sample(built, "score_mean", **labels) == 0.5
     assert sample(built, "score_lower", **labels) == 0.4
     assert sample(built, "score_upper", **labels) == 0.6
@@ -191,7 +191,7 @@ def test_hallucinations_and_refusals_are_rates_of_their_own() -> None:
         built,
         snapshot=snapshot(("hallucination", HOUR, sums(1, 0, 0, 0)), ("refusal", HOUR, sums(1, 0))),
     )
-    labels = {"judge": "lexical", "window": HOUR}
+    labels = {"judge": "builtin", "window": HOUR}
     assert sample(built, "hallucination_rate", **labels) == 0.25
     assert sample(built, "hallucination_rate_upper", **labels) == 0.35
     assert sample(built, "refusal_rate", **labels) == 0.5
@@ -202,14 +202,14 @@ def test_too_little_to_say_is_no_series() -> None:
     """Where the summary is None there is no number, rather than a zero."""
     built = exporter()
     refresh(built, snapshot=snapshot(("faithfulness", HOUR, Moments())))
-    labels = {"evaluator": "faithfulness", "judge": "lexical", "window": HOUR}
+    labels = {"evaluator": "faithfulness", "judge": "builtin", "window": HOUR}
     assert sample(built, "score_mean", **labels) is None
 
 
 def test_a_window_that_ran_empty_goes() -> None:
     """A mean that is no longer among the sums is no longer scraped."""
     built = exporter()
-    labels = {"evaluator": "faithfulness", "judge": "lexical", "window": HOUR}
+    labels = {"evaluator": "faithfulness", "judge": "builtin", "window": HOUR}
     refresh(built, snapshot=snapshot(("faithfulness", HOUR, sums(1.0))))
     refresh(built, snapshot=Snapshot())
     assert sample(built, "score_mean", **labels) is None
@@ -263,7 +263,7 @@ def test_coverage_is_shown_where_the_mean_is_not() -> None:
     built = exporter()
     moments = Moments.of(0.5) + Moments(uncovered=3.0)
     refresh(built, snapshot=snapshot(("faithfulness", HOUR, moments)))
-    labels = {"evaluator": "faithfulness", "judge": "lexical", "window": HOUR}
+    labels = {"evaluator": "faithfulness", "judge": "builtin", "window": HOUR}
     assert sample(built, "score_coverage_ratio", **labels) == pytest.approx(0.25)
     assert sample(built, "score_mean", **labels) is None
 
@@ -272,7 +272,7 @@ def test_the_last_score_has_a_time() -> None:
     """A judge that fell silent is seen by the age of its last score."""
     built = exporter(now=lambda: 1234.5)
     built.export(report())
-    assert sample(built, "last_score_timestamp_seconds", judge="lexical") == 1234.5
+    assert sample(built, "last_score_timestamp_seconds", judge="builtin") == 1234.5
 
 
 def test_labels_are_bounded() -> None:

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.export.texts import Content, Disclosure, clipped, size_bytes
+from ragmonitor.export.texts import Content, ContentPolicy, clipped, size_bytes
 from ragmonitor.records import SentenceVerdict, Verdict
 
 texts = st.text(st.characters(), max_size=60)
 KEY = b"0123456789abcdef"
-HASHED = Disclosure(content="hashed", key=KEY)
+HASHED = ContentPolicy(content="hashed", key=KEY)
 
 
 @given(text=texts, most=st.integers(1, 120), characters=st.none() | st.integers(1, 80))
@@ -55,8 +55,8 @@ def test_equal_texts_have_equal_hashes(left: str, right: str) -> None:
 
 def test_another_key_gives_other_hashes() -> None:
     """Without the key nobody can try out questions; the default key is the process's own."""
-    by_process = Disclosure(content="hashed")
-    assert by_process.text("q") == Disclosure(content="hashed").text("q") != HASHED.text("q")
+    by_process = ContentPolicy(content="hashed")
+    assert by_process.text("q") == ContentPolicy(content="hashed").text("q") != HASHED.text("q")
 
 
 def test_a_key_is_not_printed() -> None:
@@ -81,7 +81,7 @@ def test_metadata_keep_their_shape() -> None:
 )
 def test_of_an_error_the_type_stays(content: Content, expected: str) -> None:
     """Messages quote prompts; the type is a name."""
-    assert Disclosure(content=content).error("ValueError: no such 退货") == expected
+    assert ContentPolicy(content=content).error("ValueError: no such 退货") == expected
     hashed = HASHED.error("ValueError: no such 退货")
     assert hashed == f"ValueError: {HASHED.text('no such 退货')}"
 
@@ -91,8 +91,8 @@ def test_a_sentence_can_be_found_without_its_text() -> None:
     sentence = SentenceVerdict(
         text="运费为99元。", start=9, end=16, verdict=Verdict.ABSENT, words=("99元",)
     )
-    assert Disclosure().sentence(sentence)["words"] == ["99元"]
+    assert ContentPolicy().sentence(sentence)["words"] == ["99元"]
     assert HASHED.sentence(sentence)["words"] == [HASHED.text("99元")]
     assert HASHED.sentence(sentence)["start"] == 9
-    without = Disclosure(content="none").sentence(sentence)
+    without = ContentPolicy(content="none").sentence(sentence)
     assert (without["start"], without["end"], "text" in without) == (9, 16, False)

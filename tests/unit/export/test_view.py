@@ -23,8 +23,8 @@ from ragmonitor.records import (
     AlarmState,
     Diagnosis,
     Estimate,
+    GaugeValue,
     JudgeUsage,
-    Reading,
     SeriesKey,
     Snapshot,
 )
@@ -41,7 +41,7 @@ def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def view(**options: Any) -> View:
-    given = {"summarise": summarise, "embedded": "lexical", "judge": MODEL.name, **options}
+    given = {"summarise": summarise, "builtin": "builtin", "judge": MODEL.name, **options}
     return View(given.pop("service", "shop"), **given)
 
 
@@ -56,7 +56,7 @@ def snapshot(**changes: Any) -> Snapshot:
             moments=(
                 (SeriesKey(signal="hallucination", judge=MODEL.name), "1h", sums(1, 0, 0, 0)),
                 (SeriesKey(signal="hallucination", judge=MODEL.name), "24h", sums(1, 0)),
-                (SeriesKey(signal="hallucination", judge="lexical"), "1h", sums(1, 1, 0, 0)),
+                (SeriesKey(signal="hallucination", judge="builtin"), "1h", sums(1, 1, 0, 0)),
                 (SeriesKey(signal="empty_retrieval", judge="none"), "1h", sums(0, 0)),
                 (
                     SeriesKey(
@@ -76,7 +76,7 @@ def snapshot(**changes: Any) -> Snapshot:
                     tolerate=0.1,
                 ),
             ),
-            readings=(Reading(name="ragmonitor_alarm_line_days", value=30.0),),
+            readings=(GaugeValue(name="ragmonitor_alarm_threshold_seconds", value=30.0),),
         ),
         **changes,
     )
@@ -122,7 +122,7 @@ def test_it_is_an_exporter_that_is_told_everything():
 
 
 def test_every_number_says_who_read_for_it():
-    """Judged, embedded only, or nobody's business."""
+    """Judged, built-in only, or nobody's business."""
     shown = view()
     shown.snapshot(snapshot())
     numbers = {(n["signal"], n["judge"], n["window"]): n for n in state(shown)["numbers"]}
@@ -139,7 +139,7 @@ def test_every_number_says_who_read_for_it():
         "effective_n": 4.0,
         "coverage": 1.0,
     }
-    assert numbers["hallucination", "lexical", "1h"]["basis"] == "embedded"
+    assert numbers["hallucination", "builtin", "1h"]["basis"] == "builtin"
     assert numbers["empty_retrieval", "none", "1h"]["basis"] == "none"
 
 

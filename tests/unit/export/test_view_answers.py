@@ -35,7 +35,7 @@ SECRET = "商品可在30天内退货。"
 
 
 def answers(**options: Any) -> Answers:
-    return Answers(**{"embedded": "lexical", "content": "all", **options})
+    return Answers(**{"builtin": "builtin", "content": "all", **options})
 
 
 def told(kept: Answers) -> list[dict[str, Any]]:
@@ -80,7 +80,7 @@ def test_a_bad_answer_is_kept_with_what_is_needed_to_see_why():
     kept = answers()
     fill(kept, [bad(1)])
     (found,) = told(kept)
-    assert found["basis"] == "embedded"
+    assert found["basis"] == "builtin"
     assert found["answer"][1]["parts"] == [["运费为", False], ["99元", True], ["。", False]]
     assert found["answer"][1]["verdict"] == "contradicted"
     assert [chunk["position"] for chunk in found["chunks"]] == [1, 0]
@@ -96,23 +96,23 @@ def test_a_good_answer_is_not_kept():
 
 
 def test_judged_answers_come_first():
-    """However bad the embedded judge finds others."""
+    """However bad the built-in judge finds others."""
     kept = answers()
     fill(kept, [bad(1), bad(2, judge=MODEL), bad(3)])
-    assert [each["basis"] for each in told(kept)] == ["judged", "embedded", "embedded"]
+    assert [each["basis"] for each in told(kept)] == ["judged", "builtin", "builtin"]
 
 
-def test_a_judge_takes_the_place_of_the_embedded_one():
+def test_a_judge_takes_the_place_of_the_builtin_one():
     """One answer stands once, with the scores of both."""
     kept = answers()
     fill(kept, [bad(1), bad(1, judge=MODEL)])
     (found,) = told(kept)
     assert (found["basis"], found["judge"]) == ("judged", MODEL.name)
-    assert found["embedded"][0] == {"evaluator": "faithfulness", "score": 0.5}
+    assert found["builtin"][0] == {"evaluator": "faithfulness", "score": 0.5}
 
 
 def test_what_a_judge_finds_good_leaves():
-    """The embedded judge was wrong."""
+    """The built-in judge was wrong."""
     kept = answers()
     fill(kept, [bad(1), good(1, MODEL)])
     assert told(kept) == []
@@ -127,11 +127,11 @@ def test_a_second_judge_changes_nothing():
 
 
 def test_why_the_judge_did_not_read_it_is_said():
-    """Beside the embedded judge's scores."""
+    """Beside the built-in judge's scores."""
     kept = answers()
     fill(kept, [bad(1), failed(1, Cause.NOT_SAMPLED)])
     (found,) = told(kept)
-    assert (found["basis"], found["judge_cause"]) == ("embedded", "not_sampled")
+    assert (found["basis"], found["judge_cause"]) == ("builtin", "not_sampled")
 
 
 def test_an_answer_that_could_not_be_judged_is_kept_with_its_cause():
@@ -175,7 +175,7 @@ def test_each_kind_is_bounded():
     fill(kept, [bad(n) for n in range(300)] + [bad(1000 + n, judge=MODEL) for n in range(300)])
     bases = [each["basis"] for each in told(kept)]
     assert bases.count("judged") == KEPT["judged"]
-    assert bases.count("embedded") == KEPT["embedded"]
+    assert bases.count("builtin") == KEPT["builtin"]
 
 
 def test_of_equally_bad_ones_the_newest_stay():

@@ -6,7 +6,7 @@ from ragmonitor.export.view.history import COLUMNS_MOST, History, Resolution
 
 FINE = Resolution(name="fine", every_s=1.0, points=5)
 COARSE = Resolution(name="coarse", every_s=10.0, points=5)
-MEAN = ("hallucination", "lexical", "mean")
+MEAN = ("hallucination", "builtin", "mean")
 
 
 def history(points: int, *, of: tuple[Resolution, ...] = (FINE, COARSE)) -> History:
@@ -20,7 +20,7 @@ def test_the_newest_points_stay():
     """Of a resolution's five points, after twelve."""
     told, upto = history(12).since(0, 100)
     assert told["fine"]["times"] == [1007, 1008, 1009, 1010, 1011]
-    assert told["fine"]["series"]["hallucination"]["lexical"]["mean"] == [
+    assert told["fine"]["series"]["hallucination"]["builtin"]["mean"] == [
         0.07,
         0.08,
         0.09,
@@ -57,23 +57,23 @@ def test_many_points_are_told_in_parts():
 def test_what_is_not_known_is_a_gap():
     """A column that comes later has none before, one that stays away none after."""
     built = history(1, of=(FINE,))
-    built.add({("refusal", "lexical", "mean"): 0.5}, clock_s=1.0, at_s=1001.0, revision=2)
+    built.add({("refusal", "builtin", "mean"): 0.5}, clock_s=1.0, at_s=1001.0, revision=2)
     series = built.since(0, 10)[0]["fine"]["series"]
-    assert series["hallucination"]["lexical"]["mean"] == [0.0, None]
-    assert series["refusal"]["lexical"]["mean"] == [None, 0.5]
+    assert series["hallucination"]["builtin"]["mean"] == [0.0, None]
+    assert series["refusal"]["builtin"]["mean"] == [None, 0.5]
 
 
 def test_infinity_is_a_gap():
     """JSON has no number for it."""
     built = History((FINE,))
     built.add({MEAN: float("inf")}, clock_s=0.0, at_s=0.0, revision=1)
-    assert built.since(0, 10)[0]["fine"]["series"]["hallucination"]["lexical"]["mean"] == [None]
+    assert built.since(0, 10)[0]["fine"]["series"]["hallucination"]["builtin"]["mean"] == [None]
 
 
 def test_columns_are_bounded():
     """However many judges and evaluators there are."""
     built = History((FINE,))
-    many = {(f"e{n}", "lexical", "mean"): 0.1 for n in range(COLUMNS_MOST + 50)}
+    many = {(f"e{n}", "builtin", "mean"): 0.1 for n in range(COLUMNS_MOST + 50)}
     built.add(many, clock_s=0.0, at_s=0.0, revision=1)
     assert len(built.since(0, 10)[0]["fine"]["series"]) == COLUMNS_MOST
 

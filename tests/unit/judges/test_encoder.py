@@ -156,7 +156,7 @@ async def test_one_score_is_a_share(libraries, tmp_path):
 
 
 async def test_what_claims_nothing_is_not_asked_about(pairs):
-    """Questions and courtesies are told by the embedded judge, refusals too."""
+    """Questions and courtesies are told by the built-in judge, refusals too."""
     found = await EncoderJudge(pairs).assess(told("Would you like to see it? The tower is red."))
     assert [s.verdict for s in found.sentences] == [Verdict.NO_CLAIM, SUPPORTED]
     assert (await EncoderJudge(pairs).assess(told("I don't know."))).evasive

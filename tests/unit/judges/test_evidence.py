@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ragmonitor.judges import evidence
 from ragmonitor.judges.evidence import CHUNK_FRAME_TOKENS, Part, join, spread
-from ragmonitor.judges.reply import Entry, Reading
+from ragmonitor.judges.reply import Entry, ParsedReply
 from ragmonitor.judges.tokens import most_tokens
 from ragmonitor.records import Verdict
 
@@ -14,7 +14,7 @@ YES, NO, BAD, NONE = Verdict.SUPPORTED, Verdict.ABSENT, Verdict.CONTRADICTED, Ve
 
 
 def reading(*entries, relevancy=1.0, evasive=False, relevance=(1.0,)):
-    return Reading(
+    return ParsedReply(
         entries=tuple(entries), relevancy=relevancy, evasive=evasive, chunk_relevance=relevance
     )
 
@@ -140,7 +140,7 @@ def test_what_concerns_the_answer_alone_is_averaged():
 
 def test_what_one_call_left_unread_is_unread():
     """Nobody knows what the unread call would have said; the problem names the call."""
-    broken = Reading(relevancy=1.0, problems=("s is missing or broken",))
+    broken = ParsedReply(relevancy=1.0, problems=("s is missing or broken",))
     found = join([reading(Entry(verdict=YES, chunks=(0,))), broken], calls([0], [1]), n_chunks=2)
     assert (found.entries, found.evasive, found.chunk_relevance) == (None, None, None)
     assert found.relevancy == 1.0

@@ -141,4 +141,4 @@ def test_why_it_was_not_read_survives_another_process():
     finally:
         judge.stop()
     assert (caught.value.cause, caught.value.retryable) == (Cause.TOO_LONG, False)
-    assert str(caught.value).startswith("lexical: question, chunks and answer have 320,0")
+    assert str(caught.value).startswith("builtin: question, chunks and answer have 320,0")

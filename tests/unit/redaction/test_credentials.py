@@ -275,7 +275,7 @@ def test_the_time_is_linear_in_the_text(part: str):
 
 
 def test_a_clean_text_costs_little():
-    """Ten kilobytes of prose well below the embedded judge's milliseconds."""
+    """Ten kilobytes of prose well below the built-in judge's milliseconds."""
     chosen = random.Random(7)
     words = ["retrieval", "the", "key", "answers", "token", "of", "policy", "shipping", "refund"]
     text = " ".join(chosen.choice(words) for _ in range(3_000))[:10_000]

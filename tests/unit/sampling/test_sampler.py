@@ -70,7 +70,7 @@ def test_a_budget_that_bears_everything_lets_everything_be_read(clock):
     for number in range(100):
         clock.advance(120)  # thirty an hour, where it bears a hundred
         chance = sampler.draw(interaction(id=str(number)), uncertainty=number / 50)
-        assert (chance.probability, chance.stake) == (1.0, 1.0)
+        assert (chance.probability, chance.importance_weight) == (1.0, 1.0)
         sampler.settle(chance, 1.0)
 
 
@@ -92,7 +92,7 @@ def test_half_of_the_rate_is_uniform_and_half_by_uncertainty(clock, rate, uncert
     chance = sampler.draw(interaction(), uncertainty=uncertainty)
     assert chance.probability == pytest.approx(probability)
     assert (chance.rate, chance.stratum) == (rate, "sampled")
-    assert chance.stake <= 2
+    assert chance.importance_weight <= 2
 
 
 @pytest.mark.parametrize("uncertainty", [math.nan, math.inf, -1.0])
@@ -155,7 +155,7 @@ def test_a_tag_makes_it_certain(clock):
     sampler = ChanceSampler(0.01, clock=clock, always=("thumbs-down", "ragmonitor:judge"))
     chance = sampler.draw(interaction(tags=("beta", "thumbs-down")))
     assert (chance.probability, chance.drawn, chance.stratum) == (1.0, True, "forced")
-    assert chance.stake == pytest.approx(0.01)
+    assert chance.importance_weight == pytest.approx(0.01)
     assert sampler.draw(interaction(tags=("beta",))).stratum == "sampled"
 
 
@@ -180,7 +180,7 @@ def test_a_rare_route_has_its_floor(clock):
         chance = sampler.draw(told)
     assert chance.stratum == "floor"
     assert 0.1 < chance.probability < 0.2
-    assert chance.stake < 1
+    assert chance.importance_weight < 1
 
 
 def test_a_busy_route_needs_none(clock):
@@ -202,7 +202,7 @@ def test_a_floor_below_the_common_rate_holds_and_is_no_stratum(clock):
         chance = sampler.draw(told, uncertainty=0.0)
     assert chance.stratum == "sampled"
     assert 0.06 < chance.probability < 0.1
-    assert 1 < chance.stake < 2
+    assert 1 < chance.importance_weight < 2
 
 
 # The budget
@@ -396,7 +396,7 @@ def test_the_readings_say_what_is_going_on(clock):
     judge, unit = ("judge", "m"), ("unit", "tokens")
     assert found.keys() == {
         ("ragmonitor_judge_sampling_rate", (judge,)),
-        ("ragmonitor_judge_sampling_rate_most", (judge,)),
+        ("ragmonitor_judge_max_sampling_rate", (judge,)),
         ("ragmonitor_judge_sampling_boost", (judge,)),
         ("ragmonitor_arrivals_per_second", ()),
         ("ragmonitor_judge_expected_cost", (judge, unit)),
@@ -429,7 +429,7 @@ def test_without_a_budget_there_is_no_talk_of_money(clock):
     sampler = ChanceSampler(0.2, clock=clock)
     assert [reading.name for reading in sampler.readings("m")] == [
         "ragmonitor_judge_sampling_rate",
-        "ragmonitor_judge_sampling_rate_most",
+        "ragmonitor_judge_max_sampling_rate",
         "ragmonitor_judge_sampling_boost",
         "ragmonitor_arrivals_per_second",
     ]

@@ -15,20 +15,20 @@ const chosen = { signal: "hallucination", range: null };
 
 const count = (n) => Math.round(n).toLocaleString(language());
 
-export function bound({ tolerate, falls, signal }) {
-  return t(falls ? "atLeast" : "atMost", { value: boundary(tolerate, signal, falls) });
+export function bound({ tolerate, higher_is_better: higherIsBetter, signal }) {
+  return t(higherIsBetter ? "atLeast" : "atMost", { value: boundary(tolerate, signal, higherIsBetter) });
 }
 
 const amount = (value, unit) => (unit === "usd" ? `$${value < 0.1 && value > 0 ? value.toFixed(4) : value.toFixed(2)}` : `${count(value)} ${called("unit", unit)}`);
 
 // --- what is known -------------------------------------------------------------------------------
 
-const primary = () => store.state.judge ?? store.state.embedded;
+const primary = () => store.state.judge ?? store.state.builtin;
 const estimate = (signal, judge, window) => store.state.numbers.find((n) => n.signal === signal && n.judge === judge && n.window === window);
 const whose = (signal) => (store.state.numbers.find((n) => n.signal === signal && n.judge === primary()) ? primary() : store.state.numbers.find((n) => n.signal === signal)?.judge ?? primary());
 const alarmOf = (signal, judge) => store.state.alarms.find((a) => a.signal === signal && a.judge === judge);
 const reading = (name, labels = {}) => store.state.readings.find((r) => r.name === name && Object.entries(labels).every(([k, v]) => r.labels[k] === v));
-const isOver = (found, alarm) => Boolean(found && alarm && alarm.tolerate !== null && (alarm.falls ? found.upper < alarm.tolerate : found.lower > alarm.tolerate));
+const isOver = (found, alarm) => Boolean(found && alarm && alarm.tolerate !== null && (alarm.higher_is_better ? found.upper < alarm.tolerate : found.lower > alarm.tolerate));
 
 function signals() {
   const names = new Set(store.state.numbers.filter((n) => n.judge === primary() || n.basis === "none").map((n) => n.signal));
@@ -39,11 +39,11 @@ function signals() {
 function basisTag(found) {
   if (found.basis === "judged") return element("span", { class: "tag judged" }, t("judgedBy", { judge: found.judge }));
   if (found.basis === "none") return element("span", { class: "tag" }, t("noJudge"));
-  return element("span", { class: "tag embedded" }, t("embeddedOnly"));
+  return element("span", { class: "tag builtin" }, t("builtinOnly"));
 }
 
 function howMany(found) {
-  const key = { judged: "nJudged", embedded: "nRead", none: "nSeen" }[found.basis];
+  const key = { judged: "nJudged", builtin: "nRead", none: "nSeen" }[found.basis];
   return t(key, { n: count(found.judged) });
 }
 
@@ -55,7 +55,7 @@ function showHead() {
   document.title = `${state.alarms.some((a) => a.active) ? "● " : ""}${state.service} · ragmonitor`;
   const about = { version: state.version, service: state.service_version, time: span(state.now_s - state.started_s) };
   say(byId("about"), t(state.service_version ? "aboutVersion" : "about", about));
-  say(byId("legend"), state.judge ? t("legend", { judge: state.judge }) : t("legendEmbedded", { embedded: state.embedded }));
+  say(byId("legend"), state.judge ? t("legend", { judge: state.judge }) : t("legendBuiltin", { builtin: state.builtin }));
   const remark = byId("remark");
   remark.hidden = state.processes < 2;
   say(remark, state.processes < 2 ? "" : t("processes", { n: state.processes }));
@@ -121,7 +121,7 @@ function card(signal) {
   const judge = whose(signal);
   const hour = estimate(signal, judge, "1h"), day = estimate(signal, judge, "24h");
   const alarm = alarmOf(signal, judge);
-  const found = hour ?? { basis: store.state.judge ? "judged" : "embedded", judge };
+  const found = hour ?? { basis: store.state.judge ? "judged" : "builtin", judge };
   const node = element("article", { class: "card panel", "data-signal": signal }, element("h3", {}, called("signal", signal)), element("div", {}, basisTag(found)));
   const over = isOver(hour, alarm);
   node.append(element("p", { class: `value${over ? " over" : ""}` }, hour ? number(hour.mean, signal) : "–"));
@@ -207,7 +207,7 @@ function showCharts() {
   const title = t("estimateTitle", { signal: called("signal", signal) });
   const format = (value) => (isShare(signal) ? `${Math.round(100 * value * 10) / 10}%` : value.toFixed(2));
   const common = { from: seen.from, to: seen.to, times: seen.times, clock, nothing: t("nothingYet") };
-  say(byId("estimate-title"), `${title} · ${judge === "none" ? t("noJudge") : judge === state.embedded ? t("embeddedOnly") : t("judgedBy", { judge })}`);
+  say(byId("estimate-title"), `${title} · ${judge === "none" ? t("noJudge") : judge === state.builtin ? t("builtinOnly") : t("judgedBy", { judge })}`);
   charts.estimate.show({
     ...common, mean, lower, upper, least: 0, most, ticks: [0, 0.25, 0.5, 0.75, 1].map((s) => s * most), format, limit,
     limitText: alarm && limit !== null ? t("tolerated", { bound: bound(alarm) }) : "", label: title,
@@ -238,7 +238,7 @@ function showTable() {
   const columns = [];
   const label = (key, window) => t(key, { window: window === "1h" ? "1 h" : "24 h" }).replace(/1 h$|24 h$/, (w) => (w === "1 h" ? t("h", { n: 1 }) : t("h", { n: 24 })));
   if (state.judge) for (const window of windows) columns.push({ judge: state.judge, window, kind: "", label: label("colJudged", window) });
-  for (const window of windows) columns.push({ judge: state.embedded, window, kind: "embedded", label: label("colEmbedded", window) });
+  for (const window of windows) columns.push({ judge: state.builtin, window, kind: "builtin", label: label("colBuiltin", window) });
   const trend = t("colTrend", { range: { "20m": t("min", { n: 20 }), "2h": t("h", { n: 2 }), "24h": t("h", { n: 24 }) }[range()] });
   const head = element("tr", {}, element("th", { scope: "col" }, t("colSignal")), ...columns.map((c) => element("th", { scope: "col" }, c.label)), element("th", { scope: "col" }, trend));
   renew(byId("numbers").tHead, [head]);
@@ -260,7 +260,7 @@ function showTable() {
   const groups = state.groups.filter((g) => g.window === "1h");
   byId("groups-box").hidden = !groups.length;
   renew(byId("groups").tHead, [element("tr", {}, ...["colDimension", "colGroup"].map((key) => element("th", { scope: "col" }, t(key))), element("th", { scope: "col" }, called("signal", "hallucination")))]);
-  renew(byId("groups").tBodies[0], groups.sort((a, b) => b.mean - a.mean).map((g) => element("tr", {}, element("td", { "data-label": t("colDimension") }, g.dimension), element("th", { scope: "row" }, g.group), cell(g, g.basis === "embedded" ? "embedded" : "", called("signal", "hallucination")))));
+  renew(byId("groups").tBodies[0], groups.sort((a, b) => b.mean - a.mean).map((g) => element("tr", {}, element("td", { "data-label": t("colDimension") }, g.dimension), element("th", { scope: "row" }, g.group), cell(g, g.basis === "builtin" ? "builtin" : "", called("signal", "hallucination")))));
 }
 
 function stateOf(alarm) {

@@ -34,7 +34,7 @@ const VERDICTS = {
   supported: ["supported", "有依据"], absent: ["in no chunk", "检索内容中没有"], contradicted: ["contradicts a chunk", "与检索内容矛盾"], no_claim: ["no claim", "无断言"],
 };
 const STATUSES = { ok: ["OK", "正常"], error: ["Error", "出错"], partial: ["Partial", "不完整"], cancelled: ["Cancelled", "已取消"] };
-const BASES = { judged: ["Judged", "已评审"], embedded: ["Embedded only", "仅内置评分"], unread: ["Not read", "未评审"] };
+const BASES = { judged: ["Judged", "已评审"], builtin: ["Built-in only", "仅内置评分"], unread: ["Not read", "未评审"] };
 const KINDS = { quality: ["answers", "答案"], input: ["input", "输入"], ruler: ["the judge itself", "评审本身"] };
 const UNITS = { usd: ["", ""], tokens: ["tokens", "词元"], calls: ["calls", "次调用"] };
 const PERS = { day: ["day", "天"], hour: ["hour", "小时"] };
@@ -59,9 +59,9 @@ const TEXTS = {
   about: ["ragmonitor {version} · watching for {time}", "ragmonitor {version} · 已监测 {time}"],
   aboutVersion: ["ragmonitor {version} · service version {service} · watching for {time}", "ragmonitor {version} · 服务版本 {service} · 已监测 {time}"],
   legend: ["Means with 95% intervals, older answers weighing less. Judged: read by {judge}, weighted so that sampling cannot bias it.", "均值及 95% 置信区间，越早的答案权重越低。已评审：由 {judge} 阅读，并按抽样概率加权，抽样不会造成偏差。"],
-  legendEmbedded: ["Means with 95% intervals, older answers weighing less. No judge is configured: every number is the embedded score's ({embedded}) and less exact than a judge's.", "均值及 95% 置信区间，越早的答案权重越低。未配置评审模型：所有数字来自内置评分（{embedded}），不如评审模型准确。"],
+  legendBuiltin: ["Means with 95% intervals, older answers weighing less. No judge is configured: every number is the built-in judge's score's ({builtin}) and less exact than a judge's.", "均值及 95% 置信区间，越早的答案权重越低。未配置评审模型：所有数字来自内置评分（{builtin}），不如评审模型准确。"],
   judgedBy: ["judged by {judge}", "{judge} 评审"],
-  embeddedOnly: ["embedded only", "仅内置评分"],
+  builtinOnly: ["built-in only", "仅内置评分"],
   noJudge: ["needs no judge", "无需评审"],
   interval: ["{lower} to {upper}", "{lower} 至 {upper}"],
   nJudged: ["{n} judged", "已评审 {n} 条"],
@@ -76,7 +76,7 @@ const TEXTS = {
   atLeast: ["at least {value}", "不低于 {value}"],
   factSeen: ["answers seen", "已见答案"],
   factSeenMore: ["{rate} per second now", "当前每秒 {rate} 条"],
-  factSeenPlain: ["each read by the embedded judge", "均已由内置评分阅读"],
+  factSeenPlain: ["each read by the built-in judge", "均已由内置评分阅读"],
   factJudged: ["answers judged", "已评审答案"],
   factJudgedNone: ["no judge is configured", "未配置评审模型"],
   factShare: ["sampling share now", "当前抽样比例"],
@@ -97,7 +97,7 @@ const TEXTS = {
   colSignal: ["Evaluation", "评估"],
   colTrend: ["Trend, {range}", "趋势（{range}）"],
   colJudged: ["Judged, {window}", "已评审，{window}"],
-  colEmbedded: ["Embedded only, {window}", "仅内置评分，{window}"],
+  colBuiltin: ["Built-in only, {window}", "仅内置评分，{window}"],
   colWhole: ["Every answer, {window}", "全部答案，{window}"],
   colGroup: ["Group", "分组"],
   colDimension: ["By", "维度"],

@@ -1,0 +1,417 @@
+"""Collects the spans that other instrumentations end in this process, by trace.
+
+`on_start` and `on_end` run inside the application's request: dict operations, no lock, nothing is
+copied or parsed. What belongs together is found out in `sweep`, by the worker.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING, Final
+
+from opentelemetry import context as otel
+from opentelemetry.sdk.trace import SpanProcessor
+from opentelemetry.trace import format_span_id
+
+from ragmonitor.capture.gathering import gathering
+from ragmonitor.capture.otel_spans.conventions import SCOPES, convention_of
+from ragmonitor.capture.otel_spans.spans import ForeignSpan, foreign_span
+from ragmonitor.capture.otel_spans.trees import Ancestry, Choice, OpenSpan, trees_of
+from ragmonitor.conventions import SCOPE
+from ragmonitor.guard import record_error
+from ragmonitor.protocols import Clock, Finished
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import ReadableSpan, Span
+
+_SUPPRESSED = "suppress_instrumentation"
+
+QUIET_S: Final = 1.0
+"""So long after its last span a tree is taken as complete."""
+SPANS_OF_TRACE_MOST: Final = 10_000
+"""Spans that one trace may hold at once, open and ended; beyond, it is given up to its end."""
+
+_MARKS_MOST = 1_000
+
+
+class _Trace:
+    """The spans of one trace that are open, and those that wait for their interaction."""
+
+    __slots__ = ("above", "changed", "due", "ended", "given_up", "lost", "open", "read")
+
+    def __init__(self) -> None:
+        self.open: dict[int, tuple[Span, float]] = {}
+        """By id, with the time at which it began."""
+        self.ended: dict[int, tuple[ReadableSpan, float]] = {}
+        """By id, with the time at which it ended: spans of dialects, and what encloses them."""
+        self.above: set[int] = set()
+        """Ids of what encloses a span of a dialect."""
+        self.read: dict[int, ForeignSpan] = {}
+        """By id: what was read of `ended` before; a sweep reads what is new."""
+        self.changed = False
+        """A span has ended since the last sweep."""
+        self.due = 0.0
+        """When time alone may decide something in it."""
+        self.lost = False
+        """A span of it could not be read at all: what is made of the rest is incomplete."""
+        self.given_up = False
+
+    def __len__(self) -> int:
+        return len(self.open) + len(self.ended)
+
+
+class InteractionSpanProcessor(SpanProcessor):
+    """Makes interactions of the spans of OpenInference, OpenLLMetry and GenAI instrumentations.
+
+    `provider.add_span_processor(monitor.span_processor())`. Hands over a tree once its root has
+    ended, nothing below it is open, and it has been quiet for a moment: spans may end after those
+    they belong to.
+
+    Not heard: our own spans, what starts under suppressed instrumentation (a judge's calls), and
+    what starts within a `monitor.interaction` block, which is the interaction itself.
+    """
+
+    def __init__(
+        self,
+        hand_over: Callable[[Finished], None],
+        *,
+        wake: Callable[[], None] = lambda: None,
+        is_claimed: Callable[[str], bool] = lambda _framework: False,
+        choice: Choice = Choice(),  # noqa: B008 - immutable
+        retrieval_tools: Sequence[str] = (),
+        spans_most: int = 50_000,
+        span_age_s: float = 900.0,
+        quiet_s: float = QUIET_S,
+        clock: Clock = time.monotonic,
+        on_forgotten: Callable[[str], None] = lambda _reason: None,
+    ) -> None:
+        """Begin with nothing noted.
+
+        Args:
+            hand_over: Takes a finished interaction; must return at once and never raise.
+            wake: Called with the first span, so that somebody calls `sweep` from then on.
+            is_claimed: Whether an integration of ours records this framework for the same monitor:
+                its trees are left to it.
+            choice: Which of nested trees is the interaction.
+            retrieval_tools: Patterns (`fnmatch`) of the names of tools that retrieve text.
+            spans_most: When more spans are held, the oldest traces are forgotten.
+            span_age_s: A span open for longer is taken as never to end.
+            quiet_s: How long a tree waits for spans that come late.
+            clock: Seconds, never going back.
+            on_forgotten: Told the reason whenever a trace or a span is given up.
+        """
+        self._hand_over = hand_over
+        self._wake = wake
+        self._is_claimed = is_claimed
+        self._choice = choice
+        self._retrieval_tools = tuple(pattern.lower() for pattern in retrieval_tools)
+        self._spans_most = spans_most
+        self._span_age_s = span_age_s
+        self._quiet_s = quiet_s
+        self._clock = clock
+        self._on_forgotten = on_forgotten
+        self._traces: dict[int, _Trace] = {}
+        self._scopes: dict[str, bool] = {}
+        """Whether a scope speaks a dialect; learnt from its spans where its name does not say."""
+        self._held = 0
+        """Spans held, about: threads may miscount; every sweep counts anew."""
+        self._awake = False
+        self._closed = False
+        self._sweeping = threading.Lock()
+
+    # --- the application's side -----------------------------------------------------------------
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002
+        """Note that a span began."""
+        try:
+            if self._closed:
+                return
+            scope = span.instrumentation_scope
+            name = "" if scope is None else scope.name
+            context = span.context
+            if name == SCOPE or context is None:
+                return
+            current = otel.get_current()
+            if current and otel.get_value(_SUPPRESSED, current):
+                return
+            block = gathering.get()
+            if block is not None and block.hand_over == self._hand_over:
+                return
+            if self._held >= self._spans_most:
+                self._forget_oldest()
+            trace = self._traces.get(context.trace_id)
+            if trace is None:
+                trace = self._traces.setdefault(context.trace_id, _Trace())
+            elif trace.given_up or len(trace) >= SPANS_OF_TRACE_MOST:
+                self._give_up(trace)
+                return
+            trace.open[context.span_id] = (span, self._clock())
+            self._held += 1
+            if self._traces.get(context.trace_id) is not trace:  # was empty, and swept away
+                self._traces[context.trace_id] = trace
+            matches = self._scopes.get(name)
+            if matches is None:
+                matches = self._scopes[name] = name.startswith(SCOPES)
+            if matches:
+                _mark_above(trace, span)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Keep a span that ended, if it is of a dialect or encloses one that is."""
+        try:
+            context = span.context
+            trace = None if context is None else self._traces.get(context.trace_id)
+            if context is None or trace is None:
+                return
+            # Not seen to start: not ours to read, or seen to end already.
+            if trace.open.pop(context.span_id, None) is None or trace.given_up:
+                return
+            trace.changed = True
+            matches = self._speaks(span)
+            if matches:
+                _mark_above(trace, span)
+            if matches or context.span_id in trace.above:
+                trace.ended[context.span_id] = (span, self._clock())
+                if not self._awake:
+                    self._awake = True
+                    self._wake()
+                return
+            self._held -= 1
+            if not (trace.open or trace.ended):
+                self._traces.pop(context.trace_id, None)
+        except Exception as error:  # noqa: BLE001 - the border to the host application
+            record_error("capture", error)
+
+    def shutdown(self) -> None:
+        """Hand over what is complete; hear nothing afterwards."""
+        self._closed = True
+        self.settle(1.0)
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Hand over what is complete without waiting for it to be quiet."""
+        return self._settled(timeout_millis / 1000)
+
+    # --- what tends it --------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Return how many spans wait for their interaction."""
+        return sum(len(trace.ended) for trace in [*self._traces.copy().values()])
+
+    def sweep(self) -> None:
+        """Hand over what is complete and quiet; give up what never ends."""
+        if self._sweeping.acquire(blocking=False):
+            try:
+                self._take(quiet_s=self._quiet_s)
+            finally:
+                self._sweeping.release()
+
+    def settle(self, timeout_s: float) -> None:
+        """Hand over what is complete, quiet or not."""
+        self._settled(timeout_s)
+
+    def _settled(self, timeout_s: float) -> bool:
+        sweeping = self._sweeping
+        if not sweeping.acquire(timeout=max(0.0, timeout_s)):
+            return False
+        try:
+            self._take(quiet_s=0.0)
+        finally:
+            sweeping.release()
+        return True
+
+    def clear(self) -> None:
+        """Forget every span; for a forked child, whose parent keeps them."""
+        self._sweeping = threading.Lock()
+        self._traces.clear()
+        self._held = 0
+        self._awake = False
+
+    def _take(self, *, quiet_s: float) -> None:
+        now = self._clock()
+        held = 0
+        for trace_id, trace in [*self._traces.copy().items()]:
+            try:
+                self._age(trace, now)
+                if trace.ended and (trace.changed or now >= trace.due or not quiet_s):
+                    self._take_from(trace, now, quiet_s)
+            except Exception as error:  # noqa: BLE001 - a fault that is kept is met at every sweep
+                record_error("capture", error)
+                trace.ended.clear()
+                trace.read.clear()
+                self._on_forgotten("unreadable")
+            if not (trace.open or trace.ended):
+                self._traces.pop(trace_id, None)
+            held += len(trace)
+        self._held = held
+
+    def _age(self, trace: _Trace, now: float) -> None:
+        aged = False
+        for span_id, (span, began) in [*trace.open.copy().items()]:
+            if now - began < self._span_age_s or trace.open.pop(span_id, None) is None:
+                continue
+            trace.changed = True
+            if self._speaks(span):
+                # Read as it is: an instrumentation that never ends it has said the most by now.
+                trace.ended[span_id] = (span, now - self._quiet_s)
+                aged = True
+        if aged:
+            self._on_forgotten("aged_out")
+
+    def _take_from(self, trace: _Trace, now: float, quiet_s: float) -> None:
+        trace.changed = False
+        held: dict[str, tuple[int, float]] = {}
+        spans: dict[str, ForeignSpan] = {}
+        for number, (span, stamp) in [*trace.ended.copy().items()]:
+            if (read := self._read(trace, number, span)) is not None:
+                spans[read.span_id], held[read.span_id] = read, (number, stamp)
+        open_spans = self._open_spans(trace)
+        ancestry = Ancestry(spans, open_spans)
+        trees = trees_of(
+            spans.values(),
+            open_spans,
+            choice=self._choice,
+            is_retrieval_tool=self._is_retrieval_tool,
+        )
+        waited_for = ancestry.enclosing(i for i, span in open_spans.items() if span.matches)
+        kept: set[str] = set()
+        gone: set[str] = set()
+        for finished in trees:
+            members = {each.span_id for each in finished.tree.spans} | {finished.tree.root.span_id}
+            # What failed or was cancelled leaves spans that no one ends.
+            failed = finished.tree.root.status == "error"
+            if (not failed and not waited_for.isdisjoint(members)) or (
+                now - max(held[member][1] for member in members) < quiet_s
+            ):
+                kept |= members
+                continue
+            gone |= members
+            if not any(self._is_claimed(name) for name in finished.tree.frameworks):
+                finished.lost = trace.lost
+                self._hand_over(finished)
+        growing = self._growing(spans, open_spans, ancestry)
+        # Of the rest, what encloses or shares nothing open will never be an interaction; what
+        # does may yet become a part of one, but not for ever.
+        hopeful = ancestry.below(growing)
+        for span_id in spans.keys() - gone:
+            age = now - held[span_id][1]
+            if (
+                age < self._span_age_s
+                and (age < quiet_s or span_id in hopeful)
+                and _is_spoken(spans[span_id])
+            ):
+                kept.add(span_id)
+        kept |= ancestry.enclosing(kept)
+        for span_id in spans.keys() - ((kept | growing) - gone):
+            number = held.pop(span_id)[0]
+            trace.ended.pop(number, None)
+            trace.read.pop(number, None)
+        trace.due = min(
+            (
+                stamp + (quiet_s if now - stamp < quiet_s else self._span_age_s)
+                for _, stamp in held.values()
+            ),
+            default=now,
+        )
+        if len(trace.above) > _MARKS_MOST:
+            trace.above &= {*trace.open.copy(), *trace.ended.copy()}
+
+    @staticmethod
+    def _read(trace: _Trace, number: int, span: ReadableSpan) -> ForeignSpan | None:
+        """Return what an ended span says; None, and the span is let go, if it cannot be read."""
+        read = trace.read.get(number)
+        if read is not None:
+            return read
+        try:
+            read = foreign_span(span)
+        except Exception as error:  # noqa: BLE001 - one span must cost only itself
+            record_error("capture", error)
+            read = None
+        if read is None:
+            trace.ended.pop(number, None)
+            trace.lost = True
+        elif read.ended_ns:  # else it is open still, and may say more
+            trace.read[number] = read
+        return read
+
+    @staticmethod
+    def _growing(
+        spans: Mapping[str, ForeignSpan], open_spans: Mapping[str, OpenSpan], ancestry: Ancestry
+    ) -> set[str]:
+        """Return the ids of what is open, and of what encloses it.
+
+        Not of what lies below the end of a failed root, and below no open span of a dialect: no one
+        ends it.
+        """
+        speaking = {span_id for span_id, span in open_spans.items() if span.matches}
+        failed = {i for i, span in spans.items() if span.status == "error" and _is_spoken(span)}
+        over = ancestry.below(failed - ancestry.below(spans.keys()))
+        open_ids = open_spans.keys() - (over - ancestry.below(speaking))
+        return open_ids | ancestry.enclosing(open_ids)
+
+    def _open_spans(self, trace: _Trace) -> dict[str, OpenSpan]:
+        found = {}
+        for span_id, (span, _) in [*trace.open.copy().items()]:
+            parent_id = _local_parent(span)
+            found[format_span_id(span_id)] = OpenSpan(
+                format_span_id(parent_id) if parent_id else "", self._speaks(span)
+            )
+        return found
+
+    def _speaks(self, span: ReadableSpan) -> bool:
+        scope = span.instrumentation_scope
+        name = "" if scope is None else scope.name
+        if self._scopes.get(name):
+            return True
+        if convention_of(name, span.attributes or {}) is None:
+            return False
+        self._scopes[name] = True
+        return True
+
+    def _is_retrieval_tool(self, name: str) -> bool:
+        return any(fnmatch(name.lower(), pattern) for pattern in self._retrieval_tools)
+
+    # --- bounds ---------------------------------------------------------------------------------
+
+    def _forget_oldest(self) -> None:
+        # Dicts keep insertion order, so the first is the oldest. One in, one out.
+        try:
+            trace_id, trace = next(iter(self._traces.items()), (None, None))
+        except RuntimeError:  # another thread began a trace meanwhile; the next start tries again
+            return
+        if trace_id is None or trace is None or self._traces.pop(trace_id, None) is None:
+            return
+        self._held -= len(trace)
+        if trace.ended or trace.above:
+            self._on_forgotten("too_many_open")
+
+    def _give_up(self, trace: _Trace) -> None:
+        if trace.given_up:
+            return
+        trace.given_up = True
+        trace.ended.clear()
+        trace.read.clear()
+        if trace.above:
+            self._on_forgotten("too_many_open")
+
+
+def _mark_above(trace: _Trace, span: ReadableSpan) -> None:
+    """Note what encloses a span of a dialect, as far as it is open and not noted yet."""
+    parent_id = _local_parent(span)
+    while parent_id and parent_id not in trace.above:
+        trace.above.add(parent_id)
+        parent = trace.open.get(parent_id)
+        parent_id = 0 if parent is None else _local_parent(parent[0])
+
+
+def _local_parent(span: ReadableSpan) -> int:
+    parent = span.parent
+    return 0 if parent is None or parent.is_remote else parent.span_id
+
+
+def _is_spoken(span: ForeignSpan) -> bool:
+    return convention_of(span.scope, span.attributes) is not None

@@ -1,0 +1,527 @@
+"""From a tree of foreign spans to one `Interaction`; runs behind the request path.
+
+The spans are noted as runs, as an integration of ours would have, and read by the same rules
+(`assembly.py`): so the same story gives the same record, as far as the dialect carries it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+from ragmonitor.capture.assembly import FinishedRuns
+from ragmonitor.capture.coercion import without_texts
+from ragmonitor.capture.otel_spans import genai
+from ragmonitor.capture.otel_spans.conventions import FRAMEWORKS, Convention
+from ragmonitor.capture.otel_spans.spans import ForeignSpan
+from ragmonitor.capture.otel_spans.texts import NOT_SAID, Found, is_repr
+from ragmonitor.capture.prompts import seen_in
+from ragmonitor.capture.runs import Root, Run
+from ragmonitor.guard import record_error
+from ragmonitor.records import Chunk, Generation, Interaction, Message, Status, Usage
+
+T = TypeVar("T")
+
+_REPR_OF_ERROR = re.compile(r"(\w+)\(")
+"""OpenInference's description of a failure, where the exception is no event: `repr` and trace."""
+_ABANDONED = "abandoned stream"
+"""OpenTelemetry's description of a stream that was closed early."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    """A root with the spans of dialects below it."""
+
+    root: ForeignSpan
+    """Among `spans`, unless it is a span of no dialect that holds them together."""
+    spans: tuple[ForeignSpan, ...]
+    """By the time of their start."""
+    parents: Mapping[str, str]
+    """By id: the span of a dialect, or the root, that encloses it most closely; empty: none."""
+    conventions: Mapping[str, Convention]
+    """By id."""
+
+    @cached_property
+    def convention(self) -> Convention:
+        """The root's, which is the interaction's; of a root without one, its first span's."""
+        return self.conventions.get(self.root.span_id) or self.conventions[self.spans[0].span_id]
+
+    @cached_property
+    def roles(self) -> dict[str, str]:
+        """By id: what the span is to the interaction."""
+        return {s.span_id: self.conventions[s.span_id].role(s) for s in self.spans}
+
+    @property
+    def steps(self) -> set[str]:
+        """Ids of what does something: all but chains."""
+        return {span_id for span_id, role in self.roles.items() if role not in ("chain", "other")}
+
+    @cached_property
+    def by_id(self) -> dict[str, ForeignSpan]:
+        """The spans by their ids."""
+        return {span.span_id: span for span in self.spans}
+
+    @cached_property
+    def around_models(self) -> set[str]:
+        """Ids of what encloses a model's span."""
+        return self._around(span for span in self.spans if self.roles[span.span_id] == "model")
+
+    @cached_property
+    def around_documents(self) -> set[str]:
+        """Ids of what encloses a retriever that says what it found."""
+        return self._around(
+            span
+            for span in self.spans
+            if self.roles[span.span_id] == "retriever"
+            and self.conventions[span.span_id].found(span) != NOT_SAID
+        )
+
+    def _around(self, spans: Iterable[ForeignSpan]) -> set[str]:
+        found: set[str] = set()
+        for span in spans:
+            for above in self.above(span):
+                if above in found:
+                    break
+                found.add(above)
+        return found
+
+    @cached_property
+    def outside_in(self) -> list[ForeignSpan]:
+        """The spans so that each comes after what encloses it."""
+        depths: dict[str, int] = {"": 0}
+        for span in self.spans:
+            path: list[str] = []
+            at = span.span_id
+            while at not in depths:
+                depths[at] = 0
+                path.append(at)
+                at = self.parents.get(at, "")
+            for each in reversed(path):
+                depths[each] = depths[self.parents.get(each, "")] + 1
+        return sorted(self.spans, key=lambda span: (depths[span.span_id], span.started_ns))
+
+    @property
+    def frameworks(self) -> set[str]:
+        """Those of its frameworks that have an integration of ours."""
+        return {FRAMEWORKS[span.scope] for span in self.spans if span.scope in FRAMEWORKS}
+
+    def above(self, span: ForeignSpan) -> Iterable[str]:
+        """Yield the ids of what encloses a span, from the inside out, the root included."""
+        span_id = self.parents.get(span.span_id, "")
+        while span_id:
+            yield span_id
+            span_id = self.parents.get(span_id, "")
+
+
+class FinishedTree:
+    """A tree whose root has ended. Implements `Finished`."""
+
+    def __init__(self, tree: Tree, *, is_retrieval_tool: Callable[[str], bool]) -> None:
+        self.tree = tree
+        self.lost = False
+        """Spans are missing in it, which could not be read."""
+        self._is_retrieval_tool = is_retrieval_tool
+
+    @property
+    def framework(self) -> str:
+        """The dialect's: what was captured depends on it."""
+        return self.tree.convention.framework
+
+    @property
+    def status(self) -> Status:
+        """How the root ended."""
+        return _ending(self.tree.root)[0]
+
+    def is_interaction(self, *, in_turn: bool = False) -> bool:
+        """Return whether text was retrieved and a model asked; see `FinishedRuns`."""
+        try:
+            return bool(self.tree.spans) and self._runs.is_interaction(in_turn=in_turn)
+        except Exception as error:  # noqa: BLE001 - what cannot be read is counted, not left out
+            record_error("capture", error)
+            self.lost = True
+            return {"retriever", "model"} <= {*self.tree.roles.values()}
+
+    def interaction(self) -> Interaction | None:
+        """Return the record."""
+        root = self.tree.root
+        try:
+            found = self._runs.interaction()
+        except Exception as error:  # noqa: BLE001 - what cannot be read is counted, not left out
+            record_error("capture", error)
+            found = without_texts(
+                self.framework, self.status, started_ns=root.started_ns, ended_ns=root.ended_ns
+            )
+        if found is None:
+            return None
+        return replace(
+            found,
+            caller=root.parent,
+            target=root.reference,
+            capture_incomplete=found.capture_incomplete or self.lost,
+        )
+
+    @cached_property
+    def _runs(self) -> FinishedRuns:
+        tree = self.tree
+        span = tree.root
+        # Times and ids are set after the fact: a run notes its own when it is made.
+        root = Root(span.trace_id + span.span_id, None, "chain", tree.convention.name(span), span)
+        root.started_ns = span.started_ns
+        root.status, root.error = _ending(span)
+        runs: dict[str, Run] = {span.span_id: root}
+        for member in tree.outside_in:
+            if member is not span:
+                parent = runs.get(tree.parents[member.span_id], root)
+                runs[member.span_id] = self._run(member, parent, root)
+        reader = _Reader(tree, root)
+        # A stream's text comes after its root's end; the user waits for the last of it.
+        streams = not _ends_with_its_model(tree)
+        models = [r for r in root.members if r.kind == "model" and not r.inside_retriever]
+        root.ended_ns = max(
+            [span.ended_ns]
+            + [r.ended_ns for r in models if streams]
+            + [s.ended_ns for s in tree.spans if not span.ended_ns]
+        )
+        for run in models:
+            if not streams and _is_late(run, span):
+                run.status = "partial"
+        finished = FinishedRuns(root, reader)
+        if root.status == "ok" and (finished.is_cut_short() or reader.breaks_off()):
+            root.status = "partial"
+        # An engine answers in its own words where nothing was found, and no model is asked.
+        root.asked = tree.convention.is_engine(span) and bool(reader.answer(root) or not models)
+        return finished
+
+    def _run(self, span: ForeignSpan, parent: Run, root: Root) -> Run:
+        """Return the run that stands for a span: its own, or that of what encloses it."""
+        tree = self.tree
+        convention, role = tree.conventions[span.span_id], tree.roles[span.span_id]
+        if role == "model" and span.span_id not in tree.around_models:
+            run = Run(span.span_id, parent, "model", convention.name(span), span)
+        elif role == "retriever" and not self._is_step(span):
+            run = Run(span.span_id, parent, "retriever", convention.name(span), span)
+            if parent.kind == "tool":
+                parent.retrieved = True
+        elif role == "tool":
+            run = Run(span.span_id, parent, "tool", convention.name(span), span)
+            artifact = convention.found(span)
+            if artifact.complete and artifact.chunks:
+                run.gave = artifact.chunks
+            elif self._is_retrieval_tool(run.name):
+                run.gave = convention.answer(span) or None
+        else:
+            return parent
+        run.started_ns, run.ended_ns = span.started_ns, span.ended_ns
+        run.status, run.error = _ending(span)
+        root.members.append(run)
+        return run
+
+    def _is_step(self, span: ForeignSpan) -> bool:
+        """Return whether a retriever's span says nothing, and one in it says what was found."""
+        return (
+            span.span_id in self.tree.around_documents
+            and self.tree.conventions[span.span_id].found(span) == NOT_SAID
+        )
+
+
+class _Reader:
+    """The `Translator` of one tree: every run's `given` is its span."""
+
+    def __init__(self, tree: Tree, root: Root) -> None:
+        self._tree = tree
+        self._root = root
+        self.framework = tree.convention.framework
+
+    def query(self, run: Run) -> str:
+        span, convention = self._of(run)
+        found = "" if convention is None else convention.query(span)
+        if found or run is not self._root:
+            return found
+        for inner in self._tree.outside_in:
+            # A graph's span of OpenLLMetry says nothing, the one in it does.
+            if self._tree.roles[inner.span_id] == "chain" and self._is_outside(inner):
+                asked = self._tree.conventions[inner.span_id].query(inner)
+                if asked:
+                    return asked
+        # A workflow of GenAI's says nothing; its model's prompt names the question apart.
+        if named := next((q for m in self._models if (q := genai.question_variable(m.given))), ""):
+            return named
+        # An agent asks its model before it searches, and nothing stands beside the question then.
+        first = min((r.started_ns for r in self._root.members if r.kind == "retriever"), default=0)
+        for model in self._models:
+            if model.started_ns < first and self._is_outside(model.given):
+                asked_of_it = [m.text for m in self.prompt(model) if m.role == "user"]
+                return asked_of_it[-1] if asked_of_it else ""
+        return ""
+
+    def _is_outside(self, span: ForeignSpan) -> bool:
+        roles = (self._tree.roles.get(span_id) for span_id in self._tree.above(span))
+        return not any(role in ("retriever", "tool", "model") for role in roles)
+
+    def chunks(self, run: Run) -> Sequence[Chunk]:
+        if isinstance(run.gave, str):
+            return (Chunk(text=run.gave),)
+        if run.kind == "tool":
+            return run.gave or ()
+        return self._found(run).chunks
+
+    def shown(self, root: Run) -> Sequence[Chunk] | None:
+        """Return what the last reranker left, as far as the models were shown it."""
+        if root is not self._root:
+            return None
+        left = self._left()
+        if left is None:
+            return None
+        seen = seen_in(self._generations(), left)
+        return left if seen is None else seen
+
+    def prompt(self, run: Run) -> Sequence[Message]:
+        return self._first(
+            run, lambda convention, span: convention.prompt(span), tuple[Message, ...]()
+        )
+
+    def answer(self, run: Run) -> str:
+        if run.kind == "model":
+            return self._first(run, lambda convention, span: convention.answer(span), "")
+        span, convention = self._of(run)
+        if convention is None or (
+            run is self._root and any(_is_late(m, span) for m in self._models)
+        ):
+            return ""  # a stream, of which the root saw the beginning at most
+        said = convention.answer(span)
+        return "" if is_repr(said) else said
+
+    def model(self, run: Run) -> tuple[str, str]:
+        def provider(convention: Convention, span: ForeignSpan) -> str:
+            return convention.model(span)[0]
+
+        def model(convention: Convention, span: ForeignSpan) -> str:
+            return convention.model(span)[1]
+
+        return self._first(run, provider, ""), self._first(run, model, "")
+
+    def usage(self, run: Run) -> Usage:
+        return self._first(run, lambda convention, span: convention.usage(span), Usage())
+
+    def labels(self, root: Run) -> dict[str, Any]:
+        span, convention = self._of(root)
+        labels = (convention or self._tree.convention).labels(span)
+        for run in root.root.members:
+            if not labels.get("session_id"):
+                theirs = self._tree.conventions[run.given.span_id].labels(run.given)
+                labels["session_id"] = theirs.get("session_id", "")
+        labels["capture_incomplete"] = self._is_incomplete()
+        return labels
+
+    # --- what is missing, and where else it may stand -----------------------------------------
+
+    def breaks_off(self) -> bool:
+        """Return whether nothing was answered though nothing failed: a stream closed early.
+
+        OpenLLMetry ends the spans of a LangChain stream that is closed without a word.
+        """
+        models = self._models
+        return (
+            _ends_with_its_model(self._tree)
+            and bool(models)
+            and not any(self.answer(run) or run.error for run in [self._root, *models])
+            and not self._is_withheld()
+        )
+
+    def _is_incomplete(self) -> bool:
+        if self._root.status != "ok":
+            return False
+        if any(span.is_unread for span in self._tree.spans):
+            return True
+        retrievers = [r for r in self._root.members if r.kind == "retriever"]
+        if any(not self._found(r).complete for r in retrievers if not r.inside_retriever):
+            return True
+        answer = FinishedRuns(self._root, self).answer()
+        if not answer and self._root.asked:
+            return True
+        if not answer or not (self.query(self._root) or any(self.query(r) for r in retrievers)):
+            return self._is_withheld()
+        return any(run.given.is_cut(answer) for run in [self._root, *self._models])
+
+    def _is_withheld(self) -> bool:
+        return any(self._tree.conventions[s.span_id].withholds(s) for s in self._tree.spans)
+
+    def _found(self, run: Run) -> Found:
+        """Return a retriever's documents, with texts from elsewhere where it has none."""
+        found = self._tree.conventions[run.given.span_id].found(run.given)
+        if found.complete or run.error or not found.chunks:
+            return Found(found.chunks, complete=True) if run.error else found
+        if any(chunk.text for chunk in found.chunks):
+            return found
+        tool = self._tool_of(run)
+        if tool:
+            return Found(_with_texts(found.chunks, tool), complete=True)
+        textless, recovered = self._textless, self._recovered
+        if not recovered:
+            return found
+        if run is not textless[0]:
+            return Found((), complete=True)  # the prompt has the texts of all, in one piece
+        stubs = [
+            c for r in textless for c in self._tree.conventions[r.given.span_id].found(r.given)[0]
+        ]
+        return Found(_with_texts(stubs, recovered), complete=True)
+
+    @cached_property
+    def _textless(self) -> list[Run]:
+        """Return the retrievals that have documents without text, which no tool tells either."""
+        return [
+            run
+            for run in sorted(self._root.members, key=lambda run: run.started_ns)
+            if run.kind == "retriever"
+            and not run.inside_retriever
+            and (chunks := self._tree.conventions[run.given.span_id].found(run.given).chunks)
+            and not any(chunk.text for chunk in chunks)
+            and not self._tool_of(run)
+        ]
+
+    def _tool_of(self, run: Run) -> str:
+        """Return what the tool that encloses a retriever gave; empty if there is none."""
+        for span_id in self._tree.above(run.given):
+            if self._tree.roles.get(span_id) == "tool":
+                return self._tree.conventions[span_id].answer(self._tree.by_id[span_id])
+        return ""
+
+    @cached_property
+    def _recovered(self) -> str:
+        """Return the retrieved text as a model was shown it; empty if no span says so."""
+        for run in reversed(self._models):
+            if text := self._first(run, lambda convention, span: convention.context(span), ""):
+                return text
+        retrievers = (run for run in self._root.members if run.kind == "retriever")
+        asked = next((q for run in (self._root, *retrievers) if (q := self.query(run))), "")
+        for run in reversed(self._models):
+            shown = [m.text for m in self.prompt(run) if m.role == "system"]
+            shown += [m.text for m in self.prompt(run) if m.role == "user"][-1:]
+            # Without the question, which would be found to be relevant to itself.
+            text = "\n".join(shown).replace(asked, "").strip() if asked else ""
+            if text:
+                return text
+        return ""
+
+    # --- rerankers ------------------------------------------------------------------------------
+
+    def _left(self) -> list[Chunk] | None:
+        """Return the chunks that rerankers left, and those that none was given; None: no reranker.
+
+        One that was given what another left takes its place.
+        """
+        tree = self._tree
+        left: list[Chunk] | None = None
+        judged: set[str] = set()
+        for span in tree.spans:
+            if tree.roles[span.span_id] != "reranker" or any(
+                tree.roles.get(i) in ("retriever", "reranker") for i in tree.above(span)
+            ):
+                continue
+            convention = tree.conventions[span.span_id]
+            given, gave = convention.reranked(span), convention.found(span)
+            if not gave.complete:
+                continue
+            seen = {c.text for c in given.chunks} | {c.text for c in gave.chunks}
+            judged |= seen
+            left = [*(c for c in left or () if c.text not in seen), *gave.chunks]
+        if left is None:
+            return None
+        rest = (c for run in self._root.members if self._retrieves(run) for c in self.chunks(run))
+        return [*left, *(c for c in rest if c.text not in judged)]
+
+    @staticmethod
+    def _retrieves(run: Run) -> bool:
+        return run.kind == "retriever" and not run.inside_retriever
+
+    def _generations(self) -> list[Generation]:
+        return [
+            Generation(output="", started_ns=0, ended_ns=0, input=tuple(self.prompt(run)))
+            for run in self._models
+        ]
+
+    # --- runs and spans -------------------------------------------------------------------------
+
+    def _of(self, run: Run) -> tuple[ForeignSpan, Convention | None]:
+        span: ForeignSpan = run.given
+        return span, self._tree.conventions.get(span.span_id)
+
+    @cached_property
+    def _models(self) -> list[Run]:
+        models = [r for r in self._root.members if r.kind == "model" and not r.inside_retriever]
+        return sorted(models, key=lambda run: run.started_ns)
+
+    def _first(self, run: Run, read: Callable[[Convention, ForeignSpan], T], nothing: T) -> T:
+        """Return what the first of the spans of a model call says: its own, or one around it.
+
+        A framework's instrumentation and a provider's both report the call, and each may lack what
+        the other has.
+        """
+        for span in self._spans_of(run):
+            found = read(self._tree.conventions[span.span_id], span)
+            if found != nothing:
+                return found
+        return nothing
+
+    def _spans_of(self, run: Run) -> list[ForeignSpan]:
+        tree = self._tree
+        return [
+            run.given,
+            *(
+                tree.by_id[span_id]
+                for span_id in tree.above(run.given)
+                if tree.roles.get(span_id) == "model" and self._models_in[span_id] == 1
+            ),
+        ]
+
+    @cached_property
+    def _models_in(self) -> Counter[str]:
+        """How many models each span encloses, by its id."""
+        return Counter(above for run in self._models for above in self._tree.above(run.given))
+
+
+def _ends_with_its_model(tree: Tree) -> bool:
+    """Return whether the root's framework ends a root after its model: LangChain does."""
+    return FRAMEWORKS.get(tree.root.scope) == "langchain"
+
+
+def _is_late(model: Run, root: ForeignSpan) -> bool:
+    return bool(root.ended_ns) and model.ended_ns > root.ended_ns
+
+
+def _ending(span: ForeignSpan) -> tuple[Status, str]:
+    """Return how what the span stands for ended, and `TypeName: message` if it failed."""
+    if not span.ended_ns:
+        return "partial", ""
+    if span.status != "error":
+        return "ok", ""
+    kind, message = span.exception
+    if not kind:
+        kind = span.text("error.type").rpartition(".")[2]
+        message = span.status_text
+    if not kind and (described := _REPR_OF_ERROR.match(span.status_text)):
+        kind, message = described[1], span.status_text.partition("\n")[0]
+    if kind == "GeneratorExit" or span.status_text == _ABANDONED:
+        return "partial", ""
+    if kind in ("CancelledError", "KeyboardInterrupt"):
+        return "cancelled", ""
+    return "error", f"{kind or 'Error'}: {message}"
+
+
+def _with_texts(stubs: Sequence[Chunk], text: str) -> tuple[Chunk, ...]:
+    """Return the documents with their texts, cut out of what they were joined to.
+
+    One piece for all of them, without an id, where it does not fall into as many paragraphs, or
+    lines, as there are documents.
+    """
+    for separator in ("\n\n", "\n"):
+        pieces = [piece for piece in text.split(separator) if piece.strip()]
+        if len(pieces) == len(stubs):
+            return tuple(
+                replace(stub, text=piece) for stub, piece in zip(stubs, pieces, strict=True)
+            )
+    return (Chunk(text=text),)

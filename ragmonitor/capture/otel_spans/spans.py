@@ -1,0 +1,145 @@
+"""A span of another instrumentation, in the form that the dialects read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
+
+from ragmonitor.capture.coercion import ERROR_MOST, text_in
+from ragmonitor.capture.otel_spans.texts import UNREADABLE, parsed
+from ragmonitor.records import SpanReference
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+
+_STATUS: dict[StatusCode, Literal["unset", "ok", "error"]] = {
+    StatusCode.UNSET: "unset",
+    StatusCode.OK: "ok",
+    StatusCode.ERROR: "error",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignSpan:
+    """What a span says, whether it was ended in this process or came over the wire."""
+
+    trace_id: str
+    """32 lower-case hex digits."""
+    span_id: str
+    """16 lower-case hex digits."""
+    parent_id: str = ""
+    """16 lower-case hex digits; empty: it has none."""
+    parent_is_remote: bool = False
+    name: str
+    scope: str
+    """Name of the instrumentation scope."""
+    attributes: Mapping[str, Any]
+    started_ns: int
+    ended_ns: int
+    """0: it was never ended, and is given up."""
+    status: Literal["unset", "ok", "error"] = "unset"
+    status_text: str = ""
+    exception: tuple[str, str] = ("", "")
+    """Type and message of the last exception event."""
+    sampled: bool = True
+    trace_state: str = ""
+    attributes_lost: int = 0
+    """Attributes that the span had no room for; the SDK drops the oldest first."""
+    text_most: int | None = None
+    """Characters after which the SDK has cut texts; None: it cuts none, or that is not known."""
+    memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What was read off it before: it is asked many times, and its JSON may be long."""
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether something in it could not be read: too deep, too long, or a fault of ours."""
+        return "unread" in self.memo
+
+    def note_unread(self) -> None:
+        """Note that something in it could not be read."""
+        self.memo["unread"] = True
+
+    def parsed(self, name: str) -> Any:
+        """Return the value of a text attribute in JSON, the text itself if it is none."""
+        key = f"json:{name}"
+        if key not in self.memo:
+            text = self.text(name)
+            value = self.memo[key] = parsed(text)
+            if value is UNREADABLE:
+                self.note_unread()
+        return self.memo[key]
+
+    @property
+    def reference(self) -> SpanReference:
+        """The span, to be linked to."""
+        return SpanReference(
+            trace_id=self.trace_id,
+            span_id=self.span_id,
+            sampled=self.sampled,
+            trace_state=self.trace_state,
+        )
+
+    @property
+    def parent(self) -> SpanReference | None:
+        """Its parent, to be linked to; None: it has none."""
+        if not self.parent_id:
+            return None
+        return SpanReference(
+            trace_id=self.trace_id,
+            span_id=self.parent_id,
+            sampled=self.sampled,
+            trace_state=self.trace_state,
+        )
+
+    def text(self, name: str) -> str:
+        """Return a text attribute; empty if it is none."""
+        value = self.attributes.get(name)
+        return value if isinstance(value, str) else ""
+
+    def count(self, name: str) -> int | None:
+        """Return an attribute that counts; None if it is none."""
+        value = self.attributes.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def is_cut(self, text: str) -> bool:
+        """Return whether the SDK may have cut this text."""
+        return self.text_most is not None and len(text) >= self.text_most
+
+
+def foreign_span(span: ReadableSpan) -> ForeignSpan | None:
+    """Return an SDK's span in our form; None if it has no context.
+
+    Also one that is open still: what it says by now is read, and its end is 0.
+    """
+    context, parent, scope = span.context, span.parent, span.instrumentation_scope
+    if context is None:
+        return None
+    exception = ("", "")
+    for event in span.events:
+        if event.name == "exception" and event.attributes:
+            kind = text_in(event.attributes.get("exception.type")) or ""
+            message = text_in(event.attributes.get("exception.message")) or ""
+            exception = kind.rpartition(".")[2], message[:ERROR_MOST]
+    # No public way leads to it. A version without it costs the notice that texts were cut.
+    text_most = getattr(getattr(span, "_attributes", None), "max_value_len", None)
+    return ForeignSpan(
+        trace_id=format_trace_id(context.trace_id),
+        span_id=format_span_id(context.span_id),
+        parent_id="" if parent is None else format_span_id(parent.span_id),
+        parent_is_remote=parent is not None and parent.is_remote,
+        name=span.name,
+        scope="" if scope is None else scope.name,
+        attributes=dict(span.attributes or {}),
+        started_ns=span.start_time or 0,
+        ended_ns=span.end_time or 0,
+        status=_STATUS[span.status.status_code],
+        status_text=span.status.description or "",
+        exception=exception,
+        sampled=context.trace_flags.sampled,
+        trace_state=context.trace_state.to_header(),
+        attributes_lost=span.dropped_attributes,
+        text_most=text_most if isinstance(text_most, int) else None,
+    )

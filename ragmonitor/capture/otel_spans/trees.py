@@ -1,0 +1,315 @@
+"""Which spans of a trace belong to one interaction."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import accumulate
+from typing import NamedTuple
+
+from ragmonitor.capture.otel_spans.conventions import FRAMEWORKS, Convention, convention_of
+from ragmonitor.capture.otel_spans.reading import FinishedTree, Tree
+from ragmonitor.capture.otel_spans.spans import ForeignSpan
+
+
+class OpenSpan(NamedTuple):
+    """What is known of a span that has not ended."""
+
+    parent_id: str
+    """Empty: it has none in this process."""
+    matches: bool
+    """It is, or may be, of a dialect."""
+
+
+class Choice(NamedTuple):
+    """Which of nested trees is the interaction; the settings of the same names."""
+
+    innermost: bool = False
+    root_names: Collection[str] = ()
+
+
+OUTERMOST = Choice()
+
+
+class Ancestry:
+    """Which spans of one trace enclose which. Its sums over a trace are linear in its spans."""
+
+    def __init__(
+        self, spans: Mapping[str, ForeignSpan], open_spans: Mapping[str, OpenSpan]
+    ) -> None:
+        self._parents = {span_id: span.parent_id for span_id, span in open_spans.items()}
+        self._parents |= {span_id: _local_parent(span) for span_id, span in spans.items()}
+
+    def above(self, span_id: str) -> Iterator[str]:
+        """Yield the ids of what encloses a span in this process, from the inside out."""
+        seen = {span_id}
+        above = self._parents.get(span_id, "")
+        while above and above not in seen:
+            seen.add(above)
+            yield above
+            above = self._parents.get(above, "")
+
+    def enclosing(self, span_ids: Iterable[str]) -> set[str]:
+        """Return the ids of all that encloses any of these."""
+        found: set[str] = set()
+        for span_id in span_ids:
+            above = self._parents.get(span_id, "")
+            while above and above not in found:
+                found.add(above)
+                above = self._parents.get(above, "")
+        return found
+
+    def below(self, others: Collection[str]) -> set[str]:
+        """Return the ids of all that any of these encloses."""
+        known: dict[str, bool] = {"": False}
+        """Of a span and all that encloses it: whether one of them is among the others."""
+        for span_id in self._parents:
+            path: list[str] = []
+            at = span_id
+            while at not in known:
+                known[at] = at in others
+                path.append(at)
+                at = "" if known[at] else self._parents.get(at, "")
+            held = known[at]
+            for each in reversed(path):
+                held = known[each] = known[each] or held
+        # A parent that is not among the spans may not have been come to.
+        return {i for i, parent in self._parents.items() if known.get(parent, parent in others)}
+
+    def depths(self) -> dict[str, int]:
+        """Return by id how many spans enclose it."""
+        found: dict[str, int] = {"": -1}
+        for span_id in self._parents:
+            path: list[str] = []
+            at = span_id
+            while at not in found:
+                found[at] = 0
+                path.append(at)
+                at = self._parents.get(at, "")
+            for each in reversed(path):
+                found[each] = found[self._parents.get(each, "")] + 1
+        return found
+
+
+def trees_of(
+    spans: Iterable[ForeignSpan],
+    open_spans: Mapping[str, OpenSpan] | None = None,
+    *,
+    choice: Choice = OUTERMOST,
+    is_retrieval_tool: Callable[[str], bool] = lambda _name: False,
+) -> list[FinishedTree]:
+    """Return the interactions of one trace, by the time of their roots' start.
+
+    An interaction's root is the outermost span of a dialect below which something was retrieved
+    and a model asked. Where no such span has both, it is the innermost span of any kind that
+    has: an application's own `answer` span, or a server's request span, around a search and a model
+    call.
+
+    Args:
+        spans: Those that have ended; spans of no dialect connect the others, or are left out.
+        open_spans: By id: those that have not. What lies below an open span of a dialect is none
+            of the result, unless the choice says otherwise.
+        choice: Which of nested ones.
+        is_retrieval_tool: Whether the text that a tool of this name gives counts as retrieved.
+    """
+    return sorted(
+        _Trace(spans, open_spans or {}, choice, is_retrieval_tool).interactions(),
+        key=lambda finished: finished.tree.root.started_ns,
+    )
+
+
+class _Trace:
+    """The spans of one trace, by id."""
+
+    def __init__(
+        self,
+        spans: Iterable[ForeignSpan],
+        open_spans: Mapping[str, OpenSpan],
+        choice: Choice,
+        is_retrieval_tool: Callable[[str], bool],
+    ) -> None:
+        self._spans = {span.span_id: span for span in spans}
+        self._open = open_spans
+        self._ancestry = Ancestry(self._spans, open_spans)
+        self._choice = choice
+        self._is_retrieval_tool = is_retrieval_tool
+        self._dialects: dict[str, Convention] = {}
+        self._children: dict[str, list[ForeignSpan]] = {}
+        for span in self._spans.values():
+            convention = convention_of(span.scope, span.attributes)
+            if convention is not None:
+                self._dialects[span.span_id] = convention
+            self._children.setdefault(_local_parent(span), []).append(span)
+
+    def interactions(self) -> Iterator[FinishedTree]:
+        if self._choice.root_names:
+            yield from self._named()
+            return
+        taken: set[str] = set()
+        if self._choice.innermost:
+            yield from self._innermost(taken)
+        alone: list[ForeignSpan] = []
+        for top in self._tops():
+            if top.span_id in taken:
+                continue
+            # Most that stand alone are a model's: a look at the roles tells as much as a tree.
+            if self._retrieves(top) and (finished := self._finished(top, taken)).is_interaction():
+                yield finished
+            else:
+                alone.append(top)
+        yield from self._anchored(alone, taken)
+
+    def _retrieves(self, root: ForeignSpan) -> bool:
+        """Return whether a span below this one, or itself, may have retrieved something."""
+        pending = [root]
+        while pending:
+            span = pending.pop()
+            convention = self._dialects.get(span.span_id)
+            if convention is not None and convention.role(span) in ("retriever", "tool"):
+                return True
+            pending += self._children.get(span.span_id, ())
+        return False
+
+    def _named(self) -> Iterator[FinishedTree]:
+        named = {
+            i for i, span in self._spans.items() if self._name(span) in self._choice.root_names
+        }
+        for span_id in named - self._ancestry.below(named):
+            finished = self._finished(self._spans[span_id], ())
+            if finished.is_interaction():
+                yield finished
+
+    def _name(self, span: ForeignSpan) -> str:
+        convention = self._dialects.get(span.span_id)
+        return span.name if convention is None else convention.name(span)
+
+    def _innermost(self, taken: set[str]) -> Iterator[FinishedTree]:
+        chains = [
+            span
+            for span_id, span in self._spans.items()
+            if span_id in self._dialects and self._dialects[span_id].role(span) == "chain"
+        ]
+        depths = self._ancestry.depths()
+        for chain in sorted(chains, key=lambda span: -depths[span.span_id]):
+            if chain.span_id in taken:
+                continue
+            finished = self._finished(chain, taken)
+            if finished.is_interaction(in_turn=True):
+                finished = self._widened(finished, taken)
+                taken.update(span.span_id for span in finished.tree.spans)
+                yield finished
+
+    def _widened(self, finished: FinishedTree, taken: Collection[str]) -> FinishedTree:
+        """Return the outermost of the chains that enclose the same steps: `query`, not `_query`."""
+        for above in self._above(finished.tree.root):
+            if above not in self._dialects:
+                continue
+            outer = self._finished(self._spans[above], taken)
+            if outer.tree.steps != finished.tree.steps:
+                break
+            finished = outer
+        return finished
+
+    def _tops(self) -> list[ForeignSpan]:
+        """Return the spans of a dialect that no span of a dialect, open or ended, encloses."""
+        speaking = {span_id for span_id, span in self._open.items() if span.matches}
+        speaking -= self._spans.keys()
+        inside = self._ancestry.below(speaking | self._dialects.keys())
+        return [self._spans[span_id] for span_id in self._dialects if span_id not in inside]
+
+    def _anchored(self, alone: list[ForeignSpan], taken: Collection[str]) -> Iterator[FinishedTree]:
+        """Yield the innermost spans of no dialect that enclose a retrieval and a model.
+
+        What is open still may yet enclose more, so nothing below it is decided.
+        """
+        below: dict[str, list[ForeignSpan]] = {}
+        for top in alone:
+            for above in self._above(top):
+                if above in self._spans:
+                    below.setdefault(above, []).append(top)
+        used: set[str] = set()
+        for span_id in sorted(below, key=lambda i: len(below[i])):
+            tops = [top for top in below[span_id] if top.span_id not in used]
+            if len(tops) < 2 or not any(self._retrieves(top) for top in tops):
+                continue  # one to retrieve, one to ask
+            finished = self._finished(self._spans[span_id], taken, tops)
+            if finished.is_interaction(in_turn=True):
+                used.update(top.span_id for top in tops)
+                yield finished
+
+    def _finished(
+        self, root: ForeignSpan, taken: Collection[str], tops: Iterable[ForeignSpan] = ()
+    ) -> FinishedTree:
+        """Return the tree below a root; of an anchor, that of these tops alone."""
+        spans: list[ForeignSpan] = []
+        parents: dict[str, str] = {}
+        heard: dict[str, str] = {}
+        pending = [(top, root.span_id) for top in tops] or [(root, "")]
+        while pending:
+            span, enclosing = pending.pop()
+            if span.span_id in taken:
+                continue
+            framework = FRAMEWORKS.get(span.scope, span.scope)
+            # Two instrumentations of one framework tell the same twice: the outer one is heard.
+            if span.span_id in self._dialects and (
+                heard.setdefault(framework, span.scope) == span.scope
+            ):
+                spans.append(span)
+                parents[span.span_id] = enclosing
+                enclosing = span.span_id
+            pending += [(child, enclosing) for child in self._children.get(span.span_id, ())]
+        self._fold(spans, parents)
+        tree = Tree(
+            root=root,
+            spans=tuple(sorted(spans, key=lambda span: span.started_ns)),
+            parents=parents,
+            conventions={span.span_id: self._dialects[span.span_id] for span in spans},
+        )
+        return FinishedTree(tree, is_retrieval_tool=self._is_retrieval_tool)
+
+    def _fold(self, spans: Iterable[ForeignSpan], parents: dict[str, str]) -> None:
+        """Put a provider's span of a model call below the framework's span of the same call.
+
+        OpenLLMetry does not make a model's span the current one, so the two are siblings.
+        """
+        outer: dict[str, list[ForeignSpan]] = {}
+        inner: list[ForeignSpan] = []
+        for span in spans:
+            if self._dialects[span.span_id].role(span) == "model":
+                if span.scope in FRAMEWORKS:
+                    outer.setdefault(parents[span.span_id], []).append(span)
+                else:
+                    inner.append(span)
+        calls = {parent: _Calls(of_it) for parent, of_it in outer.items()}
+        for span in inner:
+            beside = calls.get(parents[span.span_id])
+            call = None if beside is None else beside.at(span.started_ns)
+            if call is not None:
+                parents[span.span_id] = call.span_id
+
+    def _above(self, span: ForeignSpan) -> Iterator[str]:
+        return self._ancestry.above(span.span_id)
+
+
+class _Calls:
+    """Spans by the time of their start, to find the one that was under way at a time."""
+
+    def __init__(self, spans: Iterable[ForeignSpan]) -> None:
+        self._spans = sorted(spans, key=lambda span: span.started_ns)
+        self._starts = [span.started_ns for span in self._spans]
+        self._ends = [max(span.ended_ns, span.started_ns + 1) for span in self._spans]
+        self._latest = list(accumulate(self._ends, max))
+        """The latest end of this one and those before it."""
+
+    def at(self, moment_ns: int) -> ForeignSpan | None:
+        """Return the last that had begun, of those that had not ended; None: there is none."""
+        position = bisect_right(self._starts, moment_ns) - 1
+        while position >= 0 and self._latest[position] > moment_ns:
+            if self._ends[position] > moment_ns:
+                return self._spans[position]
+            position -= 1
+        return None
+
+
+def _local_parent(span: ForeignSpan) -> str:
+    return "" if span.parent_is_remote else span.parent_id

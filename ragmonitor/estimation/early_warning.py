@@ -1,0 +1,129 @@
+"""An early suspicion by the built-in judge's score alone: it buys more verdicts and never pages."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+from ragmonitor.estimation.detector import DAY_S, STEP_MOST_S, Detector
+
+LINE_DAYS = 3.0
+"""A false suspicion in so many days is cheap: it costs some verdicts."""
+HEADROOM = 1.1
+SLIGHT_HEADROOM = 1.05
+"""Of the suspicion that costs nothing: it says when the alarm begins to bet."""
+SLIGHT_EACH = 10
+"""Answers that are bet on together: they only say when to bet, and this is a tenth of the work."""
+SLIGHT_FROM_DAYS = 0.02
+SLIGHT_HALF_DAYS = 0.1
+"""Evidence at which it is half of what it can be."""
+BOOST_S = 45 * 60.0
+FORGETTING_S = DAY_S
+"""Time constant of the running mean."""
+BEGINS_AFTER = 1_000
+"""Answers from which the running mean means something."""
+
+
+class EarlyWarning:
+    """Watches the built-in judge's score of all answers, and asks for more judging when it rises.
+
+    The same detector as the alarms', against 1.1 times the score's own running mean. It sees a
+    spike as fast as the alarms do and before the few judged answers can; but it also fires when
+    nothing but the score has moved, so that a judge must decide. What is drawn at a raised rate
+    is drawn with a known chance all the same: no estimate and no alarm is biased by it.
+
+    One thread at a time; each process has its own, and forgets it when it ends.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_batch",
+        "_detector",
+        "_factor",
+        "_now",
+        "_score",
+        "_seen",
+        "_slight",
+        "_until_s",
+        "_weight",
+    )
+
+    def __init__(self, *, factor: float, now: Callable[[], float] = time.time) -> None:
+        """Begin without a mean.
+
+        Args:
+            factor: What sampling is to be raised by while there is a suspicion; 1: nothing.
+            now: Seconds since the epoch.
+        """
+        self._factor = factor
+        self._now = now
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._detector = Detector(tolerate=1.0, line_days=LINE_DAYS)
+        self._slight = Detector(
+            tolerate=1.0, line_days=LINE_DAYS, max_importance_weight=SLIGHT_EACH
+        )
+        self._batch = 0.0
+        self._answers = 0
+        # The running mean of the answers up to the last tick is _score / _weight.
+        self._score = self._weight = 0.0
+        self._seen: float | None = None
+        self._until_s = -math.inf
+
+    def add(self, risk: float, at_s: float) -> None:
+        """Take in one answer's built-in score, 0 to 1, given at so many seconds since the epoch."""
+        if not 0.0 <= risk <= 1.0:
+            return
+        self._answers += 1
+        self._score += risk
+        self._weight += 1.0
+        if self._answers <= BEGINS_AFTER:
+            return
+        # Against the mean as of the last tick: what this answer says must not move its own bar.
+        self._detector.pass_time(at_s)
+        self._detector.update(risk)
+        self._batch += risk
+        if self._answers % SLIGHT_EACH == 0:
+            self._slight.pass_time(at_s)
+            self._slight.update(self._batch / SLIGHT_EACH, SLIGHT_EACH)
+            self._batch = 0.0
+            if self._slight.evidence >= LINE_DAYS:
+                self._slight.restart()
+        if self._detector.evidence >= LINE_DAYS:
+            self._detector.restart()
+            self._until_s = self._now() + BOOST_S
+
+    def tick(self) -> None:
+        """Let time pass: the running mean ages, and the bar follows it. Every few seconds."""
+        now_s = self._now()
+        if self._seen is not None:
+            # A clock that jumps must not wipe out a day's mean.
+            elapsed_s = min(max(0.0, now_s - self._seen), STEP_MOST_S)
+            kept = math.exp(-elapsed_s / FORGETTING_S)
+            self._score *= kept
+            self._weight *= kept
+        self._seen = now_s
+        if self._weight > 0:
+            self._detector.tolerate = HEADROOM * self._score / self._weight
+            self._slight.tolerate = SLIGHT_HEADROOM * self._score / self._weight
+
+    @property
+    def boost(self) -> float:
+        """What the sampling is to be raised by now; 1: nothing suspicious."""
+        left_s = self._until_s - self._now()
+        # Longer than it was ever granted: the clock was set back.
+        return self._factor if 0 < left_s <= BOOST_S else 1.0
+
+    @property
+    def suspicion(self) -> float:
+        """0 to 1: how far the alarm may put in the capital that it has put aside."""
+        days = self._slight.evidence
+        return days / (days + SLIGHT_HALF_DAYS) if days > SLIGHT_FROM_DAYS else 0.0
+
+    @property
+    def evidence_days(self) -> float:
+        """While the score keeps to its mean, evidence gets so far at most once in so many days."""
+        return self._detector.evidence

@@ -1,0 +1,147 @@
+"""The built-in judge's CPU time per answer, by length of context.
+
+    python tests/bench/builtin_judge.py [--repeats 40]
+
+Texts are made by a seeded generator, every one different. English words follow a Zipf-like law
+over the shipped table of frequencies, so that the cache of words helps as much as it does with
+real text, and no more: a tenth of them are made-up words, names and numbers. Chinese words are
+recurring pairs of frequent characters, with particles, negations and numbers between them. Half
+of each answer are sentences of its chunks. Prints a markdown table: median and 95th percentile of
+milliseconds on one core, and the median divided by the context's length, which shows that long
+contexts stay linear.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import time
+from collections.abc import Callable
+from importlib import resources
+from itertools import accumulate
+
+from ragmonitor.judges import lexical
+from ragmonitor.judges.lexical.vocabulary import STOP_WORDS
+
+SYLLABLES = ["ra", "ten", "mo", "lis", "ver", "ko", "stan", "ing", "bel", "ur", "ap", "tion"]
+HAN = (
+    "一不有人上大来到时地出会可说得下自年后能过子去要天多然没日家学无心好想看起用行方又里样事成只当"
+    "种同面进间些现部定实经力前开高长已水理情两内国中新全各今月第表示认通作者主公司市场发展政府企业"
+    "产品技术管理工程教育社会经济建设服务研究数据系统城区世界历史文化民族关系问题生活条件环境质量标准"
+    "计划项目投资金融银行贸易汽车交通电网信息科医院药物安全法律规合同员工会议代表总统首都北京海南东西"
+    "江河山林农村土气温度期比赛队球员冠军记录书报纸影音乐美食酒店旅游客户支持增加提高减少影响结果原因"
+)
+"""Frequent characters."""
+PARTICLES = "的了在是和与将对为从"
+
+Write = Callable[[random.Random], str]
+"""Returns one sentence."""
+
+
+def zipf(words: list[str], offset: float) -> list[float]:
+    """Return cumulative weights by which the n-th word is drawn in proportion to 1 / (n + offset).
+
+    Source:
+        Mandelbrot, "An informational theory of the statistical structure of language" (1953).
+    """
+    return list(accumulate(1 / (rank + offset) for rank in range(len(words))))
+
+
+def english() -> Write:
+    """Return what writes sentences of some 18 words; half of them are function words."""
+    rng = random.Random(1)
+    words = rng.sample(sorted(STOP_WORDS), len(STOP_WORDS))
+    table = resources.files(lexical).joinpath("frequencies.txt").read_text("utf-8")
+    for line in table.splitlines():
+        if not line.startswith("#"):
+            words += rng.sample(line.split(), len(line.split()))
+    weights = zipf(words, 2.7)
+
+    def unknown(rng: random.Random) -> str:
+        word = "".join(rng.choices(SYLLABLES, k=rng.randint(2, 3)))
+        return rng.choice((word, word.capitalize(), str(rng.randint(1, 3000))))
+
+    def write(rng: random.Random) -> str:
+        chosen = rng.choices(words, cum_weights=weights, k=rng.randint(10, 26))
+        for at in range(len(chosen)):
+            if rng.random() < 0.1:
+                chosen[at] = unknown(rng)
+        chosen[len(chosen) // 2] += ","
+        return " ".join(chosen).capitalize() + ". "
+
+    return write
+
+
+def chinese() -> Write:
+    """Return what writes sentences of some 40 characters: words, particles, numbers, commas."""
+    rng = random.Random(2)
+    words = ["".join(rng.sample(HAN, 2)) for _ in range(3000)]
+    weights = zipf(words, 30)  # the commonest words are the particles
+
+    def write(rng: random.Random) -> str:
+        chosen = rng.choices(words, cum_weights=weights, k=rng.randint(11, 19))
+        for at in range(2, len(chosen), 3):
+            chosen[at] += rng.choice(PARTICLES)
+        chosen[len(chosen) // 2] += "，"
+        if rng.random() < 0.5:
+            chosen[1] += f"{rng.randint(1, 3000)}{rng.choice('年月万元')}"
+        if rng.random() < 0.2:
+            chosen[3] = rng.choice(("不", "没有", "未")) + chosen[3]
+        return "".join(chosen) + "。"
+
+    return write
+
+
+def sentences(write: Write, rng: random.Random, length: int) -> list[str]:
+    """Return new sentences of at least `length` characters together."""
+    written: list[str] = []
+    while sum(map(len, written)) < length:
+        written.append(write(rng))
+    return written
+
+
+def answered(
+    write: Write, rng: random.Random, length: int, parts: int
+) -> tuple[str, list[str], str]:
+    """Return a question, its chunks and an answer of which half is copied from the chunks."""
+    chunks = [sentences(write, rng, length // parts) for _ in range(parts)]
+    copied = rng.sample([s for chunk in chunks for s in chunk], sum(map(len, chunks)))
+    while sum(map(len, copied[:-1])) >= 400:
+        copied.pop()
+    answer = copied + sentences(write, rng, 800 - sum(map(len, copied)))
+    rng.shuffle(answer)
+    query = write(rng)[:60]
+    return query, ["".join(chunk)[: length // parts] for chunk in chunks], "".join(answer)[:800]
+
+
+def main() -> None:
+    """Print the table."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--repeats", type=int, default=40)
+    repeats = options.parse_args().repeats
+    rng = random.Random(7)
+    print("\n### Built-in judge: CPU ms per answer of 800 characters\n")
+    print("| language | context, characters | chunks | median | p95 | µs per 1,000 characters |")
+    print("|---|---|---|---|---|---|")
+    for language, write in (("en", english()), ("zh", chinese())):
+        for length in (500, 2_000, 8_000, 30_000, 100_000):
+            times: list[float] = []
+            for n in range(repeats + 3):
+                parts = max(1, length // 500)
+                query, chunks, answer = answered(write, rng, length, parts)
+                began = time.process_time()
+                lexical.assess(query, chunks, answer)
+                if n >= 3:
+                    times.append((time.process_time() - began) * 1e3)
+            median = statistics.median(times)
+            p95 = statistics.quantiles(times, n=20)[-1]
+            print(
+                f"| {language} | {length:,} | {parts} | {median:.2f} | {p95:.2f} "
+                f"| {median / length * 1e6:.0f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

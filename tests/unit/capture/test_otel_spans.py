@@ -1,0 +1,854 @@
+"""Reading the spans of three dialects; the shapes are those that the instrumentations wrote."""
+
+import json
+from itertools import count
+
+import pytest
+
+from ragmonitor.capture.otel_spans import (
+    Choice,
+    ForeignSpan,
+    OpenSpan,
+    convention_of,
+    texts,
+    trees_of,
+)
+from ragmonitor.records import Usage
+
+LANGCHAIN_OI = "openinference.instrumentation.langchain"
+LLAMA_OI = "openinference.instrumentation.llama_index"
+LANGCHAIN_OL = "opentelemetry.instrumentation.langchain"
+LLAMA_OL = "opentelemetry.instrumentation.llamaindex"
+LANGCHAIN_GENAI = "opentelemetry.instrumentation.genai.langchain"
+QUESTION = "How often is the pump serviced?"
+ANSWER = "Every six months."
+TEXTS = ("Serviced every six months.", "The pump is blue.")
+
+LEAF = ("RETRIEVER", "LLM", "TOOL", "RERANKER", "chat", "retrieval", "vector_db_retrieve", "task")
+
+_times = count(1_000)
+
+
+def span(span_id, parent_id="", *, scope="", name="x", at=None, ended=True, **attributes):
+    """Return a span; dots in attributes are written as `__`.
+
+    What stands around others lasts long, the others ten nanoseconds.
+    """
+    started = next(_times) * 100 if at is None else at
+    lasts = 10 if at is not None or any(v in LEAF for v in attributes.values()) else 10**6
+    fields = {
+        key: attributes.pop(key)
+        for key in ("status", "status_text", "exception", "attributes_lost", "text_most")
+        if key in attributes
+    }
+    return ForeignSpan(
+        trace_id="1" * 32,
+        span_id=span_id,
+        parent_id=parent_id,
+        name=name,
+        scope=scope,
+        attributes={key.replace("__", "."): value for key, value in attributes.items()},
+        started_ns=started,
+        ended_ns=started + lasts if ended else 0,
+        **fields,
+    )
+
+
+def oi(span_id, parent_id="", kind="CHAIN", *, scope=LANGCHAIN_OI, **attributes):
+    return span(span_id, parent_id, scope=scope, openinference__span__kind=kind, **attributes)
+
+
+def documents(*chunk_texts, prefix="retrieval.documents"):
+    return {
+        f"{prefix}.{n}.document.content".replace(".", "__"): text
+        for n, text in enumerate(chunk_texts)
+    }
+
+
+def messages(side, *pairs):
+    found = {}
+    for n, (role, text) in enumerate(pairs):
+        found[f"llm__{side}_messages__{n}__message__role"] = role
+        found[f"llm__{side}_messages__{n}__message__content"] = text
+    return found
+
+
+def oi_story(**changes):
+    prompt = "\n".join((*TEXTS, QUESTION))
+    spans = {
+        "root": oi("root", input__value=QUESTION, output__value=ANSWER, name="qa"),
+        "found": oi("found", "root", "RETRIEVER", input__value=QUESTION, **documents(*TEXTS)),
+        "model": oi(
+            "model",
+            "root",
+            "LLM",
+            **messages("input", ("user", prompt)),
+            **messages("output", ("assistant", ANSWER)),
+            llm__token_count__prompt=20,
+            llm__token_count__completion=4,
+        ),
+    }
+    spans.update(changes)
+    return [each for each in spans.values() if each is not None]
+
+
+def only(spans, **kwargs):
+    (finished,) = trees_of(spans, **kwargs)
+    assert finished.is_interaction()
+    return finished.interaction()
+
+
+# --- which dialect ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scope", "attributes", "framework"),
+    [
+        (LANGCHAIN_OI, {"openinference.span.kind": "CHAIN"}, "openinference"),
+        (
+            "mine",
+            {"openinference.span.kind": "CHAIN", "gen_ai.operation.name": "chat"},
+            "openinference",
+        ),
+        (LANGCHAIN_OL, {"gen_ai.operation.name": "invoke_agent"}, "openllmetry"),
+        ("mine", {"traceloop.span.kind": "task"}, "openllmetry"),
+        ("mine", {"gen_ai.operation.name": "chat"}, "genai"),
+    ],
+)
+def test_the_dialect_is_told_by_scope_and_attributes(scope, attributes, framework):
+    """A marker of its own goes before GenAI's attributes, which all of them write."""
+    assert convention_of(scope, attributes).framework == framework
+
+
+def test_other_spans_speak_none():
+    """A server's span is of no dialect."""
+    assert convention_of("opentelemetry.instrumentation.fastapi", {"http.route": "/ask"}) is None
+
+
+# --- OpenInference ------------------------------------------------------------------------------
+
+
+def test_an_openinference_tree_is_an_interaction():
+    """Query, chunks, answer, prompt, tokens and the root's reference are the spans'."""
+    found = only(oi_story())
+    assert (found.query, found.answer, found.framework) == (QUESTION, ANSWER, "openinference")
+    assert [c.text for c in found.chunks] == list(TEXTS)
+    assert found.usage == Usage(input_tokens=20, output_tokens=4)
+    assert found.generations[0].input[0].text.endswith(QUESTION)
+    assert (found.target.span_id, found.caller, found.name) == ("root", None, "qa")
+    assert found.status == "ok"
+    assert not found.capture_incomplete
+
+
+def test_the_callers_span_is_the_roots_parent():
+    """A server's request span above the root is the caller, and no part of the interaction."""
+    server = span("server", scope="http")
+    found = only([server, *oi_story(root=oi("root", "server", input__value=QUESTION))])
+    assert found.caller.span_id == "server"
+    assert found.target.span_id == "root"
+
+
+def test_langchains_ids_stand_in_the_dump():
+    """The document attributes lack ids and scores; dump and metadata have them."""
+    dump = {"documents": [{"id": "d0", "page_content": TEXTS[0], "metadata": {"score": 0.5}}]}
+    found = oi(
+        "found",
+        "root",
+        "RETRIEVER",
+        output__value=json.dumps(dump),
+        output__mime_type="application/json",
+        retrieval__documents__0__document__content=TEXTS[0],
+        retrieval__documents__0__document__metadata='{"score": 0.5}',
+    )
+    (chunk,) = only(oi_story(found=found)).chunks
+    assert (chunk.id, chunk.score, chunk.text) == ("d0", 0.5, TEXTS[0])
+
+
+def test_what_the_reranker_left_is_shown_and_the_rest_is_not():
+    """Of two found, one left by the reranker, with its score."""
+    reranker = oi(
+        "rerank",
+        "root",
+        "RERANKER",
+        **documents(*TEXTS, prefix="reranker.input_documents"),
+        reranker__output_documents__0__document__content=TEXTS[1],
+        reranker__output_documents__0__document__score=0.99,
+    )
+    model = oi("model", "root", "LLM", **messages("output", ("assistant", ANSWER)))
+    found = only(oi_story(rerank=reranker, model=model))
+    assert [(c.text, c.score) for c in found.chunks] == [(TEXTS[1], 0.99)]
+    assert [c.text for c in found.not_shown] == [TEXTS[0]]
+
+
+def test_a_generators_repr_is_no_answer():
+    """Of a stream that the instrumentation could not read, the model's own span has the text."""
+    root = oi(
+        "root",
+        scope=LLAMA_OI,
+        input__value=QUESTION,
+        output__value='{"response_gen": "<generator object>", "response_txt": null}',
+        output__mime_type="application/json",
+    )
+    assert only(oi_story(root=root)).answer == ANSWER
+    root = oi("root", input__value=QUESTION, output__value="<generator object f at 0x7f>")
+    assert only(oi_story(root=root)).answer == ANSWER
+
+
+def test_a_stream_of_llama_index_ends_with_its_model():
+    """The root ends first, with the text that was there by then; the model has all of it."""
+    root = oi("root", scope=LLAMA_OI, input__value=QUESTION, output__value="Every", at=100)
+    model = oi(
+        "model", "root", "LLM", scope=LLAMA_OI, at=500, **messages("output", ("assistant", ANSWER))
+    )
+    found = only(oi_story(root=root, model=model))
+    assert (found.answer, found.status, found.ended_ns) == (ANSWER, "ok", 510)
+
+
+def test_a_langchain_root_that_ends_before_its_model_was_cut_short():
+    """Its streams end last, unless whoever reads them closes them."""
+    root = oi("root", input__value=QUESTION, output__value="null", at=100)
+    model = oi("model", "root", "LLM", at=500, **messages("output", ("assistant", ANSWER)))
+    assert only(oi_story(root=root, model=model)).status == "partial"
+
+
+def test_nested_retriever_spans_are_one_retrieval():
+    """LlamaIndex's `retrieve` has the documents, the `_retrieve` in it their reprs."""
+    inner = oi(
+        "inner",
+        "found",
+        "RETRIEVER",
+        output__value='["<NodeWithScore(node=TextNode(id_=n0))>"]',
+        output__mime_type="application/json",
+    )
+    assert len(only(oi_story(inner=inner)).retrievals) == 1
+
+
+def test_a_retriever_that_says_nothing_gives_way_to_one_in_it():
+    """A wrapping retriever without documents is a step."""
+    outer = oi("outer", "root", "RETRIEVER", input__value=QUESTION)
+    found = oi("found", "outer", "RETRIEVER", **documents(*TEXTS))
+    record = only(oi_story(outer=outer, found=found))
+    assert [c.text for c in record.chunks] == list(TEXTS)
+    assert not record.capture_incomplete
+
+
+def test_a_provider_span_below_a_models_span_is_the_same_call():
+    """Counted once; each says what the other lacks."""
+    outer = oi("model", "root", "LLM", **messages("output", ("assistant", ANSWER)))
+    provider = span(
+        "provider",
+        "model",
+        scope="opentelemetry.instrumentation.genai.openai",
+        gen_ai__operation__name="chat",
+        gen_ai__request__model="m-1",
+        gen_ai__usage__input_tokens=20,
+        gen_ai__usage__output_tokens=4,
+    )
+    found = only(oi_story(model=outer, provider=provider))
+    (generation,) = found.generations
+    assert (generation.output, generation.model) == (ANSWER, "m-1")
+    assert found.usage == Usage(input_tokens=20, output_tokens=4)
+
+
+def test_a_provider_span_beside_the_models_span_is_the_same_call():
+    """OpenLLMetry does not make its model's span current: the provider's is its sibling."""
+    workflow = span("root", scope=LANGCHAIN_OL, traceloop__span__kind="workflow", at=100)
+    retriever = ol_retriever("root", at=110)
+    model = ol_model("root", at=200)
+    provider = span(
+        "provider",
+        "root",
+        scope="opentelemetry.instrumentation.genai.openai",
+        gen_ai__operation__name="chat",
+        gen_ai__usage__input_tokens=20,
+        at=205,
+    )
+    found = only([workflow, retriever, model, provider])
+    assert len(found.generations) == 1
+    assert found.usage.input_tokens == 20
+
+
+def test_hidden_texts_are_incomplete_and_not_a_zero():
+    """OPENINFERENCE_HIDE_OUTPUTS writes `__REDACTED__`: no chunk, and no score."""
+    found = oi("found", "root", "RETRIEVER", **documents("__REDACTED__"))
+    record = only(oi_story(found=found))
+    assert record.chunks == ()
+    assert record.capture_incomplete
+
+
+def test_a_hidden_answer_is_incomplete():
+    """What the user saw is unknown, not empty."""
+    hidden = "__REDACTED__"
+    root = oi("root", input__value=hidden, output__value=hidden)
+    model = oi("model", "root", "LLM", input__value=hidden, output__value=hidden)
+    record = only(oi_story(root=root, model=model))
+    assert record.answer == ""
+    assert record.capture_incomplete
+
+
+def test_documents_that_the_span_had_no_room_for_are_missed():
+    """The SDK drops the oldest attributes: the first document is gone."""
+    found = oi(
+        "found",
+        "root",
+        "RETRIEVER",
+        retrieval__documents__1__document__content=TEXTS[1],
+        attributes_lost=4,
+    )
+    assert only(oi_story(found=found)).capture_incomplete
+
+
+def test_cut_documents_are_incomplete():
+    """A text as long as OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT may have been longer."""
+    found = oi("found", "root", "RETRIEVER", **documents("x" * 50), text_most=50)
+    assert only(oi_story(found=found)).capture_incomplete
+
+
+def test_a_cut_prompt_does_not_tell_what_was_shown():
+    """A chunk that stands behind the cut was shown all the same."""
+    model = oi(
+        "model",
+        "root",
+        "LLM",
+        **messages("input", ("user", TEXTS[0])),
+        **messages("output", ("assistant", ANSWER)),
+        text_most=len(TEXTS[0]),
+    )
+    assert [c.text for c in only(oi_story(model=model)).chunks] == list(TEXTS)
+
+
+def test_nothing_found_is_known_and_not_missing():
+    """An empty list of documents says so."""
+    found = oi(
+        "found",
+        "root",
+        "RETRIEVER",
+        output__value='{"documents": []}',
+        output__mime_type="application/json",
+    )
+    record = only(oi_story(found=found))
+    assert record.chunks == ()
+    assert not record.capture_incomplete
+
+
+def test_an_engine_answers_in_its_own_words_where_nothing_is_found():
+    """LlamaIndex's `Empty Response` has no model's span."""
+    root = oi(
+        "root",
+        scope=LLAMA_OI,
+        name="RetrieverQueryEngine.query",
+        input__value=QUESTION,
+        output__value="Empty Response",
+    )
+    found = oi(
+        "found",
+        "root",
+        "RETRIEVER",
+        scope=LLAMA_OI,
+        output__value="[]",
+        output__mime_type="application/json",
+    )
+    record = only([root, found])
+    assert (record.answer, record.capture_incomplete) == ("Empty Response", False)
+
+
+def test_a_chain_that_only_retrieves_is_no_interaction():
+    """No model was asked."""
+    assert trees_of(oi_story(model=None)) == []
+
+
+def test_an_exception_is_the_error():
+    """Type and message of the event, not the trace in the status."""
+    root = oi("root", input__value=QUESTION, status="error", exception=("ValueError", "gone"))
+    record = only(oi_story(root=root))
+    assert (record.status, record.error) == ("error", "ValueError: gone")
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [("GeneratorExit()Traceback ...", "partial"), ("CancelledError()Traceback ...", "cancelled")],
+)
+def test_what_ends_a_request_from_outside_is_no_error(text, status):
+    """Of these OpenInference writes no event, only the repr in front of the trace."""
+    root = oi("root", input__value=QUESTION, status="error", status_text=text)
+    assert only(oi_story(root=root)).status == status
+
+
+def test_labels_are_the_roots():
+    """Session, user, tags, and metadata without the framework's own."""
+    root = oi(
+        "root",
+        input__value=QUESTION,
+        output__value=ANSWER,
+        session__id="s1",
+        user__id="u1",
+        tag__tags=("beta", "seq:step:1"),
+        metadata='{"tenant": "acme", "ls_provider": "x", "thread_id": "t"}',
+    )
+    record = only(oi_story(root=root))
+    assert (record.session_id, record.user_id, record.tags) == ("s1", "u1", ("beta",))
+    assert record.attributes == {"tenant": "acme"}
+
+
+def test_a_tools_artifact_is_what_it_retrieved():
+    """A LangChain tool that gives documents beside its text."""
+    output = {
+        "type": "tool",
+        "data": {"content": "...", "artifact": [{"page_content": TEXTS[0], "metadata": {}}]},
+    }
+    tool = oi(
+        "found",
+        "root",
+        "TOOL",
+        name="notes",
+        output__value=json.dumps(output),
+        output__mime_type="application/json",
+    )
+    assert [c.text for c in only(oi_story(found=tool)).chunks] == [TEXTS[0]]
+
+
+def test_a_retrieval_tools_text_is_a_chunk():
+    """By its name, where the application says that such tools retrieve."""
+    tool = oi("found", "root", "TOOL", name="web_search", output__value=TEXTS[0])
+    record = only(oi_story(found=tool), is_retrieval_tool=lambda name: "search" in name)
+    assert [c.text for c in record.chunks] == [TEXTS[0]]
+    assert trees_of(oi_story(found=tool)) == []
+
+
+# --- OpenLLMetry --------------------------------------------------------------------------------
+
+
+def ol_retriever(parent_id, **changes):
+    docs = [{"page_content": text, "metadata": {}} for text in TEXTS]
+    return span(
+        "found",
+        parent_id,
+        scope=LANGCHAIN_OL,
+        **{
+            "gen_ai__operation__name": "vector_db_retrieve",
+            "traceloop__span__kind": "task",
+            "traceloop__entity__name": "Notes",
+            "traceloop__entity__input": json.dumps({"query": QUESTION}),
+            "traceloop__entity__output": json.dumps({"documents": docs, "count": 2}),
+        }
+        | changes,
+    )
+
+
+def ol_model(parent_id, **changes):
+    asked = [{"role": "user", "parts": [{"type": "text", "content": " ".join(TEXTS)}]}]
+    said = [{"role": "assistant", "parts": [{"type": "text", "content": ANSWER}]}]
+    return span(
+        "model",
+        parent_id,
+        scope=LANGCHAIN_OL,
+        **{
+            "gen_ai__operation__name": "chat",
+            "traceloop__workflow__name": "qa",
+            "gen_ai__request__model": "unknown",
+            "traceloop__association__properties__ls_model_name": "m-1",
+            "gen_ai__input__messages": json.dumps(asked),
+            "gen_ai__output__messages": json.dumps(said),
+        }
+        | changes,
+    )
+
+
+def ol_root(given, gave, **changes):
+    return span(
+        "root",
+        scope=LANGCHAIN_OL,
+        **{
+            "traceloop__span__kind": "workflow",
+            "gen_ai__operation__name": "invoke_agent",
+            "traceloop__entity__name": "qa",
+            "traceloop__association__properties__session_id": "s1",
+            "traceloop__entity__input": json.dumps(given),
+            "traceloop__entity__output": json.dumps(gave),
+        }
+        | changes,
+    )
+
+
+def test_an_openllmetry_tree_of_langchain_is_an_interaction():
+    """Inputs and outputs stand in JSON dumps; the model's name in LangChain's metadata."""
+    root = ol_root({"inputs": QUESTION, "tags": ["beta"]}, {"outputs": ANSWER})
+    found = only([root, ol_retriever("root"), ol_model("root")])
+    assert (found.query, found.answer, found.framework) == (QUESTION, ANSWER, "openllmetry")
+    assert [c.text for c in found.chunks] == list(TEXTS)
+    assert (found.session_id, found.tags, found.name) == ("s1", ("beta",), "qa")
+    assert found.generations[0].model == "m-1"
+
+
+def test_the_question_of_a_stream_is_dumped_at_its_end():
+    """LangChain defers a stream's input; the output's `kwargs` have it."""
+    root = ol_root(
+        {"inputs": {"input": ""}},
+        {"outputs": {"answer": ANSWER}, "kwargs": {"inputs": {"input": QUESTION}}},
+    )
+    found = only([root, ol_retriever("root", traceloop__entity__input="{}"), ol_model("root")])
+    assert (found.query, found.answer) == (QUESTION, ANSWER)
+
+
+def test_a_graphs_own_span_gives_way_to_the_workflow_in_it():
+    """`invoke_agent LangGraph` carries no texts; it is the interaction's root all the same."""
+    graph = span("graph", scope=LANGCHAIN_OL, gen_ai__operation__name="invoke_agent")
+    given = {"inputs": {"messages": [["user", QUESTION]]}}
+    root = ol_root(given, {"outputs": {}})
+    root = ForeignSpan(**{f: getattr(root, f) for f in root.__slots__} | {"parent_id": "graph"})
+    found = only([graph, root, ol_retriever("root"), ol_model("root")])
+    assert (found.query, found.target.span_id) == (QUESTION, "graph")
+
+
+def test_no_content_is_incomplete():
+    """TRACELOOP_TRACE_CONTENT=false leaves inputs and outputs out."""
+    mark = {"traceloop__span__kind": "task", "traceloop__entity__name": "x"}
+    root = span("root", scope=LANGCHAIN_OL, **mark | {"traceloop__span__kind": "workflow"})
+    retriever = span(
+        "found",
+        "root",
+        scope=LANGCHAIN_OL,
+        gen_ai__operation__name="vector_db_retrieve",
+        **mark,
+    )
+    model = span("model", "root", scope=LANGCHAIN_OL, gen_ai__operation__name="chat")
+    record = only([root, retriever, model])
+    assert record.capture_incomplete
+
+
+def node(text, node_id, score):
+    return json.dumps({"node": {"id_": node_id, "text": text, "metadata": {}}, "score": score})
+
+
+def llama(span_id, parent_id, name, given, gave, kind="task"):  # noqa: PLR0917 - a row of a table
+    return span(
+        span_id,
+        parent_id,
+        scope=LLAMA_OL,
+        traceloop__span__kind=kind,
+        traceloop__entity__name=f"{name}.{kind}",
+        **({"traceloop__entity__input": json.dumps(given)} if given is not None else {}),
+        **({"traceloop__entity__output": json.dumps(gave)} if gave is not None else {}),
+    )
+
+
+def test_openllmetrys_llama_index_tasks_are_told_by_their_shapes():
+    """The tasks are named after classes: retriever, postprocessor and model show in the dumps."""
+    nodes = [node(TEXTS[0], "n0", 0.9), node(TEXTS[1], "n1", 0.8)]
+    reply = {"text": ANSWER, "raw": {"usage": {"prompt_tokens": 30, "completion_tokens": 7}}}
+    spans = [
+        llama(
+            "root",
+            "",
+            "Engine",
+            {"str_or_query_bundle": QUESTION},
+            {"response": ANSWER},
+            "workflow",
+        ),
+        llama("found", "root", "Any", {"str_or_query_bundle": {"query_str": QUESTION}}, nodes),
+        llama("best", "root", "Best", {"nodes": nodes, "query_bundle": {}}, nodes[1:]),
+        llama("model", "root", "Model", {"args": [f"{TEXTS[1]} {QUESTION}"]}, reply),
+    ]
+    found = only(spans)
+    assert (found.query, found.answer) == (QUESTION, ANSWER)
+    assert [(c.id, c.score) for c in found.chunks] == [("n1", 0.8)]
+    assert [c.id for c in found.not_shown] == ["n0"]
+    assert found.usage == Usage(input_tokens=30, output_tokens=7)
+
+
+def test_a_stream_of_which_openllmetry_says_nothing_is_incomplete():
+    """Its LlamaIndex instrumentation writes no answer of a stream: unscored, and counted."""
+    nodes = [node(TEXTS[0], "n0", 0.9)]
+    root = llama("root", "", "Chat", {"message": QUESTION}, None, "workflow")
+    found = llama("found", "root", "Any", {"str_or_query_bundle": QUESTION}, nodes)
+    record = only([root, found])
+    assert (record.status, record.answer, record.capture_incomplete) == ("ok", "", True)
+
+
+# --- GenAI --------------------------------------------------------------------------------------
+
+
+def said(role, text):
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
+
+
+def genai_story(documents='[{"id":"d0","score":0.9},{"id":"d1"}]', asked=None, **variables):
+    # The attributes of a span in order of the operation's steps.
+    return [
+        span("root", scope=LANGCHAIN_GENAI, gen_ai__operation__name="invoke_workflow"),
+        span(
+            "found",
+            "root",
+            scope=LANGCHAIN_GENAI,
+            gen_ai__operation__name="retrieval",
+            gen_ai__retrieval__query__text=QUESTION,
+            **({"gen_ai__retrieval__documents": documents} if documents else {}),
+        ),
+        span(
+            "model",
+            "root",
+            scope=LANGCHAIN_GENAI,
+            gen_ai__operation__name="chat",
+            gen_ai__output__messages=said("assistant", ANSWER),
+            **({"gen_ai__input__messages": said("user", asked)} if asked else {}),
+            **{f"gen_ai__prompt__variable__{name}": text for name, text in variables.items()},
+        ),
+    ]
+
+
+def test_texts_that_genai_does_not_carry_are_read_off_the_prompts_variable():
+    """As many paragraphs as documents: each gets its own, with its id and score."""
+    found = only(genai_story(context="\n\n".join(TEXTS), question=QUESTION))
+    assert [(c.id, c.score, c.text) for c in found.chunks] == [
+        ("d0", 0.9, TEXTS[0]),
+        ("d1", None, TEXTS[1]),
+    ]
+    assert (found.query, found.answer, found.framework) == (QUESTION, ANSWER, "genai")
+    assert not found.capture_incomplete
+
+
+def test_a_context_that_does_not_fall_into_its_documents_is_one_chunk():
+    """No boundary is guessed."""
+    found = only(genai_story(context=", ".join(TEXTS), question=QUESTION))
+    assert [(c.id, c.text) for c in found.chunks] == [("", ", ".join(TEXTS))]
+
+
+def test_without_variables_the_prompt_is_what_was_shown():
+    """The question is taken out: it would be found relevant to itself."""
+    found = only(genai_story(asked=f"Use this: {TEXTS[0]} {QUESTION}"))
+    assert [c.text for c in found.chunks] == [f"Use this: {TEXTS[0]}"]
+
+
+def test_ids_and_scores_alone_are_incomplete():
+    """Nothing says what the texts were: no score, and never a zero."""
+    found = only(genai_story())
+    assert found.capture_incomplete
+
+
+def test_genai_without_content_is_incomplete():
+    """NO_CONTENT, the default, leaves the documents out too."""
+    spans = genai_story(documents=None)
+    spans[2] = span("model", "root", scope=LANGCHAIN_GENAI, gen_ai__operation__name="chat")
+    assert only(spans).capture_incomplete
+
+
+def test_documents_with_texts_are_taken_as_they_are():
+    """The schema allows further keys; some SDKs write `content`."""
+    found = only(genai_story(documents=json.dumps([{"id": "d0", "content": TEXTS[0]}])))
+    assert [(c.id, c.text) for c in found.chunks] == [("d0", TEXTS[0])]
+
+
+def test_an_agents_tool_tells_what_its_retriever_found():
+    """`gen_ai.tool.call.result` around a retrieval without texts."""
+    spans = [
+        span(
+            "root",
+            gen_ai__operation__name="invoke_agent",
+            gen_ai__input__messages=said("user", QUESTION),
+            gen_ai__output__messages=said("assistant", ANSWER),
+        ),
+        span(
+            "tool",
+            "root",
+            gen_ai__operation__name="execute_tool",
+            gen_ai__tool__name="find",
+            gen_ai__tool__call__result="\n\n".join(TEXTS),
+        ),
+        span(
+            "found",
+            "tool",
+            gen_ai__operation__name="retrieval",
+            gen_ai__retrieval__query__text="pump",
+            gen_ai__retrieval__documents='[{"id":"d0"},{"id":"d1"}]',
+        ),
+    ]
+    found = only(spans)
+    assert [(c.id, c.text) for c in found.chunks] == [("d0", TEXTS[0]), ("d1", TEXTS[1])]
+    assert (found.query, found.answer) == (QUESTION, ANSWER)
+
+
+# --- which spans belong together ----------------------------------------------------------------
+
+
+def test_two_trees_under_one_request_are_two_interactions():
+    """Each outermost span of a dialect is one."""
+    other = [
+        oi("root2", "server", input__value="2?", output__value="2"),
+        oi("found2", "root2", "RETRIEVER", **documents("two")),
+        oi("model2", "root2", "LLM", **messages("output", ("assistant", "2"))),
+    ]
+    server = span("server")
+    spans = [server, *other, *oi_story(root=oi("root", "server", output__value="1"))]
+    assert [f.tree.root.span_id for f in trees_of(spans)] == ["root2", "root"]
+
+
+def test_a_search_and_a_model_call_are_held_together_by_the_applications_span():
+    """The innermost span that encloses both stands for the interaction."""
+    spans = [
+        span("server"),
+        span("answer", "server", name="answer"),
+        span("step", "answer"),
+        oi("found", "step", "RETRIEVER", input__value=QUESTION, **documents(*TEXTS)),
+        oi("model", "answer", "LLM", **messages("output", ("assistant", ANSWER))),
+    ]
+    found = only(spans)
+    assert (found.query, found.answer) == (QUESTION, ANSWER)
+    assert (found.target.span_id, found.caller.span_id) == ("answer", "server")
+    assert found.framework == "openinference"
+
+
+def test_a_model_call_before_the_search_is_not_its_answer():
+    """In turn: first something is found, then a model is asked."""
+    spans = [
+        span("server"),
+        oi("model", "server", "LLM", **messages("output", ("assistant", ANSWER))),
+        oi("found", "server", "RETRIEVER", **documents(*TEXTS)),
+    ]
+    assert trees_of(spans) == []
+
+
+def test_what_lies_below_an_open_span_of_a_dialect_waits():
+    """Its root has not ended."""
+    spans = oi_story(root=None)
+    assert trees_of(spans, {"root": OpenSpan("", matches=True)}) == []
+
+
+def test_a_custom_span_between_spans_of_a_dialect_is_a_step():
+    """An application may trace its own functions inside a chain."""
+    found = oi("found", "mine", "RETRIEVER", **documents(*TEXTS))
+    assert only(oi_story(mine=span("mine", "root"), found=found)).chunks
+
+
+def test_of_two_instrumentations_of_one_framework_the_outer_is_heard():
+    """Both attached, one tree below the other's root: nothing is counted twice."""
+    outer = ol_root({"inputs": QUESTION}, {"outputs": ANSWER})
+    inner = oi_story(
+        root=oi("root2", "root", input__value=QUESTION),
+        found=oi("found2", "root2", "RETRIEVER", **documents(*TEXTS)),
+        model=oi("model2", "root2", "LLM", **messages("output", ("assistant", ANSWER))),
+    )
+    found = only([outer, ol_retriever("root"), ol_model("root"), *inner])
+    assert (found.framework, len(found.generations), len(found.retrievals)) == ("openllmetry", 1, 1)
+
+
+def agent_story():
+    return [
+        oi("agent", kind="AGENT", input__value="first", output__value="said", name="agent"),
+        oi("tool", "agent", "TOOL", name="ask"),
+        *oi_story(root=oi("root", "tool", input__value=QUESTION, output__value=ANSWER, name="qa")),
+        oi("last", "agent", "LLM", **messages("output", ("assistant", "said"))),
+    ]
+
+
+def test_the_outermost_tree_is_the_interaction_by_default():
+    """An agent that calls a chain is one interaction."""
+    assert only(agent_story()).query == "first"
+
+
+def test_the_innermost_tree_is_the_interaction_if_chosen():
+    """The chain in which something was found, and then a model asked."""
+    assert only(agent_story(), choice=Choice(innermost=True)).query == QUESTION
+
+
+def test_the_innermost_tree_is_as_wide_as_its_steps():
+    """LlamaIndex's `query` and not the `_query` in it, which encloses the same."""
+    agent, tool, root, *_, last = agent_story()
+    inner = oi("inner", "root", input__value=QUESTION, name="_qa")
+    moved = [oi("found", "inner", "RETRIEVER", **documents(*TEXTS))]
+    moved += [oi("model", "inner", "LLM", **messages("output", ("assistant", ANSWER)))]
+    record = only([agent, tool, root, inner, *moved, last], choice=Choice(innermost=True))
+    assert (record.name, record.target.span_id) == ("qa", "root")
+
+
+def test_an_agents_question_is_what_it_asked_its_model_first():
+    """LlamaIndex's workflows are given events, of which OpenInference writes the repr."""
+    spans = [
+        oi(
+            "root", scope=LLAMA_OI, input__value="Start()", output__value="StopEvent(result=A(b=1))"
+        ),
+        oi("first", "root", "LLM", scope=LLAMA_OI, **messages("input", ("user", QUESTION))),
+        oi("found", "root", "RETRIEVER", scope=LLAMA_OI, input__value="2?", **documents(*TEXTS)),
+        oi("model", "root", "LLM", scope=LLAMA_OI, output__value=f"assistant: {ANSWER}"),
+    ]
+    record = only(spans)
+    assert (record.query, record.answer) == (QUESTION, ANSWER)
+
+
+def test_the_named_tree_is_the_interaction_if_chosen():
+    """`root_names`, wherever they are nested."""
+    assert only(agent_story(), choice=Choice(root_names=("qa",))).query == QUESTION
+    assert trees_of(agent_story(), choice=Choice(root_names=("other",))) == []
+
+
+# --- shapes of texts ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        QUESTION,
+        {"question": QUESTION, "context": "x"},
+        {"input": QUESTION},
+        {"anything": QUESTION},
+        {"messages": [["user", QUESTION]]},
+        {"messages": [{"role": "user", "content": QUESTION}]},
+        {"messages": [{"type": "human", "data": {"content": QUESTION}}]},
+        {"messages": [{"lc": 1, "kwargs": {"type": "human", "content": QUESTION}}]},
+        [{"type": "human", "content": [{"type": "text", "text": QUESTION}]}],
+        {"query_bundle": {"query_str": QUESTION, "embedding": None}},
+        {"str_or_query_bundle": QUESTION},
+        {"message": QUESTION},
+        {"user_msg": {"role": "user", "blocks": [{"block_type": "text", "text": QUESTION}]}},
+        [{"role": "user", "parts": [{"type": "text", "content": QUESTION}]}],
+    ],
+)
+def test_questions_are_found_in_every_shape(value):
+    """A text, an input dict, messages, a query bundle."""
+    assert texts.question(value) == QUESTION
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ANSWER,
+        {"answer": ANSWER, "context": ["x"]},
+        {"response": ANSWER, "source_nodes": ["<NodeWithScore>"]},
+        {"messages": [["user", "q"], {"type": "ai", "data": {"content": ANSWER}}]},
+        {"generations": [[{"text": ANSWER, "generation_info": None}]]},
+        {"message": {"role": "assistant", "blocks": [{"block_type": "text", "text": ANSWER}]}},
+        [{"graph": None, "update": {"messages": [{"type": "ai", "data": {"content": ANSWER}}]}}],
+        {"lc": 1, "kwargs": {"type": "ai", "content": ANSWER}},
+    ],
+)
+def test_answers_are_found_in_every_shape(value):
+    """A text, an output dict, messages, generations, a graph's command."""
+    assert texts.answer(value) == ANSWER
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "<generator object>",
+        "<async_generator object f at 0x1>",
+        "StopEvent(result=AgentOutput(response=ChatMessage(role=<MessageRole.ASSISTANT: 'assi...",
+        "AgentWorkflowStartEvent()",
+        None,
+        {"score": 1},
+        [],
+        "null",
+    ],
+)
+def test_what_is_no_answer_is_none(value):
+    """Reprs, nothing, and structures without a text."""
+    assert texts.answer(texts.parsed(value) if isinstance(value, str) else value) == ""
+
+
+def test_an_earlier_answer_is_not_this_one():
+    """A model's text before the user's last message belongs to another question."""
+    history = [{"role": "assistant", "content": "old"}, {"role": "user", "content": "new?"}]
+    assert texts.answer(history) == ""
+
+
+def test_cut_json_is_a_text():
+    """What a length limit has cut does not parse, and does not raise."""
+    assert texts.parsed('{"documents": [') == '{"documents": ['

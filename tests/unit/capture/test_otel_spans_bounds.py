@@ -1,0 +1,228 @@
+"""Spans that are hostile, or many: what they cost, and what becomes of their interaction."""
+
+import sys
+
+import pytest
+
+from ragmonitor import guard
+from ragmonitor.capture.otel_spans import openinference, processor
+from tests.support.otel_spans import Told
+
+
+@pytest.fixture
+def told():
+    yield (made := Told(spans_most=100_000))
+    made.provider.shutdown()
+
+
+def calls_of(work):
+    """Return how many functions are called by some work."""
+    count = 0
+
+    def note(_frame, event, _arg):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def flat(told, n):
+    """Many models under one root."""
+    root = told.root()
+    for _ in range(n):
+        told.ask(root)
+    return [root]
+
+
+def request(told, n):
+    """Many models under a request, each within a step of its own."""
+    root = told.start("GET /", scope="http")
+    for _ in range(n // 2):
+        step = told.start("step", root, scope="http")
+        told.ask(step)
+        step.end()
+    return [root]
+
+
+def deep(told, n):
+    """Chains within chains, each with a model, all open."""
+    spans = [told.root()]
+    for _ in range(n // 2):
+        spans.append(told.start("step", spans[-1], "CHAIN"))
+        told.ask(spans[-1])
+    return spans
+
+
+def deep_and_ended(told, n):
+    """Chains within chains, each with a model, of which only the root is open."""
+    root, *spans = deep(told, n)
+    for span in reversed(spans):
+        span.end()
+    return [root]
+
+
+def trees(told, n):
+    """Whole interactions that wait for a stream under the same request."""
+    root = told.start("GET /", scope="http")
+    streams = []
+    for _ in range(n // 4):
+        qa = told.root(root)
+        told.retrieve(qa)
+        streams.append(told.start("stream", qa, "LLM"))
+        qa.end()
+    return [root, *streams]
+
+
+@pytest.mark.parametrize("shape", [flat, request, deep, deep_and_ended, trees])
+def test_a_sweep_is_linear_in_the_spans(shape):
+    """Four times as many spans cost some four times as many calls, not sixteen times."""
+    costs = []
+    for n in (200, 800):
+        told = Told(spans_most=100_000)
+        held = shape(told, n)
+        told.clock.advance(5)
+        costs.append(calls_of(told.processor.sweep))
+        assert held
+        assert told.handed == []
+    assert costs[1] < 6 * costs[0]
+
+
+@pytest.mark.parametrize("shape", [flat, request, deep, deep_and_ended, trees])
+def test_a_sweep_of_what_has_not_changed_costs_nothing(shape, told):
+    """However many spans wait for a root that is open."""
+    held = shape(told, 400)
+    told.clock.advance(5)
+    told.processor.sweep()
+    told.clock.advance(2)
+    assert calls_of(told.processor.sweep) < 100
+    assert held
+
+
+def test_each_span_is_read_once_however_often_it_is_swept(told, monkeypatch):
+    """A root that stays open while models come and go is not read anew each time."""
+    read = []
+    original = processor.foreign_span
+    monkeypatch.setattr(processor, "foreign_span", lambda span: read.append(1) or original(span))
+    root = told.root()
+    for _ in range(20):
+        told.ask(root)
+        told.after(2)
+    root.end()
+    told.after(2)
+    assert len(read) == 21
+
+
+def test_a_model_after_many_sweeps_still_completes_its_interaction(told):
+    """What was skipped is taken up again as soon as something ends."""
+    root = told.root()
+    told.retrieve(root)
+    for _ in range(5):
+        assert told.after(10) == []
+    told.ask(root)
+    root.end()
+    (found,) = told.after(2)
+    assert found.answer == "The sky is blue."
+
+
+@pytest.mark.parametrize("depth", [201, 5_000, 200_000])
+@pytest.mark.parametrize("closed", [True, False])
+def test_json_without_a_floor_costs_one_text(told, depth, closed):
+    """The interaction goes out once, and as incomplete."""
+    text = '{"a":' * depth + "1" + "}" * (depth * closed)
+    root = told.start("qa", None, "CHAIN", input__value=text, input__mime_type="application/json")
+    told.retrieve(root)
+    told.ask(root)
+    root.end()
+    (found,) = told.after(2)
+    assert found.capture_incomplete
+    assert found.answer == "The sky is blue."
+    assert len(told.processor) == 0
+
+
+def test_brackets_in_texts_are_no_nesting(told):
+    """A long text with many of them is read."""
+    text = '{"input": "' + "[{" * 5_000 + '\\"[ Why?"}'
+    root = told.start("qa", None, "CHAIN", input__value=text, input__mime_type="application/json")
+    told.retrieve(root)
+    told.ask(root)
+    root.end()
+    (found,) = told.after(2)
+    assert not found.capture_incomplete
+    assert found.query.endswith("Why?")
+
+
+@pytest.mark.parametrize(
+    "name", ["role", "name", "query", "found", "prompt", "answer", "model", "usage", "labels"]
+)
+def test_a_fault_in_reading_a_span_costs_its_text_and_not_the_trace(told, monkeypatch, name):
+    """It is counted, the interaction is incomplete if it is still one, and nothing is kept."""
+
+    def fails(span):
+        if span.name == ("retrieve" if name in ("query", "found") else "ask"):
+            raise RecursionError
+        return original(span)
+
+    original = getattr(openinference, name)
+    monkeypatch.setattr(openinference, name, fails)
+    before = guard.errors["capture"]
+    told.tell()
+    found = told.after(2)
+    assert guard.errors["capture"] > before
+    assert [each.capture_incomplete for each in found] == ([] if name == "role" else [True])
+    told.after(100)
+    assert len(told.processor) == 0
+    assert told.processor._traces == {}
+    assert told.forgotten == []
+
+
+def test_a_span_that_cannot_be_read_at_all_makes_its_interaction_incomplete(told, monkeypatch):
+    """The rest of the trace is handed over, once."""
+    original = processor.foreign_span
+
+    def fails(span):
+        if span.name == "ask" and span.attributes.get("odd"):
+            raise RecursionError
+        return original(span)
+
+    monkeypatch.setattr(processor, "foreign_span", fails)
+    root = told.root()
+    told.retrieve(root)
+    told.ask(root, odd=True)
+    told.ask(root)
+    root.end()
+    (found,) = told.after(2)
+    assert found.capture_incomplete
+    assert len(told.after(100)) == 1
+    assert told.processor._traces == {}
+
+
+def test_a_fault_in_joining_a_trace_gives_the_trace_up(told, monkeypatch):
+    """It is counted with its cause, and not met again at every sweep."""
+
+    def fails(*_given, **_named):
+        raise RecursionError
+
+    monkeypatch.setattr(processor, "trees_of", fails)
+    told.tell()
+    told.after(2)
+    assert told.forgotten == ["unreadable"]
+    assert len(told.processor) == 0
+    told.after(100)
+    assert told.forgotten == ["unreadable"]
+
+
+def test_the_spans_of_few_traces_are_bounded_too():
+    """Children count as roots do."""
+    told = Told(spans_most=50)
+    first = told.root()
+    held = [told.start("ask", first, "LLM") for _ in range(30)]
+    second = told.root()
+    held += [told.start("ask", second, "LLM") for _ in range(100)]
+    assert told.processor._held <= 101
+    assert told.forgotten[0] == "too_many_open"
+    assert held
