@@ -65,9 +65,9 @@ def alarm(
     def of(service: str) -> Series:
         which = {"service": service, "kind": kind, "signal": signal, "judge": judge}
         found = {
-            labelled("alarm_evidence_days", **which): days,
+            labelled("alarm_evidence_seconds", **which): days,
             labelled("alarm_active", **which): active,
-            labelled("alarm_tolerate", **which): tolerate,
+            labelled("alarm_objective", **which): tolerate,
         }
         if since is not None:
             found[labelled("alarm_since_timestamp_seconds", **which)] = since
@@ -462,7 +462,7 @@ JUDGING = (
         alert="RagMonitorObjectivesDiffer",
         bad=together(
             plain("alarm_objectives", "1x30 2x90", signal="hallucination", kind="quality"),
-            plain("alarm_tolerate", "0.05x120", signal="hallucination", kind="quality"),
+            plain("alarm_objective", "0.05x120", signal="hallucination", kind="quality"),
         ),
         good=plain("alarm_objectives", "1x30 2x20 1x70", signal="hallucination", kind="quality"),
         restarted=plain(
@@ -485,12 +485,12 @@ JUDGING = (
         ),
         good=together(
             plain("build_info", "1x320", version="1"),
-            plain("alarm_tolerate", "0.05x320", signal="hallucination", kind="quality"),
+            plain("alarm_objective", "0.05x320", signal="hallucination", kind="quality"),
         ),
         restarted=together(
             plain("build_info", "1x140 _x1 1x180", version="1"),
             plain(
-                "alarm_tolerate", "0.05x140 _x1 0.05x180", signal="hallucination", kind="quality"
+                "alarm_objective", "0.05x140 _x1 0.05x180", signal="hallucination", kind="quality"
             ),
         ),
         fires_restarted=False,
