@@ -7,13 +7,13 @@ such an import is through.
 
 from __future__ import annotations
 
-import os
 import threading
 from importlib import import_module
 from types import ModuleType
 from typing import Final
 
 from ragmonitor.errors import RagMonitorError
+from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger
 
 FORK_WAIT_S: Final = 20.0
@@ -26,15 +26,54 @@ class HalfImportedError(RagMonitorError):
     quotes_no_text = True
 
 
-class _State:
-    """Whose import is under way."""
+class _Imports:
+    """Imports one module at a time, and lets no fork come in between."""
 
-    lock = threading.RLock()
-    """Held while a module is imported, and over a fork."""
-    is_held_for_fork = False
-    name = ""
-    half: str | None = None
-    """What this process has half, since its parent imported it when it forked."""
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        """Held while a module is imported, and over a fork."""
+        self._is_held_for_fork = False
+        self._name = ""
+        self._half: str | None = None
+        """The module that this process has half: its parent imported it when it forked."""
+
+    def load(self, name: str) -> ModuleType:
+        """Return the module; see the function of this name."""
+        with self._lock:
+            if self._half is not None:
+                raise HalfImportedError(
+                    f"this process was forked while {self._half} was being imported for longer "
+                    f"than {FORK_WAIT_S:g} s; import it before the fork, or build the Monitor "
+                    "after it"
+                )
+            self._name = name
+            return import_module(name)
+
+    def before_fork(self) -> None:
+        """Wait for the end of an import that is under way."""
+        self._is_held_for_fork = self._lock.acquire(timeout=FORK_WAIT_S)
+        if not self._is_held_for_fork:
+            logger.warning(
+                "ragmonitor: a fork has waited %g s for the import of %s and goes on; the child "
+                "has no judge. Import it before the fork, or build the Monitor after it",
+                FORK_WAIT_S,
+                self._name,
+            )
+
+    def after_fork_in_parent(self) -> None:
+        """Go on importing."""
+        if self._is_held_for_fork:
+            self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Take a lock of its own, and note what is half imported."""
+        if not self._is_held_for_fork:
+            self._half = self._name
+        self._lock = threading.RLock()
+
+
+_imports = _Imports()
+survive_forks(_imports)
 
 
 def load(name: str) -> ModuleType:
@@ -44,41 +83,4 @@ def load(name: str) -> ModuleType:
         ImportError: There is none.
         HalfImportedError: This is a forked child that has it half.
     """
-    with _State.lock:
-        if _State.half is not None:
-            raise HalfImportedError(
-                f"this process was forked while {_State.half} was being imported for longer than "
-                f"{FORK_WAIT_S:g} s; import it before the fork, or build the Monitor after it"
-            )
-        _State.name = name
-        return import_module(name)
-
-
-def _before_fork() -> None:
-    _State.is_held_for_fork = _State.lock.acquire(timeout=FORK_WAIT_S)
-    if not _State.is_held_for_fork:
-        logger.warning(
-            "ragmonitor: a fork has waited %g s for the import of %s and goes on; the child has no "
-            "judge. Import it before the fork, or build the Monitor after it",
-            FORK_WAIT_S,
-            _State.name,
-        )
-
-
-def _after_fork_in_parent() -> None:
-    if _State.is_held_for_fork:
-        _State.lock.release()
-
-
-def _after_fork_in_child() -> None:
-    if not _State.is_held_for_fork:
-        _State.half = _State.name
-    _State.lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
-    )
+    return _imports.load(name)

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ragmonitor.forks import survive_forks
 from ragmonitor.guard import record_problem
 
 try:
@@ -40,8 +41,22 @@ _AT_ONCE: Final = getattr(os, "O_NONBLOCK", 0)
 """A pipe in its place would keep us waiting for who writes."""
 _FLAGS: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
-_locks: set[int] = set()
-"""Descriptors of the locks that this process holds."""
+
+class _HeldLocks:
+    """The descriptors of the locks that this process holds."""
+
+    def __init__(self) -> None:
+        self.descriptors: set[int] = set()
+
+    def after_fork_in_child(self) -> None:
+        """Close the copies of the parent's locks, which would hold them beyond its end."""
+        while self.descriptors:
+            with contextlib.suppress(OSError):
+                os.close(self.descriptors.pop())
+
+
+_held_locks = _HeldLocks()
+survive_forks(_held_locks)
 
 
 class StateLockedError(OSError):
@@ -95,7 +110,7 @@ class StateFile:
             self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT | _FLAGS, _OURS
         )
         pid = os.getpid()
-        _locks.add(lock)
+        _held_locks.descriptors.add(lock)
         try:
             self._acquire(lock)
             self._sweep()
@@ -103,7 +118,7 @@ class StateFile:
         finally:
             # In a forked child that is another file by now.
             if os.getpid() == pid:
-                _locks.discard(lock)
+                _held_locks.descriptors.discard(lock)
                 # Not by closing alone: a child of another thread's fork may have a copy of it.
                 with contextlib.suppress(OSError):
                     fcntl.flock(lock, fcntl.LOCK_UN)
@@ -242,14 +257,3 @@ def _bounded(text: str) -> int:
     if len(text) > _DIGITS_MOST:
         raise ValueError(f"a number of {len(text)} digits is none of a state")
     return int(text)
-
-
-def _let_go_in_child() -> None:
-    """Close a forked child's copies of its parent's locks, which would hold them beyond its end."""
-    while _locks:
-        with contextlib.suppress(OSError):
-            os.close(_locks.pop())
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go_in_child)

@@ -11,10 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -30,6 +28,7 @@ from ragmonitor.evaluators import (
     unscorable,
     unscored,
 )
+from ragmonitor.forks import survive_forks
 from ragmonitor.guard import (
     contained,
     errors,
@@ -156,7 +155,7 @@ class Worker:
         """Readings outside the sample, of answers that were judged before."""
         self.latest = self._snapshot()
         """Every number as of the last refresh; may be read from any thread."""
-        _survive_forks(self)
+        survive_forks(self)
 
     # --- the application's side -----------------------------------------------------------------
 
@@ -719,24 +718,3 @@ def _escaped(_loop: asyncio.AbstractEventLoop, told: Mapping[str, Any]) -> None:
         record_error("worker", error)
     else:
         record_problem("worker", f"asyncio: {told.get('message', '')}")
-
-
-def _survive_forks(worker: Worker) -> None:
-    if not hasattr(os, "register_at_fork"):
-        return
-    reference = weakref.ref(worker)
-
-    def call(method: Callable[[Worker], None]) -> Callable[[], None]:
-        def hook() -> None:
-            alive = reference()
-            if alive is not None:
-                with shielded("fork"):
-                    method(alive)
-
-        return hook
-
-    os.register_at_fork(
-        before=call(Worker.before_fork),
-        after_in_parent=call(Worker.after_fork_in_parent),
-        after_in_child=call(Worker.after_fork_in_child),
-    )

@@ -18,6 +18,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ragmonitor.export.server import BoundedServer, Rejection, Reply
+from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger, shielded
 
 METRICS: Final = "/metrics"
@@ -48,6 +49,10 @@ class _Sharing:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.endpoints: weakref.WeakSet[Endpoint] = weakref.WeakSet()
+
+    def after_fork_in_child(self) -> None:
+        """Take a new lock: some thread of the parent's may have held the old one."""
+        self.lock = threading.Lock()
 
 
 class _Together(Collector):
@@ -296,12 +301,4 @@ class Endpoint:
 
 
 _sharing = _Sharing()
-
-
-def _share_anew() -> None:
-    # Some thread of the parent's may have held it.
-    _sharing.lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_share_anew)
+survive_forks(_sharing)

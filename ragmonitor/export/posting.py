@@ -8,11 +8,9 @@ and the first failure of its kind is logged.
 from __future__ import annotations
 
 import math
-import os
 import random
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +21,7 @@ from opentelemetry import context
 
 from ragmonitor.addresses import HIDDEN, shown
 from ragmonitor.errors import RagMonitorError
+from ragmonitor.forks import survive_forks
 from ragmonitor.guard import contained, reason, record_error, record_problem, shielded
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ class Poster:
         self._limits = limits or Limits()
         self._closed = False
         self._begin()
-        _survive_forks(self)
+        survive_forks(self)
 
     def _begin(self) -> None:
         self._changed = threading.Condition()
@@ -489,17 +488,3 @@ def _cause(error: BaseException) -> str:
         )
     told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(told.split())[:REPLY_SHOWN]
-
-
-def _survive_forks(poster: Poster) -> None:
-    if not hasattr(os, "register_at_fork"):
-        return
-    reference = weakref.ref(poster)
-
-    def begin_anew() -> None:
-        alive = reference()
-        if alive is not None:
-            with shielded("fork"):
-                alive.after_fork_in_child()
-
-    os.register_at_fork(after_in_child=begin_anew)

@@ -10,17 +10,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
-import os
 import socket
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, Final, Literal
 
+from ragmonitor.forks import survive_forks
 from ragmonitor.guard import record_error, shielded
 from ragmonitor.protocols import Clock
 
@@ -116,7 +115,7 @@ class BoundedServer(HTTPServer):
         self._connections: dict[_Connection, None] = {}
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
-        _servers.add(self)
+        survive_forks(self)
 
     def before_fork(self) -> None:
         """Wait for a moment in which no thread of ours holds a lock of a library.
@@ -384,22 +383,3 @@ class _Handler(BaseHTTPRequestHandler):
         if reason is not None:
             self.server.rejected(reason)
             self.request.linger()
-
-
-_servers: weakref.WeakSet[BoundedServer] = weakref.WeakSet()
-
-
-def _each(act: Callable[[BoundedServer], None]) -> Callable[[], None]:
-    def hook() -> None:
-        with shielded("fork"):
-            for server in list(_servers):
-                act(server)
-
-    return hook
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_each(BoundedServer.before_fork),
-        after_in_parent=_each(BoundedServer.after_fork_in_parent),
-    )

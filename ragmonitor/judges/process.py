@@ -14,13 +14,12 @@ import signal
 import subprocess
 import sys
 import threading
-import weakref
-from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
 from ragmonitor.errors import JudgeError
-from ragmonitor.guard import logger, record_error, shielded
+from ragmonitor.forks import survive_forks
+from ragmonitor.guard import logger, record_error
 from ragmonitor.protocols import BuiltinJudge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeIdentity
 
@@ -68,7 +67,7 @@ class ProcessJudge:
         self._helper: _Helper | None = None
         self._starts = 0
         self._stopped = False
-        _survive_forks(self)
+        survive_forks(self)
 
     @property
     def identity(self) -> JudgeIdentity:
@@ -127,7 +126,7 @@ class ProcessJudge:
         if helper is not None:
             helper.end()
 
-    def _after_fork_in_child(self) -> None:
+    def after_fork_in_child(self) -> None:
         """Let go of the parent's helper, or it would not see the parent's end."""
         self._lock = threading.Lock()
         self._starts = 0
@@ -272,17 +271,3 @@ _WARM_UP = Interaction(
     ended_ns=0,
 )
 """Its tables of words are read with it, and not with the first answer."""
-
-
-def _survive_forks(judge: ProcessJudge) -> None:
-    reference = weakref.ref(judge)
-
-    def hook() -> None:
-        alive = reference()
-        if alive is not None:
-            with shielded("fork"):
-                alive._after_fork_in_child()  # noqa: SLF001 - ours
-
-    register: Callable[..., None] | None = getattr(os, "register_at_fork", None)
-    if register is not None:
-        register(after_in_child=hook)

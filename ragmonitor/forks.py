@@ -1,0 +1,39 @@
+"""The one registry of what has to be put in order when the application forks.
+
+Whatever holds a lock, a thread or a descriptor registers itself here, once. It has any of three
+methods, which are called as `os.register_at_fork` calls its functions: `before_fork` (the newest
+registration first), `after_fork_in_parent` and `after_fork_in_child` (the oldest first). What one
+of them raises is logged and counted, and the next is called.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterable
+
+from ragmonitor.guard import shielded
+
+_registered: list[weakref.ref[object]] = []
+
+
+def survive_forks(part: object) -> None:
+    """Call a part's fork methods at every fork from now on, for as long as the part lives."""
+    # In one step: another thread may fork meanwhile.
+    _registered[:] = [known for known in _registered if known() is not None] + [weakref.ref(part)]
+
+
+def _call(method: str, references: Iterable[weakref.ref[object]]) -> None:
+    for reference in references:
+        hook = getattr(reference(), method, None)
+        if hook is not None:
+            with shielded("fork"):
+                hook()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=lambda: _call("before_fork", _registered[::-1]),
+        after_in_parent=lambda: _call("after_fork_in_parent", tuple(_registered)),
+        after_in_child=lambda: _call("after_fork_in_child", tuple(_registered)),
+    )

@@ -1,0 +1,90 @@
+"""What is registered for forks is called at each, in order, for as long as it lives."""
+
+import gc
+import os
+
+import pytest
+
+from ragmonitor.forks import survive_forks
+from ragmonitor.guard import errors
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+class Part:
+    """Notes how it is called."""
+
+    def __init__(self, name: str, calls: list[str]) -> None:
+        self.name, self.calls = name, calls
+        survive_forks(self)
+
+    def before_fork(self) -> None:
+        """Note it."""
+        self.calls.append(f"before {self.name}")
+
+    def after_fork_in_parent(self) -> None:
+        """Note it."""
+        self.calls.append(f"after {self.name}")
+
+
+class Failing(Part):
+    """Raises before a fork."""
+
+    def before_fork(self) -> None:
+        """Raise."""
+        raise LookupError("ours")
+
+
+class OfChildren(Part):
+    """Is called in the child alone."""
+
+    before_fork = after_fork_in_parent = None
+
+    def after_fork_in_child(self) -> None:
+        """Say whether the calls of the parent came before."""
+        os._exit(7 if self.calls == ["before b", "before a"] else 8)
+
+
+def fork() -> int:
+    """Fork once; return the child's exit status."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_the_newest_goes_first_before_a_fork_and_last_after_it():
+    """As `os.register_at_fork` has it: who came later may hold what the earlier one needs."""
+    calls: list[str] = []
+    parts = [Part("a", calls), Part("b", calls)]
+    assert fork() == 0
+    assert calls == ["before b", "before a", "after a", "after b"]
+    assert parts
+
+
+def test_the_child_calls_its_own():
+    """After what was called before the fork, and without what the parent calls."""
+    calls: list[str] = []
+    parts = [Part("a", calls), Part("b", calls), OfChildren("c", calls)]
+    assert fork() == 7
+    assert parts
+
+
+def test_a_part_that_fails_costs_the_others_nothing():
+    """Its error is counted."""
+    calls: list[str] = []
+    before = errors["fork"]
+    parts = [Part("a", calls), Failing("b", calls)]
+    assert fork() == 0
+    assert calls == ["before a", "after a", "after b"]
+    assert errors["fork"] == before + 1
+    assert parts
+
+
+def test_a_part_that_is_gone_is_called_no_more():
+    """It is held by nobody here."""
+    calls: list[str] = []
+    Part("a", calls)
+    gc.collect()
+    assert fork() == 0
+    assert calls == []
