@@ -77,8 +77,8 @@ class Monitor:
             exporters: Further places for reports, beside those that the settings name.
             redact: Called with every text before a judge or an exporter sees it, after the built-in
                 redactions that the settings name.
-            embedding: From questions to vectors, one each, to tell novel questions by; may wait for
-                a network. None: what is written alike, without one.
+            embedding: From questions to vectors, one each, to tell new kinds of questions by; may
+                wait for a network. None: what is written alike, without one.
             settings: Instead of the options, variables and file.
             options: Any field of `Settings`; they win over variables, file and defaults.
 

@@ -491,7 +491,7 @@ class SeriesKey:
 
     signal: str
     """`hallucination`, `refusal`, an evaluator's name, `empty_retrieval`, `weak_retrieval`,
-    `novel_question`."""
+    `new_question`."""
     judge: str
     """Whose verdicts; `none` for what needs no judge."""
     dimension: str = ""

@@ -28,9 +28,9 @@ from ragmonitor.estimation.planning import (
 from ragmonitor.estimation.signals import (
     EMPTY_RETRIEVAL,
     HALLUCINATION,
+    NEW_QUESTION,
     NO_JUDGE,
     NO_VERDICT,
-    NOVEL_QUESTION,
     REFUSAL,
     WEAK_RETRIEVAL,
 )
@@ -49,7 +49,7 @@ _SCORED: Final = "scored"
 _INPUTS: Final = {
     EMPTY_RETRIEVAL: names.EMPTY_RETRIEVAL_RATIO,
     WEAK_RETRIEVAL: names.WEAK_RETRIEVAL_RATIO,
-    NOVEL_QUESTION: names.NEW_QUESTION_RATIO,
+    NEW_QUESTION: names.NEW_QUESTION_RATIO,
 }
 
 

@@ -12,7 +12,7 @@ HALLUCINATION: Final = "hallucination"
 REFUSAL: Final = "refusal"
 EMPTY_RETRIEVAL: Final = "empty_retrieval"
 WEAK_RETRIEVAL: Final = "weak_retrieval"
-NOVEL_QUESTION: Final = "novel_question"
+NEW_QUESTION: Final = "new_question"
 NO_JUDGE: Final = "none"
 """The judge of signals that need none."""
 

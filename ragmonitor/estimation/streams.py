@@ -11,8 +11,8 @@ from ragmonitor.estimation.drift import TOLERATE
 from ragmonitor.estimation.signals import (
     EMPTY_RETRIEVAL,
     HALLUCINATION,
+    NEW_QUESTION,
     NO_JUDGE,
-    NOVEL_QUESTION,
     REFUSAL,
     WEAK_RETRIEVAL,
 )
@@ -68,7 +68,7 @@ def streams(
         (EMPTY_RETRIEVAL, NO_JUDGE, "input", False, 1.0, None),
         # Learned: a reference of few or clustered questions has more than its nominal share itself.
         (WEAK_RETRIEVAL, NO_JUDGE, "input", False, 1.0, None),
-        (NOVEL_QUESTION, NO_JUDGE, "input", False, 1.0, None),
+        (NEW_QUESTION, NO_JUDGE, "input", False, 1.0, None),
     ]
     if judge is not None:
         off = half(RESIDUAL_TOLERATED)

@@ -183,7 +183,7 @@ def _windowed(family: Metric, summarise: Summarise) -> list[Metric]:
             "Share of answers whose best chunk is weaker than nearly all of the reference's.",
             _COUNTED,
         ),
-        "novel_question": _Windowed(
+        "new_question": _Windowed(
             names.NEW_QUESTION_RATIO,
             "Share of questions that are unlike nearly all of the reference's.",
             _COUNTED,

@@ -255,7 +255,7 @@ def inputs(scope: Scope, line_days: float) -> tuple[Alert, ...]:
         ),
         alert(
             "RagMonitorNewQuestions",
-            "novel_question",
+            "new_question",
             "info",
             "People ask about something else than they did.",
             "share of questions far from every topic of the reference",

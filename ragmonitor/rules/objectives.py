@@ -15,7 +15,7 @@ LOW_IS_GOOD: Final = frozenset(
         "empty_retrieval",
         "hallucination",
         "noise_sensitivity",
-        "novel_question",
+        "new_question",
         "refusal",
         "weak_retrieval",
         "wrong_refusal",

@@ -97,7 +97,7 @@ def test_a_live_demo_is_explained(demo: str):
     assert said["makeup"]["with_value"] > 60
     alarms = {alarm["signal"]: alarm for alarm in said["alarms"]}
     assert alarms["hallucination"]["tolerate"] == pytest.approx(0.15)
-    assert {"anchors", "novel_question", "faithfulness"} <= set(alarms)
+    assert {"anchors", "new_question", "faithfulness"} <= set(alarms)
     rows = {row["budget"]: row for row in said["outlook"]}
     now, all_of_it = rows["unlimited"]["jumps"][0], rows["every answer"]["jumps"][0]
     assert all_of_it["hours"] < now["hours"] < 1

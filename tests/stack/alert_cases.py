@@ -295,7 +295,7 @@ INPUT = (
         "input",
     ),
     drifting(
-        "novel_question",
+        "new_question",
         "RagMonitorNewQuestions",
         f"bot: share of questions far from every topic of the reference is above what is "
         f"tolerated (5.0 %): {SIX_DAYS} The last hour alone: {UNKNOWN}.",

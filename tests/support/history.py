@@ -34,7 +34,7 @@ EVALUATORS = {
     "context_utilization": (0.6, 0.4),
 }
 """Mean score in good times, and in the spike."""
-INPUTS = {"empty_retrieval": 0.02, "weak_retrieval": 0.06, "novel_question": 0.05}
+INPUTS = {"empty_retrieval": 0.02, "weak_retrieval": 0.06, "new_question": 0.05}
 CHUNK_BUCKETS = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0)
 DIAGNOSES = {
     "ok": (0.9, 0.66),
@@ -409,7 +409,7 @@ class Past:
             ("context_relevance", MODEL, "quality", False),
             ("empty_retrieval", "none", "input", False),
             ("weak_retrieval", "none", "input", weak),
-            ("novel_question", "none", "input", False),
+            ("new_question", "none", "input", False),
             ("anchors", MODEL, "judge", False),
             ("calibration_high", MODEL, "judge", False),
         ]

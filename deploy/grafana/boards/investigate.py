@@ -48,12 +48,12 @@ FIRST = (
         title=Words("Evidence of every signal, in days", "各信号的证据（天）"),
         description=Words(
             "All signals on one axis: what left the floor first is the likeliest cause. Inputs"
-            " first (empty or weak retrievals, novel questions): the index or the traffic changed."
-            " Quality first: the prompt or the model. The ruler first (anchors, calibration): trust"
-            " no quality alarm before the judge is checked.",
-            "所有信号同轴：最先离开底部的最可能是原因。输入先动（检索为空或偏弱、新问题）："
+            " first (empty or weak retrievals, new kinds of questions): the index or the traffic"
+            " changed. Quality first: the prompt or the model. The judge first (anchors,"
+            " calibration): trust no quality alarm before the judge is checked.",
+            "所有信号同轴：最先离开底部的最可能是原因。输入先动（检索为空或偏弱、新类型问题）："
             "索引或流量变了；"
-            "质量先动：提示词或模型变了；标尺先动（anchors、calibration）：先查评审，"
+            "质量先动：提示词或模型变了；评审先动（anchors、calibration）：先查评审，"
             "再信质量告警。",
         ),
         at=(0, 1, 24, 9),
@@ -338,7 +338,9 @@ RETRIEVAL = (
     Row(title=Words("Retrieval and questions", "检索与问题"), y=61),
     Panel(
         kind="lines",
-        title=Words("Empty and weak retrievals, novel questions", "空检索、弱检索与新问题"),
+        title=Words(
+            "Empty and weak retrievals, new kinds of questions", "空检索、弱检索与新类型问题"
+        ),
         description=Words(
             "Share of questions for which nothing was found, for which the best chunk was weak, and"
             " that are unlike those of the reference period. Empty: index or filter. Weak with"

@@ -18,16 +18,16 @@ from ragmonitor.estimation.drift.embedding import STAGE, Embed, EmbeddingThread
 from ragmonitor.estimation.drift.features import FEATURES, features, words
 from ragmonitor.estimation.drift.reference import Asked, Reference, Scores, fold_of
 from ragmonitor.estimation.drift.topics import TopicShares
-from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NOVEL_QUESTION, WEAK_RETRIEVAL
+from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION, WEAK_RETRIEVAL
 from ragmonitor.guard import record_error, record_problem
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Chunk, GaugeValue, Interaction
 from ragmonitor.state import StateFile
 
-SIGNALS: Final = (EMPTY_RETRIEVAL, WEAK_RETRIEVAL, NOVEL_QUESTION)
+SIGNALS: Final = (EMPTY_RETRIEVAL, WEAK_RETRIEVAL, NEW_QUESTION)
 
 TOLERATE: Final[Mapping[str, float]] = MappingProxyType(
-    {NOVEL_QUESTION: 0.015, WEAK_RETRIEVAL: 0.075}
+    {NEW_QUESTION: 0.015, WEAK_RETRIEVAL: 0.075}
 )
 """The least that an alarm accepts, where nobody said: half as much again as the reference itself
 has, nominally. What it accepts is learned from the first answers, and never below this."""
@@ -256,7 +256,7 @@ class Drift:
             return
         if placed is None:
             return
-        topic, seen.outcomes[NOVEL_QUESTION] = placed
+        topic, seen.outcomes[NEW_QUESTION] = placed
         self._shares.add(topic, seen.at_s)
         self._recent[seen.id] = topic
         if len(self._recent) > _RECENT:

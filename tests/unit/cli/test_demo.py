@@ -270,7 +270,7 @@ def test_an_alarm_is_on_the_picture_until_it_is_cleared():
 
     def event(*, raised, kind="quality"):
         return AlarmEvent(
-            signal="hallucination" if kind == "quality" else "novel_question",
+            signal="hallucination" if kind == "quality" else "new_question",
             judge="j",
             kind=kind,
             raised=raised,

@@ -6,7 +6,7 @@ import pytest
 
 from ragmonitor.conventions import QUESTION_PSI, REFERENCE_INFO, REFERENCE_RATIO
 from ragmonitor.estimation.drift import TOLERATE, Drift
-from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NOVEL_QUESTION, WEAK_RETRIEVAL
+from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION, WEAK_RETRIEVAL
 from ragmonitor.records import Chunk, Retrieval
 from ragmonitor.testing import ManualClock
 from tests.support.questions import ASKED, UNASKED, interaction, questions
@@ -46,23 +46,23 @@ def test_before_the_reference_is_frozen_only_empty_retrieval_is_told():
 
 def test_a_question_of_the_reference_is_not_novel(shop):
     """What the shop is asked every day is no news."""
-    assert outcomes(shop, "How do I return shoes that I bought online?")[NOVEL_QUESTION] is False
+    assert outcomes(shop, "How do I return shoes that I bought online?")[NEW_QUESTION] is False
 
 
 def test_a_question_of_another_world_is_novel(shop):
     """Comets are nothing that a shop was asked about."""
-    assert outcomes(shop, "Which comet orbits Neptune?")[NOVEL_QUESTION] is True
+    assert outcomes(shop, "Which comet orbits Neptune?")[NEW_QUESTION] is True
 
 
-def test_the_reference_has_its_own_share_of_novel_questions(shop):
+def test_the_reference_has_its_own_share_of_new_questions(shop):
     """About 1 %, and below what is tolerated, of fresh questions like the reference's."""
-    fresh = [outcomes(shop, q)[NOVEL_QUESTION] for q in questions(ASKED, 1_000, seed=2)]
-    assert sum(fresh) / len(fresh) <= TOLERATE[NOVEL_QUESTION]
+    fresh = [outcomes(shop, q)[NEW_QUESTION] for q in questions(ASKED, 1_000, seed=2)]
+    assert sum(fresh) / len(fresh) <= TOLERATE[NEW_QUESTION]
 
 
 def test_most_questions_of_new_topics_are_novel(shop):
     """Questions without a word in common are seen nearly all."""
-    fresh = [outcomes(shop, q)[NOVEL_QUESTION] for q in questions(UNASKED, 200, seed=3)]
+    fresh = [outcomes(shop, q)[NEW_QUESTION] for q in questions(UNASKED, 200, seed=3)]
     assert sum(fresh) / len(fresh) > 0.8
 
 
@@ -74,12 +74,12 @@ def test_without_a_question_only_empty_retrieval_is_told(shop, query):
 
 def test_a_question_without_a_word_is_not_novel(shop):
     """Signs alone are no features."""
-    assert NOVEL_QUESTION not in outcomes(shop, "?!…")
+    assert NEW_QUESTION not in outcomes(shop, "?!…")
 
 
 def test_a_lone_surrogate_does_no_harm(shop):
     """Half a character, as a truncated string may hold it, is text like any other."""
-    assert NOVEL_QUESTION in outcomes(shop, "parcel \ud83d caf\udce9")
+    assert NEW_QUESTION in outcomes(shop, "parcel \ud83d caf\udce9")
 
 
 def test_a_low_best_score_is_weak(shop):

@@ -9,7 +9,7 @@ import pytest
 
 from ragmonitor.estimation.drift import Drift
 from ragmonitor.estimation.drift.embedding import ROOM
-from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NOVEL_QUESTION
+from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION
 from ragmonitor.guard import errors
 from tests.support.questions import ASKED, UNASKED, interaction, questions
 from tests.support.waiting import until
@@ -138,7 +138,7 @@ def test_questions_are_embedded_in_batches(watch):
     assert gate.calls == [1, 50]
 
 
-def test_its_distances_tell_novel_questions(watch):
+def test_its_distances_tell_new_questions(watch):
     """Texts without a word in common, known by what the embedding says of them."""
     drift = watch(by_subject)
     observe(drift, questions(ASKED, SIZE, seed=1))
@@ -147,7 +147,7 @@ def test_its_distances_tell_novel_questions(watch):
     for templates, novel in ((ASKED, 0.0), (UNASKED, 1.0)):
         observe(drift, questions(templates, 100, seed=2), str(novel))
         assert drift.settle()
-        told = [observed.outcomes[NOVEL_QUESTION] for observed in drift.take()]
+        told = [observed.outcomes[NEW_QUESTION] for observed in drift.take()]
         assert sum(told) / len(told) == pytest.approx(novel, abs=0.05)
 
 
@@ -202,7 +202,7 @@ def test_vectors_of_another_length_are_counted_and_not_compared(watch):
     observe(drift, ["How do I return shoes?"])
     assert drift.settle()
     (observed,) = drift.take()
-    assert NOVEL_QUESTION not in observed.outcomes
+    assert NEW_QUESTION not in observed.outcomes
     assert errors["drift"] == before + 1
 
 

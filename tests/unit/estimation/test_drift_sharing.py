@@ -6,7 +6,7 @@ import pytest
 
 from ragmonitor.conventions import REFERENCE_RATIO
 from ragmonitor.estimation.drift import STATE_VERSION, Drift
-from ragmonitor.estimation.signals import NOVEL_QUESTION
+from ragmonitor.estimation.signals import NEW_QUESTION
 from ragmonitor.guard import errors
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
@@ -45,7 +45,7 @@ def novel(drift, asked):
     drift.take()
     for at, query in enumerate(asked):
         drift.observe(interaction(query, id_=f"fresh-{at}"), at_s=at)
-    return [observed.outcomes.get(NOVEL_QUESTION) for observed in drift.take()]
+    return [observed.outcomes.get(NEW_QUESTION) for observed in drift.take()]
 
 
 FRESH = questions(ASKED, 50, seed=8) + questions(UNASKED, 50, seed=9)

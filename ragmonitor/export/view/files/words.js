@@ -8,7 +8,7 @@ const SIGNALS = {
   answer_correctness: ["Answer correctness", "答案正确性"], factual_correctness: ["Factual correctness", "事实正确性"],
   noise_sensitivity: ["Noise sensitivity", "噪声敏感度"], language_match: ["Language match", "语言一致性"],
   wrong_refusal: ["Wrong refusal", "错误拒答"], empty_retrieval: ["Empty retrieval", "空检索"],
-  weak_retrieval: ["Weak retrieval", "弱检索"], novel_question: ["Novel questions", "新颖问题"],
+  weak_retrieval: ["Weak retrieval", "弱检索"], new_question: ["New kinds of questions", "新类型问题"],
   anchors: ["Judge's anchors", "评审锚点"], calibration_high: ["More errors than predicted", "错误多于预测"],
   calibration_low: ["Fewer errors than predicted", "错误少于预测"],
 };
