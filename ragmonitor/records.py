@@ -830,7 +830,7 @@ class AlarmCause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaugeValue:
-    """One plain gauge: its name in `conventions`, its labels but for the service, its value."""
+    """One plain gauge: its name in `metrics`, its labels but for the service, its value."""
 
     name: str
     value: float

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 
-from ragmonitor.conventions import DROPPED, EVALUATIONS, INTERACTIONS, INTERNAL_ERRORS
+from ragmonitor.metrics import DROPPED, EVALUATIONS, INTERACTIONS, INTERNAL_ERRORS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from ragmonitor import conventions as names
+from ragmonitor import metrics as names
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.alarms import BUILTIN
 from ragmonitor.estimation.planning import (

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from ragmonitor import conventions
+from ragmonitor import metrics
 from ragmonitor.protocols import Clock
 from ragmonitor.records import GaugeValue
 
@@ -63,9 +63,7 @@ class SelfDisagreement:
         if differing is None:
             return ()
         return (
-            GaugeValue(
-                name=conventions.JUDGE_FLIP_RATE, value=differing, labels=(("judge", judge),)
-            ),
+            GaugeValue(name=metrics.JUDGE_FLIP_RATE, value=differing, labels=(("judge", judge),)),
         )
 
     def _age(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from ragmonitor import conventions as names
+from ragmonitor import metrics as names
 from ragmonitor.estimation.alarms import Alarms
 from ragmonitor.estimation.anchors import Anchors, Rise
 from ragmonitor.estimation.calibration import Calibration

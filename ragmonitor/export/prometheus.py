@@ -7,7 +7,6 @@ instruments themselves but what `final_families` makes of them, on `registry` as
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import re
@@ -21,10 +20,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
-from ragmonitor import guard
+from ragmonitor import guard, metrics
 from ragmonitor.export.endpoint import Endpoint, Pages
 from ragmonitor.export.families import GROUP_NAMES, LabelPairs, described, final_families
-from ragmonitor.export.instruments import SCORE_BUCKETS, Instruments, Labels, cleaned
+from ragmonitor.export.instruments import Instruments, Labels, cleaned
 from ragmonitor.export.processes import opened, shared_folder
 from ragmonitor.export.server import Rejection
 from ragmonitor.export.texts import package_version
@@ -57,6 +56,22 @@ _EQUAL_WITHIN = 1e-9
 _SERIES = guard.shielded("metrics")
 """Around each series: one that cannot be shown never takes the others along."""
 _BREAKER_LEVELS = {"closed": 0, "half_open": 1, "open": 2}
+_TOTALS = {
+    "answers": metrics.ANSWERS,
+    "value_positive": metrics.ESTIMATE_SUM_POSITIVE,
+    "value_negative": metrics.ESTIMATE_SUM_NEGATIVE,
+    "scored_positive": metrics.ESTIMATE_COUNT_POSITIVE,
+    "scored_negative": metrics.ESTIMATE_COUNT_NEGATIVE,
+    "value_squares": metrics.ESTIMATE_SUM_SQUARES,
+    "scored_squares": metrics.ESTIMATE_COUNT_SQUARES,
+    "difference_squares": metrics.ESTIMATE_DIFFERENCE_SQUARES,
+    "judged": metrics.JUDGED_ANSWERS,
+    "missing": metrics.MISSING_ANSWERS,
+    "awaited": metrics.DRAWN_ANSWERS,
+    "drawn": metrics.RETURNED_ANSWERS,
+    "uncovered": metrics.UNCOVERED_ANSWERS,
+}
+"""By the field of `Totals`: its counter."""
 
 
 class PrometheusExporter:
@@ -103,7 +118,7 @@ class PrometheusExporter:
         self._count_notes: Callable[[], None] = _count_nothing
         self.registry = CollectorRegistry()
         """Every series, ready to be mounted in an application's own endpoint."""
-        collector = _Scrape(self._families, self._described)
+        collector = _Scrape(self._families)
         self._begin()
         self.registry.register(collector)
         if registry is not None:
@@ -127,7 +142,9 @@ class PrometheusExporter:
         self._checked: Counter[str] = Counter()
         self._identities: dict[str, tuple[str, str]] = {}
         self._labels = Labels()
-        self._instruments = Instruments(self._labels, shared=self._folder is not None)
+        self._instruments = Instruments(
+            self._service, self._labels, shared=self._folder is not None
+        )
         self._exemplars: dict[tuple[LabelPairs, float], Exemplar] = {}
         self._pairs: dict[tuple[str, str, str], _Pairs] = {}
         self._shown: set[tuple[str, ...]] = set()
@@ -153,7 +170,7 @@ class PrometheusExporter:
 
     def interaction(self, framework: str, status: Status, n: int = 1) -> None:
         """Count captured interactions."""
-        self._instruments.interactions.labels(self._service, framework, status).inc(n)
+        self._instruments.counter(metrics.INTERACTIONS, framework, status).inc(n)
 
     def evaluations(self, evaluations: Sequence[Evaluation], n: int = 1) -> None:
         """Count outcomes of `n` interactions of which there is no report."""
@@ -162,16 +179,16 @@ class PrometheusExporter:
 
     def restarted(self) -> None:
         """Count that the worker's thread began again after an error that ended its work."""
-        self._instruments.worker_restarts.labels(self._service).inc()
+        self._instruments.counter(metrics.WORKER_RESTARTS).inc()
 
     def dropped(self, reason: str, n: int = 1) -> None:
         """Count interactions or runs that were given up."""
-        self._instruments.dropped.labels(self._service, reason).inc(n)
+        self._instruments.counter(metrics.DROPPED, reason).inc(n)
 
     def breaker(self, judge: str, state: BreakerState) -> None:
         """Show whether a judge's provider is asked."""
         level = _BREAKER_LEVELS[state]
-        self._instruments.breaker_state.labels(self._service, self._judge(judge)).set(level)
+        self._instruments.gauge(metrics.JUDGE_BREAKER_STATE, self._judge(judge)).set(level)
 
     def compared(self, first: Report, second: Report) -> None:
         """Take note of how far two judges agree; evaluations that both scored count."""
@@ -199,7 +216,7 @@ class PrometheusExporter:
                 self._observe(evaluation, report.target)
         if report.diagnosis is not None:
             diagnosis = report.diagnosis.value
-            self._instruments.diagnoses.labels(self._service, judge, diagnosis).inc()
+            self._instruments.counter(metrics.DIAGNOSES, judge, diagnosis).inc()
         with _SERIES:
             self.charged(report)
         self._identify(judge, report)
@@ -214,49 +231,47 @@ class PrometheusExporter:
 
     def answered(self, interaction: Interaction, target: SpanReference | None) -> None:
         """Take note of an interaction's time, chunks and scores of retrieval."""
-        self._instruments.interaction_seconds.labels(self._service, interaction.framework).observe(
+        self._instruments.histogram(metrics.INTERACTION_SECONDS, interaction.framework).observe(
             interaction.latency_s, _exemplar(target)
         )
         chunks = interaction.chunks
-        self._instruments.chunks.labels(self._service).observe(len(chunks))
+        self._instruments.histogram(metrics.RETRIEVED_CHUNKS).observe(len(chunks))
         if chunks and chunks[0].score is not None and math.isfinite(chunks[0].score):
-            self._instruments.top_score.labels(self._service).observe(chunks[0].score)
+            self._instruments.histogram(metrics.RETRIEVAL_TOP_SCORE).observe(chunks[0].score)
 
     def worked(self, stage: str, seconds: float) -> None:
         """Take note of what one interaction cost behind the request."""
-        self._instruments.worker_seconds.labels(self._service, stage).observe(seconds)
+        self._instruments.histogram(metrics.WORKER_SECONDS, stage).observe(seconds)
 
-    def _show_readings(self, readings: Iterable[GaugeValue]) -> None:
+    def _show_gauges(self, gauges: Iterable[GaugeValue]) -> None:
         """Show plain gauges, until they are shown anew."""
-        for reading in readings:
+        for gauge in gauges:
             with _SERIES:
-                gauge = self._instruments.readings[reading.name]
-                values = (value for _, value in reading.labels)
-                gauge.labels(self._service, *values).set(reading.value)
+                labels = (value for _, value in gauge.labels)
+                self._instruments.gauge(gauge.name, *labels).set(gauge.value)
 
     def alarm(self, event: AlarmEvent) -> None:
         """Count an alarm that was raised."""
         if event.raised:
-            self._instruments.alarms_raised.labels(self._service, *_alarm(event)).inc()
+            self._instruments.counter(metrics.ALARMS_RAISED, *_alarm(event)).inc()
 
     def _identify(self, judge: str, report: Report) -> None:
         identity = (report.judge.version, report.judge.kind)
         known = self._identities.get(judge)
         if known == identity:
             return
-        info = self._instruments.judge_info
         if known is not None and self._folder is None:
-            info.remove(self._service, judge, *known)
+            self._instruments.remove(metrics.JUDGE_INFO, judge, *known)
         self._identities[judge] = identity
-        info.labels(self._service, judge, *identity).set(1)
+        self._instruments.gauge(metrics.JUDGE_INFO, judge, *identity).set(1)
 
     def _count_rejected(self, reason: Rejection) -> None:
-        self._instruments.requests_rejected.labels(self._service, reason).inc()
+        self._instruments.counter(metrics.REQUESTS_REJECTED, reason).inc()
 
     def _count(self, evaluation: Evaluation, n: int = 1) -> None:
         outcome = evaluation.cause.value if isinstance(evaluation, Unscored) else "scored"
-        self._instruments.evaluations.labels(
-            self._service,
+        self._instruments.counter(
+            metrics.EVALUATIONS,
             self._evaluator(evaluation.evaluator),
             self._judge(evaluation.judge.name),
             outcome,
@@ -266,22 +281,22 @@ class PrometheusExporter:
         evaluator = self._evaluator(scored.evaluator)
         judge = self._judge(scored.judge.name)
         exemplar = _exemplar(target)
-        score = self._instruments.score.labels(self._service, evaluator, judge)
+        score = self._instruments.histogram(metrics.SCORE_HISTOGRAM, evaluator, judge)
         score.observe(scored.score, exemplar)
-        self._instruments.last_score.labels(self._service, judge).set(self._now())
+        self._instruments.gauge(metrics.LAST_SCORE_TIMESTAMP, judge).set(self._now())
         if exemplar is not None and self._folder is not None:
             labels = {"service": self._service, "evaluator": evaluator, "judge": judge}
-            bound = next((b for b in SCORE_BUCKETS if scored.score <= b), math.inf)
+            bound = next((b for b in metrics.SCORE_BUCKETS if scored.score <= b), math.inf)
             key = (frozenset(labels.items()), bound)
             self._exemplars[key] = Exemplar(exemplar, scored.score, self._now())
 
     def _charge(self, judge: str, usage: JudgeUsage, outcome: str) -> None:
-        instruments, service = self._instruments, self._service
-        instruments.judge_calls.labels(service, judge).inc(usage.calls)
+        instruments = self._instruments
+        instruments.counter(metrics.JUDGE_CALLS, judge).inc(usage.calls)
         for direction, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
-            instruments.judge_tokens.labels(service, judge, direction).inc(tokens)
-        instruments.judge_cost_usd.labels(service, judge).inc(usage.cost_usd)
-        instruments.judge_seconds.labels(service, judge, outcome).observe(usage.seconds)
+            instruments.counter(metrics.JUDGE_TOKENS, judge, direction).inc(tokens)
+        instruments.counter(metrics.JUDGE_COST_USD, judge).inc(usage.cost_usd)
+        instruments.histogram(metrics.JUDGE_SECONDS, judge, outcome).observe(usage.seconds)
 
     # --- the state of now -----------------------------------------------------------------------
 
@@ -299,7 +314,7 @@ class PrometheusExporter:
             new = count - self._errors_seen[stage]
             if new > 0:
                 self._errors_seen[stage] = count
-                self._instruments.internal_errors.labels(self._service, stage).inc(new)
+                self._instruments.counter(metrics.INTERNAL_ERRORS, stage).inc(new)
         if self._folder is not None:
             with _SERIES:
                 self._folder.write_exemplars(self._exemplars)
@@ -309,21 +324,21 @@ class PrometheusExporter:
             self._endpoint.open()
 
     def _show_state(self, snapshot: Snapshot, *, queue_depth: int, open_runs: int) -> None:
-        instruments, service = self._instruments, self._service
-        instruments.queue_depth.labels(service).set(queue_depth)
-        instruments.open_runs.labels(service).set(open_runs)
-        instruments.worker_seen.labels(service).set(self._now())
-        instruments.service_info.labels(service, self._version).set(1)
+        instruments = self._instruments
+        instruments.gauge(metrics.QUEUE_DEPTH).set(queue_depth)
+        instruments.gauge(metrics.OPEN_RUNS).set(open_runs)
+        instruments.gauge(metrics.WORKER_SEEN).set(self._now())
+        instruments.gauge(metrics.SERVICE_INFO, self._version).set(1)
         self._show_moments(snapshot.moments)
         self._show_totals(snapshot.totals)
         self._show_alarms(snapshot.alarms)
-        self._show_readings(snapshot.readings)
+        self._show_gauges(snapshot.readings)
         self._show_checks(snapshot.checks)
         for key, pairs in self._pairs.items():
             with _SERIES:
                 pairs.decay(self._clock())
                 for name, value in pairs.sums.items():
-                    instruments.pairs.labels(service, *key, name).set(value)
+                    instruments.gauge(metrics.PAIRS, *key, name).set(value)
 
     def _show_moments(self, moments: Iterable[tuple[SeriesKey, Window, Moments]]) -> None:
         sums: dict[tuple[str, ...], Moments] = {key: Moments() for key in self._shown}
@@ -335,15 +350,14 @@ class PrometheusExporter:
         self._shown = set(sums)
         for shown, total in sums.items():
             with _SERIES:
-                gauge = self._instruments.moments
-                for name in SUMS:
-                    gauge.labels(self._service, *shown, name).set(getattr(total, name))
+                values = {name: getattr(total, name) for name in SUMS}
                 # Series without sessions have no groups, and need no gauges for them.
                 if total.groups or shown in self._grouped:
                     self._grouped.add(shown)
                     of_groups = total.groups or repeat(0.0, len(GROUP_NAMES))
-                    for name, value in zip(GROUP_NAMES, of_groups, strict=True):
-                        gauge.labels(self._service, *shown, name).set(value)
+                    values.update(zip(GROUP_NAMES, of_groups, strict=False))
+                for name, value in values.items():
+                    self._instruments.gauge(metrics.MOMENTS, *shown, name).set(value)
 
     def _show_totals(self, totals: Iterable[tuple[SeriesKey, Totals]]) -> None:
         for key, total in totals:
@@ -354,11 +368,10 @@ class PrometheusExporter:
                 continue
             self._counted[key] = total
             with _SERIES:
-                for field, counter in self._instruments.totals.items():
+                for field, name in _TOTALS.items():
                     more = getattr(total, field) - getattr(counted, field)
                     # Differences of large sums may fall short of 0 by a rounding error.
-                    series = counter.labels(self._service, key.signal, key.judge)
-                    series.inc(max(0.0, more))
+                    self._instruments.counter(name, key.signal, key.judge).inc(max(0.0, more))
 
     def _show_alarms(self, states: Iterable[AlarmState]) -> None:
         for state in states:
@@ -366,21 +379,20 @@ class PrometheusExporter:
                 self._show_alarm(state)
 
     def _show_alarm(self, state: AlarmState) -> None:
-        instruments, labels = self._instruments, (self._service, *_alarm(state))
-        instruments.evidence.labels(*labels).set(state.evidence_days)
-        instruments.alarm_active.labels(*labels).set(state.active)
-        instruments.alarm_learned.labels(*labels).set(state.learned)
-        instruments.alarm_objectives.labels(*labels).set(state.objectives)
-        instruments.alarms_raised.labels(*labels)  # 0 is a number too
+        instruments, labels = self._instruments, _alarm(state)
+        instruments.gauge(metrics.ALARM_EVIDENCE_SECONDS, *labels).set(state.evidence_days)
+        instruments.gauge(metrics.ALARM_ACTIVE, *labels).set(state.active)
+        instruments.gauge(metrics.ALARM_LEARNED_RATIO, *labels).set(state.learned)
+        instruments.gauge(metrics.ALARM_OBJECTIVES, *labels).set(state.objectives)
+        instruments.counter(metrics.ALARMS_RAISED, *labels)  # 0 is a number too
         if state.tolerate is not None:
-            instruments.alarm_tolerate.labels(*labels).set(state.tolerate)
+            instruments.gauge(metrics.ALARM_OBJECTIVE, *labels).set(state.tolerate)
         if state.since_s is not None:
-            instruments.alarm_since.labels(*labels).set(state.since_s)
+            instruments.gauge(metrics.ALARM_SINCE, *labels).set(state.since_s)
         elif self._folder is None:
-            with contextlib.suppress(KeyError):
-                instruments.alarm_since.remove(*labels)
+            instruments.remove(metrics.ALARM_SINCE, *labels)
         else:
-            instruments.alarm_since.labels(*labels).set(0)
+            instruments.gauge(metrics.ALARM_SINCE, *labels).set(0)
 
     def _show_checks(self, checks: Mapping[str, int]) -> None:
         for outcome, n in checks.items():
@@ -388,7 +400,7 @@ class PrometheusExporter:
             self._checked[outcome] = n
             for judge in self._identities:
                 if self._identities[judge][1] == "LLM":
-                    self._instruments.anchor_checks.labels(self._service, judge, outcome).inc(new)
+                    self._instruments.counter(metrics.ANCHOR_CHECKS, judge, outcome).inc(new)
                     break
 
     def _series(self, key: SeriesKey) -> tuple[str, str]:
@@ -406,10 +418,9 @@ class PrometheusExporter:
                 pairs.sums = dict.fromkeys(pairs.sums, 0.0)
             self._show_state(Snapshot(), queue_depth=0, open_runs=0)
             # A worker that has ended is not one that hangs, and a file forgets no series.
-            self._instruments.worker_seen.labels(self._service).set(math.inf)
+            self._instruments.gauge(metrics.WORKER_SEEN).set(math.inf)
         else:
-            with contextlib.suppress(KeyError):
-                self._instruments.worker_seen.remove(self._service)
+            self._instruments.remove(metrics.WORKER_SEEN)
 
     def after_fork_in_child(self) -> None:
         """Let go of the parent's socket, and begin to count from zero."""
@@ -441,9 +452,6 @@ class PrometheusExporter:
             version=package_version(),
         )
 
-    def _described(self) -> list[Metric]:
-        return described(self._instruments.registry.collect())
-
     def _evaluator(self, identity: str) -> str:
         return self._labels.value("evaluator", evaluator_name(identity))
 
@@ -474,11 +482,8 @@ def _exemplar(target: SpanReference | None) -> dict[str, str] | None:
 class _Scrape(Collector):
     """What registries hold of us, for as long as they like; the instruments may change under it."""
 
-    def __init__(
-        self, collect: Callable[[], list[Metric]], describe: Callable[[], list[Metric]]
-    ) -> None:
+    def __init__(self, collect: Callable[[], list[Metric]]) -> None:
         self._collect = collect
-        self._describe = describe
 
     def collect(self) -> Iterable[Metric]:
         with _SERIES:  # the registry may be the application's, with series of its own
@@ -486,7 +491,7 @@ class _Scrape(Collector):
         return ()
 
     def describe(self) -> Iterable[Metric]:
-        return self._describe()
+        return described()
 
 
 class _Pairs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragmonitor import conventions as names
+from ragmonitor import metrics as names
 from ragmonitor.rules.model import Alert, Group, Scope
 from ragmonitor.rules.objectives import Burn, Objective
 from ragmonitor.rules.recording import (

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragmonitor import conventions as names
+from ragmonitor import metrics as names
 from ragmonitor.rules.model import Group, Recording, Scope
 
 WINDOWS: Final = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragmonitor import conventions as names
+from ragmonitor import metrics as names
 from ragmonitor.rules.recording import DIAGNOSED, ESTIMATE, JUDGED
 
 SIGNAL = ("service", "signal", "judge")

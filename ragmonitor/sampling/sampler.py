@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from ragmonitor import conventions as names
+from ragmonitor import metrics as names
 from ragmonitor.guard import reason, record_problem
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Cause, GaugeValue, Interaction, SamplingDecision, Stratum

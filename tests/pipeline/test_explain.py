@@ -23,7 +23,7 @@ from ragmonitor.cli.drivers import GROUP
 from ragmonitor.cli.scraped import Scrape
 from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter
-from ragmonitor.export.instruments import READINGS
+from ragmonitor.metrics import TABLE
 from tests.support.prometheus_server import free_port, require_binary
 from tests.support.recorded import Sums, recorded
 from tests.support.scripts import ROOT
@@ -35,7 +35,6 @@ RATE = 20
 NUMBERS = ROOT / "docs" / "statistics.md"
 METRICS = ROOT / "docs" / "metrics.md"
 PROMQL = re.findall(r"```promql\n(.*?)```", NUMBERS.read_text(encoding="utf-8"), re.DOTALL)
-SUFFIXES = {"counter": "_total", "info": "_info"}
 
 
 @pytest.fixture(scope="module")
@@ -115,60 +114,31 @@ def test_a_live_demo_is_told_to_people(demo: str):
 # --- docs/metrics.md ------------------------------------------------------------------------------
 
 
-def documented() -> dict[str, tuple[str, set[str]]]:
-    """Return the type and the labels of every series in the tables."""
-    found: dict[str, tuple[str, set[str]]] = {}
-    for line in METRICS.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if not line.startswith("| `ragmonitor_") or len(cells) != 3:
-            continue
-        kind = cells[1].split()[0].rstrip(":;,")
-        # Behind a colon stand values, or an explanation, up to a semicolon.
-        named = (part.partition(":")[0] for part in cells[2].split(";"))
-        labels = {name.strip() for part in named for name in part.split(",")} - {""}
-        root = ""
-        for name in re.findall(r"`(\w+)`", cells[0]):
-            root = root if name.startswith("_") else name
-            found[root + name if name.startswith("_") else name] = kind, labels
-    return found
-
-
 @pytest.fixture(scope="module")
 def described() -> Iterator[dict[str, str]]:
     """Return the type of everything that the endpoint may ever serve."""
     exporter = PrometheusExporter("x", summarise=summarise, serve=False)
     families = exporter.registry.collect()
-    yield {family.name + SUFFIXES.get(family.type, ""): family.type for family in families}
+    yield {family.name: family.type for family in families}
     exporter.close()
 
 
-def test_every_series_stands_on_its_page(described: dict[str, str]):
-    """And none that is not there."""
-    assert set(documented()) == set(described)
+def test_every_metric_of_the_table_is_served(described: dict[str, str]):
+    """And none that is not there; those behind others never leave."""
+    assert described == {row.name: row.kind for row in TABLE.values() if row.section}
 
 
-def test_types_are_as_documented(described: dict[str, str]):
-    """An info is a gauge to who scrapes it."""
-    shown = {name: "gauge" if kind == "info" else kind for name, kind in described.items()}
-    assert {name: kind for name, (kind, _) in documented().items()} == shown
-
-
-def test_labels_are_as_documented(demo: str):
-    """Of every series that the demo has, and of the plain gauges that it has not."""
+def test_labels_are_those_of_the_table(demo: str):
+    """Of every series that the demo has."""
     accept = "application/openmetrics-text; version=1.0.0"
     families: Any = text_string_to_metric_families(fetched(demo, accept))  # type: ignore[no-untyped-call]
-    found = {name: set(labels) for name, (_, _, labels) in READINGS.items()}
+    served: dict[str, set[str]] = {}
     for family in families:
-        labels = {label for sample in family.samples for label in sample.labels}
         if family.samples:
-            name = family.name + SUFFIXES.get(family.type, "")
-            found[name] = labels - {"service", "le"}
-    told = documented()
-    assert len(found) > 60
-    wrong = {
-        name: (labels, told[name][1]) for name, labels in found.items() if labels != told[name][1]
-    }
-    assert wrong == {}
+            labels = {label for sample in family.samples for label in sample.labels}
+            served[family.name] = labels - {"service", "le"}
+    assert len(served) > 60
+    assert served == {name: set(TABLE[name].labels) for name in served}
 
 
 # --- docs/statistics.md ---

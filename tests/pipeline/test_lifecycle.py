@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from ragmonitor import Monitor
 from ragmonitor.judging import SecondReading
+from ragmonitor.metrics import DROPPED
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import outcomes, total
 from tests.support.stories import assessment, interaction
@@ -272,7 +273,7 @@ def test_a_finaliser_within_a_lock_of_the_counters_waits_for_nobody():
     done = threading.Event()
 
     def collect():
-        counter = monitor._meters._instruments.dropped._instrument
+        counter = monitor._meters._instruments._families[DROPPED]._instrument
         with counter._lock, monitor._worker._ledger._refused._adding:
             for _ in range(3):
                 cycle = [Stream()]

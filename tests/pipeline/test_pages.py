@@ -35,10 +35,11 @@ def test_a_block_runs_and_its_answer_is_scored(name, tmp_path):
     assert "http://127.0.0.1:" in output
 
 
-def test_the_page_of_what_is_covered_is_what_the_tables_say():
-    """docs/coverage.md is written from the tables of shapes, modes and endings that tests run."""
+@pytest.mark.parametrize("script", ["coverage.py", "metrics_page.py"])
+def test_a_generated_page_is_what_its_source_says(script):
+    """docs/coverage.md follows from what tests run, docs/metrics.md from the table of metrics."""
     written = subprocess.run(
-        [sys.executable, "tools/coverage.py", "--check"],
+        [sys.executable, f"tools/{script}", "--check"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -16,7 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 
 from ragmonitor import guard
 from ragmonitor.export import PrometheusExporter
-from ragmonitor.export.instruments import LABEL_LENGTH_MOST
+from ragmonitor.export.instruments import MAX_LABEL_LENGTH
+from ragmonitor.metrics import OPEN_RUNS
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
@@ -94,7 +95,7 @@ def test_any_text_in_any_label_can_be_scraped(data: st.DataObject) -> None:
     assert guard.errors == before
     assert len(plain) >= len(families) > 30
     values = {v for f in families for s in f.samples for v in s.labels.values()}
-    assert max(map(len, values)) <= LABEL_LENGTH_MOST
+    assert max(map(len, values)) <= MAX_LABEL_LENGTH
     assert not any(c in value for value in values for c in "\0\r\n\u2028")
 
 
@@ -151,8 +152,8 @@ def test_a_sample_that_cannot_be_written_is_left_out() -> None:
     """The rest of its family, and all other families, are scraped."""
     built = PrometheusExporter("shop", summarise=summarise, serve=False)
     built.export(report())
-    built._instruments.open_runs._instrument.labels("\ud800").set(1)  # past all cleaning
-    built._instruments.open_runs.labels("shop").set(2)
+    built._instruments._families[OPEN_RUNS]._instrument.labels("\ud800").set(1)  # past all cleaning
+    built._instruments.gauge(OPEN_RUNS).set(2)
     before = guard.errors["metrics"]
     text = generate_latest(built.registry).decode()
     assert 'ragmonitor_open_runs{service="shop"} 2.0' in text

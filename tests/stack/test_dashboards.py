@@ -17,7 +17,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge, Histogram, start_http_server
 
 from ragmonitor.cli.drivers import GROUP
-from ragmonitor.export.instruments import SCORE_BUCKETS
+from ragmonitor.metrics import SCORE_BUCKETS
 from tests.support.dashboards import (
     LABEL,
     PATHS,

@@ -14,7 +14,7 @@ from typing import Any
 
 import promql_parser as promql
 
-from ragmonitor import conventions
+from ragmonitor.metrics import TABLE
 from tests.support.dashboards import LABEL, VARIABLE
 
 COLUMNS = 24
@@ -29,24 +29,19 @@ SPANS = {"$__rate_interval": "1111s", "$window": "2222s", "$__range": "3333s"}
 RATE_SPAN_S = 1111
 NAMED_SPANS_S = frozenset((3600, 86_400, 2222, 3333, RATE_SPAN_S))
 """Of `increase`: an hour or a day, as the panel says; the window; the chosen range."""
-SUFFIXES = (
-    "",
-    "_total",
-    "_info",
-    "_bucket",
-    "_sum",
-    "_count",
-    "_lower",
-    "_upper",
-    "_effective_n",
-    "_coverage_ratio",
-)
+SUFFIXES = {
+    "counter": ("_total",),
+    "gauge": ("",),
+    "histogram": ("_bucket", "_sum", "_count"),
+    "info": ("_info",),
+    "summary": ("_sum", "_count"),
+}
 COUNTERS = ("_total", "_bucket", "_sum", "_count")
 EXPORTED = frozenset(
-    value + suffix
-    for value in vars(conventions).values()
-    if isinstance(value, str) and value.startswith("ragmonitor_") and "internal_m" not in value
-    for suffix in SUFFIXES
+    metric.name + suffix
+    for metric in TABLE.values()
+    if metric.section
+    for suffix in SUFFIXES[metric.kind]
 )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragmonitor.export.instruments import SCORE_BUCKETS, SECONDS_BUCKETS
+from ragmonitor.metrics import SCORE_BUCKETS, SECONDS_BUCKETS
 from tests.support.prometheus_server import require_binary
 
 STEP_S = 300

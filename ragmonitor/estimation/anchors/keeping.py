@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ragmonitor import conventions
+from ragmonitor import metrics
 from ragmonitor.estimation.anchors.batches import freeze, is_complete, take_into
 from ragmonitor.estimation.anchors.draws import claimable
 from ragmonitor.estimation.anchors.files import (
@@ -435,10 +435,10 @@ class Anchors:
         labels = (("judge", judge),)
         state = self._state
         checked = sum(not anchor.reserve for anchor in state.anchors.values())
-        told = [GaugeValue(name=conventions.ANCHORS, value=checked, labels=labels)]
+        told = [GaugeValue(name=metrics.ANCHORS, value=checked, labels=labels)]
         if len(state.recent) >= CHECKS_LEAST:
             rate = sum(state.recent) / len(state.recent)
-            told.append(GaugeValue(name=conventions.ANCHOR_FLIP_RATE, value=rate, labels=labels))
+            told.append(GaugeValue(name=metrics.ANCHOR_FLIP_RATE, value=rate, labels=labels))
         return told
 
     def clear(self) -> None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from ragmonitor.conventions import QUESTION_PSI, REFERENCE_INFO, REFERENCE_RATIO
 from ragmonitor.estimation.drift.centroids import packed
 from ragmonitor.estimation.drift.collecting import LONGEST_S, SHORTEST_S, Collecting
 from ragmonitor.estimation.drift.embedding import STAGE, Embed, EmbeddingThread
@@ -20,6 +19,7 @@ from ragmonitor.estimation.drift.reference import Asked, Reference, Scores, fold
 from ragmonitor.estimation.drift.topics import TopicShares
 from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION, WEAK_RETRIEVAL
 from ragmonitor.guard import record_error, record_problem
+from ragmonitor.metrics import QUESTION_PSI, REFERENCE_INFO, REFERENCE_RATIO
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Chunk, GaugeValue, Interaction
 from ragmonitor.state import StateFile

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from ragmonitor import conventions
+from ragmonitor import metrics
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.labels.correction import corrected, recent
 from ragmonitor.estimation.labels.records import Label
@@ -56,10 +56,10 @@ class HumanLabels:
 
     def readings(self, judge: str, rate: Estimate | None) -> Sequence[GaugeValue]:
         """Return how many labels there are and the rate that they make of the judged one."""
-        told = [GaugeValue(name=conventions.HUMAN_LABELS, value=self.count)]
+        told = [GaugeValue(name=metrics.HUMAN_LABELS, value=self.count)]
         found = None if rate is None else self.estimate(rate)
         if found is not None:
-            name, labels = conventions.CORRECTED_RATE, (("judge", judge),)
+            name, labels = metrics.CORRECTED_RATE, (("judge", judge),)
             told += [
                 GaugeValue(name=name, value=found.mean, labels=labels),
                 GaugeValue(name=f"{name}_lower", value=found.lower, labels=labels),

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from ragmonitor import conventions as names
+from ragmonitor import metrics as names
 from ragmonitor.export.server import Reply
 from ragmonitor.export.texts import Content, compact_json, package_version
 from ragmonitor.export.view.access import Access, Refusal

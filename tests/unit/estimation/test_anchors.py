@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from ragmonitor import conventions
+from ragmonitor import metrics
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.anchors import DAY_S, VERSION, Anchors
 from ragmonitor.estimation.anchors.batches import BATCH_S, COOLDOWN_S, TRIES_MOST, binomial_tail
@@ -368,14 +368,14 @@ def test_the_flip_rate_is_of_the_last_hundred_checks():
     labels = (("judge", "model"),)
     fresh = JudgeConfig(collected(count=3))
     fresh.step()
-    assert [each.name for each in fresh.anchors.readings("model")] == [conventions.ANCHORS]
+    assert [each.name for each in fresh.anchors.readings("model")] == [metrics.ANCHORS]
     judging.days(0.2)
     judging.verdict = flipping(*held(judging.anchors))
     judging.days(0.05)
     told = {each.name: each for each in judging.anchors.readings("model")}
-    assert told[conventions.ANCHORS].value == ANCHORS_MOST
-    assert told[conventions.ANCHOR_FLIP_RATE].value == pytest.approx(0.5, abs=0.02)
-    assert told[conventions.ANCHOR_FLIP_RATE].labels == labels
+    assert told[metrics.ANCHORS].value == ANCHORS_MOST
+    assert told[metrics.ANCHOR_FLIP_RATE].value == pytest.approx(0.5, abs=0.02)
+    assert told[metrics.ANCHOR_FLIP_RATE].labels == labels
 
 
 # --- a change of judge ----------------------------------------------------------------------------
@@ -852,7 +852,7 @@ def test_two_readings_that_differ_are_the_flip_rate():
     flips.add(True, False, 2.0)
     assert flips.disagreement == pytest.approx(0.2)
     [reading] = flips.readings("model")
-    assert (reading.name, reading.value) == (conventions.JUDGE_FLIP_RATE, flips.disagreement)
+    assert (reading.name, reading.value) == (metrics.JUDGE_FLIP_RATE, flips.disagreement)
 
 
 def test_the_error_of_one_reading_follows():

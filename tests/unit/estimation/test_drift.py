@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from ragmonitor.conventions import QUESTION_PSI, REFERENCE_INFO, REFERENCE_RATIO
 from ragmonitor.estimation.drift import TOLERATE, Drift
 from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION, WEAK_RETRIEVAL
+from ragmonitor.metrics import QUESTION_PSI, REFERENCE_INFO, REFERENCE_RATIO
 from ragmonitor.records import Chunk, Retrieval
 from ragmonitor.testing import ManualClock
 from tests.support.questions import ASKED, UNASKED, interaction, questions

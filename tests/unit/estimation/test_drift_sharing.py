@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from ragmonitor.conventions import REFERENCE_RATIO
 from ragmonitor.estimation.drift import STATE_VERSION, Drift
 from ragmonitor.estimation.signals import NEW_QUESTION
 from ragmonitor.guard import errors
+from ragmonitor.metrics import REFERENCE_RATIO
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
 from tests.support.questions import ASKED, UNASKED, interaction, questions

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ragmonitor import conventions
+from ragmonitor import metrics
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.labels import (
     LABELS_LEAST,
@@ -289,11 +289,11 @@ def test_a_live_monitor_reads_the_file(path, live):
     """The corrected rate under the judge's name with its interval, and how many labels it has."""
     path.write_text(table())
     told = {each.name: each for each in live.readings("model", rate(0.06))}
-    name = conventions.CORRECTED_RATE
-    assert set(told) == {conventions.HUMAN_LABELS, name, f"{name}_lower", f"{name}_upper"}
+    name = metrics.CORRECTED_RATE
+    assert set(told) == {metrics.HUMAN_LABELS, name, f"{name}_lower", f"{name}_upper"}
     assert told[name].value == pytest.approx(0.03)
     assert told[name].labels == (("judge", "model"),)
-    assert told[conventions.HUMAN_LABELS].value == 120
+    assert told[metrics.HUMAN_LABELS].value == 120
 
 
 def test_the_file_is_read_again_when_it_changes(path, live, clock):
@@ -343,4 +343,4 @@ def test_a_file_that_is_not_there_yet_is_no_trouble(path, live, clock):
 def test_without_a_judged_rate_there_is_no_corrected_one(path, live):
     """Nothing was judged lately; the labels are still counted."""
     path.write_text(table())
-    assert [each.name for each in live.readings("model", None)] == [conventions.HUMAN_LABELS]
+    assert [each.name for each in live.readings("model", None)] == [metrics.HUMAN_LABELS]

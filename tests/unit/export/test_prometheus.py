@@ -277,7 +277,7 @@ def test_the_last_score_has_a_time() -> None:
 
 def test_labels_are_bounded() -> None:
     """Beyond the cap, new values are `other` and old ones stay what they were."""
-    labels = Labels(most=2)
+    labels = Labels(max_values=2)
     given = [labels.value("framework", name) for name in ("a", "b", "c", "a", "d")]
     assert given == ["a", "b", "other", "a", "other"]
 

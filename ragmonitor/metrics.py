@@ -1,0 +1,590 @@
+"""The table of metrics: the name, kind, help, labels and unit of each, defined once.
+
+The instruments that count, the families that are derived at a scrape and the tables of
+docs/metrics.md follow from it. A statistic that yields a `GaugeValue` needs one row here, no
+more.
+
+Names follow https://prometheus.io/docs/practices/naming/; the client adds `_total` to counters and
+`_info` to infos. Every series has the label `service` too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal
+
+Kind = Literal["counter", "gauge", "histogram", "summary", "info"]
+
+Merge = Literal["livesum", "livemax", "livemin", "livemostrecent", "max"]
+"""How the gauges of several processes come together, as `prometheus_client` calls it."""
+
+SCORE_BUCKETS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+SECONDS_BUCKETS: Final = (0.001, 0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+CHUNK_BUCKETS: Final = (0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50)
+STAGE_BUCKETS: Final = (0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One row of the table."""
+
+    section: str
+    """The heading in docs/metrics.md; empty: the metric never leaves the process."""
+    kind: Kind
+    name: str
+    """Without the suffix that the client adds."""
+    help: str
+    labels: tuple[str, ...]
+    """Without `service`."""
+    unit: str
+    """Empty: a plain number."""
+    merge: Merge
+    buckets: tuple[float, ...]
+    derived: bool
+    """Computed at each scrape from sums; there is no instrument."""
+
+    @property
+    def series(self) -> str:
+        """The name that Prometheus shows."""
+        return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
+
+
+TABLE: Final[dict[str, Metric]] = {}
+"""Every metric by its name, in the order of docs/metrics.md."""
+
+
+def _row(
+    section: str,
+    kind: Kind,
+    name: str,
+    text: str,
+    labels: str = "",
+    *,
+    unit: str = "",
+    merge: Merge = "livemostrecent",
+    buckets: tuple[float, ...] = (),
+    derived: bool = False,
+) -> str:
+    """Add a row, with its labels separated by spaces, and return the metric's name."""
+    TABLE[name] = Metric(
+        section=section,
+        kind=kind,
+        name=name,
+        help=text,
+        labels=tuple(labels.split()),
+        unit=unit,
+        merge=merge,
+        buckets=buckets,
+        derived=derived,
+    )
+    return name
+
+
+_events = partial(_row, "What happened")
+_means = partial(_row, "Means, each with its 95 % interval", "gauge", unit="ratio", derived=True)
+_sums = partial(_row, "The same means as counters", "counter", labels="signal judge")
+_alarms = partial(_row, "Alarms")
+_spending = partial(_row, "Sampling and money", "gauge")
+_judging = partial(_row, "The judge")
+_inputs = partial(_row, "What comes in", "gauge")
+_operation = partial(_row, "Operation")
+_internal = partial(_row, "", "gauge", merge="livesum")
+
+
+def _estimate(name: str, text: str, labels: str, *, root: str = "") -> str:
+    """Add the mean over a window with its interval, effective sample size and coverage."""
+    root = root or name
+    _means(name, text, labels)
+    _interval(root, labels)
+    _means(
+        f"{root}_effective_n",
+        "Effective sample size: how many answers drawn at random would tell as much.",
+        labels,
+        unit="answers",
+    )
+    _coverage(root, labels)
+    return name
+
+
+def _interval(root: str, labels: str, *, derived: bool = True) -> None:
+    for end, bound in (("lower", 0), ("upper", 1)):
+        text = f"The {end} end of the 95 % interval, with {bound} for each unobserved answer."
+        _means(f"{root}_{end}", text, labels, derived=derived)
+
+
+def _coverage(root: str, labels: str) -> None:
+    text = "Share of the window's answers that were observed; from 0.5 on the mean is shown."
+    _means(f"{root}_coverage_ratio", text, labels)
+
+
+INTERACTIONS: Final = _events(
+    "counter",
+    "ragmonitor_interactions",
+    "Captured interactions, by how they ended.",
+    "framework status",
+)
+EVALUATIONS: Final = _events(
+    "counter",
+    "ragmonitor_evaluations",
+    "Evaluations by outcome: scored, or the cause why there is no score.",
+    "evaluator judge outcome",
+)
+DIAGNOSES: Final = _events(
+    "counter",
+    "ragmonitor_diagnoses",
+    "Scored answers by what went wrong, not weighted by their inclusion probability.",
+    "judge diagnosis",
+)
+SCORE_HISTOGRAM: Final = _events(
+    "histogram",
+    "ragmonitor_score",
+    "Scores, not weighted by inclusion probability, with trace_id and span_id as exemplars.",
+    "evaluator judge",
+    buckets=SCORE_BUCKETS,
+)
+INTERACTION_SECONDS: Final = _events(
+    "histogram",
+    "ragmonitor_interaction_seconds",
+    "Time from the question to the last token, with trace_id and span_id as exemplars.",
+    "framework",
+    unit="seconds",
+    buckets=SECONDS_BUCKETS,
+)
+RETRIEVED_CHUNKS: Final = _events(
+    "histogram",
+    "ragmonitor_retrieved_chunks",
+    "Chunks that the model was shown.",
+    unit="chunks",
+    buckets=CHUNK_BUCKETS,
+)
+RETRIEVAL_TOP_SCORE: Final = _events(
+    "summary",
+    "ragmonitor_retrieval_top_score",
+    "Score of the first chunk, on the retriever's own scale; without quantiles.",
+)
+
+SCORE_MEAN: Final = _estimate(
+    "ragmonitor_score_mean",
+    "Mean score over the window, unbiased whatever was sampled.",
+    "evaluator judge window",
+    root="ragmonitor_score",
+)
+HALLUCINATION_RATE: Final = _estimate(
+    "ragmonitor_hallucination_rate",
+    "Share of answers with an unsupported sentence, of those that claim something.",
+    "judge window",
+)
+REFUSAL_RATE: Final = _estimate(
+    "ragmonitor_refusal_rate", "Share of answers that decline to answer.", "judge window"
+)
+GROUP_HALLUCINATION_RATE: Final = _estimate(
+    "ragmonitor_group_hallucination_rate",
+    "Share of answers with an unsupported sentence, of a part of the traffic.",
+    "judge window dimension group",
+)
+EMPTY_RETRIEVAL_RATIO: Final = _means(
+    "ragmonitor_empty_retrieval_ratio", "Share of answers without any chunk.", "window"
+)
+WEAK_RETRIEVAL_RATIO: Final = _means(
+    "ragmonitor_weak_retrieval_ratio",
+    "Share of answers whose best chunk is weaker than nearly all of the reference's.",
+    "window",
+)
+NEW_QUESTION_RATIO: Final = _means(
+    "ragmonitor_new_question_ratio",
+    "Share of questions of a new kind: unlike nearly all of the reference's.",
+    "window",
+)
+SAMPLING_EFFICIENCY: Final = _means(
+    "ragmonitor_sampling_efficiency",
+    "Verdicts needed for the interval, relative to a plain random sample; below 1 some are saved.",
+    "signal judge window",
+    unit="",
+)
+CORRECTED_RATE: Final = _means(
+    "ragmonitor_hallucination_rate_corrected",
+    "Hallucination rate of the last day as people's labels correct it.",
+    "judge",
+    derived=False,
+)
+_interval(CORRECTED_RATE, "judge", derived=False)
+HUMAN_LABELS: Final = _means(
+    "ragmonitor_human_labels", "People's labels of the last 30 days.", unit="labels", derived=False
+)
+
+# Summable over windows and processes: from these PromQL forms the means (docs/statistics.md).
+ANSWERS: Final = _sums(
+    "ragmonitor_answers", "Answers that had a chance to be judged.", unit="answers"
+)
+JUDGED_ANSWERS: Final = _sums(
+    "ragmonitor_judged_answers", "Judged answers to which the signal applies.", unit="answers"
+)
+MISSING_ANSWERS: Final = _sums(
+    "ragmonitor_missing_answers",
+    "Drawn answers whose judging gave no verdict, each weighted by 1 / inclusion probability.",
+    unit="answers",
+)
+DRAWN_ANSWERS: Final = _sums(
+    "ragmonitor_drawn_answers",
+    "Answers as they are drawn, each weighted by 1 / inclusion probability.",
+    unit="answers",
+)
+RETURNED_ANSWERS: Final = _sums(
+    "ragmonitor_returned_answers",
+    "Drawn answers that came back, with a verdict or without, weighted alike.",
+    unit="answers",
+)
+UNCOVERED_ANSWERS: Final = _sums(
+    "ragmonitor_uncovered_answers", "Answers that had no chance to be judged.", unit="answers"
+)
+ESTIMATE_SUM_POSITIVE: Final = _sums(
+    "ragmonitor_estimate_sum_positive", "Positive pseudo-outcomes of the value."
+)
+ESTIMATE_SUM_NEGATIVE: Final = _sums(
+    "ragmonitor_estimate_sum_negative", "Negative pseudo-outcomes of the value, as a size."
+)
+ESTIMATE_COUNT_POSITIVE: Final = _sums(
+    "ragmonitor_estimate_count_positive", 'Positive pseudo-outcomes of "the signal applies".'
+)
+ESTIMATE_COUNT_NEGATIVE: Final = _sums(
+    "ragmonitor_estimate_count_negative",
+    'Negative pseudo-outcomes of "the signal applies", as a size.',
+)
+ESTIMATE_SUM_SQUARES: Final = _sums(
+    "ragmonitor_estimate_sum_squares", "Squares of the value's pseudo-outcomes."
+)
+ESTIMATE_COUNT_SQUARES: Final = _sums(
+    "ragmonitor_estimate_count_squares", 'Squares of the pseudo-outcomes of "the signal applies".'
+)
+ESTIMATE_DIFFERENCE_SQUARES: Final = _sums(
+    "ragmonitor_estimate_difference_squares",
+    "Squares of the difference of the two pseudo-outcomes.",
+)
+
+_ALARM: Final = "signal judge kind"
+ALARM_EVIDENCE_SECONDS: Final = _alarms(
+    "gauge",
+    "ragmonitor_alarm_evidence_seconds",
+    "While the objectives are met, all alarms together reach this level at most once in so long a "
+    "time; held while the alarm is active.",
+    _ALARM,
+    unit="seconds",
+    merge="livemax",
+)
+ALARM_THRESHOLD_SECONDS: Final = _alarms(
+    "gauge",
+    "ragmonitor_alarm_threshold_seconds",
+    "Evidence at which an alarm is raised: the mean time between false alarms is at least this.",
+    unit="seconds",
+)
+ALARM_ACTIVE: Final = _alarms(
+    "gauge",
+    "ragmonitor_alarm_active",
+    "Whether the alarm is raised and not cleared: 0 or 1.",
+    _ALARM,
+    merge="livemax",
+)
+ALARM_SINCE: Final = _alarms(
+    "gauge",
+    "ragmonitor_alarm_since_timestamp_seconds",
+    "When the active alarm was raised; without one absent, or 0 if several processes count.",
+    _ALARM,
+    unit="seconds since 1970",
+    merge="livemax",
+)
+ALARM_OBJECTIVE: Final = _alarms(
+    "gauge",
+    "ragmonitor_alarm_objective",
+    "The limit of the mean: the objective that was set, or learned; absent while it is learned.",
+    _ALARM,
+    merge="livemax",
+)
+ALARM_LEARNED_RATIO: Final = _alarms(
+    "gauge",
+    "ragmonitor_alarm_learned_ratio",
+    "Share of the verdicts that learning the limit needs.",
+    _ALARM,
+    unit="ratio",
+    merge="livemax",
+)
+ALARM_OBJECTIVES: Final = _alarms(
+    "gauge",
+    "ragmonitor_alarm_objectives",
+    "Different objectives that processes of one state_dir set; the strictest holds, 0 if learned.",
+    _ALARM,
+    merge="livemax",
+)
+ALARM_LATE_VERDICTS: Final = _alarms(
+    "gauge",
+    "ragmonitor_alarm_late_verdicts",
+    "Verdicts that came too late after their draw to update an alarm, since the process began.",
+    merge="livesum",
+)
+ALARMS_RAISED: Final = _alarms("counter", "ragmonitor_alarms_raised", "Alarms raised.", _ALARM)
+EARLY_WARNING_EVIDENCE_SECONDS: Final = _alarms(
+    "gauge",
+    "ragmonitor_early_warning_evidence_seconds",
+    "Evidence of the built-in judge's risk alone; it raises the sampling and never an alarm.",
+    unit="seconds",
+    merge="livemax",
+)
+
+SAMPLING_RATE: Final = _spending(
+    "ragmonitor_judge_sampling_rate",
+    "Inclusion probability of an answer of usual uncertainty.",
+    "judge",
+    unit="ratio",
+)
+MAX_SAMPLING_RATE: Final = _spending(
+    "ragmonitor_judge_max_sampling_rate",
+    "That probability while the budget permits it, as it is set.",
+    "judge",
+    unit="ratio",
+)
+SAMPLING_BOOST: Final = _spending(
+    "ragmonitor_judge_sampling_boost",
+    "Factor by which an early warning or an alarm raises the sampling.",
+    "judge",
+    merge="livemax",
+)
+ARRIVALS: Final = _spending(
+    "ragmonitor_arrivals_per_second",
+    "Answers per second, with a half-life of two minutes.",
+    unit="1 / second",
+    merge="livesum",
+)
+EXPECTED_COST: Final = _spending(
+    "ragmonitor_judge_expected_cost",
+    "Expected cost of judging one answer, in the budget's unit.",
+    "judge unit",
+    unit="label unit",
+)
+BUDGET_LEVEL: Final = _spending(
+    "ragmonitor_budget_level", "What may be spent at once now.", "unit per", unit="label unit"
+)
+BUDGET_LIMIT: Final = _spending(
+    "ragmonitor_budget_limit",
+    "What may be spent in the time that the label per names.",
+    "unit per",
+    unit="label unit",
+)
+UNCOVERED_RATIO: Final = _spending(
+    "ragmonitor_uncovered_ratio",
+    "Share of the window's answers that had no chance to be judged.",
+    "judge window",
+    unit="ratio",
+    derived=True,
+)
+MISSING_RATIO: Final = _spending(
+    "ragmonitor_judge_missing_ratio",
+    "Share of the answers drawn within the last day that have no verdict.",
+    "judge",
+    unit="ratio",
+    derived=True,
+)
+
+JUDGE_CALLS: Final = _judging(
+    "counter", "ragmonitor_judge_calls", "Calls of a judge's model.", "judge"
+)
+JUDGE_COST_USD: Final = _judging(
+    "counter", "ragmonitor_judge_cost_usd", "Cost of a judge's model.", "judge", unit="US dollars"
+)
+JUDGE_TOKENS: Final = _judging(
+    "counter",
+    "ragmonitor_judge_tokens",
+    "Tokens that a judge's model used.",
+    "judge direction",
+    unit="tokens",
+)
+JUDGE_SECONDS: Final = _judging(
+    "histogram",
+    "ragmonitor_judge_seconds",
+    "Time to judge one answer over all calls, by outcome: ok, cached (no call), or a cause.",
+    "judge outcome",
+    unit="seconds",
+    buckets=SECONDS_BUCKETS,
+)
+JUDGE_BREAKER_STATE: Final = _judging(
+    "gauge",
+    "ragmonitor_judge_breaker_state",
+    "Circuit breaker of a judge's provider: 0 closed, 1 half open (one call tries), 2 open.",
+    "judge",
+    merge="livemax",
+)
+JUDGE_AGREEMENT: Final = _judging(
+    "gauge",
+    "ragmonitor_judge_agreement",
+    "Share of the answers scored by two judges on which their scores are equal.",
+    "evaluator judge second_judge",
+    unit="ratio",
+    derived=True,
+)
+JUDGE_DIFFERENCE: Final = _judging(
+    "gauge",
+    "ragmonitor_judge_difference",
+    "Mean absolute difference of two judges' scores of the same answers.",
+    "evaluator judge second_judge",
+    derived=True,
+)
+BUILTIN_AUROC: Final = _judging(
+    "gauge",
+    "ragmonitor_builtin_auroc",
+    "Probability that the built-in judge's risk is higher for a bad answer than for a good one.",
+    "judge",
+    unit="ratio",
+)
+CALIBRATION_RESIDUAL: Final = _judging(
+    "gauge",
+    "ragmonitor_calibration_residual",
+    "Verdicts minus predictions, on the riskiest fifth of the answers.",
+    "judge",
+)
+JUDGE_FLIP_RATE: Final = _judging(
+    "gauge",
+    "ragmonitor_judge_flip_rate",
+    "Share of the answers judged twice on which the judge disagrees with itself.",
+    "judge",
+    unit="ratio",
+)
+ALARM_CAUSE: Final = _judging(
+    "gauge",
+    "ragmonitor_alarm_cause",
+    "Cause of the active alarm: 1 for what is known, all 0 without an alarm.",
+    "judge cause",
+)
+ALARM_CAUSE_REREAD: Final = _judging(
+    "gauge",
+    "ragmonitor_alarm_cause_reread",
+    "Old answers without a hallucination that were judged again since the alarm.",
+    "judge",
+    unit="answers",
+)
+ALARM_CAUSE_FLIPPED: Final = _judging(
+    "gauge",
+    "ragmonitor_alarm_cause_flipped",
+    "Those of them in which the judge now finds a hallucination.",
+    "judge",
+    unit="answers",
+)
+ANCHORS: Final = _judging(
+    "gauge",
+    "ragmonitor_anchors",
+    "Reference answers: frozen, and judged again and again.",
+    "judge",
+    unit="answers",
+)
+ANCHOR_FLIP_RATE: Final = _judging(
+    "gauge",
+    "ragmonitor_anchor_flip_rate",
+    "Share of the reference answers on which the judge's verdict has changed.",
+    "judge",
+    unit="ratio",
+)
+ANCHOR_CHECKS: Final = _judging(
+    "counter",
+    "ragmonitor_anchor_checks",
+    "Reference answers judged again, by outcome.",
+    "judge outcome",
+)
+JUDGE_INFO: Final = _judging(
+    "gauge",
+    "ragmonitor_judge_info",
+    "1; a change of the labels is a change of the judge.",
+    "judge version kind",
+    merge="livemax",
+)
+LAST_SCORE_TIMESTAMP: Final = _judging(
+    "gauge",
+    "ragmonitor_last_score_timestamp_seconds",
+    "When the judge last gave a score.",
+    "judge",
+    unit="seconds since 1970",
+    merge="max",
+)
+
+REFERENCE_RATIO: Final = _inputs(
+    "ragmonitor_drift_reference_ratio",
+    "Share of the reference questions that is collected; at 1 the reference is frozen.",
+    unit="ratio",
+)
+REFERENCE_INFO: Final = _inputs(
+    "ragmonitor_drift_reference_info",
+    "1, for the frozen reference that questions are compared with.",
+    "version",
+)
+QUESTION_PSI: Final = _inputs(
+    "ragmonitor_question_psi",
+    "Population stability index of the topics against the reference, minus what chance gives.",
+)
+
+QUEUE_DEPTH: Final = _operation(
+    "gauge",
+    "ragmonitor_queue_depth",
+    "Interactions that wait to be scored.",
+    unit="interactions",
+    merge="livesum",
+)
+OPEN_RUNS: Final = _operation(
+    "gauge",
+    "ragmonitor_open_runs",
+    "Framework runs that have not ended.",
+    unit="runs",
+    merge="livesum",
+)
+DROPPED: Final = _operation(
+    "counter",
+    "ragmonitor_dropped",
+    "Interactions, runs and sent scores that were given up.",
+    "reason",
+)
+INTERNAL_ERRORS: Final = _operation(
+    "counter", "ragmonitor_internal_errors", "Errors of the monitoring itself.", "stage"
+)
+REQUESTS_REJECTED: Final = _operation(
+    "counter",
+    "ragmonitor_endpoint_requests_rejected",
+    "Requests to this endpoint that were not answered as asked.",
+    "reason",
+)
+WORKER_RESTARTS: Final = _operation(
+    "counter",
+    "ragmonitor_worker_restarts",
+    "Times that the worker began again after an error had ended its run.",
+)
+WORKER_SEEN: Final = _operation(
+    "gauge",
+    "ragmonitor_worker_seen_timestamp_seconds",
+    "When the worker last showed its state; of several processes the one furthest behind.",
+    unit="seconds since 1970",
+    merge="livemin",
+)
+WORKER_SECONDS: Final = _operation(
+    "histogram",
+    "ragmonitor_worker_seconds",
+    "Time that one interaction takes behind the request, by stage.",
+    "stage",
+    unit="seconds",
+    buckets=STAGE_BUCKETS,
+)
+SERVICE_INFO: Final = _operation(
+    "gauge",
+    "ragmonitor_service_info",
+    "1; the setting service_version, so that deployments show.",
+    "version",
+    merge="livemax",
+)
+BUILD_INFO: Final = _operation(
+    "info", "ragmonitor_build", "The version of ragmonitor.", "version", derived=True
+)
+
+MOMENTS: Final = _internal(
+    "ragmonitor_internal_moments",
+    "The additive sums behind the means of a window.",
+    "signal judge window dimension group sum",
+)
+PAIRS: Final = _internal(
+    "ragmonitor_internal_pairs",
+    "The additive sums behind the agreement of two judges.",
+    "evaluator judge second_judge sum",
+)
