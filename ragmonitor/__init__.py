@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         RagMonitorError,
         SettingsError,
     )
-    from ragmonitor.evaluators import asking_evaluator, evaluator, rubric
+    from ragmonitor.evaluators import evaluator, rubric
     from ragmonitor.guard import record_error, shielded
     from ragmonitor.judges import EncoderJudge, FunctionJudge
     from ragmonitor.monitor import Monitor
@@ -80,7 +80,7 @@ _HOMES = {
         "RagMonitorError",
         "SettingsError",
     ),
-    "evaluators": ("asking_evaluator", "evaluator", "rubric"),
+    "evaluators": ("evaluator", "rubric"),
     "guard": ("record_error", "shielded"),
     "judges": ("EncoderJudge", "FunctionJudge"),
     "monitor": ("Monitor",),
@@ -151,7 +151,6 @@ __all__ = [
     "Verdict",
     "__version__",
     "aevaluate",
-    "asking_evaluator",
     "current_interaction",
     "error_text",
     "evaluate",

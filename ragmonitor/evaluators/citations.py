@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import PurePosixPath
 
 from ragmonitor.errors import NotScorableError
-from ragmonitor.evaluators.claims import claims_of
+from ragmonitor.evaluators.reference_free import claims_of
 from ragmonitor.evaluators.table import evaluator
 from ragmonitor.records import Assessment, Cause, Chunk, Interaction, Verdict
 

@@ -8,7 +8,7 @@ from ragmonitor.records import Assessment, Diagnosis, Interaction, Verdict
 
 RELEVANT_FROM: Final = 0.75
 """Relevance from which a chunk counts as holding what was asked for. An LLM judge rates 0, 0.5
-(same subject only) or 1 (holds it). The built-in one rates 0.75 where three eighths of the
+(same subject only) or 1 (holds it). The built-in judge rates 0.75 where three eighths of the
 question's content stand in the chunk, which is a guess."""
 OFF_TOPIC_TO: Final = 1 / 3
 """Answer relevancy up to which an answer is off topic: an LLM judge's 0 or 1 (barely) of 3."""

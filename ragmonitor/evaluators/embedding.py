@@ -38,42 +38,42 @@ class EmbeddingUsage:
     """What the embeddings of one answer's evaluations cost."""
 
     usage: JudgeUsage = field(default_factory=JudgeUsage)
-    known: dict[tuple[int, tuple[str, ...]], Sequence[Vector]] = field(default_factory=dict)
+    vectors: dict[tuple[int, tuple[str, ...]], Sequence[Vector]] = field(default_factory=dict)
     """By embedding and texts: evaluators of one answer compare the same."""
 
 
-_open: ContextVar[EmbeddingUsage | None] = ContextVar("ragmonitor_embedding_tab", default=None)
+_current: ContextVar[EmbeddingUsage | None] = ContextVar("ragmonitor_embeddings", default=None)
 
 
 @contextmanager
-def tab() -> Iterator[EmbeddingUsage]:
-    """Note what is embedded inside, on threads that are begun there too."""
-    mine = EmbeddingUsage()
-    before = _open.set(mine)
+def count_embeddings() -> Iterator[EmbeddingUsage]:
+    """Count what is embedded inside, also on threads that are started there."""
+    counted = EmbeddingUsage()
+    token = _current.set(counted)
     try:
-        yield mine
+        yield counted
     finally:
-        _open.reset(before)
+        _current.reset(token)
 
 
 def vectors(embedding: Embedding, texts: Sequence[str]) -> Sequence[Vector]:
-    """Return one vector per text, in order; what they cost is on the open tab.
+    """Return one vector per text, in order; the cost goes to the innermost `count_embeddings`.
 
     Raises:
         JudgeError: The embedding's provider gave none.
     """
-    noted = _open.get()
-    if noted is None or not isinstance(embedding, PricedEmbedding):
+    counted = _current.get()
+    if counted is None or not isinstance(embedding, PricedEmbedding):
         return embedding(texts)
     key = (id(embedding), tuple(texts))
-    if key not in noted.known:
+    if key not in counted.vectors:
         try:
-            noted.known[key], usage = embedding.embed(texts)
+            counted.vectors[key], usage = embedding.embed(texts)
         except JudgeError as error:
-            noted.usage += error.usage
+            counted.usage += error.usage
             raise
-        noted.usage += usage
-    return noted.known[key]
+        counted.usage += usage
+    return counted.vectors[key]
 
 
 DIMENSIONS: Final = 2048
@@ -81,7 +81,8 @@ _TOKEN: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+|[^\\W_]+"
 _HAN: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _GRAM: Final = 4
 """Letters of a piece of a word; of Chinese 1 and 2 characters."""
-_LONGEST: Final = 20_000
+_MAX_CHARACTERS: Final = 20_000
+"""Of a text, from its beginning, that are counted."""
 
 
 def character_grams(texts: Sequence[str]) -> list[list[float]]:
@@ -99,7 +100,7 @@ def character_grams(texts: Sequence[str]) -> list[list[float]]:
 
 def _grams(text: str) -> list[float]:
     counts: dict[int, int] = {}
-    for match in _TOKEN.finditer(text[:_LONGEST].casefold()):
+    for match in _TOKEN.finditer(text[:_MAX_CHARACTERS].casefold()):
         for piece in _pieces(match[0]):
             at = zlib.crc32(piece.encode("utf-8", "replace")) % DIMENSIONS
             counts[at] = counts.get(at, 0) + 1

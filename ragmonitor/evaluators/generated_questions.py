@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from ragmonitor.apart import apart
 from ragmonitor.errors import NotScorableError
-from ragmonitor.evaluators.embedding import Embedding, Vector, character_grams, nearness, vectors
-from ragmonitor.evaluators.table import Entry, Table, table
-from ragmonitor.protocols import Asker, AskingEvaluator
+from ragmonitor.evaluators.embedding import Embedding, character_grams, nearness, vectors
+from ragmonitor.evaluators.table import Table, evaluator, table
+from ragmonitor.protocols import Asker
 from ragmonitor.records import Assessment, Cause, Interaction
 
-NAME: Final = "answer_relevancy_by_questions"
 QUESTIONS: Final = 3
 """RAGAS' `strictness`."""
-_LONGEST: Final = 1000
+_MAX_CHARACTERS: Final = 1000
+"""Of a generated question; the rest is cut."""
 _INSTRUCTIONS: Final = f"""\
 Read the ANSWER alone. Write {QUESTIONS} different questions that it answers, in the ANSWER's \
 language, as a user would ask them: the first the one that it answers best. Say of each whether \
@@ -26,84 +26,58 @@ _FIELDS: Final = {
 }
 
 
-def relevancy(question: Vector, generated: Sequence[Vector], evasive: Sequence[bool]) -> float:
-    """Return the mean nearness of generated questions to the question; 0 if all are evasive.
+def register(embedding: Embedding, *, version: int, into: Table = table) -> None:
+    """Register `answer_relevancy_by_questions` with this embedding.
 
-    Args:
-        question: Its vector; shape (n_dimensions,).
-        generated: Of each generated question; shape (n_questions, n_dimensions), at least one.
-        evasive: Of each; shape (n_questions,).
-
-    Returns:
-        0 to 1; a cosine below 0 counts as 0.
-
-    Source:
-        Es et al., "RAGAS" (2023), section 3, answer relevance, arXiv:2309.15217; the factor 0 as in
-        RAGAS 0.4.3.
+    It takes the place of the one that is there; the arguments are `register_embedding`'s.
     """
-    return mean_similarity([nearness(question, vector) for vector in generated], evasive)
 
-
-def mean_similarity(similarities: Sequence[float], evasive: Sequence[bool]) -> float:
-    """Return the mean of similarities, of at least one; 0 if all the answers are evasive."""
-    return 0.0 if all(evasive) else sum(similarities) / len(similarities)
-
-
-def answer_relevancy_by_questions(embedding: Embedding) -> AskingEvaluator:
-    """Return the evaluator with this embedding."""
-
-    async def evaluator(interaction: Interaction, _assessment: Assessment, asker: Asker) -> float:
+    @evaluator(
+        "answer_relevancy_by_questions",
+        version=version,
+        needs_query=True,
+        needs_context=False,
+        by_default=False,
+        into=into,
+    )
+    async def answer_relevancy_by_questions(
+        interaction: Interaction, _assessment: Assessment, asker: Asker
+    ) -> float:
         """Return the mean cosine of questions made of the answer with the question that was asked.
 
-        It costs a call of the judge, and one of the embedding. 0 if the answer is evasive.
+        It costs a call of the judge, and one of the embedding. A cosine below 0 counts as 0; the
+        score is 0 if the answer is evasive about all the questions.
 
         Raises:
-            NotScorableError: There is no question, or the reply is no list of questions.
+            NotScorableError: The reply is no list of questions.
             JudgeError: The judge gave no usable reply.
+
+        Source:
+            Es et al., "RAGAS" (2023), section 3, answer relevance, arXiv:2309.15217; the factor 0
+            as in RAGAS 0.4.3.
         """
-        if not interaction.query.strip():
-            raise NotScorableError(Cause.NO_QUERY)
         reply = await asker.ask(_INSTRUCTIONS, fields=_FIELDS, shown=("answer",))
         questions, evasive = _read(reply)
         # In a thread: an embedding may wait for a network, and this is an event loop.
         asked, *generated = await apart(vectors, embedding, [interaction.query, *questions])
-        return relevancy(asked, generated, evasive)
-
-    return evaluator
+        if all(evasive):
+            return 0.0
+        return sum(nearness(asked, vector) for vector in generated) / len(generated)
 
 
 def _read(reply: Mapping[str, object]) -> tuple[list[str], list[bool]]:
+    """Return the generated questions, at least one, and for each whether the answer is evasive."""
     questions, evasive = reply["questions"], reply["evasive"]
     if isinstance(evasive, bool) and isinstance(questions, list):
         evasive = [evasive] * len(questions)
     if not isinstance(questions, list) or not isinstance(evasive, list):
         raise NotScorableError(Cause.UNREADABLE, "questions and evasive are no lists")
-    texts = [each.strip()[:_LONGEST] for each in questions if isinstance(each, str)]
+    texts = [each.strip()[:_MAX_CHARACTERS] for each in questions if isinstance(each, str)]
     flags = [each for each in evasive if isinstance(each, bool)]
-    complete = len(texts) == len(questions) == len(flags) == len(evasive) and all(texts)
-    if not complete or not 1 <= len(texts) <= 2 * QUESTIONS:
+    is_complete = len(texts) == len(questions) == len(flags) == len(evasive) and all(texts)
+    if not is_complete or not 1 <= len(texts) <= 2 * QUESTIONS:
         raise NotScorableError(Cause.UNREADABLE, f"expected {QUESTIONS} questions and flags")
     return texts, flags
-
-
-def register(embedding: Embedding, *, version: int, into: Table = table) -> None:
-    """Register the evaluator with this embedding, in the place of the one that is there.
-
-    Args:
-        embedding: Called once for each score, in a thread.
-        version: Another for each embedding: a changed ruler must not look like a changed system.
-        into: A table.
-    """
-    into.register(
-        Entry(
-            name=NAME,
-            version=version,
-            evaluator=answer_relevancy_by_questions(embedding),
-            asks=True,
-            needs_context=False,
-            by_default=False,
-        )
-    )
 
 
 register(character_grams, version=1)

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from ragmonitor.errors import NotScorableError
-from ragmonitor.evaluators.table import asking_evaluator
+from ragmonitor.evaluators.table import evaluator
 from ragmonitor.protocols import Asker
 from ragmonitor.records import Assessment, Cause, Interaction
 
-NAME: Final = "context_relevance_by_sentences"
 _INSTRUCTIONS: Final = """\
 SENTENCES holds the sentences of chunks C1..Cm, numbered from 1 in each chunk. Find those that can \
 help to answer the QUESTION; none if the QUESTION cannot be answered from them."""
@@ -20,25 +19,9 @@ _FIELDS: Final = {
 }
 
 
-def relevant_share(relevant: Sequence[int], sentences: Sequence[int]) -> float:
-    """Return relevant sentences / sentences, over all chunks together.
-
-    Args:
-        relevant: How many of each chunk; shape (n_chunks,).
-        sentences: How many each chunk has, together at least one; shape (n_chunks,).
-
-    Returns:
-        0 (no sentence helps) to 1 (every sentence does).
-
-    Source:
-        Es et al., "RAGAS" (2023), section 3, context relevance, arXiv:2309.15217.
-    """
-    return sum(relevant) / sum(sentences)
-
-
-@asking_evaluator(NAME, by_default=False)
+@evaluator("context_relevance_by_sentences", needs_query=True, by_default=False)
 async def context_relevance_by_sentences(
-    interaction: Interaction, _assessment: Assessment, asker: Asker
+    _interaction: Interaction, _assessment: Assessment, asker: Asker
 ) -> float:
     """Return the share of the chunks' sentences that help to answer the question, 0 to 1.
 
@@ -46,28 +29,29 @@ async def context_relevance_by_sentences(
     a few tokens where RAGAS has the sentences written out.
 
     Raises:
-        NotScorableError: There is no question, the chunks hold no text, or the reply names chunks
-            or sentences that are not there.
+        NotScorableError: The chunks hold no text, or the reply names chunks or sentences that are
+            not there.
         JudgeError: The judge gave no usable reply.
+
+    Source:
+        Es et al., "RAGAS" (2023), section 3, context relevance, arXiv:2309.15217.
     """
-    if not interaction.query.strip():
-        raise NotScorableError(Cause.NO_QUERY)
     counts = asker.sentence_counts
     if not sum(counts):
         raise NotScorableError(Cause.NO_CONTEXT)
     reply = await asker.ask(_INSTRUCTIONS, fields=_FIELDS, shown=("sentences", "question"))
-    return relevant_share(_read(reply["relevant"], counts), counts)
+    return sum(_relevant_counts(reply["relevant"], counts)) / sum(counts)
 
 
-def _read(value: object, counts: Sequence[int]) -> list[int]:
+def _relevant_counts(value: object, counts: Sequence[int]) -> list[int]:
     """Return how many sentences of each chunk the reply names; a number named twice counts once.
 
     Raises:
-        NotScorableError: It is about other chunks or sentences.
+        NotScorableError: The reply is about other chunks or sentences.
     """
     if not isinstance(value, list) or len(value) != len(counts):
         raise NotScorableError(Cause.UNREADABLE, f"expected a list of {len(counts)} lists")
-    found = []
+    relevant = []
     for chunk, (numbers, count) in enumerate(zip(value, counts, strict=True), 1):
         if not isinstance(numbers, list):
             raise NotScorableError(Cause.UNREADABLE, f"C{chunk} has no list of numbers")
@@ -77,5 +61,5 @@ def _read(value: object, counts: Sequence[int]) -> list[int]:
                 raise NotScorableError(
                     Cause.UNREADABLE, f"C{chunk} has sentences 1 to {count}, not {number!r:.20}"
                 )
-        found.append(len(set(numbers)))
-    return found
+        relevant.append(len(set(numbers)))
+    return relevant

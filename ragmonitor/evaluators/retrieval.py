@@ -10,11 +10,11 @@ from typing import Any, Final
 from ragmonitor.errors import MissingExtraError, NotScorableError
 from ragmonitor.evaluators.ranking import normalized_gain
 from ragmonitor.evaluators.table import evaluator
-from ragmonitor.records import Assessment, Cause, Chunk, Interaction
+from ragmonitor.records import Assessment, Cause, Interaction
 
 ALIKE_FROM: Final = 0.5
 """Similarity from which two texts without common ids count as one document (RAGAS' threshold)."""
-COMPARED_MOST: Final = 2_000_000_000
+MAX_COMPARED: Final = 2_000_000_000
 """Characters (or words) of one side times those of the other that are compared for one score: the
 time grows with it, and is half a second or so."""
 _WORD: Final = re.compile(
@@ -33,15 +33,15 @@ def document_precision(interaction: Interaction, _assessment: Assessment) -> flo
         0 to 1: precision at k, with k chunks retrieved.
 
     Raises:
-        NotScorableError: There are no reference chunks, nothing was retrieved, or as `_found`.
+        NotScorableError: There are no reference chunks, nothing was retrieved, or as `_matches`.
         MissingExtraError: rapidfuzz is not installed, and texts must be compared.
 
     Source:
         RAGAS 0.4.3, `NonLLMContextPrecisionWithReference` and `IDBasedContextPrecision`, over
         chunks instead of ranks.
     """
-    found = _found(interaction)
-    return sum(hit is not None for hit in found) / len(found)
+    matches = _matches(interaction)
+    return sum(match is not None for match in matches) / len(matches)
 
 
 @evaluator("document_recall", needs_context=False, by_default=False)
@@ -52,14 +52,14 @@ def document_recall(interaction: Interaction, _assessment: Assessment) -> float:
         0 to 1: recall at k, with k chunks retrieved.
 
     Raises:
-        NotScorableError: There are no reference chunks, or as `_found`.
+        NotScorableError: There are no reference chunks, or as `_matches`.
         MissingExtraError: rapidfuzz is not installed, and texts must be compared.
 
     Source:
         RAGAS 0.4.3, `NonLLMContextRecall` and `IDBasedContextRecall`.
     """
-    wanted = len(_wanted(interaction))
-    return len({hit for hit in _found(interaction) if hit is not None}) / wanted
+    matches = {match for match in _matches(interaction) if match is not None}
+    return len(matches) / len(interaction.reference_chunks)
 
 
 @evaluator("document_ndcg", by_default=False)
@@ -72,7 +72,7 @@ def document_ndcg(interaction: Interaction, _assessment: Assessment) -> float:
         0 (nothing that is wanted) to 1 (as much of it as fits, first).
 
     Raises:
-        NotScorableError: There are no reference chunks, nothing was retrieved, or as `_found`.
+        NotScorableError: There are no reference chunks, nothing was retrieved, or as `_matches`.
         MissingExtraError: rapidfuzz is not installed, and texts must be compared.
 
     Source:
@@ -80,10 +80,11 @@ def document_ndcg(interaction: Interaction, _assessment: Assessment) -> float:
     """
     seen: set[int] = set()
     hits = []
-    for hit in _found(interaction):
-        hits.append(hit is not None and hit not in seen)
-        seen |= set() if hit is None else {hit}
-    return normalized_gain(hits, len(_wanted(interaction)))
+    for match in _matches(interaction):
+        hits.append(match is not None and match not in seen)
+        if match is not None:
+            seen.add(match)
+    return normalized_gain(hits, len(interaction.reference_chunks))
 
 
 @evaluator("context_rouge_l", needs_reference=True, by_default=False)
@@ -119,33 +120,29 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
-def _wanted(interaction: Interaction) -> tuple[Chunk, ...]:
-    if not interaction.reference_chunks:
-        raise NotScorableError(Cause.NO_REFERENCE, "there are no reference chunks")
-    return interaction.reference_chunks
-
-
-def _found(interaction: Interaction) -> list[int | None]:
+def _matches(interaction: Interaction) -> list[int | None]:
     """Return for each retrieved chunk which reference chunk it is; None: none.
 
     Raises:
-        NotScorableError: Among others (cause `too_long`) the texts that have no common id are too
-            long to be compared, each with each.
+        NotScorableError: There are no reference chunks; or the texts that have no common id are too
+            long to be compared, each with each (cause `too_long`).
     """
-    wanted = _wanted(interaction)
+    wanted = interaction.reference_chunks
+    if not wanted:
+        raise NotScorableError(Cause.NO_REFERENCE, "there are no reference chunks")
     texts = [" ".join(other.text.split()) for other in wanted]
     by_text = {text: at for at, text in reversed([*enumerate(texts)])}
     by_id = {other.id: at for at, other in reversed([*enumerate(wanted)])}
     has_ids = "" not in by_id
-    found: dict[int, int | None] = {}
+    matches: dict[int, int | None] = {}
     compared: dict[int, str] = {}
     for position, chunk in enumerate(interaction.chunks):
         if chunk.id and has_ids:
-            found[position] = by_id.get(chunk.id)
+            matches[position] = by_id.get(chunk.id)
             continue
         text = " ".join(chunk.text.split())
         if text in by_text:
-            found[position] = by_text[text]
+            matches[position] = by_text[text]
         else:
             compared[position] = text
     _check_length(sum(map(len, compared.values())), sum(map(len, texts)))
@@ -153,16 +150,16 @@ def _found(interaction: Interaction) -> list[int | None]:
     for position, text in compared.items():
         if text not in known:
             known[text] = _nearest(text, texts)
-        found[position] = known[text]
-    return [found[position] for position in range(len(interaction.chunks))]
+        matches[position] = known[text]
+    return [matches[position] for position in range(len(interaction.chunks))]
 
 
 def _check_length(left: int, right: int) -> None:
-    if left * right > COMPARED_MOST:
+    if left * right > MAX_COMPARED:
         raise NotScorableError(
             Cause.TOO_LONG,
             f"texts of {left:,} and of {right:,} are too long to compare: their product is more "
-            f"than {COMPARED_MOST:,}",
+            f"than {MAX_COMPARED:,}",
         )
 
 

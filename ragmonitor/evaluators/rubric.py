@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
 
 from ragmonitor.errors import NotScorableError, SettingsError
-from ragmonitor.evaluators.table import Entry, Table, table
+from ragmonitor.evaluators.table import Table, evaluator, table
 from ragmonitor.protocols import Asker, AskingEvaluator, Section
 from ragmonitor.records import Assessment, Cause, Interaction
-
-_EVERYTHING: Final = ("chunks", "question", "answer")
 
 
 def rubric(
@@ -19,7 +16,7 @@ def rubric(
     text: str,
     *,
     scale: tuple[float, float] = (1, 5),
-    shown: Sequence[Section] = _EVERYTHING,
+    shown: Sequence[Section] = ("chunks", "question", "answer"),
     version: int = 1,
     by_default: bool = True,
     into: Table = table,
@@ -62,23 +59,18 @@ def rubric(
     low, high = min(scale), max(scale)
     fields = {"rating": f"a number from {low:g} to {high:g}"}
 
-    async def evaluator(_interaction: Interaction, _assessment: Assessment, asker: Asker) -> float:
+    async def rate(_interaction: Interaction, _assessment: Assessment, asker: Asker) -> float:
         reply = await asker.ask(text, fields=fields, shown=tuple(shown))
         return (_rating(reply["rating"], low, high) - worst) / (best - worst)
 
-    evaluator.__doc__ = f"Return the judge's rating, 0 to 1: {' '.join(text.split())}"
-    into.register(
-        Entry(
-            name=name,
-            version=version,
-            evaluator=evaluator,
-            asks=True,
-            needs_context="chunks" in shown or "sentences" in shown,
-            needs_reference="reference" in shown,
-            by_default=by_default,
-        )
-    )
-    return evaluator
+    return evaluator(
+        name,
+        version=version,
+        needs_context="chunks" in shown or "sentences" in shown,
+        needs_reference="reference" in shown,
+        by_default=by_default,
+        into=into,
+    )(rate)
 
 
 def _rating(value: object, low: float, high: float) -> float:

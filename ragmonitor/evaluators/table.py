@@ -8,11 +8,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from inspect import iscoroutinefunction
+from typing import Any, TypeVar
 
 from ragmonitor.apart import apart
 from ragmonitor.errors import JudgeError, NotScorableError, SettingsError
-from ragmonitor.evaluators.embedding import tab
+from ragmonitor.evaluators.embedding import count_embeddings
 from ragmonitor.guard import is_fault, record_error
 from ragmonitor.protocols import Asker, AskingEvaluator, AskingJudge, Evaluator, Judge
 from ragmonitor.records import (
@@ -36,8 +37,8 @@ class Entry:
     version: int
     """From 1; raised whenever the same assessment would score differently."""
     evaluator: Evaluator | AskingEvaluator
-    asks: bool = False
-    """It is an `AskingEvaluator`: it asks the judge something of its own, which costs a call."""
+    needs_query: bool = False
+    """Without a question there is no score."""
     needs_context: bool = True
     """Without any chunk there is no score."""
     needs_reference: bool = False
@@ -56,6 +57,12 @@ class Entry:
     def identity(self) -> str:
         """Return `name@version`."""
         return f"{self.name}@{self.version}"
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is an `AskingEvaluator`: it asks the judge something, which costs a call."""
+        function = self.evaluator
+        return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
 
 
 class Table:
@@ -128,70 +135,48 @@ class Table:
 table = Table()
 """The table that monitors and the command line read; `evaluator` adds to it."""
 
+Registered = TypeVar("Registered", bound=Evaluator | AskingEvaluator)
+
 
 def evaluator(
     name: str,
     *,
     version: int = 1,
+    needs_query: bool = False,
     needs_context: bool = True,
     needs_reference: bool = False,
     by_default: bool = True,
     lower_is_better: bool = False,
     explain: Callable[[Assessment], str] | None = None,
-) -> Callable[[Evaluator], Evaluator]:
+    waits: bool = False,
+    into: Table = table,
+) -> Callable[[Registered], Registered]:
     """Register the decorated function as an evaluator; it is returned unchanged.
+
+    A plain function scores the assessment. A coroutine function asks the judge something of its
+    own: each `ask` is one call more for every answer that a judge reads, and a judge that cannot be
+    asked (the built-in judge) leaves it unscored, cause `not_asked`.
 
     Args:
         name: Lower case, digits and `_`; a label's value.
         version: Raised whenever the same assessment would score differently.
+        needs_query: Without a question there is no score.
         needs_context: Without any chunk there is no score.
         needs_reference: Without a reference answer there is no score.
         by_default: Whether it scores where nobody names evaluators.
         lower_is_better: Whether an alarm is due when the mean rises; else when it falls.
         explain: Says in words what a score rests on.
+        waits: It waits for a network: where an event loop runs, it is called on a thread.
+        into: A table.
 
     Example:
         ```python
         @ragmonitor.evaluator("brevity")
         def brevity(interaction, assessment):
             return 1 / (1 + len(interaction.answer) / 1000)
-        ```
-    """
-
-    def register(function: Evaluator) -> Evaluator:
-        table.register(
-            Entry(
-                name=name,
-                version=version,
-                evaluator=function,
-                needs_context=needs_context,
-                needs_reference=needs_reference,
-                by_default=by_default,
-                lower_is_better=lower_is_better,
-                explain=explain,
-            )
-        )
-        return function
-
-    return register
 
 
-def asking_evaluator(
-    name: str,
-    *,
-    version: int = 1,
-    needs_context: bool = True,
-    needs_reference: bool = False,
-    by_default: bool = True,
-) -> Callable[[AskingEvaluator], AskingEvaluator]:
-    """Register the decorated coroutine function, which asks the judge something of its own.
-
-    Each asks at least one call more for every answer that a judge reads; a judge that cannot be
-    asked (the built-in one) leaves it unscored, cause `not_asked`. Arguments as of `evaluator`.
-
-    Example:
-        ```python
-        @ragmonitor.asking_evaluator("politeness", needs_context=False)
+        @ragmonitor.evaluator("politeness", needs_context=False)
         async def politeness(interaction, assessment, asker):
             reply = await asker.ask("Is the ANSWER polite?", fields={"polite": "true or false"})
             if not isinstance(reply["polite"], bool):
@@ -200,16 +185,19 @@ def asking_evaluator(
         ```
     """
 
-    def register(function: AskingEvaluator) -> AskingEvaluator:
-        table.register(
+    def register(function: Registered) -> Registered:
+        into.register(
             Entry(
                 name=name,
                 version=version,
                 evaluator=function,
-                asks=True,
+                needs_query=needs_query,
                 needs_context=needs_context,
                 needs_reference=needs_reference,
                 by_default=by_default,
+                lower_is_better=lower_is_better,
+                explain=explain,
+                waits=waits,
             )
         )
         return function
@@ -250,7 +238,7 @@ async def evaluate_asking(
     """
     evaluations: list[Evaluation] = []
     usage = JudgeUsage()
-    with tab() as builtin:
+    with count_embeddings() as embedded:
         for entry in entries:
             if entry.asks and isinstance(judge, AskingJudge):
                 asker = judge.asker(interaction, assessment)
@@ -260,7 +248,7 @@ async def evaluate_asking(
                 evaluations.append(await apart(_one, entry, interaction, assessment))
             else:
                 evaluations.append(_one(entry, interaction, assessment))
-    return tuple(evaluations), usage + builtin.usage
+    return tuple(evaluations), usage + embedded.usage
 
 
 def unscored(
@@ -288,9 +276,7 @@ def unscorable(interaction: Interaction) -> Cause | None:
 
 def _one(entry: Entry, interaction: Interaction, assessment: Assessment) -> Evaluation:
     try:
-        _check_needs(entry, interaction)
-        if entry.asks:
-            raise NotScorableError(Cause.NOT_ASKED)
+        _check_needs(entry, interaction, can_ask=False)
         function: Any = entry.evaluator
         return _scored(entry, assessment, assessment.judge, function(interaction, assessment))
     except BaseException as error:
@@ -304,7 +290,7 @@ async def _asked(
 ) -> Evaluation:
     limit = asyncio.timeout(within_s)
     try:
-        _check_needs(entry, interaction)
+        _check_needs(entry, interaction, can_ask=True)
         function: Any = entry.evaluator
         async with limit:
             value = await function(interaction, assessment, asker)
@@ -320,11 +306,16 @@ async def _asked(
         return _failed(entry, asker.identity, error)
 
 
-def _check_needs(entry: Entry, interaction: Interaction) -> None:
+def _check_needs(entry: Entry, interaction: Interaction, *, can_ask: bool) -> None:
+    """Raise `NotScorableError` if the evaluator lacks something that it needs for a score."""
     if entry.needs_reference and not interaction.reference.strip():
         raise NotScorableError(Cause.NO_REFERENCE)
     if entry.needs_context and not interaction.chunks:
         raise NotScorableError(Cause.NO_CONTEXT)
+    if entry.asks and not can_ask:
+        raise NotScorableError(Cause.NOT_ASKED)
+    if entry.needs_query and not interaction.query.strip():
+        raise NotScorableError(Cause.NO_QUERY)
 
 
 def _scored(entry: Entry, assessment: Assessment, judge: JudgeIdentity, value: float) -> Scored:

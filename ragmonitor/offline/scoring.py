@@ -14,10 +14,10 @@ from ragmonitor.apart import apart
 from ragmonitor.errors import InputError, JudgeError
 from ragmonitor.evaluators import (
     Table,
+    count_embeddings,
     diagnosis,
     evaluate,
     evaluate_asking,
-    tab,
     unscorable,
     unscored,
 )
@@ -325,10 +325,10 @@ class Scorer:
             record_error("judge", error)
             self.calls_failed += 1
             return self._unread(interaction, Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}")
-        with tab() as builtin:
+        with count_embeddings() as embedded:
             evaluations = evaluate(self._entries_for(interaction), interaction, assessment)
-        usage = assessment.usage + builtin.usage
-        self.usage += builtin.usage
+        usage = assessment.usage + embedded.usage
+        self.usage += embedded.usage
         return self._report(interaction, assessment, evaluations, usage)
 
     def _entries_for(self, interaction: Interaction) -> Table:

@@ -30,7 +30,7 @@ from integrations.langchain.tests.conftest import Notes, lcel
 from integrations.llama_index.tests.scripted import ListRetriever, query_engine
 from ragmonitor import Cause, JudgeError, Monitor, NotScorableError
 from ragmonitor.evaluators import table
-from ragmonitor.evaluators.table import asking_evaluator, evaluator
+from ragmonitor.evaluators.table import evaluator
 from ragmonitor.judges.function import FunctionJudge
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.records import (
@@ -384,7 +384,7 @@ def _evaluators():
     def _(_interaction, _assessment):
         return 0.5
 
-    @asking_evaluator("asks", needs_context=False)
+    @evaluator("asks", needs_context=False)
     async def _(*_args):
         raise JudgeError("m", text("refusal"), cause=Cause.JUDGE_ERROR, retryable=False)
 

@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ragmonitor import Cause, JudgeError, Monitor, NotScorableError
 from ragmonitor.evaluators import table
-from ragmonitor.evaluators.table import asking_evaluator, evaluator
+from ragmonitor.evaluators.table import evaluator
 from ragmonitor.records import Chunk
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scoring_server import FakeLangfuse, FakePhoenix
@@ -187,7 +187,7 @@ def test_no_evaluator_quotes_a_text(everything, registered, content, error):
         error = JudgeError("m", CANARY, cause=Cause.JUDGE_ERROR, retryable=False)
     _evaluator(error)()
 
-    @asking_evaluator("asking_canary", needs_context=False)
+    @evaluator("asking_canary", needs_context=False)
     async def asking(*_args):
         fail()
 

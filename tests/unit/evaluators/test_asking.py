@@ -196,7 +196,7 @@ async def test_an_evaluator_that_waits_for_ever_is_given_up():
     async def stuck(_told, _found, _asker):
         await asyncio.sleep(3600)
 
-    own = Table([Entry(name="stuck", version=1, evaluator=stuck, asks=True)])
+    own = Table([Entry(name="stuck", version=1, evaluator=stuck)])
     told, found = interaction(), assessment("supported")
     judge = Answering({})
     (evaluation,), _ = await evaluate_asking(own, told, found, judge, within_s=0.02)
@@ -213,8 +213,8 @@ async def test_an_evaluator_that_raises_spoils_no_other():
         raise NotScorableError(Cause.NO_CLAIMS)
 
     entries = [
-        Entry(name="broken", version=1, evaluator=broken, asks=True),
-        Entry(name="declines", version=1, evaluator=declines, asks=True),
+        Entry(name="broken", version=1, evaluator=broken),
+        Entry(name="declines", version=1, evaluator=declines),
         *global_table.select(["faithfulness"]),
     ]
     told, found = interaction(), assessment("supported")

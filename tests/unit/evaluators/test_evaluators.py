@@ -163,3 +163,29 @@ def test_a_name_and_version_is_one_formula():
     own = Table([Entry(name="one", version=1, evaluator=lambda *_: 1.0)])
     with pytest.raises(SettingsError, match="raise its version"):
         own.register(Entry(name="one", version=1, evaluator=lambda *_: 0.0))
+
+
+def test_what_is_awaited_asks_the_judge():
+    """A coroutine function or an object that is called like one; nothing else says so."""
+    own = Table()
+
+    class Kindness:
+        async def __call__(self, _told, _found, _asker):
+            return 1.0
+
+    @evaluator("politeness", into=own)
+    async def politeness(_told, _found, _asker):
+        return 1.0
+
+    evaluator("kindness", into=own)(Kindness())
+    evaluator("brevity", into=own)(lambda *_: 1.0)
+    assert [entry.asks for entry in own] == [True, True, False]
+
+
+def test_what_needs_a_question_has_no_score_without_one():
+    """The cause is `no_query`, whatever the function would return."""
+    own = Table()
+    evaluator("always", needs_query=True, into=own)(lambda *_: 1.0)
+    (without,) = evaluate(own, interaction(query=" "), assessment("supported"))
+    (scored,) = evaluate(own, interaction(), assessment("supported"))
+    assert (without.cause, scored.score) == (Cause.NO_QUERY, 1.0)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor.evaluators import diagnosis, evaluate, table
-from ragmonitor.evaluators.language_match import spoken
+from ragmonitor.evaluators.language_match import prose_language
 from ragmonitor.records import Cause, Chunk, Diagnosis, Scored, SentenceVerdict, Verdict
 from tests.support.stories import assessment, interaction
 
@@ -187,7 +187,7 @@ def test_citations_of_a_refusal_are_not_rated():
 )
 def test_the_language_of_prose(text, expected):
     """Small words decide, not technical ones; a name or a number has none."""
-    assert spoken(text) == expected
+    assert prose_language(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from ragmonitor.errors import JudgeError
 from ragmonitor.evaluators import (
     PricedEmbedding,
     Table,
+    count_embeddings,
     evaluate_asking,
     register_embedding,
-    tab,
 )
 from ragmonitor.judges.embedding import LitellmEmbedding
 from ragmonitor.records import Cause, JudgeUsage, ReferenceReading, ReferenceSentence, Scored
@@ -174,8 +174,8 @@ async def test_the_loop_goes_on_while_vectors_come():
 
 def test_a_plain_function_costs_nothing_and_is_called_as_it_is():
     """As the embedding without a network."""
-    with tab() as noted:
+    with count_embeddings() as counted:
         (entry, _) = own(lambda texts: [(1.0, 0.0)] * len(texts))
         assert entry.evaluator(TOLD, assessment("supported")) == 1
     assert not entry.waits
-    assert noted.usage == JudgeUsage()
+    assert counted.usage == JudgeUsage()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ragmonitor.errors import NotScorableError
-from ragmonitor.evaluators.reference import counts_of
+from ragmonitor.evaluators.by_reference import counts_of
 from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.evidence import Part
 from ragmonitor.judges.lexical import LexicalJudge

@@ -138,7 +138,7 @@ async def test_an_evaluator_that_asks_has_its_share_of_the_budget():
     async def kind(_interaction, _assessment, _asker):
         return 1.0
 
-    entries = Table([*FAITHFULNESS, Entry(name="kind", version=1, evaluator=kind, asks=True)])
+    entries = Table([*FAITHFULNESS, Entry(name="kind", version=1, evaluator=kind)])
     scorer = Scorer(PricedJudge(), entries, run_budget=RunBudget(total=19, unit="tokens"))
     assert causes(await all_of(scorer, [line(1)])) == ["over_budget"] * 2
 
