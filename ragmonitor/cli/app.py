@@ -396,9 +396,9 @@ def explain(
 ) -> None:
     """Say what the numbers of a running monitor rest on, and what they would be at other budgets.
 
-    Reads its /metrics once: estimates and what they are made of, sampling, money, the judge,
-    alarms and their evidence, what comes in; then how wide intervals would be and how long alarms
-    would take at other budgets. docs/statistics.md says what each number means.
+    Reads its state once, beside /metrics: estimates and what they are made of, sampling, money,
+    the judge, alarms and their evidence, what comes in; then how wide intervals would be and how
+    long alarms would take at other budgets. docs/statistics.md says what each number means.
     """
     if address is not None and url is not None:
         raise typer.BadParameter("give the address once: as an argument, or as --url")

@@ -1,142 +1,137 @@
-"""Says what a running monitor's numbers rest on, and what they would be at other budgets."""
+"""`ragmonitor explain`: what a running monitor's numbers rest on, and at which budget."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, build_opener
 
+from ragmonitor import metrics as names
 from ragmonitor.addresses import shown
-from ragmonitor.cli.scraped import Alarm, Mean, Row, Sampling, Scrape, Service, read
-from ragmonitor.cli.terminal import FINE, print_json
+from ragmonitor.cli.monitor_state import PlanningRow, Sampling, ServiceState
+from ragmonitor.cli.terminal import FINE, figures_table, print_json
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.alarms import LEARNED_FROM
+from ragmonitor.estimation.early_warning import LINE_DAYS as EARLY_WARNING_DAYS
+from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION, WEAK_RETRIEVAL
 from ragmonitor.settings import Settings
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-HTTP_TIMEOUT_S = 10.0
-BYTES_MOST = 64 * 1024 * 1024
-METRICS = "/metrics"
-_LOCAL = re.compile(r"localhost|127(\.\d+){3}|::1")
-_ANY_HOST = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
-_DEFAULT_PORT = 9464
-MINUTES_FROM = 2.0
-MINUTES_BELOW_HOURS = 2.0
-DAYS_FROM_HOURS = 72.0
+HTTP_TIMEOUT_S: Final = 10.0
+MAX_BYTES: Final = 64 * 1024 * 1024
+METRICS: Final = "/metrics"
+STATE: Final = "/metrics.json"
+_LOCAL: Final = re.compile(r"localhost|127(\.\d+){3}|::1")
+_ANY_HOST: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
+_DEFAULT_PORT: Final = 9464
+_INPUTS: Final = (EMPTY_RETRIEVAL, WEAK_RETRIEVAL, NEW_QUESTION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What to explain."""
+    """Says which monitor to explain, and for which plans."""
 
     url: str | None
     """None: as the settings say."""
     service: str | None
+    """None: all of them."""
     judge_rate: float | None
     answers_per_hour: float | None
     json: bool
 
 
 def run(options: Options) -> int:
-    """Read the series, say what they mean, and return the exit code.
+    """Read the monitor's state, say what it means, and return the exit code.
 
     Raises:
         RagMonitorError: Nothing answers, or not as a monitor does; there is no such service.
     """
     url = address(options.url)
-    scrape = Scrape(fetched(url))
-    services = scrape.services
-    if not services:
-        raise InputError(
-            f"{shown(url)} answers, but serves no series of ragmonitor; "
-            "give the address of the monitored application's /metrics"
+    states = [
+        ServiceState(
+            record, judge_rate=options.judge_rate, answers_per_hour=options.answers_per_hour
         )
-    if options.service is not None and options.service not in services:
+        for record in fetched(url)
+    ]
+    services = [state.service for state in states]
+    if options.service not in (None, *services):
         raise InputError(
             f"{shown(url)} serves no service {options.service!r}, but {', '.join(services)}"
         )
-    said = [
-        read(
-            scrape,
-            service,
-            judge_rate=options.judge_rate,
-            answers_per_hour=options.answers_per_hour,
-        )
-        for service in services
-        if options.service in (None, service)
-    ]
+    chosen = [state for state in states if options.service in (None, state.service)]
     if options.json:
-        print_json(
-            {
-                "url": shown(url),
-                "services": [_finite(service.as_json()) for service in said],
-            }
-        )
+        records = [_finite(state.as_json()) for state in chosen]
+        print_json({"url": shown(url), "services": records})
     else:
-        _tell(shown(url), said)
+        _print_all(shown(url), chosen)
     return FINE
 
 
-def address(given: str | None) -> str:
-    """Return the address to fetch, from what may be a host and a port only.
+def address(host_or_url: str | None) -> str:
+    """Return the address of the state, from that of /metrics or from a host and a port.
 
     Raises:
         InputError: It is no address of HTTP.
         SettingsError: None is given, and the settings cannot be read.
     """
-    if given is None:
+    if host_or_url is None:
         settings = Settings.load()
         host = settings.prometheus_host
         host = "127.0.0.1" if host in _ANY_HOST else f"[{host}]" if ":" in host else host
-        return f"http://{host}:{settings.prometheus_port or _DEFAULT_PORT}{METRICS}"
-    absolute = given if "://" in given else f"http://{given}"
+        return f"http://{host}:{settings.prometheus_port or _DEFAULT_PORT}{STATE}"
+    absolute = host_or_url if "://" in host_or_url else f"http://{host_or_url}"
     try:
         parts = urlsplit(absolute)
-        fine = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        is_http = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
-        fine = False
-    if not fine:
+        is_http = False
+    if not is_http:
         raise InputError(
             f"{shown(absolute)!r} is no address of HTTP, such as http://127.0.0.1:9464/metrics"
         )
-    return urlunsplit(parts._replace(path=parts.path if parts.path not in ("", "/") else METRICS))
+    path = parts.path.rstrip("/").removesuffix(".json").removesuffix(METRICS)
+    return urlunsplit(parts._replace(path=f"{path}{STATE}", query="", fragment=""))
 
 
-def fetched(url: str) -> str:
-    """Return the text that is served there.
+def fetched(url: str) -> list[dict[str, Any]]:
+    """Return the records of the services whose state is served at an address.
 
     Raises:
-        InputError: Nothing answers, or not with a text.
+        InputError: Nothing answers, or not with the state of a monitor.
     """
     named = shown(url)
     try:
         with _opener(url).open(url, timeout=HTTP_TIMEOUT_S) as reply:
-            found = reply.read(BYTES_MOST + 1)
+            body = reply.read(MAX_BYTES + 1)
     except HTTPError as error:
         error.close()
-        raise InputError(f"{named} answers with status {error.code}, not with series") from error
+        raise InputError(
+            f"{named} answers with status {error.code}, not with a monitor's state; give the "
+            "address that the monitor itself serves, not one at which its registry is mounted"
+        ) from error
     except (URLError, OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise InputError(
             f"nothing answers at {named} ({reason}); is the monitored application running? "
             "It serves /metrics from its first interaction on"
         ) from error
-    if len(found) > BYTES_MOST:
-        raise InputError(f"{named} serves more than {BYTES_MOST // 2**20} MiB")
+    if len(body) > MAX_BYTES:
+        raise InputError(f"{named} serves more than {MAX_BYTES // 2**20} MiB")
     try:
-        return str(found, "utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{named} serves no text of series") from error
+        return list(json.loads(body)["services"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(f"{named} serves no state of a monitor of ragmonitor") from error
 
 
 def _opener(url: str) -> OpenerDirector:
@@ -158,269 +153,271 @@ def _finite(value: Any) -> Any:
 # --- for people -----------------------------------------------------------------------------------
 
 
-def _tell(url: str, services: list[Service]) -> None:
+def _print_all(url: str, states: list[ServiceState]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
     console.print(f"{url}, now", markup=False, soft_wrap=True)
-    for said in services:
+    for state in states:
         console.print()
-        _tell_service(console, said)
+        _print_service(console, state)
 
 
-def _tell_service(console: Console, said: Service) -> None:
-    def line(text: str) -> None:
-        console.print(text, markup=False, soft_wrap=False)
+def _print_service(console: Console, state: ServiceState) -> None:
+    title = f"{state.service} (ragmonitor {state.version})".replace("[", "\\[")
+    console.rule(title, align="left")
+    _print_lines(console, _judge(state))
+    _print_table(console, "Estimates in %, with 95 % intervals", _means(state))
+    _print_lines(console, _mean_notes(state))
+    _print_lines(console, _counts(state), title="What they are made of, since the process began")
+    if state.sampling is not None:
+        lines = _sampling(state.sampling)
+        _print_lines(console, lines, title="Sampling and money, now")
+        _print_lines(console, _judge_quality(state), title="The judge")
+    days = "-" if state.threshold_days is None else f"{state.threshold_days:g}"
+    _print_table(
+        console,
+        f"Alarms: evidence in % of the threshold (one false alarm in {days} days at most)",
+        _alarms(state),
+    )
+    _print_lines(console, _early_warning(state))
+    _print_lines(console, _input(state), title="What comes in")
+    _print_table(console, "What would happen at other budgets, all else as now", _planning(state))
+    _print_lines(console, _planning_notes(state))
 
-    version = f" (ragmonitor {said.version})" if said.version else ""
-    console.rule(f"{said.service}{version}".replace("[", "\\["), align="left")
-    if said.judged:
-        line(f"Judge: {said.judge}. It reads a share; the built-in judge reads every answer.")
+
+def _print_lines(console: Console, lines: Iterator[str], *, title: str = "") -> None:
+    if title:
+        console.print(f"\n[bold]{title}[/]")
+    for line in lines:
+        console.print(line, markup=False)
+
+
+def _print_table(console: Console, title: str, table: Table) -> None:
+    console.print(f"\n[bold]{title}[/]")
+    console.print(table if table.row_count else "none yet", markup=False)
+
+
+def _judge(state: ServiceState) -> Iterator[str]:
+    if state.is_judged:
+        yield f"Judge: {state.judge} scores a share; the built-in judge scores every answer."
     else:
-        line(
-            "NOT JUDGED: no judge is configured. Every number is the built-in judge's opinion "
-            f'(judge="{said.judge}"), which sees what words show; see docs/statistics.md.'
+        yield (
+            "NOT JUDGED: no judge is configured. Every number is by the built-in judge "
+            f'(judge="{state.judge}"), which sees what words show; see docs/statistics.md.'
         )
-    _title(console, "Estimates in %, with 95 % intervals")
-    _print(console, _means(said.means))
-    if said.means:
-        line(
-            "Like n: how many answers, drawn evenly and judged, would tell as much. Covers: the "
-            "share of the window's answers that the mean speaks of; the interval takes each of "
-            "the others for 0 at its lower end and for 1 at its upper."
+    if state.processes > 1:
+        yield (
+            f"{state.processes} processes add up their series here; the alarms are those of the "
+            "process that answered, which are everybody's where they share a state_dir."
         )
-    _title(console, "What they are made of, since the process began")
-    for text in _makeup(said):
-        line(text)
-    if said.sampling is not None:
-        _title(console, "Sampling and money, now")
-        for text in _sampling(said.sampling):
-            line(text)
-        _title(console, "The ruler")
-        for text in _health(said):
-            line(text)
-    _title(console, f"Alarms: evidence, in days; the line is at {_line(said.alarms)}")
-    _print(console, _alarms(said.alarms))
-    if said.warning_evidence_days is not None:
-        line(
-            f"Early warning, by the built-in judge: {_days(said.warning_evidence_days)} of 3 days. "
-            "It raises the sampling and never pages."
-        )
-    _title(console, "What comes in")
-    for text in _input(said):
-        line(text)
-    _title(console, "What would happen at other budgets, all else as now")
-    if said.outlook:
-        _print(console, _outlook(said))
-    for text in _footnotes(said):
-        line(text)
 
 
-def _title(console: Console, text: str) -> None:
-    console.print()
-    console.print(f"[bold]{text}[/]")
-
-
-def _print(console: Console, table: Table) -> None:
-    if table.row_count:
-        console.print(table)
-    else:
-        console.print("none yet", markup=False)
-
-
-def _table(*columns: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    for number, column in enumerate(columns):
-        # Figures stay whole: a terminal of 80 columns has room for them.
-        if number == 0:
-            table.add_column(column, overflow="fold")
-        else:
-            table.add_column(column, justify="right", no_wrap=True)
-    return table
-
-
-def _means(means: tuple[Mean, ...]) -> Table:
-    table = _table("signal", "window", "mean", "interval", "like n", "covers")
-    for mean in means:
+def _means(state: ServiceState) -> Table:
+    table = figures_table("signal", "window", "mean", "interval", "eff. n", "covers")
+    for mean in state.means:
         table.add_row(
-            mean.signal,
-            mean.window,
-            f"{100 * mean.mean:.1f}",
-            _range(mean.lower, mean.upper),
-            "-" if mean.effective_n is None else f"{mean.effective_n:,.0f}",
-            "-" if mean.coverage is None else _share(mean.coverage),
+            mean["signal"],
+            mean["window"],
+            f"{100 * mean['mean']:.1f}",
+            _range(mean["lower"], mean["upper"]),
+            f"{mean['effective_n']:,.0f}",
+            _share(mean["coverage"]),
         )
     return table
 
 
-def _makeup(said: Service) -> Iterator[str]:
-    found = said.makeup
-    if found is None:
+def _mean_notes(state: ServiceState) -> Iterator[str]:
+    if state.means:
+        yield (
+            "eff. n: the effective sample size, how many answers, drawn evenly and judged, would "
+            "tell as much. Covers: the share of the window's answers that the mean speaks of; the "
+            "interval is the range if all the others had been good or bad."
+        )
+
+
+def _counts(state: ServiceState) -> Iterator[str]:
+    counts = state.answers
+    if counts is None:
         yield "Nothing was answered yet."
         return
-    how = "judged" if said.judged else "read by the built-in judge"
-    yield f"{found.answers:,} answers: {found.with_value:,} {how}, with a value."
-    if found.predicted:
-        yield f"Not drawn: {found.predicted:,}; they enter by what past verdicts predict of them."
-    if found.without_value:
-        yield f"No value, so in no hallucination rate: {_counts(found.without_value)}."
-    if found.without_verdict:
-        yield f"No verdict: {_counts(found.without_verdict)}."
-    if said.judged:
+    judge = "the judge" if state.is_judged else "the built-in judge"
+    yield f"{counts.answers:,} answers: {counts.scored:,} scored by {judge}."
+    if counts.predicted:
+        yield f"Not drawn: {counts.predicted:,}; they enter by what past verdicts predict of them."
+    if counts.not_applicable:
+        yield f"Not scored, on purpose: {_by_cause(counts.not_applicable)}."
+    if counts.without_verdict:
+        yield f"No verdict: {_by_cause(counts.without_verdict)}."
+    if state.is_judged:
         yield (
-            f"Missing, of what was drawn within a day: {_share(found.missing_ratio)}. What the "
-            "last column above leaves out may have been anything: the interval says so."
+            f"Without a verdict, of what was drawn within a day: {_share(counts.missing_ratio)}; "
+            "each may have been anything, and the interval says so."
         )
         yield (
-            f"Uncovered: {_share(found.uncovered_ratio)} of the last hour's answers had no chance "
+            f"Uncovered: {_share(counts.uncovered_ratio)} of the last hour's answers had no chance "
             "to be judged."
         )
 
 
-def _sampling(found: Sampling) -> Iterator[str]:
-    bound = (
-        "the setting judge_rate decides" if found.bound_by == "judge_rate" else "the budget decides"
-    )
+def _sampling(sampling: Sampling) -> Iterator[str]:
+    bound = "the budget decides"
+    if sampling.bound_by == "judge_rate":
+        bound = "the setting judge_rate decides"
     yield (
-        f"Rate {_share(found.rate)} ({bound}), boost x{found.boost:g}; "
-        f"{found.arrivals_per_hour:,.0f} answers an hour arrive, "
-        f"{found.readings_per_hour:,.0f} are judged."
+        f"Rate {_share(sampling.rate)} ({bound}), boost x{sampling.boost:g}; "
+        f"{sampling.arrivals_per_hour:,.0f} answers an hour arrive, "
+        f"{sampling.judged_per_hour:,.0f} are judged."
     )
-    if found.expected_cost is None:
-        yield "Budget: no reading has been estimated yet." if found.budget else "Budget: none."
+    if sampling.expected_cost is None:
+        yield "Budget: no reading has been estimated yet." if sampling.budget else "Budget: none."
     else:
         yield (
-            f"A reading costs about {_amount(found.expected_cost, found.unit)}: "
-            f"{_amount(found.spent_per_hour or 0.0, found.unit)} an hour at this pace."
+            f"A reading costs about {_amount(sampling.expected_cost, sampling.unit)}: "
+            f"{_amount(sampling.cost_per_hour or 0.0, sampling.unit)} an hour at this pace."
         )
-    for limit in found.budget:
+    for limit in sampling.budget:
         yield (
-            f"Limit {_amount(limit.limit, found.unit)} per {limit.per}: "
-            f"{_amount(limit.level, found.unit)} may be spent at once now, "
-            f"{_amount(limit.sustained_per_hour, found.unit)} an hour for good."
+            f"Limit {_amount(limit.limit, sampling.unit)} per {limit.per}: "
+            f"{_amount(limit.level, sampling.unit)} may be spent at once now, "
+            f"{_amount(limit.sustained_per_hour, sampling.unit)} an hour for good."
         )
-    if found.spent_usd > 0:
-        yield f"Spent since the process began: {_amount(found.spent_usd, 'usd')}."
+    if sampling.spent_usd > 0:
+        yield f"Spent since the process began: {_amount(sampling.spent_usd, 'usd')}."
 
 
-def _health(said: Service) -> Iterator[str]:
-    health = said.health
-    if health is None:
-        return
+def _judge_quality(state: ServiceState) -> Iterator[str]:
+    def value(name: str) -> float | None:
+        return state.value(name, judge=state.judge)
+
     saved = [
-        f"{mean.efficiency:.2f} ({mean.window})"
-        for mean in said.means
-        if mean.signal == "hallucination" and mean.efficiency is not None
+        f"{mean['efficiency']:.2f} ({mean['window']})"
+        for mean in state.means
+        if mean["signal"] == "hallucination"
     ]
     yield (
-        f"Built-in score: AUROC {_number(health.auroc)} against the judge's verdicts (0.5 is a "
-        f"coin); judged answers needed, against a plain sample: {', '.join(saved) or 'not known'}."
+        f"Built-in judge: AUROC {_number(value(names.BUILTIN_AUROC))} against the judge's verdicts "
+        f"(0.5 is chance); judged answers needed, against a plain sample: "
+        f"{', '.join(saved) or 'not known'}."
     )
-    yield f"Calibration residual on the riskiest fifth: {_number(health.residual, '+.3f')}."
-    anchors = "none yet" if not health.anchors else f"{health.anchors:.0f}"
+    residual = _number(value(names.CALIBRATION_RESIDUAL), "+.3f")
+    yield f"Calibration residual on the riskiest fifth: {residual}."
+    anchors = value(names.ANCHORS)
     yield (
-        f"The judge contradicts itself on {_share(health.flip_rate)} of what it reads twice; "
-        f"anchors: {anchors}, flipped: {_share(health.anchor_flip_rate)}."
+        f"The judge contradicts itself on {_share(value(names.JUDGE_FLIP_RATE))} of what it reads "
+        f"twice; reference answers: {f'{anchors:.0f}' if anchors else 'none yet'}, flipped: "
+        f"{_share(value(names.ANCHOR_FLIP_RATE))}."
     )
-    if health.cause is not None:
-        cause = {"judge": "the judge", "application": "the application"}.get(health.cause)
-        yield (
-            f"What explains the active alarm: {cause or 'not yet known'} "
-            f"({health.flipped or 0:.0f} of {health.reread or 0:.0f} old answers that were fine "
-            "flipped when they were read again; a cause is wrong for at most 1 alarm in 20)."
+    for labels, is_cause in state.each(names.ALARM_CAUSE, judge=state.judge):
+        if is_cause:
+            cause = {"judge": "the judge", "application": "the application"}.get(labels["cause"])
+            yield (
+                f"What explains the active alarm: {cause or 'not yet known'} "
+                f"({value(names.ALARM_CAUSE_FLIPPED) or 0:.0f} of "
+                f"{value(names.ALARM_CAUSE_REREAD) or 0:.0f} old answers that were fine flipped "
+                "when they were read again; a cause is wrong for at most 1 alarm in 20)."
+            )
+    breaker = value(names.JUDGE_BREAKER_STATE)
+    if breaker:
+        pause = "is tried with one reading at a time" if breaker < 2 else "is left alone"
+        yield f"Its provider fails and {pause}."
+    labels_by_people = state.value(names.HUMAN_LABELS)
+    if labels_by_people:
+        corrected = value(names.CORRECTED_RATE)
+        interval = _range(
+            value(f"{names.CORRECTED_RATE}_lower"), value(f"{names.CORRECTED_RATE}_upper")
         )
-    if health.breaker:
-        state = "is tried with one reading at a time" if health.breaker < 2 else "is left alone"
-        yield f"Its provider fails and {state}."
-    if health.human_labels:
-        corrected = (
-            "too few for a corrected rate"
-            if health.corrected is None
-            else f"corrected rate {_share(health.corrected)} "
-            f"[{_range(health.corrected_lower, health.corrected_upper)}]"
+        yield f"People's labels: {labels_by_people:.0f}; " + (
+            "too few for a corrected rate."
+            if corrected is None
+            else f"corrected rate {_share(corrected)} [{interval}]."
         )
-        yield f"People's labels: {health.human_labels:.0f}; {corrected}."
 
 
-def _alarms(alarms: tuple[Alarm, ...]) -> Table:
-    table = _table("signal", "kind", "days", "tolerate", "state")
-    for alarm in alarms:
+def _alarms(state: ServiceState) -> Table:
+    table = figures_table("signal", "kind", "% of threshold", "objective", "state")
+    for alarm in state.alarms:
+        objective = alarm["objective"]
         table.add_row(
-            alarm.signal,
-            alarm.kind,
-            _days(alarm.evidence_days),
-            "-" if alarm.tolerate is None else f"{alarm.tolerate:.4g}",
-            _state(alarm),
+            alarm["signal"],
+            alarm["kind"],
+            _percent(alarm["evidence_days"] / (state.threshold_days or math.inf)),
+            "-" if objective is None else f"{objective:.4g}",
+            _alarm_state(alarm),
         )
     return table
 
 
-def _line(alarms: tuple[Alarm, ...]) -> str:
-    return next((f"{alarm.line_days:g}" for alarm in alarms), "-")
-
-
-def _state(alarm: Alarm) -> str:
-    if alarm.active:
-        since = alarm.since_s
+def _alarm_state(alarm: Mapping[str, Any]) -> str:
+    if alarm["active"]:
+        since = alarm["since_s"]
         when = "" if since is None else f" since {datetime.fromtimestamp(since, UTC):%m-%d %H:%M}Z"
         return f"ACTIVE{when}"
-    if alarm.tolerate is None:
-        return f"learning, {100 * alarm.learned:.0f} % done"
+    if alarm["objective"] is None:
+        return f"learning, {100 * alarm['learned']:.0f} % done"
     return "quiet"
 
 
-def _input(said: Service) -> Iterator[str]:
-    found = said.input
-    if found.reference is None:
-        yield "Not compared with anything yet."
-    elif found.reference < 1:
-        yield f"The reference of questions and retrievals is {_share(found.reference)} collected."
-    else:
-        psi = "not known yet" if found.psi is None else f"{found.psi:.2f}"
+def _early_warning(state: ServiceState) -> Iterator[str]:
+    evidence_days = state.value(names.EARLY_WARNING_EVIDENCE_SECONDS)
+    if evidence_days is not None:
+        percent = _percent(evidence_days / EARLY_WARNING_DAYS)
         yield (
-            "Compared with the frozen reference; stability index of topics, less what chance "
-            f"gives: {psi}."
+            f"Early warning, by the built-in judge's score: {percent} % of its threshold. "
+            "It raises the sampling and never pages."
         )
-    if found.ratios:
-        told = (f"{name} {_share(value)}" for name, value in found.ratios.items())
-        yield f"Within a day: {', '.join(told)}."
 
 
-def _outlook(said: Service) -> Table:
-    jumps = max((row.jumps for row in said.outlook), key=len)
-    unit = said.sampling.unit if said.sampling is not None else ""
-    table = _table(
+def _input(state: ServiceState) -> Iterator[str]:
+    reference = state.value(names.REFERENCE_RATIO)
+    if reference is None:
+        yield "Not compared with anything yet."
+    elif reference < 1:
+        yield f"The reference of questions and retrievals is {_share(reference)} collected."
+    else:
+        yield "Compared with the frozen reference of questions and retrievals."
+    ratios = [
+        f"{signal} {_share(ratio)}"
+        for signal in _INPUTS
+        if (ratio := state.mean_of_input(signal)) is not None
+    ]
+    if ratios:
+        yield f"Within a day: {', '.join(ratios)}."
+
+
+def _planning(state: ServiceState) -> Table:
+    rows = state.planning
+    delays = max((row.delays for row in rows), key=len, default=())
+    unit = "" if state.sampling is None else state.sampling.unit
+    table = figures_table(
         "budget",
         "rate",
         "judged/h",
         f"{unit or 'cost'}/h",
         "± 1h",
         "± 24h",
-        *(f"to {100 * jump.mean:.3g} %" for jump in jumps),
+        *(f"to {100 * delay.mean:.3g} %" for delay in delays),
     )
-    for row in said.outlook:
-        table.add_row(*_cells(row))
+    for row in rows:
+        table.add_row(*_planning_cells(row))
     return table
 
 
-def _cells(row: Row) -> Iterator[str]:
+def _planning_cells(row: PlanningRow) -> Iterator[str]:
     yield row.budget
     yield f"{100 * row.rate:.3g} %"
     yield f"{row.judged_per_hour:,.0f}"
-    yield "-" if row.cost_per_hour is None else _plain(row.cost_per_hour)
+    yield "-" if row.cost_per_hour is None else _short(row.cost_per_hour)
     yield _share(row.half_width_1h)
     yield _share(row.half_width_24h)
-    for jump in row.jumps:
-        yield "never" if jump.hours is None else _hours(jump.hours)
+    for delay in row.delays:
+        yield "never" if delay.hours is None else _hours(delay.hours)
 
 
-def _footnotes(said: Service) -> Iterator[str]:
-    alarm = next((each for each in said.alarms if each.signal == "hallucination"), None)
-    if not said.outlook:
-        if said.sampling is None:
+def _planning_notes(state: ServiceState) -> Iterator[str]:
+    sampling, rows = state.sampling, state.planning
+    if not rows:
+        if sampling is None:
             yield "How many answers arrive is not known without a judge; say --answers-per-hour."
         else:
             yield "Nothing arrives just now; say --answers-per-hour."
@@ -428,31 +425,31 @@ def _footnotes(said: Service) -> Iterator[str]:
     yield (
         "±: half the 95 % interval of the hallucination rate as it is, in windows that are filled."
     )
-    if any(row.jumps for row in said.outlook):
+    if any(row.delays for row in rows):
         yield (
             "to ...: how long its alarm takes on average if the rate jumps to twice, or four "
-            "times, what is tolerated (docs/statistics.md)."
+            "times, the objective (docs/statistics.md)."
         )
-    sampling = said.sampling
     if sampling is not None and sampling.judge_rate is None:
         yield (
             "The budget decides now, so that the setting judge_rate cannot be seen: rows are as if "
             "it were 1. Say it with --judge-rate."
         )
     elif sampling is not None and any(
-        row.budget == "x1" and row.rate == sampling.judge_rate for row in said.outlook
+        row.budget == "x1" and row.rate == sampling.judge_rate for row in rows
     ):
         yield (
             f"judge_rate is {sampling.judge_rate:g}, which the budget bears: a larger budget alone "
             "changes nothing."
         )
+    alarm = state.hallucination_alarm
     if alarm is None:
         yield "There is no alarm on the hallucination rate (setting alarms)."
-    elif alarm.tolerate is None:
+    elif alarm["objective"] is None:
         yield (
-            f"What is tolerated is being learned, {100 * alarm.learned:.0f} % done: "
+            f"The objective is being learned, {100 * alarm['learned']:.0f} % done: "
             f"{LEARNED_FROM:,} verdicts and whole days; until then only a spike far above what was "
-            "seen is alarmed. The setting tolerate ends that."
+            "seen raises an alarm. The setting objectives ends that."
         )
 
 
@@ -463,37 +460,32 @@ def _share(value: float | None) -> str:
     return f"{percent:.2g} %" if 0 < percent < 1 else f"{percent:.1f} %"
 
 
-def _range(low: float | None, high: float | None, between: str = ", ") -> str:
-    if low is None or high is None:
-        return "-"
-    return f"{100 * low:.1f}{between}{100 * high:.1f}"
+def _percent(share: float) -> str:
+    percent = 100 * share
+    return f"{percent:.0f}" if percent >= 1 else f"{percent:.1g}"
+
+
+def _range(low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else f"{100 * low:.1f}, {100 * high:.1f}"
 
 
 def _number(value: float | None, form: str = ".2f") -> str:
     return "not known yet" if value is None else format(value, form)
 
 
-def _days(value: float) -> str:
-    return f"{value:.1f}" if value >= 1 else f"{value:.2g}" if value >= 0.001 else "0"
-
-
 def _hours(value: float) -> str:
-    if value < MINUTES_BELOW_HOURS:
-        return f"{60 * value:.0f} min" if 60 * value >= MINUTES_FROM else f"{3600 * value:.0f} s"
-    if value < DAYS_FROM_HOURS:
-        return f"{value:.1f} h"
-    return f"{value / 24:.1f} d"
+    if value < 2:
+        return f"{60 * value:.0f} min" if 60 * value >= 2 else f"{3600 * value:.0f} s"
+    return f"{value:.1f} h" if value < 72 else f"{value / 24:.1f} d"
 
 
 def _amount(value: float, unit: str) -> str:
-    if unit == "usd":
-        return f"{_plain(value)} USD"
-    return f"{value:,.0f} {unit}"
+    return f"{_short(value)} USD" if unit == "usd" else f"{value:,.0f} {unit}"
 
 
-def _plain(value: float) -> str:
+def _short(value: float) -> str:
     return f"{value:,.2f}" if value >= 1 else f"{value:.2g}"
 
 
-def _counts(counts: Any) -> str:
+def _by_cause(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{n:,} {cause}" for cause, n in sorted(counts.items()))

@@ -6,9 +6,12 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 FINE = 0
 SOMETHING_WRONG = 1
@@ -29,6 +32,21 @@ def say(message: str) -> None:
 def print_json(value: Any) -> None:
     """Write one JSON object on one line of standard output."""
     typer.echo(json.dumps(value, ensure_ascii=False))
+
+
+def figures_table(*columns: str) -> Table:
+    """Return an empty table for people, of names and the figures behind them."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for number, column in enumerate(columns):
+        # Figures stay whole: a terminal of 80 columns has room for them.
+        if number == 0:
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
+    return table
 
 
 @contextmanager

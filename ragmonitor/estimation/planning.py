@@ -70,7 +70,7 @@ def delay_hours(watched: Watched, *, mean: float, bets_per_hour: float) -> float
     once with g and s under the mean as it was (where g < 0), once under what it has become. Against
     the detector itself the result is between 0.9 and 1.4 times the mean delay, for 10 to 3,000
     bets an hour and twice to four times of what is tolerated, from 2 to 15 %
-    (`pytest tests/unit/estimation/test_outlook.py`).
+    (`pytest tests/unit/estimation/test_planning.py`).
 
     Args:
         watched: The alarm as it stands.

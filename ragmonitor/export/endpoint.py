@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from email.message import Message
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from prometheus_client import CollectorRegistry
@@ -18,10 +18,13 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ragmonitor.export.server import BoundedServer, Rejection, Reply
+from ragmonitor.export.texts import compact_json
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger, shielded
 
 METRICS: Final = "/metrics"
+STATE: Final = "/metrics.json"
+"""The same numbers for `ragmonitor explain`, under the same conditions."""
 _MALFORMED: Final = Reply(status=400, body=b"this request cannot be read\n")
 _NOT_FOUND: Final = Reply(status=404, body=b"there is no such page\n")
 _BROKEN: Final = Reply(status=500, body=b"an error of ragmonitor's; see the log\n")
@@ -87,6 +90,7 @@ class Endpoint:
         port: int,
         shared: bool,
         rejected: Callable[[Rejection], None],
+        state: Callable[[], dict[str, Any]],
         pages: Pages | None = None,
     ) -> None:
         """Open nothing yet.
@@ -99,6 +103,7 @@ class Endpoint:
             shared: Other processes of this application serve the same numbers, so that a taken
                 port is nothing to worry about.
             rejected: Told of each request that was not answered as asked, from any thread.
+            state: Returns the state of the service for JSON.
             pages: What else is served; None: nothing.
         """
         self.registry = registry
@@ -107,6 +112,7 @@ class Endpoint:
         self._port = port
         self._shared = shared
         self._rejected = rejected
+        self.state = state
         self._pages = pages
         self._server: BoundedServer | None = None
         self._thread: threading.Thread | None = None
@@ -242,6 +248,8 @@ class Endpoint:
         except ValueError:
             return _MALFORMED
         path = asked.path.rstrip("/")
+        if path == STATE:
+            return self._states()
         if path != METRICS and self._pages is not None:
             reply: Reply | None = _BROKEN
             with shielded("view"):
@@ -267,6 +275,12 @@ class Endpoint:
             body=gzip.compress(body),
             headers=(("Content-Encoding", "gzip"),),
         )
+
+    def _states(self) -> Reply:
+        guests = (each for each in self.guests if each.at is self)
+        services = [each.state() for each in (self, *guests)]
+        body = compact_json({"services": services}).encode("utf-8", "backslashreplace")
+        return Reply(status=200, content_type="application/json", body=body)
 
     def _together(self) -> CollectorRegistry:
         guests = [each.registry for each in self.guests if each.at is self]

@@ -149,7 +149,7 @@ def _means(family: Metric, summarise: Summarise) -> list[Metric]:
     inputs = {signal: _Windowed(name) for signal, name in _INPUTS.items()}
     efficiency = _gauge(metrics.SAMPLING_EFFICIENCY)
     missing, uncovered = _gauge(metrics.MISSING_RATIO), _gauge(metrics.UNCOVERED_RATIO)
-    for (service, signal, judge, window, dimension, part), moments in _moments(family).items():
+    for (service, signal, judge, window, dimension, part), moments in moments_of(family).items():
         estimate: Estimate | None = None
         with shielded("estimate"):
             estimate = summarise(moments)
@@ -180,7 +180,8 @@ def _means(family: Metric, summarise: Summarise) -> list[Metric]:
     ]
 
 
-def _moments(family: Metric) -> dict[tuple[str, str, str, str, str, str], Moments]:
+def moments_of(family: Metric) -> dict[tuple[str, str, str, str, str, str], Moments]:
+    """Return the sums by service, signal, judge, window, dimension and group."""
     by_series: dict[tuple[str, str, str, str, str, str], Moments] = {}
     for sample in family.samples:
         own = sample.labels

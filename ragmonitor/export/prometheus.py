@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
@@ -26,6 +27,7 @@ from ragmonitor.export.families import GROUP_NAMES, LabelPairs, described, final
 from ragmonitor.export.instruments import Instruments, Labels, cleaned
 from ragmonitor.export.processes import opened, shared_folder
 from ragmonitor.export.server import Rejection
+from ragmonitor.export.state import service_state
 from ragmonitor.export.texts import package_version
 from ragmonitor.protocols import BreakerState, Clock, Summarise
 from ragmonitor.records import (
@@ -130,6 +132,7 @@ class PrometheusExporter:
             port=port,
             shared=self._folder is not None,
             rejected=self._count_rejected,
+            state=self.state,
             pages=pages,
         )
         self._pages = pages
@@ -138,7 +141,8 @@ class PrometheusExporter:
         self._serve = serve
 
     def _begin(self) -> None:
-        self._counted: dict[SeriesKey, Totals] = {}
+        self._totals: dict[SeriesKey, Totals] = {}
+        self._snapshot = Snapshot()
         self._checked: Counter[str] = Counter()
         self._identities: dict[str, tuple[str, str]] = {}
         self._labels = Labels()
@@ -309,6 +313,7 @@ class PrometheusExporter:
         errors: Mapping[str, int],
     ) -> None:
         """Take the state of now, and see to the endpoint and to other processes' remains."""
+        self._snapshot = snapshot
         self._show_state(snapshot, queue_depth=queue_depth, open_runs=open_runs)
         for stage, count in dict(errors).items():
             new = count - self._errors_seen[stage]
@@ -363,10 +368,10 @@ class PrometheusExporter:
         for key, total in totals:
             if key.dimension:
                 continue
-            counted = self._counted.get(key, _NOTHING)
+            counted = self._totals.get(key, _NOTHING)
             if counted is total:
                 continue
-            self._counted[key] = total
+            self._totals[key] = total
             with _SERIES:
                 for field, name in _TOTALS.items():
                     more = getattr(total, field) - getattr(counted, field)
@@ -437,19 +442,39 @@ class PrometheusExporter:
     def _families(self) -> list[Metric]:
         with guard.shielded("count"):
             self._count_notes()
-        counted: Iterable[Metric] = self._instruments.registry.collect()
-        exemplars: Mapping[tuple[LabelPairs, float], Exemplar] = {}
-        if self._folder is not None:
-            # The folder holds the application's own families too; those are its to serve.
-            found = {family.name: family for family in self._folder.counted()}
-            counted = [found[own.name] for own in counted if own.name in found]
-            exemplars = self._folder.read_exemplars()
+        return self._scraped(self._counted())
+
+    def _counted(self) -> list[Metric]:
+        counted = list(self._instruments.registry.collect())
+        if self._folder is None:
+            return counted
+        # The folder holds the application's own families too; those are its to serve.
+        shared = {family.name: family for family in self._folder.counted()}
+        return [shared[own.name] for own in counted if own.name in shared]
+
+    def _scraped(self, counted: Iterable[Metric]) -> list[Metric]:
         return final_families(
             counted,
-            exemplars=exemplars,
+            exemplars={} if self._folder is None else self._folder.read_exemplars(),
             summarise=self._summarise,
             service=self._service,
             version=package_version(),
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return the numbers of now for JSON: those of /metrics, and no texts."""
+        with guard.shielded("count"):
+            self._count_notes()
+        counted = self._counted()
+        return {
+            "version": package_version(),
+            "processes": 1 if self._folder is None else self._folder.living(),
+        } | service_state(
+            counted,
+            self._scraped(counted),
+            self._snapshot,
+            service=self._service,
+            summarise=self._summarise,
         )
 
     def _evaluator(self, identity: str) -> str:

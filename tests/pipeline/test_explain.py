@@ -20,7 +20,6 @@ from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
 from ragmonitor.cli.drivers import GROUP
-from ragmonitor.cli.scraped import Scrape
 from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.metrics import TABLE
@@ -71,13 +70,16 @@ def fetched(url: str, accept: str = "text/plain") -> str:
 
 
 def judged(url: str) -> float:
-    """Return how many answers the judge has read; 0 while nobody answers."""
+    """Return how many answers the judge has scored; 0 while nobody answers."""
     try:
-        scrape = Scrape(fetched(url))
-    except OSError:
+        (service,) = json.loads(fetched(url.replace("/metrics", "/metrics.json")))["services"]
+    except (OSError, ValueError):
         return 0
-    return scrape.total(
-        "ragmonitor_judged_answers_total", signal="hallucination", judge="demo/stand-in"
+    labels = {"service": "ragmonitor-demo", "signal": "hallucination", "judge": "demo/stand-in"}
+    return sum(
+        each["value"]
+        for each in service["series"]
+        if each["name"] == "ragmonitor_judged_answers_total" and each["labels"] == labels
     )
 
 
@@ -87,18 +89,18 @@ def test_a_live_demo_is_explained(demo: str):
     assert result.exit_code == 0, result.stderr
     (said,) = json.loads(result.stdout)["services"]
     assert said["judge"] == "demo/stand-in"
-    assert said["judged"]
+    assert said["is_judged"]
     rate = next(mean for mean in said["means"] if mean["signal"] == "hallucination")
     assert rate["lower"] <= rate["mean"] <= rate["upper"]
     assert said["sampling"]["judge_rate"] == pytest.approx(0.5)
-    assert said["sampling"]["spent_per_hour"] > 0
+    assert said["sampling"]["cost_per_hour"] > 0
     assert {limit["per"] for limit in said["sampling"]["budget"]} == {"day"}
-    assert said["makeup"]["with_value"] > 60
+    assert said["answers"]["scored"] > 60
     alarms = {alarm["signal"]: alarm for alarm in said["alarms"]}
-    assert alarms["hallucination"]["tolerate"] == pytest.approx(0.15)
+    assert alarms["hallucination"]["objective"] == pytest.approx(0.15)
     assert {"anchors", "new_question", "faithfulness"} <= set(alarms)
-    rows = {row["budget"]: row for row in said["outlook"]}
-    now, all_of_it = rows["unlimited"]["jumps"][0], rows["every answer"]["jumps"][0]
+    rows = {row["budget"]: row for row in said["planning"]}
+    now, all_of_it = rows["unlimited"]["delays"][0], rows["every answer"]["delays"][0]
     assert all_of_it["hours"] < now["hours"] < 1
 
 

@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
 from ragmonitor.cli.explain import address
-from ragmonitor.cli.scraped import Scrape, read
+from ragmonitor.cli.monitor_state import ServiceState
 from ragmonitor.errors import InputError
 from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter
-from ragmonitor.records import Cause, Scored, Unscored
+from ragmonitor.records import Cause, Scored, Snapshot, Unscored
 from ragmonitor.sampling import Budget, ChanceSampler
 from ragmonitor.testing import ManualClock
 from tests.support.prometheus_server import free_port
@@ -158,15 +158,15 @@ def test_means_have_their_intervals(judged: str):
     assert rate["coverage"] > 0.95
 
 
-def test_the_makeup_counts_answers_by_what_became_of_them(judged: str):
+def test_answers_are_counted_by_what_became_of_them(judged: str):
     """Judged, predicted, without a verdict and why; and how many had no chance."""
     (said,) = explained(judged)["services"]
-    makeup = said["makeup"]
-    assert makeup["answers"] == 5
-    assert makeup["predicted"] == 1
-    assert makeup["without_verdict"] == {"judge_timeout": 1}
-    assert makeup["with_value"] == 3
-    assert 0 <= makeup["uncovered_ratio"] < 0.05
+    answers = said["answers"]
+    assert answers["answers"] == 5
+    assert answers["predicted"] == 1
+    assert answers["without_verdict"] == {"judge_timeout": 1}
+    assert answers["scored"] == 3
+    assert 0 <= answers["uncovered_ratio"] < 0.05
 
 
 def test_a_budget_that_decides_is_seen_to(judged: str):
@@ -177,14 +177,14 @@ def test_a_budget_that_decides_is_seen_to(judged: str):
     assert sampling["rate"] < sampling["judge_rate"] == pytest.approx(0.5)
     (limit,) = sampling["budget"]
     assert limit["sustained_per_hour"] == pytest.approx(PER_DAY * 11 / 12 / 24)
-    assert sampling["spent_per_hour"] == pytest.approx(limit["sustained_per_hour"], rel=0.3)
+    assert sampling["cost_per_hour"] == pytest.approx(limit["sustained_per_hour"], rel=0.3)
     assert limit["level"] < limit["limit"] / 12
 
 
 def test_other_budgets_pay_in_proportion(judged: str):
     """Up to the setting, where it is said; more readings are narrower and faster."""
     (said,) = explained(judged, "--judge-rate", "0.1")["services"]
-    rows = {row["budget"]: row for row in said["outlook"]}
+    rows = {row["budget"]: row for row in said["planning"]}
     assert list(rows) == ["x0.25", "x0.5", "x1", "x2", "x4", "unlimited", "every answer"]
     one = rows["x1"]["judged_per_hour"]
     assert one == pytest.approx(183, rel=0.02)
@@ -193,7 +193,7 @@ def test_other_budgets_pay_in_proportion(judged: str):
     assert rows["every answer"]["rate"] == 1.0
     assert rows["x0.25"]["half_width_1h"] > rows["x1"]["half_width_1h"]
     assert rows["x1"]["half_width_1h"] > rows["x1"]["half_width_24h"]
-    slow, fast = rows["x0.25"]["jumps"], rows["x1"]["jumps"]
+    slow, fast = rows["x0.25"]["delays"], rows["x1"]["delays"]
     assert [jump["mean"] for jump in fast] == [0.1, 0.2]
     assert all(a["hours"] > b["hours"] for a, b in zip(slow, fast, strict=True))
     assert fast[0]["hours"] > fast[1]["hours"]
@@ -202,7 +202,7 @@ def test_other_budgets_pay_in_proportion(judged: str):
 def test_the_hourly_width_is_that_of_the_gauge(judged: str):
     """At the budget of now, in a window that is filled."""
     (said,) = explained(judged)["services"]
-    row = next(row for row in said["outlook"] if row["budget"] == "x1")
+    row = next(row for row in said["planning"] if row["budget"] == "x1")
     hour = next(m for m in said["means"] if (m["signal"], m["window"]) == ("hallucination", "1h"))
     assert row["half_width_1h"] == pytest.approx((hour["upper"] - hour["lower"]) / 2, rel=0.15)
 
@@ -210,7 +210,7 @@ def test_the_hourly_width_is_that_of_the_gauge(judged: str):
 def test_other_traffic_may_be_planned_for(judged: str):
     """A budget that pays for a tenth pays for all of a tenth of the traffic."""
     (said,) = explained(judged, "--answers-per-hour", "100", "--judge-rate", "1")["services"]
-    row = next(row for row in said["outlook"] if row["budget"] == "x1")
+    row = next(row for row in said["planning"] if row["budget"] == "x1")
     assert (row["rate"], row["judged_per_hour"]) == (1.0, 100.0)
 
 
@@ -218,9 +218,9 @@ def test_an_alarm_says_where_it_stands(judged: str):
     """Given tolerances, and those that are being learned, each with its line."""
     (said,) = explained(judged)["services"]
     alarms = {alarm["signal"]: alarm for alarm in said["alarms"]}
-    assert alarms["hallucination"]["tolerate"] == TOLERATE
+    assert alarms["hallucination"]["objective"] == TOLERATE
     assert not alarms["hallucination"]["active"]
-    assert {alarm["line_days"] for alarm in alarms.values()} == {30.0}
+    assert said["threshold_days"] == 30.0
 
 
 def test_without_a_limit_the_setting_decides():
@@ -228,7 +228,7 @@ def test_without_a_limit_the_setting_decides():
     with served(budget=False, hours=0.5) as url:
         (said,) = explained(url)["services"]
     assert said["sampling"]["judge_rate"] == pytest.approx(0.5)
-    assert [row["budget"] for row in said["outlook"]] == ["unlimited", "every answer"]
+    assert [row["budget"] for row in said["planning"]] == ["unlimited", "every answer"]
 
 
 def test_what_is_learned_takes_its_time(judged: str):
@@ -236,18 +236,18 @@ def test_what_is_learned_takes_its_time(judged: str):
     with served(hours=0.5, tolerate=None) as url:
         (said,) = explained(url)["services"]
         text = runner.invoke(app, ["explain", url]).stdout
-    assert all(row["jumps"] == [] for row in said["outlook"])
+    assert all(row["delays"] == [] for row in said["planning"])
     assert "is being learned" in text
-    assert "is alarmed. The setting tolerate" in " ".join(text.split())
+    assert "raises an alarm. The setting objectives" in " ".join(text.split())
 
 
 def test_without_a_judge_it_says_so(builtin: str):
     """The built-in judge's numbers are its opinion, and are not dressed up."""
     (said,) = explained(builtin)["services"]
     assert said["judge"] == "builtin"
-    assert not said["judged"]
-    assert said["sampling"] is said["health"] is None
-    assert said["outlook"] == []
+    assert not said["is_judged"]
+    assert said["sampling"] is None
+    assert said["planning"] == []
     text = runner.invoke(app, ["explain", builtin]).stdout
     assert "NOT JUDGED" in text
     assert "--answers-per-hour" in text
@@ -256,9 +256,9 @@ def test_without_a_judge_it_says_so(builtin: str):
 def test_without_a_judge_traffic_can_be_said(builtin: str):
     """Every answer bets then, at stakes of 1."""
     (said,) = explained(builtin, "--answers-per-hour", "600")["services"]
-    (row,) = said["outlook"]
+    (row,) = said["planning"]
     assert row["judged_per_hour"] == 600
-    assert len(row["jumps"]) == 2
+    assert len(row["delays"]) == 2
 
 
 @pytest.mark.parametrize("url", ["judged", "builtin"])
@@ -268,7 +268,7 @@ def test_the_text_has_every_part(url: str, request: pytest.FixtureRequest):
     for heading in (
         "Estimates",
         "What they are made of",
-        "Alarms: evidence, in days",
+        "Alarms: evidence in % of the threshold",
         "What comes in",
         "What would happen at other budgets",
     ):
@@ -288,15 +288,30 @@ def test_json_has_no_number_that_json_has_not(judged: str):
     json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
 
 
-def test_a_scrape_without_ours_is_read_as_nothing():
-    """Series of others are left out, and no service is there."""
-    assert Scrape('up{service="x"} 1\n').services == ()
-
-
 def test_a_monitor_that_has_seen_nothing_is_explained_all_the_same():
     """Each part says that nothing is known."""
-    said = read(Scrape('ragmonitor_build_info{service="x",version="1"} 1\n'), "x")
-    assert (said.version, said.means, said.makeup, said.outlook) == ("1", (), None, ())
+    exporter = PrometheusExporter("x", summarise=summarise, serve=False)
+    state = ServiceState(exporter.state())
+    exporter.close()
+    assert state.version
+    assert (state.means, state.answers, state.planning) == ([], None, ())
+
+
+def test_several_services_of_one_address_are_all_explained():
+    """The first monitor of a process serves what the others count too."""
+    port = free_port()
+    exporters = [
+        PrometheusExporter(service, summarise=summarise, port=port)
+        for service in ("support-bot", "search")
+    ]
+    try:
+        for exporter in exporters:
+            exporter.refresh(snapshot=Snapshot(), queue_depth=0, open_runs=0, errors={})
+        services = explained(f"127.0.0.1:{port}")["services"]
+    finally:
+        for exporter in exporters:
+            exporter.close()
+    assert [each["service"] for each in services] == ["support-bot", "search"]
 
 
 # --- what it refuses ------------------------------------------------------------------------------
@@ -312,13 +327,14 @@ def test_nobody_answers():
 def test_somebody_else_answers():
     """Series of others are not a monitor's."""
     with answering(200, b"up 1\n") as url:
-        assert "serves no series of ragmonitor" in refused(url)
+        assert "serves no state of a monitor" in refused(url)
 
 
-def test_what_is_served_is_no_text_of_series():
-    """A page, for instance."""
-    with answering(200, b'ragmonitor_x{service="a\n<html>') as url:
-        assert "no text of Prometheus series" in refused(url)
+@pytest.mark.parametrize("body", [b"[]", b'{"services": 1}', b'{"services": [{}]}', b"<html>"])
+def test_what_is_served_is_no_state(body: bytes):
+    """JSON of somebody else, or a page."""
+    with answering(200, body) as url:
+        assert "no state of a monitor" in refused(url)
 
 
 def test_a_status_is_said():
@@ -353,9 +369,10 @@ def test_what_is_no_address(wrong: str):
 
 def test_host_and_port_are_enough(monkeypatch: pytest.MonkeyPatch):
     """The rest is as always; without any the settings say."""
-    assert address("10.0.0.1:9000") == "http://10.0.0.1:9000/metrics"
-    assert address("https://a.example/x/metrics") == "https://a.example/x/metrics"
-    assert address(None) == "http://127.0.0.1:9464/metrics"
+    assert address("10.0.0.1:9000") == "http://10.0.0.1:9000/metrics.json"
+    assert address("https://a.example/x/metrics") == "https://a.example/x/metrics.json"
+    assert address("127.0.0.1:9464/metrics.json") == "http://127.0.0.1:9464/metrics.json"
+    assert address(None) == "http://127.0.0.1:9464/metrics.json"
     monkeypatch.setenv("RAGMONITOR_PROMETHEUS_HOST", "0.0.0.0")
     monkeypatch.setenv("RAGMONITOR_PROMETHEUS_PORT", "9999")
-    assert address(None) == "http://127.0.0.1:9999/metrics"
+    assert address(None) == "http://127.0.0.1:9999/metrics.json"

@@ -1,0 +1,97 @@
+"""The numbers of now as one record for JSON: the page shows it, and `ragmonitor explain` reads it.
+
+It holds what /metrics holds, names and numbers, and never a text of an interaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from prometheus_client.metrics_core import Metric
+
+from ragmonitor import metrics as names
+from ragmonitor.export.families import moments_of
+from ragmonitor.protocols import Summarise
+from ragmonitor.records import AlarmState, Estimate, Snapshot
+
+
+def service_state(
+    counted: Iterable[Metric],
+    scraped: Iterable[Metric],
+    snapshot: Snapshot,
+    *,
+    service: str,
+    summarise: Summarise,
+) -> dict[str, Any]:
+    """Return the state of one service.
+
+    Args:
+        counted: The families as they were counted, summed over the processes that share a folder.
+        scraped: The families that follow from them.
+        snapshot: Of this process; the alarms are taken from it.
+        service: Series of others are left out.
+        summarise: From a window's sums to its mean and interval.
+    """
+    return {
+        "service": service,
+        "numbers": list(_numbers(counted, service, summarise)),
+        "alarms": [alarm_record(state) for state in snapshot.alarms],
+        "threshold_days": threshold_days(snapshot),
+        "series": [
+            {"name": sample.name, "labels": dict(sample.labels), "value": sample.value}
+            for family in scraped
+            if family.type in ("counter", "gauge")
+            for sample in family.samples
+            if sample.labels.get("service") == service
+        ],
+    }
+
+
+def _numbers(
+    counted: Iterable[Metric], service: str, summarise: Summarise
+) -> Iterator[dict[str, Any]]:
+    """Yield the windowed means of a service, those of its parts included."""
+    for family in counted:
+        if family.name != names.MOMENTS:
+            continue
+        for (owner, *key), sums in moments_of(family).items():
+            estimate = summarise(sums) if owner == service else None
+            if estimate is not None:
+                labels = zip(("signal", "judge", "window", "dimension", "group"), key, strict=True)
+                yield dict(labels) | estimate_record(estimate)
+
+
+def estimate_record(estimate: Estimate) -> dict[str, float]:
+    """Return a mean, its interval and what they rest on."""
+    return {
+        "mean": round(estimate.mean, 5),
+        "lower": round(estimate.lower, 5),
+        "upper": round(estimate.upper, 5),
+        "effective_n": round(estimate.effective_n, 1),
+        "coverage": round(estimate.coverage, 5),
+        "efficiency": round(estimate.efficiency, 5),
+    }
+
+
+def alarm_record(state: AlarmState) -> dict[str, Any]:
+    """Return where the evidence of one signal stands."""
+    return {
+        "signal": state.signal,
+        "judge": state.judge,
+        "kind": state.kind,
+        "evidence_days": state.evidence_days,
+        "active": state.active,
+        "since_s": state.since_s,
+        "rising_since_s": state.rising_since_s,
+        "objective": state.tolerate,
+        "learned": state.learned,
+        "higher_is_better": state.higher_is_better,
+        "raised": state.raised,
+    }
+
+
+def threshold_days(snapshot: Snapshot) -> float | None:
+    """Return the evidence at which alarms are raised; None: there are no alarms."""
+    gauges = (each for each in snapshot.readings if each.name == names.ALARM_THRESHOLD_SECONDS)
+    return next((gauge.value for gauge in gauges), None)
