@@ -186,26 +186,38 @@ class JudgeRunner:
             return CERTAIN, cause
         # Before the coin: what is drawn is always read, or the mean would be biased.
         if waiting >= self.judging.waiting_most:
-            chance = SamplingDecision(probability=0.0, drawn=False, cause=Cause.JUDGE_BUSY)
+            decision = SamplingDecision(
+                inclusion_probability=0.0, drawn=False, cause=Cause.JUDGE_BUSY
+            )
         elif self.judging.is_down:
-            chance = SamplingDecision(probability=0.0, drawn=False, cause=Cause.JUDGE_DOWN)
+            decision = SamplingDecision(
+                inclusion_probability=0.0, drawn=False, cause=Cause.JUDGE_DOWN
+            )
         else:
             try:
-                chance = self.judging.sampler.draw(interaction, uncertainty=prediction.uncertainty)
+                decision = self.judging.sampler.draw(
+                    interaction, uncertainty=prediction.uncertainty
+                )
             except JudgeError as error:  # it could not be read at any cost
-                chance = SamplingDecision(probability=0.0, drawn=False, cause=error.cause)
+                decision = SamplingDecision(
+                    inclusion_probability=0.0, drawn=False, cause=error.cause
+                )
             except Exception as error:  # noqa: BLE001 - a judge that cannot tell what it costs
                 record_error("sample", error)
-                chance = SamplingDecision(probability=0.0, drawn=False, cause=Cause.JUDGE_ERROR)
-        return chance, chance.cause or (None if chance.drawn else Cause.NOT_SAMPLED)
+                decision = SamplingDecision(
+                    inclusion_probability=0.0, drawn=False, cause=Cause.JUDGE_ERROR
+                )
+        return decision, decision.cause or (None if decision.drawn else Cause.NOT_SAMPLED)
 
-    def unread(self, interaction: Interaction, chance: SamplingDecision, cause: Cause) -> Readings:
+    def unread(
+        self, interaction: Interaction, decision: SamplingDecision, cause: Cause
+    ) -> Readings:
         """Return the reports of an answer that nobody reads."""
-        judged = self._unread_by(self.judging.judge, "judge", interaction, chance, cause)
-        second, its_chance = self.judging.second, self._second_chance(interaction, chance)
-        if second is None or its_chance is None:
+        judged = self._unread_by(self.judging.judge, "judge", interaction, decision, cause)
+        second, its_decision = self.judging.second, self._second_decision(interaction, decision)
+        if second is None or its_decision is None:
             return Readings(reports=(judged,), judged=judged)
-        other = self._unread_by(second.judge, "second", interaction, its_chance, cause)
+        other = self._unread_by(second.judge, "second", interaction, its_decision, cause)
         return Readings(reports=(judged, other), judged=judged)
 
     def _unread_by(
@@ -213,7 +225,7 @@ class JudgeRunner:
         judge: Judge,
         role: Role,
         interaction: Interaction,
-        chance: SamplingDecision,
+        decision: SamplingDecision,
         cause: Cause,
     ) -> Report:
         return Report(
@@ -221,7 +233,7 @@ class JudgeRunner:
             judge=judge.identity,
             evaluations=unscored(self._entries, judge.identity, cause),
             assessment=None,
-            chance=chance,
+            decision=decision,
             role=role,
         )
 
@@ -235,40 +247,40 @@ class JudgeRunner:
             record_error("sample", error)
             return None
 
-    def _second_chance(
-        self, interaction: Interaction, chance: SamplingDecision
+    def _second_decision(
+        self, interaction: Interaction, decision: SamplingDecision
     ) -> SamplingDecision | None:
         second = self.judging.second
         if second is None:
             return None
         return replace(
-            chance,
-            probability=chance.probability * second.share,
-            drawn=chance.drawn and second.reads(interaction),
+            decision,
+            inclusion_probability=decision.inclusion_probability * second.share,
+            drawn=decision.drawn and second.reads(interaction),
             reserved=0.0,
         )
 
     # --- asking ---------------------------------------------------------------------------------
 
-    async def ask(self, interaction: Interaction, chance: SamplingDecision) -> Readings:
+    async def ask(self, interaction: Interaction, decision: SamplingDecision) -> Readings:
         """Return what the judges found of a drawn answer; its cost is settled, come what may."""
         # Decided while the coin falls, since the money is set aside then.
-        its_chance = self._second_chance(interaction, chance)
+        its_decision = self._second_decision(interaction, decision)
         spent = 0.0
         try:
             # These first: waiting for them must not use up the judge's own time.
             async with await self._turn():
-                spent = chance.reserved  # if this is cancelled nobody knows what it cost
-                chain, costs = await self._ask_chain(interaction, chance)
-                again, cost = await self._ask_twice(interaction, chance, chain[0])
+                spent = decision.reserved  # if this is cancelled nobody knows what it cost
+                chain, costs = await self._ask_chain(interaction, decision)
+                again, cost = await self._ask_twice(interaction, decision, chain[0])
                 costs.append(cost)
                 other: Report | None = None
-                if its_chance is not None:
-                    other, cost = await self._ask_second(interaction, chance, its_chance)
+                if its_decision is not None:
+                    other, cost = await self._ask_second(interaction, decision, its_decision)
                     costs.append(cost)
                 spent = sum(costs)
         finally:
-            self.judging.sampler.settle(chance, spent)
+            self.judging.sampler.settle(decision, spent)
         first = next((report for report in chain if report.assessment is not None), None)
         both = first is not None and other is not None and other.assessment is not None
         return Readings(
@@ -279,18 +291,20 @@ class JudgeRunner:
             compared=(first, other) if both and first is not None and other is not None else None,
         )
 
-    async def check(self, interaction: Interaction, chance: SamplingDecision) -> Report | None:
+    async def check(self, interaction: Interaction, decision: SamplingDecision) -> Report | None:
         """Return what the judge says now of an answer that was judged before."""
         repeating = self.judging.repeating
         if repeating is None:
             return None
-        spent = chance.reserved
+        spent = decision.reserved
         try:
             async with await self._turn():
-                report, _, cost = await self._ask_one(repeating.judge, "judge", interaction, chance)
-            spent = _known(cost, chance)
+                report, _, cost = await self._ask_one(
+                    repeating.judge, "judge", interaction, decision
+                )
+            spent = _known(cost, decision)
         finally:
-            self.judging.sampler.settle(chance, spent)
+            self.judging.sampler.settle(decision, spent)
         return report
 
     async def _turn(self) -> asyncio.Semaphore:
@@ -299,42 +313,42 @@ class JudgeRunner:
         return self._slots
 
     async def _ask_chain(
-        self, interaction: Interaction, chance: SamplingDecision
+        self, interaction: Interaction, decision: SamplingDecision
     ) -> tuple[list[Report], list[float]]:
         reports: list[Report] = []
         costs: list[float] = []
         for judge in self.judging.chain:
             role: Role = "judge" if judge is self.judging.judge else "fallback"
-            report, cause, cost = await self._ask_one(judge, role, interaction, chance)
+            report, cause, cost = await self._ask_one(judge, role, interaction, decision)
             reports.append(report)
-            costs.append(_known(cost, chance))
+            costs.append(_known(cost, decision))
             if cause not in _PASSED_ON:
                 break
         return reports, costs
 
     async def _ask_twice(
-        self, interaction: Interaction, chance: SamplingDecision, first: Report
+        self, interaction: Interaction, decision: SamplingDecision, first: Report
     ) -> tuple[Report | None, float]:
         """Have the judge read some of the answers twice that it has read itself."""
         repeating = self.judging.repeating
         if repeating is None or first.assessment is None or not repeating.reads(interaction):
             return None, 0.0
-        again, _, cost = await self._ask_one(repeating.judge, "judge", interaction, chance)
-        return again, _known(cost, chance)
+        again, _, cost = await self._ask_one(repeating.judge, "judge", interaction, decision)
+        return again, _known(cost, decision)
 
     async def _ask_second(
-        self, interaction: Interaction, chance: SamplingDecision, its_chance: SamplingDecision
+        self, interaction: Interaction, decision: SamplingDecision, its_decision: SamplingDecision
     ) -> tuple[Report, float]:
         second = self.judging.second
         assert second is not None  # noqa: S101 - for the type; it has a chance
-        if not its_chance.drawn:
+        if not its_decision.drawn:
             cause = Cause.NOT_SAMPLED
-            return self._unread_by(second.judge, "second", interaction, its_chance, cause), 0.0
-        report, _, cost = await self._ask_one(second.judge, "second", interaction, its_chance)
-        return report, _known(cost, chance)
+            return self._unread_by(second.judge, "second", interaction, its_decision, cause), 0.0
+        report, _, cost = await self._ask_one(second.judge, "second", interaction, its_decision)
+        return report, _known(cost, decision)
 
     async def _ask_one(
-        self, judge: Judge, role: Role, interaction: Interaction, chance: SamplingDecision
+        self, judge: Judge, role: Role, interaction: Interaction, decision: SamplingDecision
     ) -> tuple[Report, Cause | None, float | None]:
         """Return a judge's report, why there are no scores, and the cost; None: nobody knows it."""
         usage: JudgeUsage | None = None
@@ -364,7 +378,7 @@ class JudgeRunner:
                 judge=assessment.judge,
                 evaluations=cleaned(evaluations, self._clean),
                 assessment=assessment,
-                chance=chance,
+                decision=decision,
                 diagnosis=diagnosed(interaction, assessment),
                 usage=usage,
                 role=role,
@@ -378,7 +392,7 @@ class JudgeRunner:
             judge=judge.identity,
             evaluations=unscored(self._entries, judge.identity, cause, self._clean(detail)),
             assessment=None,
-            chance=chance,
+            decision=decision,
             usage=usage or JudgeUsage(calls=1),
             role=role,
         )
@@ -452,9 +466,9 @@ async def _prepare(judge: ConnectedJudge) -> None:
         logger.warning("ragmonitor: the judge cannot read: %s", reason(error))
 
 
-def _known(cost: float | None, chance: SamplingDecision) -> float:
+def _known(cost: float | None, decision: SamplingDecision) -> float:
     """Return a reading's cost; where nobody knows it, what was set aside."""
-    return chance.reserved if cost is None else cost
+    return decision.reserved if cost is None else cost
 
 
 def _admits(judge: Judge) -> bool:

@@ -270,7 +270,7 @@ class Sampler(Protocol):
         """Pay for a reading outside the sample; None: the budget has nothing for it now."""
         ...
 
-    def settle(self, chance: SamplingDecision, spent: float) -> None:
+    def settle(self, decision: SamplingDecision, spent: float) -> None:
         """Say what a drawn answer's judging cost in the end, in the budget's unit."""
         ...
 
@@ -410,7 +410,7 @@ class Estimates(Protocol):
         """Return what past verdicts say of an answer; called once each, before the coin falls."""
         ...
 
-    def awaits(self, builtin: Report, prediction: Prediction, chance: SamplingDecision) -> None:
+    def awaits(self, builtin: Report, prediction: Prediction, decision: SamplingDecision) -> None:
         """Take note of an answer that was drawn and whose verdict is on its way."""
         ...
 

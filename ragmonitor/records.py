@@ -387,36 +387,37 @@ class Diagnosis(StrEnum):
 
 
 Stratum = Literal["sampled", "floor", "forced"]
-"""Why an answer had the chance it had: drawn by the common rule, raised to its route's floor, or
-forced by what the application said of it."""
+"""Why an answer had its inclusion probability: by the common rule, raised to its route's floor, or
+forced to 1 by what the application said of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingDecision:
-    """Whether a judge reads an answer, and how likely that was before the coin fell."""
+    """Whether a judge scores an answer, and how likely that was before it was decided."""
 
-    probability: float
+    inclusion_probability: float
     """From 0 (this answer could not be judged) to 1; means divide by it."""
     drawn: bool
     cause: Cause | None = None
-    """Why it is not read: `not_sampled`, `over_budget`, `judge_busy` or `judge_down`. With `drawn`
-    it is a verdict that is missing: the coin fell for it, and nothing was left to pay it with."""
+    """Why it is not scored: `not_sampled`, `over_budget`, `judge_busy` or `judge_down`. With
+    `drawn` its verdict is missing: the answer was drawn, and there was no budget left for it."""
     reserved: float = 0.0
     """Taken out of the budget for it, in the budget's unit."""
     rate: float = 1.0
-    """What was common to all answers of the moment; `probability` varies around it. 0 to 1."""
+    """The sampling rate common to all answers of the moment, 0 to 1; the inclusion probability
+    varies around it."""
     stratum: Stratum = "sampled"
 
     @property
     def importance_weight(self) -> float:
-        """What an alarm may bet on this answer's verdict: `rate / probability`; 0 without a chance.
+        """The weight of this answer's verdict in alarms: `rate / inclusion_probability`, or 0.
 
         At most 2 for sampled answers: half of the rate is the same for all.
         """
-        return self.rate / self.probability if self.probability > 0 else 0.0
+        return self.rate / self.inclusion_probability if self.inclusion_probability > 0 else 0.0
 
 
-CERTAIN = SamplingDecision(probability=1.0, drawn=True)
+CERTAIN = SamplingDecision(inclusion_probability=1.0, drawn=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -439,7 +440,7 @@ class CompletedAnswer:
     """By the built-in judge."""
     prediction: Prediction = field(default_factory=Prediction)
     """As it stood before the coin fell."""
-    chance: SamplingDecision | None = None
+    decision: SamplingDecision | None = None
     """None: no judge but the built-in one is configured."""
     judged: Report | None = None
     """By the judge; without an assessment where it failed. None: not drawn."""
@@ -469,7 +470,7 @@ class Report:
     """One per evaluator, in the order of the table."""
     assessment: Assessment | None
     """None: this judge did not read it, or gave nothing."""
-    chance: SamplingDecision = CERTAIN
+    decision: SamplingDecision = CERTAIN
     diagnosis: Diagnosis | None = None
     """None: there is no assessment."""
     usage: JudgeUsage | None = None

@@ -48,7 +48,7 @@ from ragmonitor.protocols import (
     RecountingJudge,
 )
 from ragmonitor.records import Interaction, JudgeUsage
-from ragmonitor.sampling import Budget, ChanceSampler, Floors, budget_file
+from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_file
 from ragmonitor.settings import Settings
 from ragmonitor.state import StateFile
 
@@ -159,7 +159,7 @@ def judging_of(settings: Settings, custom: Judge | None) -> JudgeConfig | None:
         fallbacks=fallbacks,
         second=second,
         repeating=repeating,
-        sampler=ChanceSampler(
+        sampler=AdaptiveSampler(
             settings.judge_rate,
             clock=time.monotonic,
             budget=_budget(settings),

@@ -475,22 +475,22 @@ class Worker:
         with self._timed("sample"):
             prediction = self._predict(builtin)
             waiting = len(self._judgements)
-            chance, cause = bench.draw(interaction, prediction, waiting=waiting)
-        if chance.drawn and cause == chance.cause:
+            decision, cause = bench.draw(interaction, prediction, waiting=waiting)
+        if decision.drawn and cause == decision.cause:
             with shielded("estimate"):
-                self._estimates.awaits(builtin, prediction, chance)
+                self._estimates.awaits(builtin, prediction, decision)
         if cause is None:
             return asyncio.get_running_loop().create_task(
-                self._judge(bench, account, builtin, prediction, chance)
+                self._judge(bench, account, builtin, prediction, decision)
             )
-        found = bench.unread(interaction, chance, cause)
+        found = bench.unread(interaction, decision, cause)
         target = self._deliver(account, builtin, found)
         self._settle(
             CompletedAnswer(
                 builtin=builtin,
                 prediction=prediction,
-                chance=chance,
-                judged=found.judged if chance.drawn else None,
+                decision=decision,
+                judged=found.judged if decision.drawn else None,
                 target=target,
             )
         )
@@ -572,10 +572,10 @@ class Worker:
         account: Account,
         builtin: Report,
         prediction: Prediction,
-        chance: SamplingDecision,
+        decision: SamplingDecision,
     ) -> None:
         interaction, wait_s = builtin.interaction, bench.judging.wait_s
-        asking = asyncio.ensure_future(bench.ask(interaction, chance))
+        asking = asyncio.ensure_future(bench.ask(interaction, decision))
         delivered, target = False, None
         try:
             if wait_s > 0:
@@ -591,7 +591,7 @@ class Worker:
             if not (is_asked_to_end(error) and self._closed):
                 record_error("judge", error)
                 cause = Cause.INTERNAL_ERROR
-            found = bench.unread(interaction, chance, cause)
+            found = bench.unread(interaction, decision, cause)
         with self._step:
             if delivered:
                 for report in found.reports:
@@ -602,7 +602,7 @@ class Worker:
                 CompletedAnswer(
                     builtin=builtin,
                     prediction=prediction,
-                    chance=chance,
+                    decision=decision,
                     judged=found.judged,
                     stand_in=found.stand_in,
                     target=target,
@@ -626,11 +626,13 @@ class Worker:
         if bench.judging.repeating is None or bench.judging.is_down or self._checks:
             return
         for interaction in self._estimates.due():
-            chance = bench.reserve(interaction)
-            if chance is None:  # nothing left to pay it with: it will be due again
+            decision = bench.reserve(interaction)
+            if decision is None:  # nothing left to pay it with: it will be due again
                 self._estimates.checked(interaction, None)
                 continue
-            check = asyncio.get_running_loop().create_task(self._check(bench, interaction, chance))
+            check = asyncio.get_running_loop().create_task(
+                self._check(bench, interaction, decision)
+            )
             self._checks.add(check)
             check.add_done_callback(self._checked)
 
@@ -640,9 +642,9 @@ class Worker:
             record_error("judge", error)
 
     async def _check(
-        self, bench: JudgeRunner, interaction: Interaction, chance: SamplingDecision
+        self, bench: JudgeRunner, interaction: Interaction, decision: SamplingDecision
     ) -> None:
-        report = await bench.check(interaction, chance)
+        report = await bench.check(interaction, decision)
         with self._step:
             with contained("estimate"):
                 self._estimates.checked(interaction, report)

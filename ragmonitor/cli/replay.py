@@ -102,7 +102,7 @@ class Checker:
         """Compare one captured interaction."""
         interaction = report.interaction
         with self._lock:
-            self.tally.add(report.evaluations, report.chance.probability)
+            self.tally.add(report.evaluations, report.decision.inclusion_probability)
             if interaction.id in self._seen:
                 return
             self._seen[interaction.id] = None

@@ -198,7 +198,7 @@ class Statistics:
         """Take in one answer of which nothing more is expected."""
         builtin, interaction = settled.builtin, settled.interaction
         group, at_s = self._group_of(interaction.session_id), interaction.ended_ns / 1e9
-        judge, chance = self._judge, settled.chance
+        judge, decision = self._judge, settled.decision
         self._drift.observe(interaction, at_s)
         found = self._outcomes(builtin)
         series = self._of_judge(self._builtin)
@@ -209,38 +209,38 @@ class Statistics:
                 sums.exact(found[0][1], group)
             self._bet(settled, builtin, found, importance_weight=1.0)
             return
-        if chance is None:
+        if decision is None:
             return
         if settled.prediction.hallucination is not None:
             self._warning.add(settled.prediction.hallucination, at_s)
-        if chance.probability <= 0:
+        if decision.inclusion_probability <= 0:
             for sums in self._judged_sums(builtin, settled.prediction, judge):
                 sums.uncover()
             return
         if settled.judged is not None:
-            self._read(settled, settled.judged, judge, chance)
+            self._read(settled, settled.judged, judge, decision)
             if settled.stand_in is not None:
-                self._stand_in(settled, settled.stand_in, chance)
+                self._stand_in(settled, settled.stand_in, decision)
             self._alarms.complete(interaction.id)
             return
         series = self._of_judge(judge)
         for signal, expected in settled.prediction.expected.items():
-            series[signal].unread(expected, chance.probability, group)
+            series[signal].unread(expected, decision.inclusion_probability, group)
         for sums in self._parts_of(builtin, judge):
             expected = settled.prediction.expected.get(HALLUCINATION, _NOTHING)
-            sums.unread(expected, chance.probability, group)
+            sums.unread(expected, decision.inclusion_probability, group)
 
     def _group_of(self, session: str) -> int:
         """Return a session's random group; one that tells nothing apart has none."""
         return group_of(session) if self._alarms.tells_apart(session) else ALONE
 
-    def awaits(self, builtin: Report, prediction: Prediction, chance: SamplingDecision) -> None:
+    def awaits(self, builtin: Report, prediction: Prediction, decision: SamplingDecision) -> None:
         """Take note of an answer that was drawn and whose verdict is on its way."""
-        if self._judge is not None and chance.probability > 0:
+        if self._judge is not None and decision.inclusion_probability > 0:
             # Verdicts bet in the order of these calls.
             self._alarms.drawn(builtin.interaction.id, suspicion=self._warning.suspicion)
             for sums in self._judged_sums(builtin, prediction, self._judge):
-                sums.await_verdict(chance.probability)
+                sums.await_verdict(decision.inclusion_probability)
 
     def _judged_sums(self, builtin: Report, prediction: Prediction, judge: str) -> Iterator[Sums]:
         """Yield the sums by the judge that an answer would be added to."""
@@ -250,17 +250,17 @@ class Statistics:
         yield from self._parts_of(builtin, judge)
 
     def _read(
-        self, settled: CompletedAnswer, judged: Report, judge: str, chance: SamplingDecision
+        self, settled: CompletedAnswer, judged: Report, judge: str, decision: SamplingDecision
     ) -> None:
         # Under the name of the unread ones, whatever the assessment calls itself.
         language = _language(settled.builtin)
         group = self._group_of(settled.interaction.session_id)
         said = dict(features(settled.builtin, self._outcomes(settled.builtin)))
         found, predicted = outcomes(judged), settled.prediction.expected
-        series, weight = self._of_judge(judge), 1 / chance.probability
+        series, weight = self._of_judge(judge), 1 / decision.inclusion_probability
         for signal, outcome in found:
             expected = predicted.get(signal, _NOTHING)
-            series[signal].read(expected, chance.probability, outcome, group)
+            series[signal].read(expected, decision.inclusion_probability, outcome, group)
             if outcome is None:
                 continue
             for calibration in self._learners(signal, language):
@@ -270,12 +270,12 @@ class Statistics:
         hallucinated = found[0][1]
         for sums in self._parts_of(settled.builtin, judge):
             expected = predicted.get(HALLUCINATION, _NOTHING)
-            sums.read(expected, chance.probability, hallucinated, group)
-        self._bet(settled, judged, found, importance_weight=chance.importance_weight)
+            sums.read(expected, decision.inclusion_probability, hallucinated, group)
+        self._bet(settled, judged, found, importance_weight=decision.importance_weight)
         if hallucinated is not None and hallucinated.scored:
             self._judge_the_judge(settled, judged, hallucinated)
 
-    def _stand_in(self, settled: CompletedAnswer, read: Report, chance: SamplingDecision) -> None:
+    def _stand_in(self, settled: CompletedAnswer, read: Report, decision: SamplingDecision) -> None:
         """Take in who reads what the judge fails to, and of which nothing was predicted.
 
         Its means rest on its verdicts by 1 / chance alone; alarms take any ruler's verdict.
@@ -283,8 +283,8 @@ class Statistics:
         found, series = outcomes(read), self._of_judge(read.judge.name)
         group = self._group_of(settled.interaction.session_id)
         for signal, outcome in found:
-            series[signal].read(_NOTHING, chance.probability, outcome, group)
-        self._bet(settled, read, found, importance_weight=chance.importance_weight)
+            series[signal].read(_NOTHING, decision.inclusion_probability, outcome, group)
+        self._bet(settled, read, found, importance_weight=decision.importance_weight)
 
     def _of_judge(self, judge: str) -> _Series:
         known = self._series.get(judge)
@@ -322,22 +322,22 @@ class Statistics:
         return known
 
     def _judge_the_judge(self, settled: CompletedAnswer, judged: Report, outcome: Outcome) -> None:
-        interaction, chance = settled.interaction, settled.chance
+        interaction, decision = settled.interaction, settled.decision
         self._anchors.offer(interaction, outcome.value > 0, judged.judge)
-        if chance is not None:
-            at_s, weight = interaction.ended_ns / 1e9, 1 / chance.probability
+        if decision is not None:
+            at_s, weight = interaction.ended_ns / 1e9, 1 / decision.inclusion_probability
             self._rises.add(at_s, outcome.value > 0, weight)
         predicted = settled.prediction.hallucination
-        if predicted is None or chance is None or not self._residuals.is_risky(predicted):
+        if predicted is None or decision is None or not self._residuals.is_risky(predicted):
             return
         residual = outcome.value - predicted
-        self._residuals.add(residual, 1 / chance.probability)
+        self._residuals.add(residual, 1 / decision.inclusion_probability)
         at_s = interaction.ended_ns / 1e9
         for signal, sign in ((CALIBRATION_HIGH, 1), (CALIBRATION_LOW, -1)):
             self._alarms.update(
                 signal,
                 value=half(sign * residual),
-                importance_weight=chance.importance_weight,
+                importance_weight=decision.importance_weight,
                 at_s=at_s,
                 session=interaction.session_id,
                 answer=interaction.id,
@@ -585,8 +585,10 @@ class Statistics:
     def repeated(self, first: Report, again: Report) -> None:
         """Take in an answer that the judge read twice."""
         verdicts = [_hallucinated(report) for report in (first, again)]
-        if None not in verdicts and first.chance.probability > 0:
-            self._flips.add(bool(verdicts[0]), bool(verdicts[1]), 1 / first.chance.probability)
+        if None not in verdicts and first.decision.inclusion_probability > 0:
+            self._flips.add(
+                bool(verdicts[0]), bool(verdicts[1]), 1 / first.decision.inclusion_probability
+            )
             if not verdicts[0]:
                 self._anchors.repeated(bool(verdicts[1]))
 

@@ -45,7 +45,7 @@ def report_line(
         "framework": interaction.framework,
         "status": interaction.status,
         "judge": str(report.judge),
-        "chance": report.chance.probability,
+        "chance": report.decision.inclusion_probability,
         "late": report.late,
     }
     if service:

@@ -103,7 +103,7 @@ class OtelExporter:
 
     def export(self, report: Report) -> None:
         """Emit a late report; one that stands on its root span already is not emitted again."""
-        if not (self._enabled and report.late and report.chance.drawn):
+        if not (self._enabled and report.late and report.decision.drawn):
             return
         tracer = self._providers.tracer()
         if tracer is not None and report.target is not None:
@@ -227,7 +227,7 @@ class OtelExporter:
         The built-in judge's scores are attributes of every root span already; as events they would
         be several log records per answer, the application's bulk of logs in many a backend.
         """
-        if not report.chance.drawn or (report.role == "builtin" and not report.late):
+        if not report.decision.drawn or (report.role == "builtin" and not report.late):
             return
         logger = self._providers.logger()
         if logger is None:

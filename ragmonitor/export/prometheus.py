@@ -206,7 +206,7 @@ class PrometheusExporter:
             pairs.decay(self._clock())
             pairs.add(
                 abs(other.score - scores[other.evaluator]),
-                weight=1 / max(second.chance.probability, 1e-9),
+                weight=1 / max(second.decision.inclusion_probability, 1e-9),
             )
 
     def export(self, report: Report) -> None:

@@ -34,7 +34,7 @@ def score_metadata(evaluation: Evaluation, report: Report) -> dict[str, str | fl
     return {
         "evaluator": encodable(evaluation.evaluator),
         "judge": encodable(str(evaluation.judge)),
-        "chance": report.chance.probability,
+        "chance": report.decision.inclusion_probability,
         "interaction_id": encodable(report.interaction.id),
     }
 

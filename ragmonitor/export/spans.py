@@ -207,7 +207,7 @@ def event_attributes(
         names.EVALUATOR: encodable(evaluation.evaluator),
         names.JUDGE: encodable(str(evaluation.judge)),
         names.JUDGE_KIND: evaluation.judge.kind,
-        names.JUDGE_CHANCE: report.chance.probability,
+        names.JUDGE_CHANCE: report.decision.inclusion_probability,
         names.INTERACTION_ID: span_limits.clipped(report.interaction.id),
     }
     if isinstance(evaluation, Scored):
@@ -466,10 +466,12 @@ def _add_verdict(room: SpanBudget, reports: Sequence[Report]) -> None:
 
 def _chance(reports: Sequence[Report]) -> Mapping[str, str | float]:
     """Return the chance of the judge that samples: the built-in one's is always 1."""
-    chance = min((report.chance for report in reports), key=lambda chance: chance.probability)
-    attributes: dict[str, str | float] = {names.JUDGE_CHANCE: chance.probability}
-    if chance.cause is not None:
-        attributes[names.JUDGE_REASON] = chance.cause.value
+    decision = min(
+        (report.decision for report in reports), key=lambda decision: decision.inclusion_probability
+    )
+    attributes: dict[str, str | float] = {names.JUDGE_CHANCE: decision.inclusion_probability}
+    if decision.cause is not None:
+        attributes[names.JUDGE_REASON] = decision.cause.value
     return attributes
 
 

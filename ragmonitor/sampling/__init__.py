@@ -3,6 +3,6 @@
 from ragmonitor.sampling.budget import Budget, budget_file
 from ragmonitor.sampling.coin import coin
 from ragmonitor.sampling.floors import Floors
-from ragmonitor.sampling.sampler import ChanceSampler
+from ragmonitor.sampling.sampler import AdaptiveSampler
 
-__all__ = ["Budget", "ChanceSampler", "Floors", "budget_file", "coin"]
+__all__ = ["AdaptiveSampler", "Budget", "Floors", "budget_file", "coin"]

@@ -43,7 +43,9 @@ class Floors:
         self._wanted_per_s = 0.0
         self._totalled_at = -math.inf
 
-    def chance(self, interaction: Interaction, now: float, *, bearable_per_s: float) -> float:
+    def min_probability(
+        self, interaction: Interaction, now: float, *, bearable_per_s: float
+    ) -> float:
         """Return the least chance of this answer, 0 to 1; it counts as an arrival from now on.
 
         Args:

@@ -28,7 +28,7 @@ _LEARNING: Final = 0.05
 _SMALLEST: Final = 1e-12
 
 
-class ChanceSampler:
+class AdaptiveSampler:
     """Draws at `rate` while the budget allows it, else at the rate that the budget can bear.
 
     The common rate f follows the bucket's level: `level / (arrivals per second * horizon)`, with
@@ -148,7 +148,7 @@ class ChanceSampler:
             has_it = self._reserves(cost)
             cause, reserved = (None, cost) if has_it else (Cause.OVER_BUDGET, 0.0)
         return SamplingDecision(
-            probability=probability,
+            inclusion_probability=probability,
             drawn=drawn,
             cause=cause,
             reserved=reserved,
@@ -175,7 +175,7 @@ class ChanceSampler:
     def _note_floor(self, interaction: Interaction, now: float, bearable_per_s: float) -> float:
         if self._floors is None:
             return 0.0
-        return self._floors.chance(interaction, now, bearable_per_s=bearable_per_s)
+        return self._floors.min_probability(interaction, now, bearable_per_s=bearable_per_s)
 
     def _cost_of(self, interaction: Interaction) -> float:
         """Return what a reading costs at most.
@@ -220,15 +220,17 @@ class ChanceSampler:
         cost = 0.0 if self._budget is None else self._cost_of(interaction)
         if not self._reserves(cost):
             return None
-        return SamplingDecision(probability=1.0, drawn=True, reserved=cost, stratum="forced")
+        return SamplingDecision(
+            inclusion_probability=1.0, drawn=True, reserved=cost, stratum="forced"
+        )
 
-    def settle(self, chance: SamplingDecision, spent: float) -> None:
+    def settle(self, decision: SamplingDecision, spent: float) -> None:
         """Say what a drawn answer's judging cost in the end."""
-        if self._budget is None or not chance.drawn:
+        if self._budget is None or not decision.drawn:
             return
-        self._budget.settle(chance.reserved, spent)
-        if chance.reserved > 0:
-            share = min(1.0, max(LEAST_SHARE_SPENT, spent / chance.reserved))
+        self._budget.settle(decision.reserved, spent)
+        if decision.reserved > 0:
+            share = min(1.0, max(LEAST_SHARE_SPENT, spent / decision.reserved))
             self._share_spent += _LEARNING * (share - self._share_spent)
 
     @property
@@ -281,7 +283,9 @@ class ChanceSampler:
 
 
 def _uncovered(rate: float) -> SamplingDecision:
-    return SamplingDecision(probability=0.0, drawn=False, cause=Cause.OVER_BUDGET, rate=rate)
+    return SamplingDecision(
+        inclusion_probability=0.0, drawn=False, cause=Cause.OVER_BUDGET, rate=rate
+    )
 
 
 def _unseen(error: OSError) -> None:

@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 from ragmonitor.estimation import Statistics  # noqa: E402  # runs from a checkout
 from ragmonitor.estimation.alarms import Alarms  # noqa: E402  # runs from a checkout
 from ragmonitor.estimation.alarms import Stream as Watched  # noqa: E402
-from ragmonitor.sampling import ChanceSampler, coin  # noqa: E402
+from ragmonitor.sampling import AdaptiveSampler, coin  # noqa: E402
 from ragmonitor.testing import ManualClock  # noqa: E402
 from tests.bench.rules import Rule, has_river, rules, tuned_cusum  # noqa: E402
 from tests.support import simulation  # noqa: E402
@@ -384,7 +384,7 @@ def raised_after(
         estimates=simulation.statistics(
             clock, records, tolerate={"hallucination": tolerate}, boost=boost
         ),
-        sampler=ChanceSampler(0.05, clock=clock),
+        sampler=AdaptiveSampler(0.05, clock=clock),
         clock=clock,
         records=records,
         tick_s=15.0,

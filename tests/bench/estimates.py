@@ -46,7 +46,7 @@ from ragmonitor.estimation.sums import Sums, difference, group_of  # noqa: E402
 from ragmonitor.judges.lexical import LexicalJudge  # noqa: E402
 from ragmonitor.protocols import Sampler  # noqa: E402
 from ragmonitor.records import Chunk, Estimate, Interaction, Moments, SamplingDecision, SeriesKey  # noqa: E402
-from ragmonitor.sampling import Budget, ChanceSampler, coin  # noqa: E402
+from ragmonitor.sampling import AdaptiveSampler, Budget, coin  # noqa: E402
 from ragmonitor.testing import ManualClock  # noqa: E402
 from tests.support import simulation  # noqa: E402
 from tests.support.simulation import Service  # noqa: E402
@@ -191,7 +191,7 @@ def blocks_of(stream: Stream, key: SeriesKey, truth: float, *, uniform: bool) ->
     """Return the intervals of every block of a stream."""
 
     def sampler(clock: ManualClock) -> Sampler:
-        drawn = ChanceSampler(FRACTION, clock=clock)
+        drawn = AdaptiveSampler(FRACTION, clock=clock)
         return Uniformly(drawn) if uniform else drawn
 
     evaluator = "faithfulness" if key.signal == "hallucination" else key.signal
@@ -382,7 +382,7 @@ def bursts(days: float) -> None:
         records = Records(evaluators=("faithfulness",), seed=stream.seed)
         budget = Budget(per_hour=180.0, unit="calls", clock=clock)
         sampler = Noted(
-            ChanceSampler(1.0, clock=clock, budget=budget, expected_cost=lambda _: 1.0),
+            AdaptiveSampler(1.0, clock=clock, budget=budget, expected_cost=lambda _: 1.0),
             clock,
             ours_times,
         )
@@ -466,10 +466,10 @@ class Noted:
 
     def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
         """Draw, and note the time."""
-        chance = self._sampler.draw(interaction, uncertainty=uncertainty)
-        if chance.drawn:
+        decision = self._sampler.draw(interaction, uncertainty=uncertainty)
+        if decision.drawn:
             self._times.append(self._clock())
-        return chance
+        return decision
 
 
 def most_in_an_hour(times: Sequence[float]) -> int:
@@ -705,7 +705,7 @@ def cost(answers: int) -> None:
             budget = Budget(per_day=1e9, unit="tokens", clock=clock)
             service = Service(
                 estimates=simulation.statistics(clock, records, folder=Path(folder)),
-                sampler=ChanceSampler(
+                sampler=AdaptiveSampler(
                     fraction, clock=clock, budget=budget, expected_cost=lambda _: 2_000.0
                 ),
                 clock=clock,
@@ -771,7 +771,7 @@ def steps(answers: int) -> None:
     estimates = simulation.statistics(clock, records)
     drift = estimates._drift = Stopwatch(estimates._drift, "observe")  # type: ignore[assignment]
     statistics = Stopwatch(estimates, "predict", "add")
-    sampler = Stopwatch(ChanceSampler(0.05, clock=clock), "draw")
+    sampler = Stopwatch(AdaptiveSampler(0.05, clock=clock), "draw")
     service = Service(estimates=statistics, sampler=sampler, clock=clock, records=records)
     stream = Stream(seed=1, for_s=answers / 10.0, per_minute=600.0, refusals=0.05)
     service.feed(stream.answers())

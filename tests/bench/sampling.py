@@ -12,18 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragmonitor.records import Interaction, SpanReference
-from ragmonitor.sampling import Budget, ChanceSampler, Floors, budget_file
+from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_file
 from tests.support.stories import interaction
 
 ANSWERS = 2_000
 ROUNDS = 7
 
 
-def samplers(folder: Path) -> Iterator[tuple[str, ChanceSampler]]:
+def samplers(folder: Path) -> Iterator[tuple[str, AdaptiveSampler]]:
     """Yield one of each kind, a tenth of the answers drawn."""
 
-    def made(budget: Budget | None = None, floors: Floors | None = None) -> ChanceSampler:
-        return ChanceSampler(
+    def made(budget: Budget | None = None, floors: Floors | None = None) -> AdaptiveSampler:
+        return AdaptiveSampler(
             0.1,
             clock=time.monotonic,
             budget=budget,
@@ -39,18 +39,18 @@ def samplers(folder: Path) -> Iterator[tuple[str, ChanceSampler]]:
     yield "budget in a file", made(Budget(1e9, per_hour=1e9, file=file))
 
 
-def measured(sampler: ChanceSampler, answers: list[Interaction]) -> tuple[float, float]:
+def measured(sampler: AdaptiveSampler, answers: list[Interaction]) -> tuple[float, float]:
     """Return microseconds per answer that is not drawn, and per one that is, settling included."""
     best = [float("inf")] * 2
     for _ in range(ROUNDS):
         took, counts = [0.0, 0.0], [0, 0]
         for told in answers:
             began = time.perf_counter()
-            chance = sampler.draw(told, uncertainty=0.8)
-            if chance.drawn:
-                sampler.settle(chance, 0.0005)
-            took[chance.drawn] += time.perf_counter() - began
-            counts[chance.drawn] += 1
+            decision = sampler.draw(told, uncertainty=0.8)
+            if decision.drawn:
+                sampler.settle(decision, 0.0005)
+            took[decision.drawn] += time.perf_counter() - began
+            counts[decision.drawn] += 1
         best = [min(was, each / max(1, n)) for was, each, n in zip(best, took, counts, strict=True)]
     return best[0] * 1e6, best[1] * 1e6
 

@@ -128,9 +128,9 @@ def test_a_dead_judge_is_down_before_the_coin(servers, reports, monitors):
     for number in range(7):
         observe(monitor, number)
     assert len(servers[0].chats) == 5
-    chances = [report.chance for report in reported(reports, "openai/first")]
-    assert [chance.probability for chance in chances] == [1.0] * 5 + [0.0] * 2
-    assert [chance.cause for chance in chances[5:]] == [Cause.JUDGE_DOWN] * 2
+    decisions = [report.decision for report in reported(reports, "openai/first")]
+    assert [decision.inclusion_probability for decision in decisions] == [1.0] * 5 + [0.0] * 2
+    assert [decision.cause for decision in decisions[5:]] == [Cause.JUDGE_DOWN] * 2
     state = total(monitor.registry, "ragmonitor_judge_breaker_state", judge="openai/first")
     assert state == 2
     found = outcomes(monitor.registry, judge="openai/first", evaluator="faithfulness")
@@ -151,7 +151,7 @@ def test_a_second_judge_reads_a_share_and_agreement_is_shown(servers, reports, m
     read = [report for report in seconds if report.assessment is not None]
     assert len(seconds) == len(reported(reports, "openai/first")) == 40
     assert 8 < len(read) < 32
-    assert {report.chance.probability for report in seconds} == {0.5}
+    assert {report.decision.inclusion_probability for report in seconds} == {0.5}
     assert len(second.chats) == len(read)
     pair = {"judge": "openai/first", "second_judge": "openai/other"}
 
@@ -268,7 +268,7 @@ def test_evidence_too_long_has_no_chance_and_a_cause(servers, reports, monitors)
     observe(monitor, 2)
     long, short = reported(reports, "openai/first")
     assert {e.cause for e in long.evaluations} == {Cause.EVIDENCE_TOO_LONG}
-    assert long.chance.probability == 0
+    assert long.decision.inclusion_probability == 0
     assert any(isinstance(e, Scored) for e in short.evaluations)
 
 
@@ -331,8 +331,8 @@ def test_no_more_are_drawn_than_may_wait(servers, reports, monitors):
     found = outcomes(monitor.registry, judge="openai/first", evaluator="faithfulness")
     assert sum(found.values()) == 100
     assert found["judge_busy"] >= 70
-    busy = [r for r in reported(reports, "openai/first") if r.chance.cause is Cause.JUDGE_BUSY]
-    assert {report.chance.probability for report in busy} == {0.0}
+    busy = [r for r in reported(reports, "openai/first") if r.decision.cause is Cause.JUDGE_BUSY]
+    assert {report.decision.inclusion_probability for report in busy} == {0.0}
 
 
 def test_the_judge_s_own_calls_are_not_traffic(servers, reports, monitors):

@@ -124,7 +124,7 @@ def test_a_judge_reads_the_drawn_share_and_its_scores_are_weighted(reports):
         assert len(judged) == 200
         assert len(read) == len(judge.asked)
         assert 60 < len(read) < 140
-        assert {r.chance.probability for r in judged} == {0.5}
+        assert {r.decision.inclusion_probability for r in judged} == {0.5}
         assert all(r.late for r in read)
         found = outcomes(monitor.registry, judge="scripted", evaluator="faithfulness")
         assert found == {"scored": len(read), "not_sampled": 200 - len(read)}

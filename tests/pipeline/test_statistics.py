@@ -11,7 +11,7 @@ import pytest
 from ragmonitor.estimation import summarise
 from ragmonitor.protocols import Sampler
 from ragmonitor.records import Estimate, Interaction, Report, SamplingDecision, SeriesKey, Window
-from ragmonitor.sampling import Budget, ChanceSampler
+from ragmonitor.sampling import AdaptiveSampler, Budget
 from ragmonitor.testing import ManualClock
 from tests.support import simulation
 from tests.support.simulation import Service, Verdict
@@ -50,7 +50,7 @@ def monitored(
             tolerate={} if tolerate is None else {"hallucination": tolerate},
             folder=folder,
         ),
-        sampler=ChanceSampler(fraction, clock=clock),
+        sampler=AdaptiveSampler(fraction, clock=clock),
         clock=clock,
         records=records,
         verdict=verdict,
@@ -88,10 +88,10 @@ class Looking:
         self.reserve, self.readings = sampler.reserve, sampler.readings
 
     def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
-        chance = self._sampler.draw(interaction, uncertainty=uncertainty)
-        if chance.drawn:
+        decision = self._sampler.draw(interaction, uncertainty=uncertainty)
+        if decision.drawn:
             self.drawn.add(interaction.id)
-        return chance
+        return decision
 
 
 def test_the_rate_is_right_where_the_raw_mean_of_what_was_judged_is_not() -> None:
@@ -142,7 +142,7 @@ def test_two_languages_have_rates_of_their_own() -> None:
     records = Records(evaluators=("faithfulness",))
     service = Service(
         estimates=simulation.statistics(clock, records, group_by=("language",)),
-        sampler=ChanceSampler(0.1, clock=clock),
+        sampler=AdaptiveSampler(0.1, clock=clock),
         clock=clock,
         records=records,
         tick_s=30.0,
@@ -209,7 +209,7 @@ def test_bursts_that_are_worse_neither_bias_the_rate_nor_break_the_budget() -> N
     clock = ManualClock()
     records = Records(evaluators=("faithfulness",))
     hours = 12
-    sampler = ChanceSampler(
+    sampler = AdaptiveSampler(
         1.0,
         clock=clock,
         budget=Budget(per_hour=360.0, unit="calls", clock=clock),
@@ -333,7 +333,7 @@ def test_the_state_of_a_service_takes_kilobytes(tmp_path: Path) -> None:
     records = Records()
     service = Service(
         estimates=simulation.statistics(clock, records, folder=tmp_path),
-        sampler=ChanceSampler(0.2, clock=clock),
+        sampler=AdaptiveSampler(0.2, clock=clock),
         clock=clock,
         records=records,
         tick_s=300.0,

@@ -28,7 +28,7 @@ from ragmonitor.records import (
     SeriesKey,
     Totals,
 )
-from ragmonitor.sampling import Budget, ChanceSampler, Floors
+from ragmonitor.sampling import AdaptiveSampler, Budget, Floors
 from ragmonitor.testing import ManualClock
 from tests.support import simulation
 from tests.support.streams import Records, Stream
@@ -288,19 +288,19 @@ def test_a_chance_is_above_0_and_up_to_1_and_its_stake_up_to_2(
 ) -> None:
     """Whatever is uncertain, tagged or boosted: weights are finite, and no bet is above 2."""
     clock = ManualClock()
-    sampler = ChanceSampler(
+    sampler = AdaptiveSampler(
         rate, clock=clock, always=("judge me",), floors=Floors("route", per_hour=9.0)
     )
     sampler.boost(boost)
     for number, (gap_s, uncertainty, tag, route) in enumerate(coming):
         clock.advance(gap_s)
-        chance = sampler.draw(told_of(number, tag, route), uncertainty=uncertainty)
-        assert 0 < chance.probability <= 1
-        assert 0 < chance.rate <= 1
-        assert 0 <= chance.importance_weight <= 2 + 1e-9
-        assert chance.drawn or chance.probability < 1
-        if chance.stratum == "forced":
-            assert chance.probability == 1
+        decision = sampler.draw(told_of(number, tag, route), uncertainty=uncertainty)
+        assert 0 < decision.inclusion_probability <= 1
+        assert 0 < decision.rate <= 1
+        assert 0 <= decision.importance_weight <= 2 + 1e-9
+        assert decision.drawn or decision.inclusion_probability < 1
+        if decision.stratum == "forced":
+            assert decision.inclusion_probability == 1
 
 
 @given(
@@ -319,7 +319,7 @@ def test_no_hour_costs_more_than_its_budget(
     def expected(interaction: Interaction) -> float:
         return price.setdefault(interaction.id, next(cost))
 
-    sampler = ChanceSampler(
+    sampler = AdaptiveSampler(
         1.0,
         clock=clock,
         budget=Budget(per_hour=limit, unit="calls", clock=clock),
@@ -330,12 +330,12 @@ def test_no_hour_costs_more_than_its_budget(
     for number, (gap_s, uncertainty, tag, route) in enumerate(coming):
         clock.advance(gap_s)
         interaction = told_of(number, tag, route)
-        chance = sampler.draw(interaction, uncertainty=uncertainty)
-        assert 0 <= chance.probability <= 1
-        assert chance.probability > 0 or not chance.drawn
-        if chance.drawn and chance.cause is None:
+        decision = sampler.draw(interaction, uncertainty=uncertainty)
+        assert 0 <= decision.inclusion_probability <= 1
+        assert decision.inclusion_probability > 0 or not decision.drawn
+        if decision.drawn and decision.cause is None:
             spent.append((clock(), price[interaction.id]))
-            sampler.settle(chance, price[interaction.id])
+            sampler.settle(decision, price[interaction.id])
         within = math.fsum(amount for at_s, amount in spent if at_s > clock() - 3_600)
         assert within <= limit * (1 + 1e-9)
 
@@ -387,18 +387,18 @@ def test_late_missing_and_jumping_leave_every_number_in_its_place(
         interaction = records.interaction(one)
         builtin = records.builtin(one, interaction)
         prediction = estimates.predict(builtin)
-        chance = SamplingDecision(probability=0.5, drawn=number % 2 == 0, rate=0.5)
+        decision = SamplingDecision(inclusion_probability=0.5, drawn=number % 2 == 0, rate=0.5)
         judged = None
-        if chance.drawn:
+        if decision.drawn:
             judged = (
-                records.failed(interaction, chance)
+                records.failed(interaction, decision)
                 if fate.verdict is None
-                else records.verdict(one, interaction, chance, hallucinated=fate.verdict)
+                else records.verdict(one, interaction, decision, hallucinated=fate.verdict)
             )
         settled = CompletedAnswer(
-            builtin=builtin, prediction=prediction, chance=chance, judged=judged
+            builtin=builtin, prediction=prediction, decision=decision, judged=judged
         )
-        heapq.heappush(waiting, (clock() + (fate.late_s if chance.drawn else 0), number, settled))
+        heapq.heappush(waiting, (clock() + (fate.late_s if decision.drawn else 0), number, settled))
         while waiting and waiting[0][0] <= clock():
             estimates.add(heapq.heappop(waiting)[2])
         assert estimates.tick() == ()

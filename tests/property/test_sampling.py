@@ -17,7 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragmonitor.records import Cause, Interaction, SpanReference
-from ragmonitor.sampling import Budget, ChanceSampler, Floors
+from ragmonitor.sampling import AdaptiveSampler, Budget, Floors
 from ragmonitor.sampling.coin import falls_for
 from ragmonitor.sampling.trace_randomness import WHOLE, place_of
 from ragmonitor.testing import ManualClock
@@ -85,7 +85,7 @@ def test_whatever_comes_chances_are_chances(rate, limits, by_session, floor, ste
     per_day, per_hour = limits or (None, None)
     budget = Budget(per_day, per_hour=per_hour, clock=clock) if limits else None
     costs: list[float] = []
-    sampler = ChanceSampler(
+    sampler = AdaptiveSampler(
         rate,
         clock=clock,
         budget=budget,
@@ -99,23 +99,25 @@ def test_whatever_comes_chances_are_chances(rate, limits, by_session, floor, ste
         costs.append(cost)
         if boost:
             sampler.boost(boost)
-        chance = sampler.draw(told, uncertainty=uncertainty)
-        assert 0 <= chance.rate <= 1
-        assert 0 <= chance.probability <= 1
-        assert chance.importance_weight <= 2 * (1 + 1e-12)
-        if chance.stratum != "sampled":
-            assert chance.importance_weight <= 1
-        if chance.drawn:
+        decision = sampler.draw(told, uncertainty=uncertainty)
+        assert 0 <= decision.rate <= 1
+        assert 0 <= decision.inclusion_probability <= 1
+        assert decision.importance_weight <= 2 * (1 + 1e-12)
+        if decision.stratum != "sampled":
+            assert decision.importance_weight <= 1
+        if decision.drawn:
             # One process, one thread: nobody spends in between.
-            assert chance.probability > 0
-            assert chance.cause is None
-            assert chance.reserved == (cost if budget else 0.0)
-            open_.append([later, chance, share, clock.now_s])
+            assert decision.inclusion_probability > 0
+            assert decision.cause is None
+            assert decision.reserved == (cost if budget else 0.0)
+            open_.append([later, decision, share, clock.now_s])
         else:
-            assert chance.cause is (Cause.NOT_SAMPLED if chance.probability else Cause.OVER_BUDGET)
-            assert chance.reserved == 0
-        if chance.probability == 1:
-            assert chance.drawn
+            assert decision.cause is (
+                Cause.NOT_SAMPLED if decision.inclusion_probability else Cause.OVER_BUDGET
+            )
+            assert decision.reserved == 0
+        if decision.inclusion_probability == 1:
+            assert decision.drawn
         for entry in open_:
             entry[0] -= 1
         for entry in [entry for entry in open_ if entry[0] < 0]:
@@ -170,11 +172,11 @@ ELSEWHERE = """
 import json, sys
 from dataclasses import replace
 from ragmonitor.records import SpanReference
-from ragmonitor.sampling import ChanceSampler
+from ragmonitor.sampling import AdaptiveSampler
 from ragmonitor.testing import ManualClock
 from tests.support.stories import interaction
 
-sampler = ChanceSampler(0.3, clock=ManualClock(), by_session=sys.argv[1] == "session")
+sampler = AdaptiveSampler(0.3, clock=ManualClock(), by_session=sys.argv[1] == "session")
 drawn = []
 for number in range(400):
     caller = SpanReference(
@@ -232,7 +234,7 @@ def test_one_over_the_chance_is_the_right_weight(floors, boost):
     """Two days of bursts on 60 calls an hour: right to within four standard errors."""
     clock = ManualClock()
     rng = random.Random(99)
-    sampler = ChanceSampler(
+    sampler = AdaptiveSampler(
         1.0,
         clock=clock,
         budget=Budget(per_hour=80.0, unit="calls", clock=clock),
@@ -250,16 +252,16 @@ def test_one_over_the_chance_is_the_right_weight(floors, boost):
             id=f"{number:x}",
             attributes={"route": "rare" if rng.random() < 0.02 else "busy"},
         )
-        chance = sampler.draw(told, uncertainty=uncertainty)
-        if chance.probability == 0:
+        decision = sampler.draw(told, uncertainty=uncertainty)
+        if decision.inclusion_probability == 0:
             uncovered += 1
             continue
         answers += 1
         bad_answers += bad
-        variance += bad * (1 / chance.probability - 1)
-        if chance.drawn:
-            sampler.settle(chance, 1.0)
-            weighted += bad / chance.probability
+        variance += bad * (1 / decision.inclusion_probability - 1)
+        if decision.drawn:
+            sampler.settle(decision, 1.0)
+            weighted += bad / decision.inclusion_probability
             drawn.append(at)
     assert answers > 20_000
     assert uncovered < 0.02 * answers
@@ -271,7 +273,7 @@ def test_one_over_the_chance_is_the_right_weight(floors, boost):
 def test_the_raw_mean_of_the_same_sample_is_wrong():
     """Chances fall in bursts, where answers are worse: four standard errors too low, or more."""
     clock = ManualClock()
-    sampler = ChanceSampler(
+    sampler = AdaptiveSampler(
         1.0,
         clock=clock,
         budget=Budget(per_hour=80.0, unit="calls", clock=clock),
@@ -281,9 +283,9 @@ def test_the_raw_mean_of_the_same_sample_is_wrong():
     for number, (at, bad, _) in enumerate(traffic(3, 48)):
         clock.now_s = at
         answers.append(bad)
-        chance = sampler.draw(replace(TOLD, id=f"{number:x}"))
-        if chance.drawn:
-            sampler.settle(chance, 1.0)
+        decision = sampler.draw(replace(TOLD, id=f"{number:x}"))
+        if decision.drawn:
+            sampler.settle(decision, 1.0)
             drawn.append(bad)
     true, raw = sum(answers) / len(answers), sum(drawn) / len(drawn)
     assert raw < true - 4 * math.sqrt(true / len(drawn))
@@ -293,7 +295,7 @@ def test_floors_reach_their_number_and_stay_within_the_budget():
     """Five rare routes of 36 answers an hour get nine each, beside 3,600 of a busy one."""
     clock = ManualClock()
     rng = random.Random(4)
-    sampler = ChanceSampler(
+    sampler = AdaptiveSampler(
         0.1,
         clock=clock,
         budget=Budget(per_hour=240.0, unit="calls", clock=clock),
@@ -308,12 +310,14 @@ def test_floors_reach_their_number_and_stay_within_the_budget():
         number += 1
         route = f"rare{rng.randrange(5)}" if rng.random() < 180 / 3_780 else "busy"
         told = replace(TOLD, id=f"{number:x}", attributes={"route": route})
-        chance = sampler.draw(told, uncertainty=0.5)
+        decision = sampler.draw(told, uncertainty=0.5)
         if clock.now_s > HOUR_S:
-            expected[route] = expected.get(route, 0.0) + chance.probability / (hours - 1)
-        if chance.drawn:
+            expected[route] = expected.get(route, 0.0) + decision.inclusion_probability / (
+                hours - 1
+            )
+        if decision.drawn:
             drawn.append(clock.now_s)
-            sampler.settle(chance, 1.0)
+            sampler.settle(decision, 1.0)
     assert all(expected[f"rare{n}"] >= 9.0 * 0.95 for n in range(5))
     assert expected["busy"] > 60
     for began in drawn:
@@ -324,7 +328,7 @@ SPENDER = """
 import json, random, sys, threading, time
 from dataclasses import replace
 from pathlib import Path
-from ragmonitor.sampling import Budget, ChanceSampler, Floors, budget_file
+from ragmonitor.sampling import Budget, AdaptiveSampler, Floors, budget_file
 from tests.support.stories import interaction
 
 folder, name, began = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
@@ -335,7 +339,7 @@ def now():  # a second is an hour
 budget = Budget(
     per_hour=40.0, unit="calls", file=budget_file(folder, service="s", unit="calls"), now=now
 )
-sampler = ChanceSampler(
+sampler = AdaptiveSampler(
     1.0, clock=now, budget=budget, expected_cost=lambda _: 1.0, always=("t",),
     floors=Floors("route", 9.0),
 )

@@ -12,7 +12,7 @@ from ragmonitor.estimation import summarise
 from ragmonitor.estimation.signals import Outcome
 from ragmonitor.estimation.sums import Sums, group_of
 from ragmonitor.records import GROUP_SUMS, GROUPS, Estimate, Moments, SeriesKey, Window
-from ragmonitor.sampling import Budget, ChanceSampler
+from ragmonitor.sampling import AdaptiveSampler, Budget
 from ragmonitor.testing import ManualClock
 from tests.support import simulation
 from tests.support.simulation import Service, Verdict
@@ -29,7 +29,7 @@ def service_of(verdict: Verdict, *, fraction: float = FRACTION) -> Service:
     records = Records(evaluators=("faithfulness",))
     return Service(
         estimates=simulation.statistics(clock, records, alarms=()),
-        sampler=ChanceSampler(fraction, clock=clock),
+        sampler=AdaptiveSampler(fraction, clock=clock),
         clock=clock,
         records=records,
         verdict=verdict,
@@ -163,7 +163,7 @@ def test_answers_without_a_chance_are_of_their_own_window() -> None:
     service.feed(a for a in stream if a.at_s < HOUR_S)
     sampler, service.sampler = (
         service.sampler,
-        ChanceSampler(
+        AdaptiveSampler(
             1.0,
             clock=service.clock,
             budget=Budget(per_day=1e-6, unit="calls", clock=service.clock),

@@ -10,7 +10,7 @@ import pytest
 from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.records import Estimate, SeriesKey, Snapshot
-from ragmonitor.sampling import ChanceSampler
+from ragmonitor.sampling import AdaptiveSampler
 from ragmonitor.testing import ManualClock
 from tests.support import simulation
 from tests.support.prometheus_server import prometheus_server, require_binary
@@ -35,7 +35,7 @@ def crowd() -> Service:
     records = Records(evaluators=("faithfulness", "answer_relevancy"))
     return Service(
         estimates=simulation.statistics(clock, records),
-        sampler=ChanceSampler(0.2, clock=clock),
+        sampler=AdaptiveSampler(0.2, clock=clock),
         clock=clock,
         records=records,
         verdict_after_s=lambda _: 0.1,

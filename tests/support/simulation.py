@@ -105,19 +105,19 @@ class Service:
         self.answers += 1
         interaction = self.records.interaction(answer)
         builtin = self.records.builtin(answer, interaction)
-        chance: SamplingDecision | None = None
+        decision: SamplingDecision | None = None
         began = time.process_time() if self.timed else 0.0
         prediction = self.estimates.predict(builtin)
         if self.sampler is not None:
-            chance = self.sampler.draw(interaction, uncertainty=prediction.uncertainty)
-            self.uncovered += chance.probability <= 0
-        settled = CompletedAnswer(builtin=builtin, prediction=prediction, chance=chance)
-        if chance is None or not chance.drawn:
+            decision = self.sampler.draw(interaction, uncertainty=prediction.uncertainty)
+            self.uncovered += decision.inclusion_probability <= 0
+        settled = CompletedAnswer(builtin=builtin, prediction=prediction, decision=decision)
+        if decision is None or not decision.drawn:
             self.estimates.add(settled)
             if self.timed:
                 self.busy_s += time.process_time() - began
             return
-        self.estimates.awaits(builtin, prediction, chance)
+        self.estimates.awaits(builtin, prediction, decision)
         if self.timed:
             self.busy_s += time.process_time() - began
         self.drawn += 1
@@ -128,28 +128,30 @@ class Service:
         while self._waiting and self._waiting[0][0] <= until_s:
             due_s, _, answer, settled = heapq.heappop(self._waiting)
             self.clock.now_s = due_s
-            chance = settled.chance
-            assert chance is not None  # only drawn answers wait
-            judged = self._judged(answer, settled, chance)
+            decision = settled.decision
+            assert decision is not None  # only drawn answers wait
+            judged = self._judged(answer, settled, decision)
             began = time.process_time() if self.timed else 0.0
             if self.sampler is not None:
-                self.sampler.settle(chance, chance.reserved)
+                self.sampler.settle(decision, decision.reserved)
             self.estimates.add(
                 CompletedAnswer(
                     builtin=settled.builtin,
                     prediction=settled.prediction,
-                    chance=chance,
+                    decision=decision,
                     judged=judged,
                 )
             )
             if self.timed:
                 self.busy_s += time.process_time() - began
 
-    def _judged(self, answer: Answer, settled: CompletedAnswer, chance: SamplingDecision) -> Report:
+    def _judged(
+        self, answer: Answer, settled: CompletedAnswer, decision: SamplingDecision
+    ) -> Report:
         said = self.verdict(answer)
         if said is None:
-            return self.records.failed(settled.interaction, chance)
-        return self.records.verdict(answer, settled.interaction, chance, hallucinated=said)
+            return self.records.failed(settled.interaction, decision)
+        return self.records.verdict(answer, settled.interaction, decision, hallucinated=said)
 
 
 def statistics(

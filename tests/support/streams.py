@@ -309,15 +309,17 @@ class Records:
         relevancy = round(answer.embedded_relevancy * _FINE)
         return self._report(interaction, LEXICAL, risk, relevancy, answer)
 
-    def judged(self, answer: Answer, interaction: Interaction, chance: SamplingDecision) -> Report:
+    def judged(
+        self, answer: Answer, interaction: Interaction, decision: SamplingDecision
+    ) -> Report:
         """Return the judge's report."""
-        return self.verdict(answer, interaction, chance, hallucinated=answer.hallucinated)
+        return self.verdict(answer, interaction, decision, hallucinated=answer.hallucinated)
 
     def verdict(
         self,
         answer: Answer,
         interaction: Interaction,
-        chance: SamplingDecision,
+        decision: SamplingDecision,
         *,
         hallucinated: bool,
     ) -> Report:
@@ -326,9 +328,9 @@ class Records:
         if hallucinated:
             supported = answer.supported if answer.hallucinated else 0.5
         relevancy = round(answer.relevancy * _FINE)
-        return self._report(interaction, self.judge, None, relevancy, answer, supported, chance)
+        return self._report(interaction, self.judge, None, relevancy, answer, supported, decision)
 
-    def failed(self, interaction: Interaction, chance: SamplingDecision) -> Report:
+    def failed(self, interaction: Interaction, decision: SamplingDecision) -> Report:
         """Return the report of a judge that gave nothing."""
         return Report(
             interaction=interaction,
@@ -338,7 +340,7 @@ class Records:
                 for entry in self._entries
             ),
             assessment=None,
-            chance=chance,
+            decision=decision,
         )
 
     def _report(  # noqa: PLR0917
@@ -349,14 +351,14 @@ class Records:
         relevancy: int,
         answer: Answer,
         supported: float = 1.0,
-        chance: SamplingDecision | None = None,
+        decision: SamplingDecision | None = None,
     ) -> Report:
         key = (risk, relevancy, answer.refused, answer.language, supported, judge)
         found = self._read.get(key)
         if found is None:
             found = self._read[key] = _reading(*key, self._entries)
         assessment, evaluations, diagnosis = found
-        if chance is None:
+        if decision is None:
             return Report(
                 interaction=interaction,
                 judge=judge,
@@ -369,7 +371,7 @@ class Records:
             judge=judge,
             evaluations=evaluations,
             assessment=assessment,
-            chance=chance,
+            decision=decision,
             diagnosis=diagnosis,
         )
 

@@ -37,10 +37,10 @@ def alarm(
         ({"mean": 0.05, "raised": True}, False),
         ({"mean": 0.05, "raised": False}, True),
         ({"mean": 0.15, "raised": False}, False),
-        ({"mean": 0.85, "raised": True, "falls": True, "tolerate": 0.9}, True),
-        ({"mean": 0.95, "raised": True, "falls": True, "tolerate": 0.9}, False),
-        ({"mean": 0.95, "raised": False, "falls": True, "tolerate": 0.9}, True),
-        ({"mean": 0.85, "raised": False, "falls": True, "tolerate": 0.9}, False),
+        ({"mean": 0.85, "raised": True, "higher_is_better": True, "tolerate": 0.9}, True),
+        ({"mean": 0.95, "raised": True, "higher_is_better": True, "tolerate": 0.9}, False),
+        ({"mean": 0.95, "raised": False, "higher_is_better": True, "tolerate": 0.9}, True),
+        ({"mean": 0.85, "raised": False, "higher_is_better": True, "tolerate": 0.9}, False),
     ],
 )
 def test_an_alarm_quotes_the_last_hour_only_if_it_says_the_same(

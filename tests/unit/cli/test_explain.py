@@ -20,7 +20,7 @@ from ragmonitor.errors import InputError
 from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.records import Cause, Scored, Snapshot, Unscored
-from ragmonitor.sampling import Budget, ChanceSampler
+from ragmonitor.sampling import AdaptiveSampler, Budget
 from ragmonitor.testing import ManualClock
 from tests.support.prometheus_server import free_port
 from tests.support.simulation import Service, statistics
@@ -62,7 +62,7 @@ def served(
     records = Records(evaluators=("faithfulness", "hallucination"))
     sampler = None
     if judge:
-        sampler = ChanceSampler(
+        sampler = AdaptiveSampler(
             0.5,
             clock=clock,
             budget=Budget(PER_DAY, clock=clock) if budget else None,

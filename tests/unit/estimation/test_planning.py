@@ -20,7 +20,7 @@ from ragmonitor.estimation.planning import (
     share_of,
 )
 from ragmonitor.records import Estimate, SeriesKey
-from ragmonitor.sampling import ChanceSampler
+from ragmonitor.sampling import AdaptiveSampler
 from ragmonitor.testing import ManualClock
 from tests.support.simulation import Service, statistics
 from tests.support.streams import HOUR_S, Records, Stream, steady
@@ -129,7 +129,7 @@ def estimated(rate: float, window: str) -> tuple[Estimate, float]:
     estimates = statistics(clock, records, boost=1.0)
     service = Service(
         estimates=estimates,
-        sampler=ChanceSampler(rate, clock=clock),
+        sampler=AdaptiveSampler(rate, clock=clock),
         clock=clock,
         records=records,
         tick_s=60.0,

@@ -409,7 +409,7 @@ def test_a_registered_rubric_scores_live(server, tone):
     _, report = kept.reports
     assert [e.score for e in report.evaluations] == [1.0, 0.25]
     assert report.usage.calls == 2
-    (drawn,) = [r.chance for r in kept.reports if r.judge.kind == "LLM"]
+    (drawn,) = [r.decision for r in kept.reports if r.judge.kind == "LLM"]
     (alone,) = [r for r in kept.reports if r.judge.kind == "CODE"]
     assert drawn.reserved > 0
     assert alone.usage is None or alone.usage.calls == 0

@@ -153,7 +153,7 @@ def late_report(**changes: Any) -> Report:
         **{
             "target": TARGET,
             "late": True,
-            "chance": SamplingDecision(probability=0.1, drawn=True),
+            "decision": SamplingDecision(inclusion_probability=0.1, drawn=True),
             "usage": JudgeUsage(
                 calls=2, input_tokens=900, output_tokens=80, cost_usd=0.002, seconds=1.5
             ),

@@ -222,7 +222,9 @@ def test_unsupported_sentences_come_with_their_evidence(emitted: Emitted) -> Non
 
 def test_two_readers_are_both_on_the_root(emitted: Emitted) -> None:
     """With a judge that was waited for, its words lead and the built-in judge's score stay."""
-    judged = report(MODEL, score=0.25, chance=SamplingDecision(probability=0.1, drawn=True))
+    judged = report(
+        MODEL, score=0.25, decision=SamplingDecision(inclusion_probability=0.1, drawn=True)
+    )
     emitted.exporter.emit(interaction(), [report(), judged])
     root = attributes(emitted.spans["invoke_workflow support"])
     assert root["ragmonitor.judge"] == "openai/gpt-4o-mini@p7"
@@ -238,7 +240,7 @@ def test_an_answer_nobody_else_read_says_why(emitted: Emitted) -> None:
         MODEL,
         assessment=None,
         evaluations=(),
-        chance=SamplingDecision(probability=0.1, drawn=False, cause=Cause.NOT_SAMPLED),
+        decision=SamplingDecision(inclusion_probability=0.1, drawn=False, cause=Cause.NOT_SAMPLED),
     )
     emitted.exporter.emit(interaction(), [report(), unread])
     root = attributes(emitted.spans["invoke_workflow support"])
@@ -436,7 +438,9 @@ def test_half_a_character_does_not_cost_the_batch(emitted: Emitted) -> None:
 
 def test_another_s_span_gets_the_scores_and_no_second_tree(emitted: Emitted) -> None:
     """One EVALUATOR span in its trace, linked to it, with both judges' scores; it is the target."""
-    judged = report(MODEL, score=0.25, chance=SamplingDecision(probability=0.1, drawn=True))
+    judged = report(
+        MODEL, score=0.25, decision=SamplingDecision(inclusion_probability=0.1, drawn=True)
+    )
     found = emitted.exporter.emit(interaction(target=TARGET), [report(), judged])
     assert found == TARGET
     ((name, span),) = emitted.spans.items()
@@ -528,8 +532,8 @@ def test_builtin_scores_are_no_events(emitted: Emitted) -> None:
 
 def test_an_answer_the_judge_did_not_read_is_no_late_news(emitted: Emitted) -> None:
     """`not_sampled` is counted elsewhere; it makes neither span nor event."""
-    unread = SamplingDecision(probability=0.1, drawn=False, cause=Cause.NOT_SAMPLED)
-    emitted.exporter.export(late_report(chance=unread))
+    unread = SamplingDecision(inclusion_probability=0.1, drawn=False, cause=Cause.NOT_SAMPLED)
+    emitted.exporter.export(late_report(decision=unread))
     assert (emitted.spans, emitted.events) == ({}, [])
 
 

@@ -20,7 +20,7 @@ def hours(floors, per_hour, hours_, *, seed=3, route="rare", bearable_per_s=math
     now, found = 0.0, [[] for _ in range(hours_)]
     while (now := now + rng.expovariate(per_hour / 3_600)) < 3_600 * hours_:
         found[int(now // 3_600)].append(
-            floors.chance(of(route), now, bearable_per_s=bearable_per_s)
+            floors.min_probability(of(route), now, bearable_per_s=bearable_per_s)
         )
     return found
 
@@ -44,14 +44,18 @@ def test_most_hours_of_a_rare_route_can_be_read():
 def test_fewer_than_the_floor_are_all_read():
     """Four answers in an hour, nine wanted: chance 1 each."""
     floors = Floors("route", 9.0)
-    chances = [floors.chance(of("r"), 900.0 * n, bearable_per_s=math.inf) for n in range(20)]
+    chances = [
+        floors.min_probability(of("r"), 900.0 * n, bearable_per_s=math.inf) for n in range(20)
+    ]
     assert set(chances) == {1.0}
 
 
 def test_a_value_in_a_flood_is_certain_only_once():
     """Its rate is known from the second answer on."""
     floors = Floors("route", 9.0)
-    chances = [floors.chance(of("r"), 0.1 * n, bearable_per_s=math.inf) for n in range(1_000)]
+    chances = [
+        floors.min_probability(of("r"), 0.1 * n, bearable_per_s=math.inf) for n in range(1_000)
+    ]
     assert chances[0] == 1.0
     assert max(chances[1:]) < 0.01
 
@@ -59,9 +63,9 @@ def test_a_value_in_a_flood_is_certain_only_once():
 def test_without_the_attribute_there_is_no_floor():
     """Nor with an empty one."""
     floors = Floors("route", 9.0)
-    assert floors.chance(of(""), 0.0, bearable_per_s=math.inf) == 0.0
+    assert floors.min_probability(of(""), 0.0, bearable_per_s=math.inf) == 0.0
     told = interaction(attributes={"route": ""})
-    assert floors.chance(told, 0.0, bearable_per_s=math.inf) == 0.0
+    assert floors.min_probability(told, 0.0, bearable_per_s=math.inf) == 0.0
 
 
 def test_all_floors_together_are_half_of_what_the_budget_bears():
@@ -71,7 +75,7 @@ def test_all_floors_together_are_half_of_what_the_budget_bears():
     now, total = 0.0, 0.0
     while (now := now + rng.expovariate(2.0)) < 12 * 3_600:
         told = of(f"r{rng.randrange(20)}")
-        chance = floors.chance(told, now, bearable_per_s=100 / 3_600)
+        chance = floors.min_probability(told, now, bearable_per_s=100 / 3_600)
         total += chance if now > 3_600 else 0.0
     assert total / 11 == pytest.approx(50, rel=0.1)
 
@@ -80,8 +84,10 @@ def test_values_are_bounded_and_the_others_share_one():
     """The hundred-and-first and all after it have one floor together."""
     floors = Floors("route", 9.0)
     for number in range(VALUES_MOST):
-        assert floors.chance(of(f"r{number}"), 1.0, bearable_per_s=math.inf) == 1.0
-    late = [floors.chance(of(f"late{n}"), 2.0 + n, bearable_per_s=math.inf) for n in range(500)]
+        assert floors.min_probability(of(f"r{number}"), 1.0, bearable_per_s=math.inf) == 1.0
+    late = [
+        floors.min_probability(of(f"late{n}"), 2.0 + n, bearable_per_s=math.inf) for n in range(500)
+    ]
     assert late[0] == 1.0
     assert sum(late[1:]) < 0.05 * 500
 
@@ -90,11 +96,12 @@ def test_a_value_that_is_gone_makes_room():
     """After an hour of silence its place is another's."""
     floors = Floors("route", 9.0)
     for number in range(VALUES_MOST):
-        floors.chance(of(f"r{number}"), 1.0, bearable_per_s=math.inf)
+        floors.min_probability(of(f"r{number}"), 1.0, bearable_per_s=math.inf)
     for number in range(30):
-        floors.chance(of("shared"), 2.0 + number, bearable_per_s=math.inf)
+        floors.min_probability(of("shared"), 2.0 + number, bearable_per_s=math.inf)
     chances = [
-        floors.chance(of(f"new{n}"), 3_700.0 + n, bearable_per_s=math.inf) for n in range(50)
+        floors.min_probability(of(f"new{n}"), 3_700.0 + n, bearable_per_s=math.inf)
+        for n in range(50)
     ]
     assert set(chances) == {1.0}
 

@@ -7,7 +7,7 @@ import pytest
 
 from ragmonitor.guard import errors
 from ragmonitor.records import Cause
-from ragmonitor.sampling import Budget, ChanceSampler, Floors, coin
+from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, coin
 from ragmonitor.sampling.budget import VERSION
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
@@ -31,7 +31,7 @@ def kept(file, clock, per_day=24.0):
 
 
 def with_budget(clock, per_day, *, cost=1.0, rate=1.0, **options):
-    return ChanceSampler(
+    return AdaptiveSampler(
         rate,
         clock=clock,
         budget=Budget(per_day, clock=clock),
@@ -59,9 +59,9 @@ def shown(sampler):
 @pytest.mark.parametrize("uncertainty", [0.0, 0.3, 1.0, 5.0])
 def test_a_certain_sampler_draws_everything(clock, uncertainty):
     """At rate 1 and without a budget every answer is read, with chance 1."""
-    sampler = ChanceSampler(1.0, clock=clock)
-    chances = [sampler.draw(interaction(id=str(n)), uncertainty=uncertainty) for n in range(100)]
-    assert all(c.drawn and c.probability == 1 and c.rate == 1 for c in chances)
+    sampler = AdaptiveSampler(1.0, clock=clock)
+    decisions = [sampler.draw(interaction(id=str(n)), uncertainty=uncertainty) for n in range(100)]
+    assert all(c.drawn and c.inclusion_probability == 1 and c.rate == 1 for c in decisions)
 
 
 def test_a_budget_that_bears_everything_lets_everything_be_read(clock):
@@ -69,9 +69,9 @@ def test_a_budget_that_bears_everything_lets_everything_be_read(clock):
     sampler = with_budget(clock, 2_400.0)
     for number in range(100):
         clock.advance(120)  # thirty an hour, where it bears a hundred
-        chance = sampler.draw(interaction(id=str(number)), uncertainty=number / 50)
-        assert (chance.probability, chance.importance_weight) == (1.0, 1.0)
-        sampler.settle(chance, 1.0)
+        decision = sampler.draw(interaction(id=str(number)), uncertainty=number / 50)
+        assert (decision.inclusion_probability, decision.importance_weight) == (1.0, 1.0)
+        sampler.settle(decision, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -88,41 +88,45 @@ def test_a_budget_that_bears_everything_lets_everything_be_read(clock):
 )
 def test_half_of_the_rate_is_uniform_and_half_by_uncertainty(clock, rate, uncertainty, probability):
     """`f (0.5 + 0.5 u)`, and the stake is f over it: at most 2."""
-    sampler = ChanceSampler(rate, clock=clock)
-    chance = sampler.draw(interaction(), uncertainty=uncertainty)
-    assert chance.probability == pytest.approx(probability)
-    assert (chance.rate, chance.stratum) == (rate, "sampled")
-    assert chance.importance_weight <= 2
+    sampler = AdaptiveSampler(rate, clock=clock)
+    decision = sampler.draw(interaction(), uncertainty=uncertainty)
+    assert decision.inclusion_probability == pytest.approx(probability)
+    assert (decision.rate, decision.stratum) == (rate, "sampled")
+    assert decision.importance_weight <= 2
 
 
 @pytest.mark.parametrize("uncertainty", [math.nan, math.inf, -1.0])
 def test_what_is_no_uncertainty_counts_as_one(clock, uncertainty):
     """The answer is then as uncertain as most."""
-    sampler = ChanceSampler(0.2, clock=clock)
-    assert sampler.draw(interaction(), uncertainty=uncertainty).probability == 0.2
+    sampler = AdaptiveSampler(0.2, clock=clock)
+    assert sampler.draw(interaction(), uncertainty=uncertainty).inclusion_probability == 0.2
 
 
 def test_an_undrawn_answer_keeps_its_chance_and_says_why(clock):
     """`not_sampled` with the chance it had."""
-    sampler = ChanceSampler(0.2, clock=clock)
-    chance = next(c for n in range(99) if not (c := sampler.draw(interaction(id=str(n)))).drawn)
-    assert (chance.probability, chance.cause, chance.reserved) == (0.2, Cause.NOT_SAMPLED, 0.0)
+    sampler = AdaptiveSampler(0.2, clock=clock)
+    decision = next(c for n in range(99) if not (c := sampler.draw(interaction(id=str(n)))).drawn)
+    assert (decision.inclusion_probability, decision.cause, decision.reserved) == (
+        0.2,
+        Cause.NOT_SAMPLED,
+        0.0,
+    )
 
 
 def test_the_coin_falls_where_it_is_below_the_chance(clock):
     """The interaction's own, whatever the uncertainty makes of the chance."""
-    sampler = ChanceSampler(0.3, clock=clock)
+    sampler = AdaptiveSampler(0.3, clock=clock)
     for number in range(200):
         told = interaction(id=str(number))
-        chance = sampler.draw(told, uncertainty=number / 100)
-        assert chance.drawn is (coin(told.id) < chance.probability)
+        decision = sampler.draw(told, uncertainty=number / 100)
+        assert decision.drawn is (coin(told.id) < decision.inclusion_probability)
 
 
 @pytest.mark.parametrize("rate", [0, -0.1, 1.1])
 def test_a_rate_outside_its_range_is_refused(clock, rate):
     """Rates lie above 0 and up to 1."""
     with pytest.raises(ValueError, match="rate"):
-        ChanceSampler(rate, clock=clock)
+        AdaptiveSampler(rate, clock=clock)
 
 
 # Sessions
@@ -130,21 +134,21 @@ def test_a_rate_outside_its_range_is_refused(clock, rate):
 
 def test_a_session_is_drawn_as_a_whole(clock):
     """All of its answers or none, with one chance, however uncertain each is."""
-    sampler = ChanceSampler(0.3, clock=clock, by_session=True)
+    sampler = AdaptiveSampler(0.3, clock=clock, by_session=True)
     for session in map(str, range(40)):
-        chances = [
+        decisions = [
             sampler.draw(interaction(id=f"{session}.{n}", session_id=session), uncertainty=n)
             for n in range(6)
         ]
-        assert len(set(chances)) == 1
-        assert chances[0].probability == 0.3
+        assert len(set(decisions)) == 1
+        assert decisions[0].inclusion_probability == 0.3
 
 
 def test_answers_without_a_session_are_drawn_by_their_own_uncertainty(clock):
     """In the same mode."""
-    sampler = ChanceSampler(0.3, clock=clock, by_session=True)
-    chance = sampler.draw(interaction(id=lucky(0.1)), uncertainty=2.0)
-    assert (chance.probability, chance.drawn) == (pytest.approx(0.45), True)
+    sampler = AdaptiveSampler(0.3, clock=clock, by_session=True)
+    decision = sampler.draw(interaction(id=lucky(0.1)), uncertainty=2.0)
+    assert (decision.inclusion_probability, decision.drawn) == (pytest.approx(0.45), True)
 
 
 # Forced
@@ -152,10 +156,14 @@ def test_answers_without_a_session_are_drawn_by_their_own_uncertainty(clock):
 
 def test_a_tag_makes_it_certain(clock):
     """Chance 1 in a stratum of its own, at a stake of the common rate; others have theirs."""
-    sampler = ChanceSampler(0.01, clock=clock, always=("thumbs-down", "ragmonitor:judge"))
-    chance = sampler.draw(interaction(tags=("beta", "thumbs-down")))
-    assert (chance.probability, chance.drawn, chance.stratum) == (1.0, True, "forced")
-    assert chance.importance_weight == pytest.approx(0.01)
+    sampler = AdaptiveSampler(0.01, clock=clock, always=("thumbs-down", "ragmonitor:judge"))
+    decision = sampler.draw(interaction(tags=("beta", "thumbs-down")))
+    assert (decision.inclusion_probability, decision.drawn, decision.stratum) == (
+        1.0,
+        True,
+        "forced",
+    )
+    assert decision.importance_weight == pytest.approx(0.01)
     assert sampler.draw(interaction(tags=("beta",))).stratum == "sampled"
 
 
@@ -165,7 +173,11 @@ def test_what_is_forced_is_paid_like_all_else(clock):
     told = interaction(tags=("t",))
     first, second, third = (sampler.draw(told) for _ in range(3))
     assert first.reserved == second.reserved == 0.4
-    assert (third.probability, third.drawn, third.cause) == (0.0, False, Cause.OVER_BUDGET)
+    assert (third.inclusion_probability, third.drawn, third.cause) == (
+        0.0,
+        False,
+        Cause.OVER_BUDGET,
+    )
 
 
 # Floors
@@ -173,36 +185,36 @@ def test_what_is_forced_is_paid_like_all_else(clock):
 
 def test_a_rare_route_has_its_floor(clock):
     """Raised above the common rate: a stratum of its own, at a stake below 1."""
-    sampler = ChanceSampler(0.01, clock=clock, floors=Floors("route", 9.0))
+    sampler = AdaptiveSampler(0.01, clock=clock, floors=Floors("route", 9.0))
     told = interaction(attributes={"route": "rare"})
     for _ in range(20):
         clock.advance(60)
-        chance = sampler.draw(told)
-    assert chance.stratum == "floor"
-    assert 0.1 < chance.probability < 0.2
-    assert chance.importance_weight < 1
+        decision = sampler.draw(told)
+    assert decision.stratum == "floor"
+    assert 0.1 < decision.inclusion_probability < 0.2
+    assert decision.importance_weight < 1
 
 
 def test_a_busy_route_needs_none(clock):
     """What the common rule gives is more: nothing changes."""
-    sampler = ChanceSampler(0.1, clock=clock, floors=Floors("route", 9.0))
+    sampler = AdaptiveSampler(0.1, clock=clock, floors=Floors("route", 9.0))
     told = interaction(attributes={"route": "busy"})
     for _ in range(200):
         clock.advance(1)
-        chance = sampler.draw(told)
-    assert (chance.stratum, chance.probability) == ("sampled", 0.1)
+        decision = sampler.draw(told)
+    assert (decision.stratum, decision.inclusion_probability) == ("sampled", 0.1)
 
 
 def test_a_floor_below_the_common_rate_holds_and_is_no_stratum(clock):
     """A route of sure answers is raised to it; the stake still may be above 1, up to 2."""
-    sampler = ChanceSampler(0.1, clock=clock, floors=Floors("route", 9.0))
+    sampler = AdaptiveSampler(0.1, clock=clock, floors=Floors("route", 9.0))
     told = interaction(attributes={"route": "sure"})
     for _ in range(600):
         clock.advance(30)
-        chance = sampler.draw(told, uncertainty=0.0)
-    assert chance.stratum == "sampled"
-    assert 0.06 < chance.probability < 0.1
-    assert 1 < chance.importance_weight < 2
+        decision = sampler.draw(told, uncertainty=0.0)
+    assert decision.stratum == "sampled"
+    assert 0.06 < decision.inclusion_probability < 0.1
+    assert 1 < decision.importance_weight < 2
 
 
 # The budget
@@ -210,20 +222,24 @@ def test_a_floor_below_the_common_rate_holds_and_is_no_stratum(clock):
 
 def test_an_empty_budget_gives_no_chance(clock):
     """What cannot be paid has chance 0 and is `over_budget`, not drawn and dropped."""
-    chance = with_budget(clock, 24.0, cost=2.0).draw(interaction())
-    assert (chance.probability, chance.drawn, chance.cause) == (0.0, False, Cause.OVER_BUDGET)
+    decision = with_budget(clock, 24.0, cost=2.0).draw(interaction())
+    assert (decision.inclusion_probability, decision.drawn, decision.cause) == (
+        0.0,
+        False,
+        Cause.OVER_BUDGET,
+    )
 
 
 def test_what_costs_too_much_has_no_chance_where_others_have(clock):
     """Costs differ by answer: the level is held against this one's."""
-    sampler = ChanceSampler(
+    sampler = AdaptiveSampler(
         1.0,
         clock=clock,
         budget=Budget(24.0, clock=clock),
         expected_cost=lambda told: 1.5 if told.id == "long" else 0.01,
     )
-    assert sampler.draw(interaction(id="long")).probability == 0
-    assert sampler.draw(interaction(id="short")).probability > 0
+    assert sampler.draw(interaction(id="long")).inclusion_probability == 0
+    assert sampler.draw(interaction(id="short")).inclusion_probability > 0
 
 
 def test_the_common_rate_is_that_of_long_and_short_alike():
@@ -232,7 +248,7 @@ def test_the_common_rate_is_that_of_long_and_short_alike():
     for cost in (0.01, 0.3):
         clock = ManualClock()
         costs = [0.1] * 50 + [cost]
-        sampler = ChanceSampler(
+        sampler = AdaptiveSampler(
             1.0,
             clock=clock,
             budget=Budget(24.0, clock=clock),
@@ -240,24 +256,24 @@ def test_the_common_rate_is_that_of_long_and_short_alike():
         )
         for _ in range(51):
             clock.advance(1)
-            chance = sampler.draw(interaction(id=HARDLY_EVER))
-        assert not chance.drawn
-        rates.append(chance.rate)
+            decision = sampler.draw(interaction(id=HARDLY_EVER))
+        assert not decision.drawn
+        rates.append(decision.rate)
     assert rates[0] == rates[1] < 0.2
 
 
 def test_the_chance_falls_before_the_budget_runs_dry(clock):
     """In a flood the budget is stretched: few answers are left without any chance."""
     sampler = with_budget(clock, 2_400.0)
-    chances = []
+    decisions = []
     for n in range(36_000):  # ten a second for an hour, where the budget bears one in 360
         clock.advance(0.1)
-        chance = sampler.draw(interaction(id=f"a{n}"))
-        chances.append(chance)
-        sampler.settle(chance, 1.0 if chance.drawn else 0.0)
-    uncovered = sum(c.probability == 0 for c in chances) / len(chances)
+        decision = sampler.draw(interaction(id=f"a{n}"))
+        decisions.append(decision)
+        sampler.settle(decision, 1.0 if decision.drawn else 0.0)
+    uncovered = sum(c.inclusion_probability == 0 for c in decisions) / len(decisions)
     assert uncovered < 0.02
-    assert 100 <= sum(c.drawn for c in chances) <= 200
+    assert 100 <= sum(c.drawn for c in decisions) <= 200
 
 
 def test_estimates_that_are_too_high_do_not_halve_the_sample():
@@ -269,30 +285,30 @@ def test_estimates_that_are_too_high_do_not_halve_the_sample():
         drawn[share] = 0
         for number in range(8_000):
             clock.advance(0.5)
-            chance = sampler.draw(interaction(id=f"{number:x}"))
-            if chance.drawn:
+            decision = sampler.draw(interaction(id=f"{number:x}"))
+            if decision.drawn:
                 drawn[share] += 1
-                sampler.settle(chance, share)
+                sampler.settle(decision, share)
     assert drawn[0.25] > 3 * drawn[1.0]
 
 
 def test_what_others_spent_after_the_coin_fell_is_a_missing_verdict(file, clock):
     """The answer keeps its chance and stays drawn; nothing is reserved, nothing overspent."""
     ours, theirs = kept(file, clock), kept(file, clock)
-    sampler = ChanceSampler(1.0, clock=clock, budget=ours, expected_cost=lambda _: 0.4)
+    sampler = AdaptiveSampler(1.0, clock=clock, budget=ours, expected_cost=lambda _: 0.4)
     ours.level()  # our view of it, good for a second
     assert theirs.reserve(0.9)
-    chance = sampler.draw(interaction(id=lucky(0.01)))
-    assert (chance.drawn, chance.cause, chance.reserved) == (True, Cause.OVER_BUDGET, 0.0)
-    assert chance.probability > 0
+    decision = sampler.draw(interaction(id=lucky(0.01)))
+    assert (decision.drawn, decision.cause, decision.reserved) == (True, Cause.OVER_BUDGET, 0.0)
+    assert decision.inclusion_probability > 0
     assert ours.level() == pytest.approx(0.1)
-    sampler.settle(chance, 0.0)
+    sampler.settle(decision, 0.0)
     assert ours.level() == pytest.approx(0.1)
 
 
 def test_a_state_that_cannot_be_kept_raises_nothing(file, clock):
     """Nothing is spent that cannot be remembered, and the errors are counted."""
-    sampler = ChanceSampler(
+    sampler = AdaptiveSampler(
         1.0, clock=clock, budget=kept(file, clock), expected_cost=lambda _: 0.01
     )
     assert sampler.draw(interaction(id=lucky(0.01))).cause is None
@@ -304,7 +320,7 @@ def test_a_state_that_cannot_be_kept_raises_nothing(file, clock):
     drawn = sampler.draw(interaction(id=lucky(0.01)))
     assert (drawn.drawn, drawn.cause, drawn.reserved) == (True, Cause.OVER_BUDGET, 0.0)
     clock.advance(10)  # the view is stale now
-    assert sampler.draw(interaction(id=lucky(0.01))).probability == 0
+    assert sampler.draw(interaction(id=lucky(0.01))).inclusion_probability == 0
     assert sampler.reserve(interaction()) is None
     assert sampler.readings("j") == ()
     assert errors["sampling"] - before == 4
@@ -316,7 +332,9 @@ def test_an_error_of_the_expected_cost_is_the_callers(clock):
     def cost(_):
         raise LookupError("too long")
 
-    sampler = ChanceSampler(1.0, clock=clock, budget=Budget(24.0, clock=clock), expected_cost=cost)
+    sampler = AdaptiveSampler(
+        1.0, clock=clock, budget=Budget(24.0, clock=clock), expected_cost=cost
+    )
     with pytest.raises(LookupError):
         sampler.draw(interaction())
     assert shown(sampler)["ragmonitor_arrivals_per_second"] == 0
@@ -328,17 +346,17 @@ def test_an_error_of_the_expected_cost_is_the_callers(clock):
 def test_a_reading_outside_the_sample_is_paid(clock):
     """Reserved, and settled like another; it is no arrival."""
     sampler = with_budget(clock, 24.0, cost=0.6)
-    chance = sampler.reserve(interaction())
-    assert (chance.probability, chance.drawn, chance.reserved) == (1.0, True, 0.6)
+    decision = sampler.reserve(interaction())
+    assert (decision.inclusion_probability, decision.drawn, decision.reserved) == (1.0, True, 0.6)
     assert sampler.reserve(interaction()) is None
-    sampler.settle(chance, 0.1)
+    sampler.settle(decision, 0.1)
     assert shown(sampler)["ragmonitor_budget_level"] == pytest.approx(0.9)
     assert shown(sampler)["ragmonitor_arrivals_per_second"] == 0
 
 
 def test_without_a_budget_such_a_reading_is_free(clock):
     """And its cost is not even asked for."""
-    sampler = ChanceSampler(0.1, clock=clock, expected_cost=lambda _: 1 / 0)
+    sampler = AdaptiveSampler(0.1, clock=clock, expected_cost=lambda _: 1 / 0)
     assert sampler.reserve(interaction()).reserved == 0.0
 
 
@@ -347,7 +365,7 @@ def test_without_a_budget_such_a_reading_is_free(clock):
 
 def test_a_boost_raises_the_common_rate_and_ends(clock):
     """Four times as much, at most 1; what is below 1 is none."""
-    sampler = ChanceSampler(0.1, clock=clock)
+    sampler = AdaptiveSampler(0.1, clock=clock)
     rates = []
     for factor in (4.0, 100.0, 1.0, 0.5):
         sampler.boost(factor)
@@ -366,10 +384,10 @@ def test_a_boost_comes_out_of_the_same_bucket():
             if number == 2_880:
                 sampler.boost(factor)
             clock.advance(5)
-            chance = sampler.draw(interaction(id=f"{number:x}"))
-            counts[2_880 <= number < 3_240] += chance.drawn
-            if chance.drawn:
-                sampler.settle(chance, 1.0)
+            decision = sampler.draw(interaction(id=f"{number:x}"))
+            counts[2_880 <= number < 3_240] += decision.drawn
+            if decision.drawn:
+                sampler.settle(decision, 1.0)
         drawn[factor] = counts
     assert drawn[4.0][1] > 1.5 * drawn[1.0][1]
     assert abs(sum(drawn[4.0]) - sum(drawn[1.0])) < 100 + 5 * 1_200**0.5
@@ -380,7 +398,7 @@ def test_a_boost_comes_out_of_the_same_bucket():
 
 def test_the_readings_say_what_is_going_on(clock):
     """Rate, boost, traffic, cost and every limit, with their labels."""
-    sampler = ChanceSampler(
+    sampler = AdaptiveSampler(
         0.2,
         clock=clock,
         budget=Budget(2_400.0, per_hour=400.0, unit="tokens", clock=clock),
@@ -389,9 +407,9 @@ def test_the_readings_say_what_is_going_on(clock):
     sampler.boost(2.0)
     for number in range(100):
         clock.advance(10)
-        chance = sampler.draw(interaction(id=str(number)))
-        if chance.drawn:
-            sampler.settle(chance, 1.0)
+        decision = sampler.draw(interaction(id=str(number)))
+        if decision.drawn:
+            sampler.settle(decision, 1.0)
     found = {(r.name, r.labels): r.value for r in sampler.readings("m")}
     judge, unit = ("judge", "m"), ("unit", "tokens")
     assert found.keys() == {
@@ -418,15 +436,15 @@ def test_the_rate_shown_is_the_rate_drawn_at(clock):
     for number in range(500):
         clock.advance(2)
         before = shown(sampler)["ragmonitor_judge_sampling_rate"]
-        chance = sampler.draw(interaction(id=str(number)))
-        if chance.drawn:
-            sampler.settle(chance, 1.0)
-    assert before == pytest.approx(chance.rate, rel=0.05)
+        decision = sampler.draw(interaction(id=str(number)))
+        if decision.drawn:
+            sampler.settle(decision, 1.0)
+    assert before == pytest.approx(decision.rate, rel=0.05)
 
 
 def test_without_a_budget_there_is_no_talk_of_money(clock):
     """Rate, boost and traffic remain."""
-    sampler = ChanceSampler(0.2, clock=clock)
+    sampler = AdaptiveSampler(0.2, clock=clock)
     assert [reading.name for reading in sampler.readings("m")] == [
         "ragmonitor_judge_sampling_rate",
         "ragmonitor_judge_max_sampling_rate",
@@ -437,7 +455,7 @@ def test_without_a_budget_there_is_no_talk_of_money(clock):
 
 def test_arrivals_fade_in_silence(clock):
     """By half in two minutes."""
-    sampler = ChanceSampler(0.2, clock=clock)
+    sampler = AdaptiveSampler(0.2, clock=clock)
     for _ in range(2_000):
         clock.advance(0.5)
         sampler.draw(interaction())
@@ -459,11 +477,11 @@ def test_many_threads_draw_and_settle_at_once(clock):
                     attributes={"route": f"{name}{number % 30}"},
                     tags=("t",) if number % 7 == 0 else (),
                 )
-                chance = sampler.draw(told)
+                decision = sampler.draw(told)
                 sampler.readings("j")
-                if chance.reserved:
-                    spent.append(chance.reserved)
-                    sampler.settle(chance, chance.reserved)
+                if decision.reserved:
+                    spent.append(decision.reserved)
+                    sampler.settle(decision, decision.reserved)
         except Exception as error:  # noqa: BLE001 - of any kind
             failures.append(error)
 
