@@ -270,7 +270,7 @@ def replay(
 
     Each record is answered by a real chain or query engine with the integration attached, and
     compared with what the monitor captured: question, contexts in their order, answer. Traces go
-    where OTEL_EXPORTER_OTLP_ENDPOINT says. Exit code 1 if the sums do not reconcile.
+    where OTEL_EXPORTER_OTLP_ENDPOINT says. Exit code 1 unless all are accounted for.
     """
     from ragmonitor.cli.replay import Options, run
 

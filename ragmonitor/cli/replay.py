@@ -16,7 +16,7 @@ from ragmonitor.cli.drivers import Driver, load
 from ragmonitor.cli.outputs import opened
 from ragmonitor.cli.readers import Format, Line, Records
 from ragmonitor.cli.tally import Tally
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, progress, say
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, progress, say
 from ragmonitor.errors import InputError
 from ragmonitor.evaluators import table
 from ragmonitor.export import JsonLinesExporter
@@ -25,8 +25,8 @@ from ragmonitor.protocols import Exporter
 from ragmonitor.records import Interaction, Report
 from ragmonitor.settings import Settings
 
-EXPLAINED_MOST = 5
-BATCH_MOST = 200
+MAX_EXPLANATIONS = 5
+MAX_BATCH = 200
 """Records between two flushes: a replay is no live traffic, and must never fill the queue."""
 FLUSH_TIMEOUT_S = 600.0
 SHOWN_CHARACTERS = 60
@@ -34,7 +34,7 @@ SHOWN_CHARACTERS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `ragmonitor replay` was asked for."""
+    """The options of `ragmonitor replay`."""
 
     file: str
     framework: str
@@ -50,7 +50,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the monitor must have seen of one record."""
+    """One record as the monitor must have captured it."""
 
     number: int
     query: str
@@ -67,7 +67,7 @@ class Checker:
     """An exporter that compares what was captured with what was recorded.
 
     Frameworks give their own ids, so records are recognised by their content. What is held is
-    bounded by what is under way: `settle` empties it after every flush.
+    bounded by what is under way: `match_rest` empties it after every flush.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Checker:
         self.tally = Tally()
         self.explanations: list[str] = []
         self._expected: dict[bytes, deque[Expected]] = {}
-        self._strangers: deque[Interaction] = deque(maxlen=2 * BATCH_MOST)
+        self._unexpected: deque[Interaction] = deque(maxlen=2 * MAX_BATCH)
         self._seen: dict[str, None] = {}
         """Ids since the last flush: with two judges there are two reports of an interaction."""
         self._lock = threading.Lock()
@@ -110,14 +110,14 @@ class Checker:
             digest = _digest(interaction.query, texts, interaction.answer)
             waiting = self._expected.get(digest)
             if not waiting:
-                self._strangers.append(interaction)
+                self._unexpected.append(interaction)
                 return
             waiting.popleft()
             if not waiting:
                 del self._expected[digest]
             self.matched += 1
 
-    def settle(self) -> None:
+    def match_rest(self) -> None:
         """Pair what was not recognised with what was not found; everything is flushed by now."""
         with self._lock:
             lost = sorted(
@@ -125,17 +125,17 @@ class Checker:
                 key=lambda record: record.number,
             )
             for record in lost:
-                if self._strangers:
+                if self._unexpected:
                     self.mismatched += 1
-                    self._explain(_difference(record, self._strangers.popleft()))
+                    self._explain(_difference(record, self._unexpected.popleft()))
                 else:
                     self.missing += 1
                     self._explain(f"record {record.number}: not captured")
-            for stranger in self._strangers:
+            for interaction in self._unexpected:
                 self.mismatched += 1
-                self._explain(f"captured, but in no record: {_short(stranger.query)}")
+                self._explain(f"captured, but in no record: {_short(interaction.query)}")
             self._expected.clear()
-            self._strangers.clear()
+            self._unexpected.clear()
             self._seen.clear()
 
     def flush(self, timeout_s: float) -> bool:
@@ -146,13 +146,13 @@ class Checker:
         """Have nothing to release."""
 
     def _explain(self, what: str) -> None:
-        if len(self.explanations) < EXPLAINED_MOST:
+        if len(self.explanations) < MAX_EXPLANATIONS:
             self.explanations.append(what)
 
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What a replay came to."""
+    """The outcome of a replay."""
 
     framework: str
     read: int = 0
@@ -168,7 +168,7 @@ class Outcome:
     bad: list[str] = field(default_factory=list)
     """The first bad lines, for people."""
 
-    def reconciled(self, checker: Checker, counts: Counts) -> bool:
+    def is_all_accounted_for(self, checker: Checker, counts: Counts) -> bool:
         """Return whether everything that was read is accounted for."""
         return (
             self.read == self.replayed + self.failed + self.bad_lines
@@ -198,7 +198,7 @@ class Outcome:
             "dropped": counts.dropped,
             "internal_errors": counts.errors,
             "evaluators": checker.tally.as_json(),
-            "reconciled": self.reconciled(checker, counts),
+            "all_accounted_for": self.is_all_accounted_for(checker, counts),
             "flushed": self.flushed,
             "metrics_url": self.metrics_url,
             "seconds": round(self.seconds, 2),
@@ -242,8 +242,8 @@ def run(options: Options, driver: Driver | None = None) -> int:
     if options.json_summary:
         print_json(outcome.as_json(checker, counts))
     if not options.quiet:
-        _tell(outcome, checker, counts, in_full=not options.json_summary)
-    fine = outcome.reconciled(checker, counts) and not outcome.bad_lines
+        _print_summary(outcome, checker, counts, in_full=not options.json_summary)
+    fine = outcome.is_all_accounted_for(checker, counts) and not outcome.bad_lines
     return FINE if fine else SOMETHING_WRONG
 
 
@@ -263,7 +263,7 @@ class _Replayer:
         self._checker = checker
         self._outcome = outcome
         self._options = options
-        self._batch = max(1, min(BATCH_MOST, monitor.settings.queue_size // 2))
+        self._batch = max(1, min(MAX_BATCH, monitor.settings.queue_size // 2))
         self._began = time.monotonic()
         if options.serve_metrics:
             monitor.start()
@@ -274,7 +274,7 @@ class _Replayer:
         outcome.read += 1
         if line.interaction is None:
             outcome.bad_lines += 1
-            if len(outcome.bad) < EXPLAINED_MOST:
+            if len(outcome.bad) < MAX_EXPLANATIONS:
                 outcome.bad.append(f"line {line.number}: {line.error}")
             return
         expected = _expected(line.number, line.interaction)
@@ -296,7 +296,7 @@ class _Replayer:
     def flush(self) -> None:
         """Wait until everything so far is judged, and compare."""
         self._outcome.flushed = self._monitor.flush(FLUSH_TIMEOUT_S) and self._outcome.flushed
-        self._checker.settle()
+        self._checker.match_rest()
 
     def _pace(self) -> None:
         if self._options.rate is None:
@@ -366,7 +366,7 @@ def _short(text: str) -> str:
     return repr(text)
 
 
-def _tell(outcome: Outcome, checker: Checker, counts: Counts, *, in_full: bool) -> None:
+def _print_summary(outcome: Outcome, checker: Checker, counts: Counts, *, in_full: bool) -> None:
     for bad in outcome.bad:
         say(bad)
     if outcome.bad_lines > len(outcome.bad):
@@ -392,4 +392,4 @@ def _tell(outcome: Outcome, checker: Checker, counts: Counts, *, in_full: bool) 
         + (f" ({causes})" if causes else "")
         + f"; {outcome.seconds:.1f} s"
     )
-    console.print(f"reconciled: {'true' if outcome.reconciled(checker, counts) else 'false'}")
+    console.print(accounted_for(is_complete=outcome.is_all_accounted_for(checker, counts)))

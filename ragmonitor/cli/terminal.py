@@ -29,6 +29,11 @@ def say(message: str) -> None:
     typer.echo(message, err=True)
 
 
+def accounted_for(*, is_complete: bool) -> str:
+    """Return for people whether captured = scored + unscored, and nothing was lost."""
+    return "all accounted for" if is_complete else "NOT ALL ACCOUNTED FOR"
+
+
 def print_json(value: Any) -> None:
     """Write one JSON object on one line of standard output."""
     typer.echo(json.dumps(value, ensure_ascii=False))

@@ -23,7 +23,7 @@ def _no_settings_from_outside(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_short_demo_shows_the_spike_and_reconciles(capsys):
+def test_a_short_demo_shows_the_spike_and_accounts_for_all(capsys):
     """Both frameworks are seen, and faithfulness falls during the spike and comes back."""
     for framework in FRAMEWORKS:
         if not metadata.entry_points(group=GROUP, name=framework):
@@ -31,7 +31,7 @@ def test_a_short_demo_shows_the_spike_and_reconciles(capsys):
     code = run(Options(seconds=6, json=True, rate=20, port=0))
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert code == 0
-    assert told["reconciled"] is True
+    assert told["all_accounted_for"] is True
     assert told["failed"] == 0
     assert set(told["by_framework"]) == set(FRAMEWORKS)
     assert sum(told["by_framework"].values()) == told["interactions"] == told["asked"] > 20
@@ -42,5 +42,5 @@ def test_a_short_demo_shows_the_spike_and_reconciles(capsys):
     assert rate["during"] > 0.3
     assert told["refusals"] > 0
     assert len(told["worst"]) == 3
-    assert all(offence["sentence"] and offence["words"] for offence in told["worst"])
+    assert all(unsupported["sentence"] and unsupported["words"] for unsupported in told["worst"])
     assert told["metrics_url"].startswith("http://127.0.0.1:")

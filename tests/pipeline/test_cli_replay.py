@@ -52,7 +52,7 @@ def test_hard_records_arrive_whole(capsys, tmp_path, framework):
     code, told = replayed(capsys, file, framework)
     assert told["explanations"] == []
     assert told["matched"] == len(HARD)
-    assert told["reconciled"] is True
+    assert told["all_accounted_for"] is True
     assert told["internal_errors"] == {}
     assert code == 0
 
@@ -68,4 +68,4 @@ def test_real_records_arrive_whole(capsys, framework, name):
         pytest.skip(f"{file} is not there; set TESTS_DATA to a folder that has it")
     code, told = replayed(capsys, file, framework, limit=60)
     assert told["explanations"] == []
-    assert (told["matched"], told["reconciled"], code) == (60, True, 0)
+    assert (told["matched"], told["all_accounted_for"], code) == (60, True, 0)

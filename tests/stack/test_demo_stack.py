@@ -35,7 +35,7 @@ def test_the_spike_pages_and_its_end_is_told(stack: ModuleType, tmp_path: Path) 
     """The page comes within the spike, with its numbers; the pager hears when it is over."""
     outcome = stack.run(tmp_path, seconds=200.0, rate=20.0, quiet=True)
     spike = outcome.demo["spike"]
-    assert outcome.demo["reconciled"]
+    assert outcome.demo["all_accounted_for"]
     assert outcome.demo["alarm"]["false_alarms"] == 0
     assert outcome.page_delay_s is not None
     assert 0 < outcome.page_delay_s < spike["ended_s"] - spike["began_s"]

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from ragmonitor.cli.counts import Counts, read_counts
 from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer
+from ragmonitor.cli.demo.collector import Collector, ReceivedAlarm, UnsupportedAnswer
 from ragmonitor.cli.demo.documents import load_documents
-from ragmonitor.cli.demo.embedding import Embedding
-from ragmonitor.cli.demo.judge import QuoteJudge
 from ragmonitor.cli.demo.questions import questions
+from ragmonitor.cli.demo.quote_judge import QuoteJudge
 from ragmonitor.cli.demo.schedule import PHASES, Schedule
+from ragmonitor.cli.demo.term_vectors import TermVectors
 from ragmonitor.cli.demo.terms import Weights
 from ragmonitor.cli.demo.traffic import Asker, SpoilableModel
-from ragmonitor.cli.demo.watch import Announced, Offence, Watch
 from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, Application, Driver, installed
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, progress, say
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, progress, say
 from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.evaluators import table
 from ragmonitor.judges.sentences import language
@@ -64,7 +64,7 @@ class Demo:
     """A running demo."""
 
     monitor: Monitor
-    watch: Watch
+    collector: Collector
     schedule: Schedule
     askers: list[Asker]
     began_s: float
@@ -93,10 +93,12 @@ def run(options: Options) -> int:
     respond = _language_model(options.model) if options.model else None
     seconds = options.seconds
     # Columns of two answers and more, or the picture would be half gaps.
-    watch = Watch(bin_s=max(seconds / COLUMNS, 3 / options.rate) if seconds else ENDLESS_BIN_S)
+    collector = Collector(
+        bin_s=max(seconds / COLUMNS, 3 / options.rate) if seconds else ENDLESS_BIN_S
+    )
     monitor = Monitor(
         service=SERVICE,
-        exporters=[watch],
+        exporters=[collector],
         prometheus=True,
         prometheus_port=port,
         ui=True,
@@ -107,25 +109,25 @@ def run(options: Options) -> int:
         for driver in drivers.values():
             driver.instrument(monitor)
             cleanup.callback(driver.uninstrument)
-        demo = _begin(options, drivers, monitor, watch, respond)
+        demo = _begin(options, drivers, monitor, collector, respond)
         demo.remarks += [remark] if remark else []
         demo.remarks += [
             f"{name} is not shown; for it: pip install {distribution}"
             for name, distribution in FRAMEWORKS.items()
             if name not in drivers
         ]
-        interrupted = _watch_it(demo, options)
+        interrupted = _run_to_end(demo, options)
         monitor.flush(FLUSH_TIMEOUT_S)
         summary = _summary(demo, read_counts(monitor.registry))
     if options.json:
         print_json(summary)
     else:
-        _tell(demo, summary, interrupted=interrupted)
-    return FINE if summary["reconciled"] else SOMETHING_WRONG
+        _print_summary(demo, summary, interrupted=interrupted)
+    return FINE if summary["all_accounted_for"] else SOMETHING_WRONG
 
 
 def _judging(options: Options) -> dict[str, Any]:
-    """Return who judges the demo's answers, and what is tolerated of them.
+    """Return who judges the demo's answers, and the objectives of them.
 
     A model of one's own answers in its own words: then the built-in judge alone reads them, or the
     judge that the settings name.
@@ -144,7 +146,7 @@ def _begin(
     options: Options,
     drivers: dict[str, Driver],
     monitor: Monitor,
-    watch: Watch,
+    collector: Collector,
     respond: Callable[[str], str] | None,
 ) -> Demo:
     documents = load_documents()
@@ -154,7 +156,7 @@ def _begin(
     with progress("building the applications", len(drivers), quiet=options.json) as advance:
         for done, (name, driver) in enumerate(drivers.items(), 1):
             model = SpoilableModel(respond or ExtractiveAnswerer(weights))
-            application = driver.application(documents, PROMPT, model, Embedding(weights))
+            application = driver.application(documents, PROMPT, model, TermVectors(weights))
             built.append((name, application, model))
             advance(done)
     monitor.start()
@@ -162,13 +164,13 @@ def _begin(
     schedule = Schedule.within(options.seconds) if options.seconds else Schedule()
     demo = Demo(
         monitor=monitor,
-        watch=watch,
+        collector=collector,
         schedule=schedule,
         askers=[],
         began_s=time.monotonic(),
         documents=len(documents),
     )
-    watch.began_ns = time.time_ns()
+    collector.began_ns = time.time_ns()
     demo.askers += [
         Asker(
             name,
@@ -181,7 +183,7 @@ def _begin(
             rate=options.rate / len(built),
             spike_share=options.spike_share,
             seed=options.seed,
-            notes=watch,
+            notes=collector,
             stop=demo.stop,
         )
         for name, application, model in built
@@ -191,13 +193,13 @@ def _begin(
     return demo
 
 
-def _watch_it(demo: Demo, options: Options) -> bool:
+def _run_to_end(demo: Demo, options: Options) -> bool:
     """Show the demo until it is over; return whether the user ended it."""
     import sys
 
     try:
         if options.json or not sys.stdout.isatty():
-            _say_now_and_then(demo, quiet=options.json)
+            _print_status_lines(demo, quiet=options.json)
         else:
             _show_live(demo)
     except KeyboardInterrupt:
@@ -210,7 +212,7 @@ def _watch_it(demo: Demo, options: Options) -> bool:
             asker.join(MODEL_TIMEOUT_S if options.model else 10.0)
 
 
-def _say_now_and_then(demo: Demo, *, quiet: bool) -> None:
+def _print_status_lines(demo: Demo, *, quiet: bool) -> None:
     if not quiet:
         for line in _footer(demo):
             say(line)
@@ -221,7 +223,7 @@ def _say_now_and_then(demo: Demo, *, quiet: bool) -> None:
             next_s += STATUS_LINE_S
             say(
                 f"{demo.elapsed_s:.0f} s, {demo.schedule.phase(demo.elapsed_s)} the spike: "
-                f"{sum(demo.watch.asked.values())} questions"
+                f"{sum(demo.collector.asked.values())} questions"
             )
 
 
@@ -229,13 +231,13 @@ def _show_live(demo: Demo) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from ragmonitor.cli.demo.view import screen
+    from ragmonitor.cli.demo.screen import screen
 
     console = Console()
 
     def picture() -> Any:
         return screen(
-            demo.watch,
+            demo.collector,
             phase=demo.schedule.phase(demo.elapsed_s),
             elapsed_s=demo.elapsed_s,
             width=console.width,
@@ -263,30 +265,30 @@ def _footer(demo: Demo) -> Iterator[str]:
 
 
 def _summary(demo: Demo, counts: Counts) -> dict[str, Any]:
-    watch = demo.watch
+    collector = demo.collector
     judges = 2 if demo.monitor.is_judged else 1
     evaluators = len(table.select(demo.monitor.settings.evaluators))
-    asked = sum(watch.asked.values())
-    faithfulness = {phase: watch.phases[phase].mean_faithfulness for phase in PHASES}
-    rates = {phase: watch.phases[phase].hallucination_rate for phase in PHASES}
+    asked = sum(collector.asked.values())
+    faithfulness = {phase: collector.phases[phase].mean_faithfulness for phase in PHASES}
+    rates = {phase: collector.phases[phase].hallucination_rate for phase in PHASES}
     return {
         "interactions": counts.captured,
         "asked": asked,
         "by_framework": counts.by_framework,
-        "failed": sum(watch.failures.values()),
-        "refusals": sum(sums.refusals for sums in watch.phases.values()),
+        "failed": sum(collector.failures.values()),
+        "refusals": sum(sums.refusals for sums in collector.phases.values()),
         "scored": counts.scored,
         "unscored": counts.unscored,
         "faithfulness": {p: e and round(e.mean, 4) for p, e in faithfulness.items()},
         "hallucination_rate": {p: e and round(e.mean, 4) for p, e in rates.items()},
-        "by_phase": {phase: watch.phases[phase].interactions for phase in PHASES},
+        "by_phase": {phase: collector.phases[phase].interactions for phase in PHASES},
         "spike": _spike(demo),
         "alarm": _alarm(demo),
-        "worst": [offence.as_json() for offence in watch.worst],
+        "worst": [unsupported.as_json() for unsupported in collector.worst],
         "metrics_url": demo.monitor.metrics_url,
-        "reconciled": (
+        "all_accounted_for": (
             asked == counts.captured
-            and dict(watch.asked) == counts.by_framework
+            and dict(collector.asked) == counts.by_framework
             and counts.evaluations == counts.captured * evaluators * judges
         ),
         "seconds": round(demo.elapsed_s, 2),
@@ -295,26 +297,26 @@ def _summary(demo: Demo, counts: Counts) -> dict[str, Any]:
 
 def _spike(demo: Demo) -> dict[str, float]:
     """Return when the first spike was, in seconds since the epoch."""
-    began_s = demo.watch.began_ns / 1e9 + demo.schedule.before_s
+    began_s = demo.collector.began_ns / 1e9 + demo.schedule.before_s
     return {"began_s": round(began_s, 3), "ended_s": round(began_s + demo.schedule.spike_s, 3)}
 
 
-def _announced(demo: Demo) -> tuple[Announced | None, float]:
-    """Return the alarm that announced the spike, and when the spike began."""
+def _spike_alarm(demo: Demo) -> tuple[ReceivedAlarm | None, float]:
+    """Return the alarm that received the spike, and when the spike began."""
     began_s = demo.began_s + demo.schedule.before_s
-    quality = [a for a in demo.watch.announced if a.event.kind == "quality" and a.event.raised]
+    quality = [a for a in demo.collector.alarms if a.event.kind == "quality" and a.event.raised]
     return next((a for a in quality if a.at_s >= began_s), None), began_s
 
 
 def _alarm(demo: Demo) -> dict[str, Any]:
-    """Return how the spike was announced; `false_alarms` is what was announced before it."""
-    found, began_s = _announced(demo)
-    announced = demo.watch.announced
-    quality = [a for a in announced if a.event.kind == "quality" and a.event.raised]
+    """Return how the spike was received; `false_alarms` is what was received before it."""
+    found, began_s = _spike_alarm(demo)
+    received = demo.collector.alarms
+    quality = [a for a in received if a.event.kind == "quality" and a.event.raised]
     cleared = next(
         (
             a
-            for a in announced
+            for a in received
             if found is not None
             and not a.event.raised
             and a.event.signal == found.event.signal
@@ -333,13 +335,15 @@ def _alarm(demo: Demo) -> dict[str, Any]:
         "signal": event.signal,
         "judge": event.judge,
         "delay_s": round(found.at_s - began_s, 2),
-        "tolerate": event.tolerate,
+        "objective": event.tolerate,
         "cleared_after_s": None if cleared is None else round(cleared.at_s - found.at_s, 2),
         "cause": None,
         "estimate": None,
-        "worst": [offence.as_json() for offence in demo.watch.offences(event)],
+        "worst": [
+            unsupported.as_json() for unsupported in demo.collector.unsupported_answers(event)
+        ],
     }
-    cause = demo.watch.cause
+    cause = demo.collector.cause
     if cause is not None:
         told["cause"] = {
             "is": cause.cause,
@@ -357,49 +361,51 @@ def _alarm(demo: Demo) -> dict[str, Any]:
     return told
 
 
-def _tell(demo: Demo, summary: dict[str, Any], *, interrupted: bool) -> None:
+def _print_summary(demo: Demo, summary: dict[str, Any], *, interrupted: bool) -> None:
     from rich.console import Console
 
-    from ragmonitor.cli.demo.view import chart, phases
+    from ragmonitor.cli.demo.screen import chart, phases
 
     console = Console(highlight=False)
     if interrupted:
         console.print("stopped")
-    console.print(chart(demo.watch, width=max(10, min(120, console.width - 10))), end="")
-    console.print(phases(demo.watch))
-    _tell_alarm(console, demo, summary["alarm"])
+    console.print(chart(demo.collector, width=max(10, min(120, console.width - 10))), end="")
+    console.print(phases(demo.collector))
+    _print_alarm(console, demo, summary["alarm"])
     by_framework = ", ".join(f"{name} {n}" for name, n in summary["by_framework"].items())
     unscored = sum(summary["unscored"].values())
     console.print(
         f"\n{summary['asked']} asked, {summary['interactions']} captured ({by_framework}); "
-        f"{summary['scored']} scores, {unscored} unscored; "
-        f"reconciled: {'true' if summary['reconciled'] else 'false'}"
+        f"{summary['scored']} scores, {unscored} without a score; "
+        f"{accounted_for(is_complete=summary['all_accounted_for'])}"
     )
 
 
-def _tell_alarm(console: Console, demo: Demo, alarm: dict[str, Any]) -> None:
-    from ragmonitor.cli.demo.view import marked
+def _print_alarm(console: Console, demo: Demo, alarm: dict[str, Any]) -> None:
+    from ragmonitor.cli.demo.screen import marked
 
-    offences: Iterable[Offence] = demo.watch.worst
+    unsupported_answers: Iterable[UnsupportedAnswer] = demo.collector.worst
     if alarm["raised"]:
         line = (
             f"[bold red]alarm[/] {alarm['delay_s']:.0f} s after the spike began: {alarm['signal']}"
         )
         if alarm["estimate"] is not None:
             line += " {mean:.2f} ({lower:.2f} to {upper:.2f})".format(**alarm["estimate"])
-        line += f", tolerated {alarm['tolerate']:.2f}, by {alarm['judge']}"
+        line += f", objective {alarm['objective']:.2f}, by {alarm['judge']}"
         if alarm["cleared_after_s"] is not None:
             line += f"; cleared {alarm['cleared_after_s']:.0f} s later"
         console.print(f"{line}.")
         if alarm["cause"] is not None:
             console.print(alarm["cause"]["text"])
         console.print("The worst answers behind it:")
-        found, _ = _announced(demo)
-        offences = (demo.watch.offences(found.event) if found else []) or offences
+        found, _ = _spike_alarm(demo)
+        unsupported_answers = (
+            demo.collector.unsupported_answers(found.event) if found else []
+        ) or unsupported_answers
     else:
         console.print("no alarm was raised")
-    for offence in offences:
-        console.print(marked(offence))
+    for unsupported in unsupported_answers:
+        console.print(marked(unsupported))
     if alarm["false_alarms"]:
         console.print(f"{alarm['false_alarms']} false alarms before the spike")
 

@@ -19,15 +19,15 @@ from ragmonitor.cli.demo.answerer import (
     plain,
     readable_sentences,
 )
+from ragmonitor.cli.demo.collector import Collector, TimeBin
 from ragmonitor.cli.demo.documents import load_documents
-from ragmonitor.cli.demo.embedding import DIMENSIONS, Embedding
 from ragmonitor.cli.demo.questions import IN_CHINESE, questions
 from ragmonitor.cli.demo.schedule import Schedule
+from ragmonitor.cli.demo.screen import alarm_line, chart, screen, sparkline
 from ragmonitor.cli.demo.spoiler import spoil
+from ragmonitor.cli.demo.term_vectors import DIMENSIONS, TermVectors
 from ragmonitor.cli.demo.terms import Weights, terms
 from ragmonitor.cli.demo.traffic import SpoilableModel
-from ragmonitor.cli.demo.view import alarm_line, chart, screen, sparkline
-from ragmonitor.cli.demo.watch import Bin, Watch
 from ragmonitor.judges import LexicalJudge
 from ragmonitor.records import (
     CERTAIN,
@@ -118,16 +118,16 @@ def test_terms_are_stems_parts_and_pairs():
 @given(text=st.text())
 def test_embeddings_are_unit_vectors_and_always_the_same(text):
     """Of one length, whatever the text."""
-    vector = Embedding(WEIGHTS)(text)
+    vector = TermVectors(WEIGHTS)(text)
     assert len(vector) == DIMENSIONS
     assert math.isclose(sum(value * value for value in vector), 1.0)
-    assert vector == Embedding(Weights(TEXTS))(text)
+    assert vector == TermVectors(Weights(TEXTS))(text)
 
 
 @pytest.mark.parametrize("question", ["How full may the queue be?", "评审需要网络吗？"])
 def test_embeddings_find_what_is_spoken_of(question):
     """Nearest by the angle."""
-    embed = Embedding(WEIGHTS)
+    embed = TermVectors(WEIGHTS)
     asked = embed(question)
     near = [sum(a * b for a, b in zip(asked, embed(text), strict=True)) for text in TEXTS]
     assert near.index(max(near)) == (0 if "queue" in question else 2)
@@ -144,7 +144,7 @@ def test_a_spoiled_answer_is_another_answer(text, seed):
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("text", [TEXTS[0], TEXTS[2]])
 def test_the_embedded_judge_sees_that_an_answer_is_spoiled(text, seed):
-    """Else there would be no spike to watch."""
+    """Else there would be no spike to see."""
     spoiled = spoil(text, random.Random(seed))
     judge = LexicalJudge()
     good = judge.read(stories.interaction(answer=text, texts=TEXTS))
@@ -231,38 +231,43 @@ def report(framework, started_ns, score=0.0):
 
 def test_an_answer_belongs_to_the_phase_in_which_it_was_asked():
     """Even if it comes back in the next one."""
-    watch = Watch(bin_s=1)
-    watch._asked_at["a"] = [(100, "before"), (200, "during")]
-    watch._asked_at["b"] = [(150, "during")]
-    watch.export(report("a", 199))
-    watch.export(report("a", 200))
-    watch.export(report("b", 199))
-    assert watch.phases["before"].interactions == 1
-    assert watch.phases["during"].interactions == 2
+    collector = Collector(bin_s=1)
+    collector._asked_at["a"] = [(100, "before"), (200, "during")]
+    collector._asked_at["b"] = [(150, "during")]
+    collector.export(report("a", 199))
+    collector.export(report("a", 200))
+    collector.export(report("b", 199))
+    assert collector.phases["before"].interactions == 1
+    assert collector.phases["during"].interactions == 2
 
 
 def test_the_picture_shows_the_spike_and_the_missing_words():
     """On a terminal of any width."""
     from rich.console import Console
 
-    watch = Watch(bin_s=1)
+    collector = Collector(bin_s=1)
     for second in range(20):
         spiked = 8 <= second < 14
-        watch.asking("a", "during" if spiked else "before")
-        watch._asked_at["a"][-1] = (second, "during" if spiked else "before")
-        watch.began_ns = -int(second * 1e9)
-        watch.export(report("a", second, score=0.0 if spiked else 1.0))
+        collector.asking("a", "during" if spiked else "before")
+        collector._asked_at["a"][-1] = (second, "during" if spiked else "before")
+        collector.began_ns = -int(second * 1e9)
+        collector.export(report("a", second, score=0.0 if spiked else 1.0))
     for width in (20, 80, 200):
         console = Console(width=width, record=True, file=None, force_terminal=False, quiet=True)
         console.print(
             screen(
-                watch, phase="during", elapsed_s=9, width=width, title="t", footer=["metrics: x"]
+                collector,
+                phase="during",
+                elapsed_s=9,
+                width=width,
+                title="t",
+                footer=["metrics: x"],
             )
         )
-    text = str(chart(watch, width=40))
+    text = str(chart(collector, width=40))
     assert text.splitlines()[0].endswith("████████      ██████")
-    assert sparkline(watch.bins.values()) == "████████▁▁▁▁▁▁██████"
-    assert sparkline([Bin()]) == " "
+    assert sparkline(collector.bins.values()) == "████████▁▁▁▁▁▁██████"
+    assert sparkline([TimeBin()]) == " "
 
 
 def test_an_alarm_is_on_the_picture_until_it_is_cleared():
@@ -281,10 +286,12 @@ def test_an_alarm_is_on_the_picture_until_it_is_cleared():
             estimate=Estimate(mean=0.4, lower=0.3, upper=0.5, effective_n=80),
         )
 
-    watch = Watch(bin_s=1)
-    assert str(alarm_line(watch)) == ""
-    watch.alarm(event(raised=True))
-    watch.alarm(event(raised=True, kind="input"))
-    assert "hallucination, tolerated at most 0.15, 0.40 (0.30 to 0.50)" in str(alarm_line(watch))
-    watch.alarm(event(raised=False))
-    assert str(alarm_line(watch)) == ""
+    collector = Collector(bin_s=1)
+    assert str(alarm_line(collector)) == ""
+    collector.alarm(event(raised=True))
+    collector.alarm(event(raised=True, kind="input"))
+    assert "hallucination, objective at most 0.15, 0.40 (0.30 to 0.50)" in str(
+        alarm_line(collector)
+    )
+    collector.alarm(event(raised=False))
+    assert str(alarm_line(collector)) == ""

@@ -74,7 +74,7 @@ def test_what_arrives_whole_is_reconciled(capsys, file):
     """Even where a record stands in the file twice."""
     code, told = outcome(capsys, file, FakeDriver())
     assert code == 0
-    assert told["reconciled"] is True
+    assert told["all_accounted_for"] is True
     assert told["read"] == told["replayed"] == told["captured"] == told["matched"] == 13
     assert told["scored"] + sum(told["unscored"].values()) == 13 * len(told["evaluators"])
 
@@ -104,7 +104,7 @@ def test_what_arrives_changed_is_explained(capsys, file, changes, explanation):
     """The order of the contexts counts."""
     code, told = outcome(capsys, file, FakeDriver(change_third(**changes)))
     assert code == 1
-    assert told["reconciled"] is False
+    assert told["all_accounted_for"] is False
     assert told["mismatches"] == 1
     assert explanation in told["explanations"][0]
 
@@ -118,7 +118,7 @@ def test_what_does_not_arrive_is_missed(capsys, file):
         return interaction if len(seen) > 1 else None
 
     code, told = outcome(capsys, file, FakeDriver(drop_first))
-    assert (code, told["missing"], told["reconciled"]) == (1, 1, False)
+    assert (code, told["missing"], told["all_accounted_for"]) == (1, 1, False)
 
 
 def test_what_the_user_would_see_counts(capsys, file):
@@ -146,7 +146,7 @@ def test_bad_lines_are_counted_and_the_rest_goes_on(capsys, file):
     file.write_text(file.read_text() + "\n{broken\n")
     code, told = outcome(capsys, file, FakeDriver())
     assert (code, told["bad_lines"], told["read"], told["replayed"]) == (1, 1, 14, 13)
-    assert told["reconciled"] is True
+    assert told["all_accounted_for"] is True
 
 
 def test_the_queue_never_overflows(capsys, file, monkeypatch):
@@ -179,4 +179,4 @@ def test_people_read_a_table(capsys, file):
     assert run(Options(file=str(file), framework="fake"), FakeDriver()) == 0
     told = capsys.readouterr().out
     assert "13 read, 13 replayed, 13 captured" in told
-    assert "reconciled: true" in told
+    assert "all accounted for" in told

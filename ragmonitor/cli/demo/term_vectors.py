@@ -11,7 +11,7 @@ from ragmonitor.cli.demo.terms import Weights, terms
 DIMENSIONS = 512
 
 
-class Embedding:
+class TermVectors:
     """Maps a text to a unit vector; the same in every process."""
 
     def __init__(self, weights: Weights) -> None:

@@ -1,4 +1,4 @@
-"""What the demo shows: kept from the reports as they come, in bounded memory."""
+"""Collects from the reports, as they come, what the demo shows; in bounded memory."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from ragmonitor.records import (
     evaluator_name,
 )
 
-ASKED_KEPT = 2_000
+MAX_ASKED = 2_000
 """Per framework; answers come back long before as many new questions are asked."""
-BINS_MOST = 2_000
-WORST_MOST = 3
-LATEST_MOST = 3
-ANNOUNCED_MOST = 50
+MAX_BINS = 2_000
+MAX_WORST = 3
+MAX_LATEST = 3
+MAX_ALARMS = 50
 
 
 @dataclass(slots=True, kw_only=True)
 class PhaseSums:
-    """What a phase's answers came to."""
+    """Sums over the answers of one phase."""
 
     interactions: int = 0
     refusals: int = 0
@@ -54,8 +54,8 @@ class PhaseSums:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offence:
-    """An answer that says what its context does not."""
+class UnsupportedAnswer:
+    """An answer with a sentence that its context does not support."""
 
     framework: str
     phase: Phase
@@ -82,8 +82,8 @@ class Offence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Announced:
-    """An alarm, and when it was heard of."""
+class ReceivedAlarm:
+    """An alarm, and when the demo received it."""
 
     event: AlarmEvent
     at_s: float
@@ -91,8 +91,8 @@ class Announced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bin:
-    """A short time of the demo."""
+class TimeBin:
+    """Sums over a short time of the demo: one column of the chart."""
 
     total: float = 0.0
     scored: int = 0
@@ -100,8 +100,8 @@ class Bin:
     """How many of them were asked in a spike."""
 
 
-class Watch:
-    """An exporter that also hears of every question before it is asked."""
+class Collector:
+    """An exporter that is also told of every question before it is asked."""
 
     def __init__(self, *, bin_s: float) -> None:
         self.bin_s = bin_s
@@ -112,12 +112,12 @@ class Watch:
         """By framework."""
         self.last_failure = ""
         self.phases: dict[Phase, PhaseSums] = {phase: PhaseSums() for phase in PHASES}
-        self.latest: deque[Offence] = deque(maxlen=LATEST_MOST)
-        self.worst: list[Offence] = []
-        self.bins: dict[int, Bin] = {}
-        self.announced: deque[Announced] = deque(maxlen=ANNOUNCED_MOST)
+        self.latest: deque[UnsupportedAnswer] = deque(maxlen=MAX_LATEST)
+        self.worst: list[UnsupportedAnswer] = []
+        self.bins: dict[int, TimeBin] = {}
+        self.alarms: deque[ReceivedAlarm] = deque(maxlen=MAX_ALARMS)
         self.cause: AlarmCause | None = None
-        """What explains the newest alarm, as soon as it is known."""
+        """The cause of the newest alarm, as soon as it is known."""
         self._asked_at: dict[str, deque[tuple[int, Phase]]] = {}
         self._lock = threading.Lock()
 
@@ -127,7 +127,7 @@ class Watch:
         """Note that a question is about to be asked."""
         with self._lock:
             self.asked[framework] += 1
-            noted = self._asked_at.setdefault(framework, deque(maxlen=ASKED_KEPT))
+            noted = self._asked_at.setdefault(framework, deque(maxlen=MAX_ASKED))
             noted.append((time.time_ns(), phase))
 
     def failed(self, framework: str, error: Exception) -> None:
@@ -159,8 +159,8 @@ class Watch:
             self._into_bin(interaction.started_ns, faithfulness, phase)
             sentence = _unsupported(assessment)
             if sentence is not None:
-                self._blame(
-                    Offence(
+                self._keep_unsupported(
+                    UnsupportedAnswer(
                         framework=interaction.framework,
                         phase=phase,
                         question=interaction.query,
@@ -173,24 +173,24 @@ class Watch:
 
     def alarm(self, event: AlarmEvent) -> None:
         """Take note of an alarm."""
-        self.announced.append(Announced(event=event, at_s=time.monotonic()))
+        self.alarms.append(ReceivedAlarm(event=event, at_s=time.monotonic()))
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        """Take note of what explains the alarm, once that is known."""
+        """Take note of the alarm's cause, once it is known."""
         if snapshot.cause is not None and snapshot.cause.cause != "unknown":
             self.cause = snapshot.cause
 
     @property
-    def active(self) -> Announced | None:
+    def active(self) -> ReceivedAlarm | None:
         """The newest alarm about the answers that is not cleared; None: there is none."""
-        latest: dict[str, Announced] = {}
-        for announced in tuple(self.announced):
-            if announced.event.kind == "quality":
-                latest[announced.event.signal] = announced
+        latest: dict[str, ReceivedAlarm] = {}
+        for received in tuple(self.alarms):
+            if received.event.kind == "quality":
+                latest[received.event.signal] = received
         raised = [each for each in latest.values() if each.event.raised]
         return max(raised, key=lambda each: each.at_s, default=None)
 
-    def offences(self, event: AlarmEvent) -> list[Offence]:
+    def unsupported_answers(self, event: AlarmEvent) -> list[UnsupportedAnswer]:
         """Return the worst answers behind an alarm."""
         found = []
         for example in event.examples:
@@ -200,7 +200,7 @@ class Watch:
             with self._lock:
                 phase = self._phase(example.interaction.framework, example.interaction.started_ns)
             found.append(
-                Offence(
+                UnsupportedAnswer(
                     framework=example.interaction.framework,
                     phase=phase,
                     question=example.interaction.query,
@@ -232,19 +232,21 @@ class Watch:
 
     def _into_bin(self, started_ns: int, faithfulness: float, phase: Phase) -> None:
         number = max(0, int((started_ns - self.began_ns) / 1e9 / self.bin_s))
-        known = self.bins.get(number, Bin())
-        self.bins[number] = Bin(
+        known = self.bins.get(number, TimeBin())
+        self.bins[number] = TimeBin(
             total=known.total + faithfulness,
             scored=known.scored + 1,
             during=known.during + (phase == "during"),
         )
-        while len(self.bins) > BINS_MOST:
+        while len(self.bins) > MAX_BINS:
             del self.bins[next(iter(self.bins))]
 
-    def _blame(self, offence: Offence) -> None:
-        self.latest.appendleft(offence)
-        known = [o for o in self.worst if o.answer != offence.answer]
-        self.worst = sorted([*known, offence], key=lambda o: (o.faithfulness, -o.risk))[:WORST_MOST]
+    def _keep_unsupported(self, unsupported: UnsupportedAnswer) -> None:
+        self.latest.appendleft(unsupported)
+        known = [o for o in self.worst if o.answer != unsupported.answer]
+        self.worst = sorted([*known, unsupported], key=lambda o: (o.faithfulness, -o.risk))[
+            :MAX_WORST
+        ]
 
 
 def _unsupported(assessment: Assessment | None) -> SentenceVerdict | None:

@@ -10,8 +10,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ragmonitor.cli.demo.collector import Collector, TimeBin, UnsupportedAnswer
 from ragmonitor.cli.demo.schedule import PHASES, Phase
-from ragmonitor.cli.demo.watch import Bin, Offence, Watch
 from ragmonitor.records import Estimate
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -26,7 +26,7 @@ _TITLES: dict[Phase, str] = {
 
 
 def screen(
-    watch: Watch,
+    collector: Collector,
     *,
     phase: Phase,
     elapsed_s: float,
@@ -39,42 +39,42 @@ def screen(
     state = Text.assemble(
         (f" {_TITLES[phase]} ", f"reverse {_STYLES[phase]}"),
         f"  {elapsed_s:.0f} s   ",
-        *(f"{framework} {n}   " for framework, n in sorted(watch.asked.items())),
+        *(f"{framework} {n}   " for framework, n in sorted(collector.asked.items())),
         (stop_hint, "dim"),
     )
     parts: list[RenderableType] = [
         state,
-        alarm_line(watch),
-        Text(f"faithfulness of the answers, {watch.bin_s:.3g} s per column", style="bold"),
-        chart(watch, width=max(10, width - _AXIS - 6)),
-        phases(watch),
+        alarm_line(collector),
+        Text(f"faithfulness of the answers, {collector.bin_s:.3g} s per column", style="bold"),
+        chart(collector, width=max(10, width - _AXIS - 6)),
+        phases(collector),
     ]
-    if any(watch.failures.values()):
-        parts.append(Text(f"the application failed: {watch.last_failure}"[:200], style="red"))
-    if watch.latest:
+    if any(collector.failures.values()):
+        parts.append(Text(f"the application failed: {collector.last_failure}"[:200], style="red"))
+    if collector.latest:
         parts.append(Text("latest answers that their context does not support", style="bold"))
-        parts += [marked(offence) for offence in tuple(watch.latest)]
+        parts += [marked(unsupported) for unsupported in tuple(collector.latest)]
     parts += [Text(), *(Text(line, style="dim") for line in footer)]
     return Panel(Group(*parts), title=title, box=box.ROUNDED)
 
 
-def alarm_line(watch: Watch) -> Text:
+def alarm_line(collector: Collector) -> Text:
     """Return what alarm is active, and by how much; an empty line without one."""
-    active = watch.active
+    active = collector.active
     if active is None:
         return Text()
     event = active.event
-    told = f" alarm: {event.signal}, tolerated {event.bound}"
+    text = f" alarm: {event.signal}, objective {event.bound}"
     if event.telling is not None:
-        told += f", {_with_interval(event.telling)} over the last hour when it was raised"
-    return Text(f"{told} ", style="bold white on red")
+        text += f", {_with_interval(event.telling)} over the last hour when it was raised"
+    return Text(f"{text} ", style="bold white on red")
 
 
-def chart(watch: Watch, *, width: int) -> Text:
+def chart(collector: Collector, *, width: int) -> Text:
     """Return the mean per column of time, the latest at the right; red: a spike."""
-    bins = dict(watch.bins)
+    bins = dict(collector.bins)
     last = max(bins, default=0)
-    columns = [bins.get(n, Bin()) for n in range(max(0, last - width + 1), last + 1)]
+    columns = [bins.get(n, TimeBin()) for n in range(max(0, last - width + 1), last + 1)]
     text = Text()
     for row in range(_HEIGHT):
         label = "1.0" if row == 0 else "0.0" if row == _HEIGHT - 1 else ""
@@ -87,12 +87,12 @@ def chart(watch: Watch, *, width: int) -> Text:
     return text
 
 
-def sparkline(bins: Iterable[Bin]) -> str:
+def sparkline(bins: Iterable[TimeBin]) -> str:
     """Return one character per bin, from ▁ (0) to █ (1); a space where nothing was scored."""
     return "".join(_BLOCKS[1 + round(7 * b.total / b.scored)] if b.scored else " " for b in bins)
 
 
-def _cell(column: Bin, row_from_below: int) -> str:
+def _cell(column: TimeBin, row_from_below: int) -> str:
     if not column.scored:
         return " "
     # At least one eighth, so that a mean of 0 is not taken for silence.
@@ -100,14 +100,14 @@ def _cell(column: Bin, row_from_below: int) -> str:
     return _BLOCKS[min(8, max(0, eighths - 8 * row_from_below))]
 
 
-def phases(watch: Watch) -> Table:
+def phases(collector: Collector) -> Table:
     """Return what each phase came to."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     for title in ("interactions", "faithfulness", "hallucination rate", "refusals"):
         table.add_column(title, justify="right")
     for phase in PHASES:
-        sums = watch.phases[phase]
+        sums = collector.phases[phase]
         table.add_row(
             Text(_TITLES[phase], style=_STYLES[phase]),
             str(sums.interactions),
@@ -124,15 +124,15 @@ def _with_interval(estimate: Estimate | None) -> str:
     return f"{estimate.mean:.2f} ({estimate.lower:.2f} to {estimate.upper:.2f})"
 
 
-def marked(offence: Offence) -> Text:
+def marked(unsupported: UnsupportedAnswer) -> Text:
     """Return the unsupported sentence, with the words that the context lacks marked."""
-    sentence = Text(f"{offence.sentence.text}")
-    if offence.sentence.words:
-        sentence.highlight_words(offence.sentence.words, style="bold red")
+    sentence = Text(f"{unsupported.sentence.text}")
+    if unsupported.sentence.words:
+        sentence.highlight_words(unsupported.sentence.words, style="bold red")
     text = Text.assemble(
-        (f"  {offence.faithfulness:.2f} ", "bold"),
-        (f"{offence.framework}  ", "dim"),
-        (f"{offence.question}  ", "italic"),
+        (f"  {unsupported.faithfulness:.2f} ", "bold"),
+        (f"{unsupported.framework}  ", "dim"),
+        (f"{unsupported.question}  ", "italic"),
         sentence,
     )
     text.truncate(320, overflow="ellipsis")
