@@ -513,10 +513,6 @@ REFERENCE_INFO: Final = _inputs(
     "1, for the frozen reference that questions are compared with.",
     "version",
 )
-QUESTION_PSI: Final = _inputs(
-    "ragmonitor_question_psi",
-    "Population stability index of the topics against the reference, minus what chance gives.",
-)
 
 QUEUE_DEPTH: Final = _operation(
     "gauge",

@@ -13,12 +13,12 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from ragmonitor.forks import survive_forks
-from ragmonitor.guard import record_problem
+from ragmonitor.guard import record_problem, record_unkept
 
 try:
     import fcntl
@@ -123,6 +123,39 @@ class StateFile:
                 with contextlib.suppress(OSError):
                     fcntl.flock(lock, fcntl.LOCK_UN)
                 os.close(lock)
+
+    def update(
+        self,
+        change: Callable[[dict[str, Any]], Mapping[str, Any] | None],
+        *,
+        stage: str,
+        what: str,
+    ) -> bool:
+        """Read the state and write another one, while nobody else does; report what fails.
+
+        Args:
+            change: Returns what is to be written instead of the state; None: nothing. The state is
+                empty if there is none yet, or none that can be understood.
+            stage: Where errors are counted.
+            what: What is kept here, for the log.
+
+        Returns:
+            False: the disk failed, and the old state stands.
+        """
+        try:
+            with self.alone():
+                try:
+                    state = self.read() or {}
+                except ValueError as error:
+                    record_problem(stage, f"{what} begins anew: {error}")
+                    state = {}
+                changed = change(state)
+                if changed is not None:
+                    self.write(changed)
+        except OSError as error:
+            record_unkept(stage, what, error)
+            return False
+        return True
 
     def _acquire(self, lock: int) -> None:
         assert fcntl is not None  # noqa: S101 - for the type; who calls has looked

@@ -23,7 +23,7 @@ from ragmonitor.estimation.alarms import STATE_VERSION as ALARMS_VERSION
 from ragmonitor.estimation.alarms import Stream
 from ragmonitor.estimation.anchors import VERSION as ANCHORS_VERSION
 from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
-from ragmonitor.estimation.drift import Drift
+from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.estimation.drift.embedding import Embed
 from ragmonitor.evaluators import table
 from ragmonitor.export import (
@@ -281,12 +281,11 @@ def estimates_of(
         ),
         warning=EarlyWarning(factor=settings.warning_boost),
         anchors=_anchors(settings, file("anchors", ANCHORS_VERSION)),
-        drift=Drift(
+        drift=InputDrift(
             size=settings.drift_reference_size,
             embed=embedding,
             embedding=getattr(embedding, "__qualname__", "") or type(embedding).__name__,
             state=file("drift", DRIFT_VERSION),
-            label_words=settings.content == "all",
         ),
         labels=None if settings.human_labels is None else HumanLabels(settings.human_labels),
     )

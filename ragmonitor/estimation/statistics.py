@@ -13,7 +13,7 @@ from ragmonitor import metrics as names
 from ragmonitor.estimation.alarms import Alarms
 from ragmonitor.estimation.anchors import Anchors, Rise
 from ragmonitor.estimation.calibration import Calibration
-from ragmonitor.estimation.drift import Drift
+from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.estimation.early_warning import EarlyWarning
 from ragmonitor.estimation.flips import SelfDisagreement
 from ragmonitor.estimation.interval import summarise
@@ -81,7 +81,7 @@ class Watchers:
     alarms: Alarms
     warning: EarlyWarning
     anchors: Anchors
-    drift: Drift
+    drift: InputDrift
     labels: HumanLabels | None = None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from ragmonitor.estimation.alarms import Stream
-from ragmonitor.estimation.drift import TOLERATE
+from ragmonitor.estimation.drift import MIN_OBJECTIVES
 from ragmonitor.estimation.signals import (
     EMPTY_RETRIEVAL,
     HALLUCINATION,
@@ -91,7 +91,7 @@ def streams(
             max_importance_weight=most,
             default_tolerate=default,
             reserve=RESERVE if signal == HALLUCINATION and judge is not None else 0.0,
-            least_learned=TOLERATE.get(signal, 0.0),
+            least_learned=MIN_OBJECTIVES.get(signal, 0.0),
         )
         for signal, whose, kind, higher_is_better, most, default in wanted
     )

@@ -107,7 +107,7 @@ def cases(folder: Path) -> Iterator[Case]:
 
 def finished(collected: Collected, *, dense: bool = False) -> tuple[Reference, float, float]:
     """Return a reference, the seconds it took and those of the longest slice."""
-    fit = Reference.fitted(collected, dense=dense, made_of="bench", words={})
+    fit = Reference.fitted(collected, dense=dense, made_of="bench")
     whole = longest = 0.0
     while True:
         began = time.thread_time()
@@ -125,7 +125,7 @@ def collected(points: Iterable[tuple[bytes, int]]) -> Collected:
     """Return a full collection of these; a group is as a session."""
     found = Collected()
     for at, (point, group) in enumerate(points):
-        asked = Asked(point=point, grams=b"", scores=Scores(), fold=group % FOLDS)
+        asked = Asked(point=point, scores=Scores(), fold=group % FOLDS)
         found.add(str(at), asked)
     return found
 

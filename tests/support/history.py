@@ -395,7 +395,6 @@ class Past:
                 interval = self._mean((signal, window), values, window)
                 if interval is not None:
                     self.recorder.gauge(f"ragmonitor_{signal}_ratio", interval[0], window=window)
-        self.recorder.gauge("ragmonitor_question_psi", self._chance.uniform(0.03, 0.07))
         self.recorder.gauge("ragmonitor_drift_reference_ratio", 1.0)
         self.recorder.gauge("ragmonitor_drift_reference_info", 1, version="r1")
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Sequence
+from concurrent.futures import wait
 
+from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.records import Chunk, Interaction
 
 Template = tuple[str, tuple[str, ...], tuple[str, ...]]
@@ -80,3 +83,22 @@ def interaction(
         ended_ns=1,
         **more,  # type: ignore[arg-type]
     )
+
+
+def complete(drift: InputDrift, timeout_s: float = 20.0) -> bool:
+    """Let a drift share, fit and embed what is under way, at once; return whether it is done."""
+    shared, queue = drift._shared, drift._queue
+    until_s, is_shared = time.monotonic() + timeout_s, False
+    while time.monotonic() < until_s:
+        drift._advance()
+        if shared._fit is not None:
+            shared._fit.hurry.set()
+            wait([shared._fit.made], 0.1)
+        elif queue is not None and not queue.is_idle:
+            time.sleep(0.001)
+        elif drift.reference is None and not is_shared:
+            is_shared = True
+            shared.share()
+        else:
+            return True
+    return False

@@ -11,7 +11,7 @@ from pathlib import Path
 from ragmonitor.estimation import Alarms, Anchors, EarlyWarning, Statistics, Watchers, streams
 from ragmonitor.estimation.alarms import STATE_VERSION
 from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
-from ragmonitor.estimation.drift import Drift
+from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.estimation.sums import Sums
 from ragmonitor.protocols import Estimates, Sampler
 from ragmonitor.records import AlarmEvent, CompletedAnswer, Report, SamplingDecision, SeriesKey
@@ -206,7 +206,7 @@ def statistics(
             warning=EarlyWarning(factor=boost, now=now),
             # The simulated judge is asked nothing beside the stream.
             anchors=Anchors(per_day=0),
-            drift=Drift(state=file("drift", DRIFT_VERSION), clock=clock, wall=now),
+            drift=InputDrift(state=file("drift", DRIFT_VERSION), clock=clock, wall=now),
         ),
         clock=clock,
         now=now,

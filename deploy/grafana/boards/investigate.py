@@ -15,7 +15,6 @@ from boards.panels import (
     SERVICES,
     WINDOW,
     WINDOWED,
-    YELLOW,
     Board,
     Column,
     Look,
@@ -344,29 +343,40 @@ RETRIEVAL = (
         description=Words(
             "Share of questions for which nothing was found, for which the best chunk was weak, and"
             " that are unlike those of the reference period. Empty: index or filter. Weak with"
-            " novel: users ask what is not in the documents. Weak alone: the embedding changed.",
+            " new kinds: users ask what is not in the documents. Weak alone: the embedding changed."
+            " The dashed line is how much of the reference is collected.",
             "没有检索到、最好的片段仍偏弱、与基准期不同的问题占比。空：索引或过滤条件；"
-            "弱且新：用户问的不在文档里；只有弱：向量模型变了。",
+            "弱且新：用户问的不在文档里；只有弱：向量模型变了。虚线是基准已收集的比例。",
         ),
         at=(0, 62, 12, 8),
         unit="percentunit",
         low=0,
-        queries=tuple(
-            Query(expr=f'avg by (service) ({series}{{{SERVICE}, window="$window"}})', legend=legend)
-            for series, legend in (
-                (
-                    "ragmonitor_empty_retrieval_ratio",
-                    Words("{{service}} · empty", "{{service}} · 空检索"),
-                ),
-                (
-                    "ragmonitor_weak_retrieval_ratio",
-                    Words("{{service}} · weak", "{{service}} · 弱检索"),
-                ),
-                (
-                    "ragmonitor_new_question_ratio",
-                    Words("{{service}} · novel", "{{service}} · 新问题"),
-                ),
-            )
+        queries=(
+            *(
+                Query(
+                    expr=f'avg by (service) ({series}{{{SERVICE}, window="$window"}})',
+                    legend=legend,
+                )
+                for series, legend in (
+                    (
+                        "ragmonitor_empty_retrieval_ratio",
+                        Words("{{service}} · empty", "{{service}} · 空检索"),
+                    ),
+                    (
+                        "ragmonitor_weak_retrieval_ratio",
+                        Words("{{service}} · weak", "{{service}} · 弱检索"),
+                    ),
+                    (
+                        "ragmonitor_new_question_ratio",
+                        Words("{{service}} · new kinds", "{{service}} · 新类型问题"),
+                    ),
+                )
+            ),
+            Query(
+                expr=f"min by (service) (ragmonitor_drift_reference_ratio{{{SERVICE}}})",
+                legend=Words("{{service}} · reference collected", "{{service}} · 基准收集进度"),
+                look=Look(color=GREY, dashed=True, right_axis=True),
+            ),
         ),
     ),
     Panel(
@@ -400,42 +410,13 @@ RETRIEVAL = (
             " after a deployment: the limit or a filter changed.",
             "模型看到的片段数。0 处出现新带：检索不到；发布后整体变低：上限或过滤条件变了。",
         ),
-        at=(0, 70, 12, 8),
+        at=(0, 70, 24, 8),
         unit="short",
         queries=(
             Query(
                 expr="sum by (le) (increase(ragmonitor_retrieved_chunks_bucket"
                 f"{{{SERVICE}}}[$__rate_interval]))",
                 legend="{{le}}",
-            ),
-        ),
-    ),
-    Panel(
-        kind="lines",
-        title=Words("How far the questions have moved", "问题分布的偏移"),
-        description=Words(
-            "Population stability index of the questions against the frozen reference; below 0.1"
-            " they are the same, above 0.25 they are others: a fall of quality may then be the"
-            " users', not the system's. The dashed line is how much of the reference is collected.",
-            "问题相对基准的群体稳定性指数（PSI）：低于 0.1 视为相同，高于 0.25 说明问题变了，"
-            "此时质量下降可能源于提问而非系统。虚线是基准已收集的比例。",
-        ),
-        at=(12, 70, 12, 8),
-        unit="none",
-        decimals=2,
-        at_least_to=0.3,
-        thresholds=((None, GREEN), (0.1, YELLOW), (0.25, RED)),
-        lines_at_thresholds=True,
-        queries=(
-            Query(
-                expr=f"max by (service) (ragmonitor_question_psi{{{SERVICE}}})",
-                legend="{{service}}",
-                look=Look(width=2),
-            ),
-            Query(
-                expr=f"min by (service) (ragmonitor_drift_reference_ratio{{{SERVICE}}})",
-                legend=Words("{{service}} · reference collected", "{{service}} · 基准收集进度"),
-                look=Look(color=GREY, dashed=True, unit="percentunit", right_axis=True),
             ),
         ),
     ),

@@ -1,17 +1,11 @@
-"""Whether questions and retrievals are still what they used to be."""
+"""Input drift: whether questions and retrievals are still what they used to be."""
 
-from ragmonitor.estimation.drift.watching import (
+from ragmonitor.estimation.drift.input_drift import (
+    MIN_OBJECTIVES,
     SIGNALS,
     STATE_VERSION,
-    TOLERATE,
-    Drift,
-    Observed,
+    InputDrift,
+    InputOutcomes,
 )
 
-__all__ = [
-    "SIGNALS",
-    "STATE_VERSION",
-    "TOLERATE",
-    "Drift",
-    "Observed",
-]
+__all__ = ["MIN_OBJECTIVES", "SIGNALS", "STATE_VERSION", "InputDrift", "InputOutcomes"]

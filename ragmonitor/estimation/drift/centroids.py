@@ -1,11 +1,9 @@
-"""About twenty centroids of a reference's questions, and which of them is the nearest.
+"""Fits about twenty centroids to a reference's questions, and finds the nearest of a question.
 
-Two kinds of point: hashed features (our own) and dense vectors (an embedding of the user's).
+There are two kinds of point: hashed features (ours) and dense vectors (of the user's embedding).
 Clustering is spherical k-means (Dhillon and Modha, "Concept decompositions for large sparse text
 data using clustering", Machine Learning 42, 2001) after k-means++ (Arthur and Vassilvitskii,
-SODA 2007). Fitting is a generator that yields every few milliseconds, so that an event loop can
-do something else in between; it is done in pure Python, and the same points in the same order
-always give the same centroids.
+SODA 2007), in pure Python: the same points in the same order always give the same centroids.
 """
 
 from __future__ import annotations
@@ -16,34 +14,43 @@ import random
 from array import array
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Final, Protocol, Self
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final, Protocol
 
 from ragmonitor.estimation.drift.features import Features
 
+Pause = Callable[[], None]
+"""Called for each question of a fit, which may rest in it and may be ended by what it raises."""
+
 CENTROIDS: Final = 20
 _ROUNDS: Final = 6
-"""Of k-means; hardly a question still moves then."""
-_BEGINNING: Final = 500
+"""Of k-means; after these hardly a question moves."""
+_SEEDED_FROM: Final = 500
 """Dense vectors that k-means++ chooses from."""
-_SLICE: Final = 32
-"""Questions between two yields: at most some milliseconds."""
 _DAMPING: Final = 1.5
-"""Power of the inverse document frequency: what is rare in the reference tells topics apart, and
-of all powers tried (0.5 to 2) this one tells new topics apart best."""
+"""Power of the inverse document frequency. Rare features tell topics apart; of all powers tried
+(0.5 to 2) this one tells new topics apart best."""
 _SHRINKAGE: Final = 60.0
 """Questions' worth of the overall mean in each centroid: a small cluster is mostly noise."""
 
 _ITEM: Final = array("I").itemsize
+_COLUMNS: Final = {
+    "features": "I",
+    "frequencies": "I",
+    "cells": "B",
+    "places": "B",
+    "values": "f",
+}
+"""Arrays that hold hashed centroids on disk, with their types: for each feature how many questions
+have it and how many centroids do; for each of these the centroid and the sum there."""
 
 
 class Centroids(Protocol):
     """Fitted centroids of points of one kind; a point is bytes, so that it can be kept anywhere."""
 
-    @property
-    def count(self) -> int:
-        """How many there are; fewer than `CENTROIDS` where questions are few or alike."""
-        ...
+    state: Mapping[str, Any]
+    """What JSON holds of them, and a class builds them from."""
 
     def nearest(self, point: bytes) -> tuple[int, float]:
         """Return the nearest centroid and the distance to it."""
@@ -53,9 +60,9 @@ class Centroids(Protocol):
         """Return how much a point can say, at least 1: a longer text's distance is another one."""
         ...
 
-    def state(self) -> Mapping[str, Any]:
-        """Return what JSON can hold of them."""
-        ...
+
+def go_on() -> None:
+    """Do not pause."""
 
 
 class HashedCentroids:
@@ -65,36 +72,52 @@ class HashedCentroids:
     of all and lies in no centroid.
     """
 
-    def __init__(
-        self,
-        questions: int,
-        squares: Mapping[int, float],
-        rows: Mapping[int, tuple[float, ...]],
-        lengths: Sequence[float],
-        stored: Mapping[str, str],
-    ) -> None:
-        """Take what `restored` built; not to be called otherwise."""
-        self.count = len(lengths)
-        self._questions = questions
-        self._squares = squares
+    def __init__(self, state: Mapping[str, Any], pause: Pause = go_on) -> None:
+        """Build the centroids of a state.
+
+        Raises:
+            ValueError, KeyError, TypeError: It is none of ours.
+        """
+        questions = int(state["questions"])
+        columns = {name: str(state[name]) for name in _COLUMNS}
+        self.state: Mapping[str, Any] = {"questions": questions, **columns}
+        features, frequencies, cells, places, values = (
+            array(code, b64decode(columns[name])) for name, code in _COLUMNS.items()
+        )
+        if not len(features) == len(frequencies) == len(cells) or sum(cells) != len(places):
+            raise ValueError("the parts of the centroids do not fit together")
+        lengths = [0.0] * (1 + max(places, default=0))
+        self._share = _SHRINKAGE / max(1, questions)
+        self._unknown = _weight(questions, 0) ** 2
+        self._squares: dict[int, float] = {}
         """By feature, its squared weight."""
-        self._unseen = _weight(questions, 0) ** 2
-        self._rows = rows
+        self._rows: dict[int, tuple[float, ...]] = {}
         """By feature: for each centroid, what it adds to the product of a question and the sum of
         the centroid's questions."""
-        self._inverse = [1 / length if length else 0.0 for length in lengths]
-        self._share = _SHRINKAGE / max(1, questions)
-        self._stored = stored
+        means = 0.0
+        entries = zip(places, values, strict=True)
+        for feature, frequency, held in zip(features, frequencies, cells, strict=True):
+            weight = _weight(questions, frequency)
+            cell = [next(entries) for _ in range(held)]
+            mean = self._share * sum(value for _, value in cell)
+            means += mean**2
+            row = [0.0] * len(lengths)
+            for place, value in cell:
+                row[place] = value * weight
+                lengths[place] += (value + 2 * mean) * value  # (value + mean)^2 less mean^2
+            self._squares[feature], self._rows[feature] = weight**2, tuple(row)
+            pause()
+        self._inverse = [1 / math.sqrt(of + means) if of + means else 0.0 for of in lengths]
 
     def nearest(self, point: bytes) -> tuple[int, float]:
         """Return the nearest centroid and the distance to it, 0 to 1."""
         squares, rows = self._squares, self._rows
-        found = unpacked(point)
-        known = [rows[feature] for feature in found if feature in rows]
+        features = unpacked(point)
+        known = [rows[feature] for feature in features if feature in rows]
         if not known:
             return 0, 1.0
-        unseen = self._unseen
-        length = math.sqrt(sum([squares.get(feature, unseen) for feature in found]))
+        unknown = self._unknown
+        length = math.sqrt(sum([squares.get(feature, unknown) for feature in features]))
         sums = list(map(sum, zip(*known, strict=True)))
         mean = self._share * sum(sums)
         cosines = [(of + mean) * inverse for of, inverse in zip(sums, self._inverse, strict=True)]
@@ -105,205 +128,126 @@ class HashedCentroids:
         """Return the number of features."""
         return max(1, len(point) // _ITEM)
 
-    def state(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
-        return {"questions": self._questions, **self._stored}
-
     @classmethod
-    def restored(cls, state: Mapping[str, Any]) -> Generator[None, None, Self]:
-        """Build the centroids of a state, in slices; the generator returns them.
-
-        Raises:
-            ValueError, KeyError, TypeError: It is none of ours.
-        """
-        questions = int(state["questions"])
-        stored = {name: str(state[name]) for name in _STORED}
-        features = array("I", b64decode(stored["features"]))
-        frequencies = array("I", b64decode(stored["frequencies"]))
-        cells = array("B", b64decode(stored["cells"]))
-        places = array("B", b64decode(stored["places"]))
-        values = array("f", b64decode(stored["values"]))
-        if not len(features) == len(frequencies) == len(cells) or sum(cells) != len(places):
-            raise ValueError("the parts of the centroids do not fit together")
-        count = 1 + max(places, default=0)
-        share = _SHRINKAGE / max(1, questions)
-        squares: dict[int, float] = {}
-        rows: dict[int, tuple[float, ...]] = {}
-        lengths = [0.0] * count
-        means = 0.0
-        at = 0
-        for done, (feature, having, held) in enumerate(
-            zip(features, frequencies, cells, strict=True)
-        ):
-            weight = _weight(questions, having)
-            squares[feature] = weight**2
-            row = [0.0] * count
-            mean = share * sum(values[at : at + held])
-            means += mean**2
-            for place, value in zip(places[at : at + held], values[at : at + held], strict=True):
-                row[place] = value * weight
-                lengths[place] += (value + 2 * mean) * value  # (value + mean)^2 less mean^2
-            rows[feature] = tuple(row)
-            at += held
-            if done % (_SLICE * 16) == 0:
-                yield
-        roots = [math.sqrt(length + means) for length in lengths]
-        return cls(questions, squares, rows, roots, stored)
-
-    @classmethod
-    def fitted(cls, points: Sequence[bytes], seed: str) -> Generator[None, None, Self]:
-        """Fit in slices; the generator returns the centroids."""
-        counted: Counter[int] = Counter()
-        questions = []
-        for at, point in enumerate(points):
-            found = unpacked(point)
-            counted.update(found)
-            questions.append(found)
-            if at % _SLICE == 0:
-                yield
-        size = len(points)
-        weights = {feature: _weight(size, n) for feature, n in counted.items()}
-        yield
-        inverse = []
-        known = []
-        for at, found in enumerate(questions):
-            length = math.sqrt(sum([weights[feature] ** 2 for feature in found]))
-            inverse.append(1 / length if length else 0.0)
-            # What one question alone has would only hold it where it is.
-            known.append(tuple([feature for feature in found if counted[feature] > 1]))
-            if at % _SLICE == 0:
-                yield
-        place = yield from _seeded(known, inverse, weights, seed)
+    def fitted(cls, points: Sequence[bytes], seed: str, pause: Pause = go_on) -> HashedCentroids:
+        """Return centroids of these points; the seed decides the first ones."""
+        questions = [unpacked(point) for point in points]
+        frequencies = Counter(chain.from_iterable(questions))
+        weights = {f: _weight(len(points), n) for f, n in frequencies.items()}
+        clusters = _Clusters(questions, weights, pause)
+        # What one question alone has would only hold it where it is.
+        shared = [tuple([f for f in of if frequencies[f] > 1]) for of in questions]
+        clusters.seed(shared, random.Random(seed))
         for _ in range(_ROUNDS):
-            sums = yield from _summed(known, inverse, weights, place)
-            moved = yield from _placed(known, sums, weights, place)
-            if not moved:
+            if not clusters.move(shared):
                 break
-        sums = yield from _summed(questions, inverse, weights, place)
-        stored = yield from _stored(sums, counted)
-        return (yield from cls.restored({"questions": size, **stored}))
+        sums = clusters.sums(questions)
+        return cls({"questions": len(points)} | _packed_columns(sums, frequencies), pause)
 
 
-_STORED: Final = ("features", "frequencies", "cells", "places", "values")
+class _Clusters:
+    """The places of questions among the centroids, while k-means moves them."""
+
+    def __init__(
+        self, questions: Sequence[Sequence[int]], weights: Mapping[int, float], pause: Pause
+    ) -> None:
+        self._weights = weights
+        self._pause = pause
+        lengths = [math.sqrt(sum([weights[f] ** 2 for f in features])) for features in questions]
+        self._inverse = [1 / length if length else 0.0 for length in lengths]
+        self._places = [0] * len(questions)
+
+    def seed(self, questions: Sequence[Features], rng: random.Random) -> None:
+        """Give every question a first place: k-means++, by squared distances."""
+        nearest = [2.0] * len(questions)
+        chosen = rng.randrange(len(questions))
+        for at in range(CENTROIDS):
+            centre = {f: self._weights[f] ** 2 * self._inverse[chosen] for f in questions[chosen]}
+            for question, features in enumerate(questions):
+                cosine = sum([centre[f] for f in features if f in centre]) * self._inverse[question]
+                # Of two vectors of length 1.
+                distance = max(0.0, 2 - 2 * cosine)
+                if distance < nearest[question]:
+                    nearest[question], self._places[question] = distance, at
+                self._pause()
+            nearest[chosen], self._places[chosen] = 0.0, at
+            if not any(nearest):
+                break
+            chosen = rng.choices(range(len(questions)), nearest)[0]
+
+    def sums(self, questions: Sequence[Sequence[int]]) -> dict[int, dict[int, float]]:
+        """Return the sum of each centroid's questions: by feature, by centroid."""
+        sums: dict[int, dict[int, float]] = {}
+        for question, features in enumerate(questions):
+            at, inverse = self._places[question], self._inverse[question]
+            for feature in features:
+                row = sums.setdefault(feature, {})
+                row[at] = row.get(at, 0.0) + self._weights[feature] * inverse
+            self._pause()
+        return sums
+
+    def move(self, questions: Sequence[Features]) -> bool:
+        """Put every question with its nearest centroid; return whether one moved."""
+        lengths = [0.0] * CENTROIDS
+        rows: dict[int, tuple[float, ...]] = {}
+        for feature, sums in self.sums(questions).items():
+            row = [0.0] * CENTROIDS
+            for at, value in sums.items():
+                row[at] = value * self._weights[feature]
+                lengths[at] += value**2
+            rows[feature] = tuple(row)
+            self._pause()
+        inverse = [1 / math.sqrt(length) if length else 0.0 for length in lengths]
+        before = list(self._places)
+        for question, features in enumerate(questions):
+            if features:
+                columns = zip(*[rows[feature] for feature in features], strict=True)
+                cosines = list(map(operator.mul, map(sum, columns), inverse))
+                self._places[question] = cosines.index(max(cosines))
+            self._pause()
+        return self._places != before
 
 
-def _stored(
-    sums: Mapping[int, Mapping[int, float]], counted: Mapping[int, int]
-) -> Generator[None, None, dict[str, str]]:
-    """Pack sums by feature and centroid; centroids without a question are left out."""
-    used = sorted({place for of in sums.values() for place in of})
-    yield
-    renumbered = {old: new for new, old in enumerate(used)}
-    features = array("I", sorted(sums))
-    yield
-    cells, places, values = array("B"), array("B"), array("f")
-    for done, feature in enumerate(features):
-        of = sums[feature]
-        cells.append(len(of))
-        for place in sorted(of):
-            places.append(renumbered[place])
-            values.append(of[place])
-        if done % (_SLICE * 16) == 0:
-            yield
-    frequencies = array("I", [counted[feature] for feature in features])
-    packs: tuple[array[int] | array[float], ...] = (features, frequencies, cells, places, values)
-    return {
-        name: b64encode(pack.tobytes()).decode() for name, pack in zip(_STORED, packs, strict=True)
+def _packed_columns(
+    sums: Mapping[int, Mapping[int, float]], frequencies: Mapping[int, int]
+) -> dict[str, str]:
+    """Return `_COLUMNS` in base 64; centroids without a question are left out."""
+    used = sorted({place for row in sums.values() for place in row})
+    features = sorted(sums)
+    cells = [(used.index(place), sums[f][place]) for f in features for place in sorted(sums[f])]
+    columns: dict[str, Sequence[float]] = {
+        "features": features,
+        "frequencies": [frequencies[feature] for feature in features],
+        "cells": [len(sums[feature]) for feature in features],
+        "places": [place for place, _ in cells],
+        "values": [value for _, value in cells],
     }
+    return {name: _encoded(array(_COLUMNS[name], of)) for name, of in columns.items()}
 
 
-def _weight(questions: int, having: int) -> float:
+def _encoded(numbers: array[Any]) -> str:
+    return b64encode(numbers.tobytes()).decode()
+
+
+def _weight(questions: int, frequency: int) -> float:
     """Return a feature's weight: damped inverse document frequency.
 
     Source: Sparck Jones, "A statistical interpretation of term specificity" (1972); smoothed.
     """
-    return math.pow(math.log((questions + 1) / (having + 0.5)), _DAMPING)
-
-
-def _seeded(
-    known: Sequence[Features],
-    inverse: Sequence[float],
-    weights: Mapping[int, float],
-    seed: str,
-) -> Generator[None, None, list[int]]:
-    """Return a first place for every question: k-means++, by distances as the algorithm wants."""
-    luck = random.Random(seed)
-    place = [0] * len(known)
-    nearest = [2.0] * len(known)
-    chosen = luck.randrange(len(known))
-    for at in range(CENTROIDS):
-        centre = {f: weights[f] ** 2 * inverse[chosen] for f in known[chosen]}
-        for question, found in enumerate(known):
-            cosine = sum([centre[f] for f in found if f in centre]) * inverse[question]
-            # Squared distance of two vectors of length 1.
-            distance = max(0.0, 2 - 2 * cosine)
-            if distance < nearest[question]:
-                nearest[question], place[question] = distance, at
-            if question % (_SLICE * 8) == 0:
-                yield
-        nearest[chosen], place[chosen] = 0.0, at
-        if not any(nearest):
-            break
-        chosen = luck.choices(range(len(known)), nearest)[0]
-    return place
-
-
-def _summed(
-    known: Sequence[Sequence[int]],
-    inverse: Sequence[float],
-    weights: Mapping[int, float],
-    place: Sequence[int],
-) -> Generator[None, None, dict[int, dict[int, float]]]:
-    sums: dict[int, dict[int, float]] = {}
-    for question, found in enumerate(known):
-        at, length = place[question], inverse[question]
-        for feature in found:
-            of = sums.setdefault(feature, {})
-            of[at] = of.get(at, 0.0) + weights[feature] * length
-        if question % (_SLICE * 4) == 0:
-            yield
-    return sums
-
-
-def _placed(
-    known: Sequence[Features],
-    sums: Mapping[int, Mapping[int, float]],
-    weights: Mapping[int, float],
-    place: list[int],
-) -> Generator[None, None, bool]:
-    """Put every question with its nearest centroid; return whether one moved."""
-    lengths = [0.0] * CENTROIDS
-    rows: dict[int, tuple[float, ...]] = {}
-    for done, (feature, of) in enumerate(sums.items()):
-        row = [0.0] * CENTROIDS
-        for at, value in of.items():
-            row[at] = value * weights[feature]
-            lengths[at] += value**2
-        rows[feature] = tuple(row)
-        if done % (_SLICE * 16) == 0:
-            yield
-    inverse = [1 / math.sqrt(length) if length else 0.0 for length in lengths]
-    moved = False
-    for question, found in enumerate(known):
-        if found:
-            columns = zip(*[rows[feature] for feature in found], strict=True)
-            cosines = list(map(operator.mul, map(sum, columns), inverse))
-            at = cosines.index(max(cosines))
-            moved = moved or at != place[question]
-            place[question] = at
-        if question % _SLICE == 0:
-            yield
-    return moved
+    return math.pow(math.log((questions + 1) / (frequency + 0.5)), _DAMPING)
 
 
 class DenseCentroids:
     """Centroids of a user's own embedding; the distance is that of vectors of length 1, 0 to 2."""
 
-    def __init__(self, centres: Sequence[array[float]]) -> None:
-        """Take vectors in the precision they are stored in: a restart must change no distance."""
-        self._stored = centres
-        self._centres = [_unit(centre) for centre in centres]
-        self.count = len(centres)
+    def __init__(self, state: Mapping[str, Any], pause: Pause = go_on) -> None:  # noqa: ARG002
+        """Build the centroids of a state.
+
+        Raises:
+            ValueError, KeyError, TypeError: It is none of ours.
+        """
+        self.state: Mapping[str, Any] = {"centres": [str(centre) for centre in state["centres"]]}
+        self._centres = [_unit(array("f", b64decode(of))) for of in self.state["centres"]]
 
     def nearest(self, point: bytes) -> tuple[int, float]:
         """Return the nearest centroid and the distance to it, 0 to 2.
@@ -320,65 +264,50 @@ class DenseCentroids:
         """Return 1: a vector does not tell how long its text was."""
         return 1
 
-    def state(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
-        return {"centres": [b64encode(centre.tobytes()).decode() for centre in self._stored]}
-
     @classmethod
-    def restored(cls, state: Mapping[str, Any]) -> Generator[None, None, Self]:
-        """Build the centroids of a state; the generator returns them.
-
-        Raises:
-            ValueError, KeyError, TypeError: It is none of ours.
-        """
-        yield
-        return cls([array("f", b64decode(centre)) for centre in state["centres"]])
-
-    @classmethod
-    def fitted(cls, points: Sequence[bytes], seed: str) -> Generator[None, None, Self]:
-        """Fit in slices; the generator returns the centroids."""
-        luck = random.Random(seed)
-        # Vectors are unpacked anew for each use, which costs more than to compare them: a part of
-        # them is enough to begin with.
-        some = points if len(points) <= _BEGINNING else luck.sample(points, _BEGINNING)
-        nearest = [math.inf] * len(some)
-        chosen = luck.randrange(len(some))
-        centres: list[Sequence[float]] = []
-        while True:
-            centres.append(dense(some[chosen]))
-            for at, point in enumerate(some):
-                nearest[at] = min(nearest[at], math.dist(dense(point), centres[-1]) ** 2)
-                if at % _SLICE == 0:
-                    yield
-            # What is left of equal vectors is rounding.
-            nearest = [distance if distance > 1e-9 else 0.0 for distance in nearest]
-            if len(centres) == CENTROIDS or not any(nearest):
-                break
-            chosen = luck.choices(range(len(some)), nearest)[0]
+    def fitted(cls, points: Sequence[bytes], seed: str, pause: Pause = go_on) -> DenseCentroids:
+        """Return centroids of these points; the seed decides the first ones."""
+        centres = _seeds(points, random.Random(seed), pause)
         places: list[int] = []
         for _ in range(_ROUNDS):
             before, places = places, []
             sums: dict[int, Sequence[float]] = {}
             units = [_unit(centre) for centre in centres]
-            for at, point in enumerate(points):
+            for point in points:
                 vector = dense(point)
                 distances = [math.dist(vector, unit) for unit in units]
                 place = distances.index(min(distances))
                 places.append(place)
-                sums[place] = (
-                    list(map(operator.add, sums[place], vector)) if place in sums else vector
-                )
-                if at % _SLICE == 0:
-                    yield
+                known = sums.get(place)
+                sums[place] = vector if known is None else [*map(operator.add, known, vector)]
+                pause()
             if places == before:
                 break
             centres = [sums[at] for at in sorted(sums)]
-        return cls([array("f", _unit(centre)) for centre in centres])
+        return cls({"centres": [_encoded(array("f", _unit(centre))) for centre in centres]})
 
 
-def packed(found: Features) -> bytes:
+def _seeds(points: Sequence[bytes], rng: random.Random, pause: Pause) -> list[Sequence[float]]:
+    """Return the first centres: k-means++."""
+    # Vectors are unpacked anew for each use, which costs more than to compare them: a part of
+    # them is enough to begin with.
+    some = points if len(points) <= _SEEDED_FROM else rng.sample(points, _SEEDED_FROM)
+    nearest = [math.inf] * len(some)
+    centres: list[Sequence[float]] = [dense(some[rng.randrange(len(some))])]
+    while True:
+        for at, point in enumerate(some):
+            nearest[at] = min(nearest[at], math.dist(dense(point), centres[-1]) ** 2)
+            pause()
+        # What is left of equal vectors is rounding.
+        nearest = [distance if distance > 1e-9 else 0.0 for distance in nearest]
+        if len(centres) == CENTROIDS or not any(nearest):
+            return centres
+        centres.append(dense(rng.choices(some, nearest)[0]))
+
+
+def packed(features: Features) -> bytes:
     """Return hashed features as a point."""
-    return array("I", found).tobytes()
+    return array("I", features).tobytes()
 
 
 def unpacked(point: bytes) -> array[int]:

@@ -1,13 +1,13 @@
-"""Questions on their way through an embedding of the user's, in a thread of its own."""
+"""Passes questions through an embedding of the user's, where nobody waits for it."""
 
 from __future__ import annotations
 
-import os
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from typing import Final, Generic, TypeVar
 
+from ragmonitor.apart import EXECUTOR
 from ragmonitor.estimation.drift.centroids import packed_dense
 from ragmonitor.guard import record_error
 
@@ -16,118 +16,86 @@ STAGE: Final = "drift"
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 """Returns one vector per text, in order; shape (n_texts, n_dimensions). May wait for a network."""
 
-ROOM: Final = 1_024
-"""Questions that may wait; the next ones go without."""
-_MOST: Final = 64
-"""Questions of one call."""
+MAX_WAITING: Final = 1_024
+"""Questions; the next ones go without."""
+_MAX_BATCH: Final = 64
 
 Item = TypeVar("Item")
 
 
-class EmbeddingThread(Generic[Item]):
-    """Calls an embedding where nobody waits for it. Used from one thread, and safe in a fork.
+class EmbeddingQueue(Generic[Item]):
+    """Embeds questions in batches, one call at a time on a thread of its own.
 
-    No thread before the first question. What cannot be embedded comes back without a point.
+    Used from one thread. What cannot be embedded comes back without a point.
     """
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed
-        self.dropped = 0
-        """Questions that found no room."""
-        self._thread: threading.Thread | None = None
-        self._begin()
-
-    def submit(self, item: Item, text: str) -> bool:
-        """Take a question, or return False: too many wait, or it is closed."""
-        if self._pid != os.getpid():
-            self.clear()
-        if self._closed:
-            return False
-        if len(self._waiting) >= ROOM:
-            self.dropped += 1
-            return False
-        self._waiting.append((item, text))
-        self.waiting += 1
-        if self._thread is None:
-            thread = threading.Thread(
-                target=_work,
-                args=(self._embed, self._waiting, self._done, self._wake, self._stop),
-                name="ragmonitor-embedding",
-                daemon=True,
-            )
-            try:
-                thread.start()
-            except RuntimeError as error:  # the system has none; the next question asks again
-                record_error(STAGE, error)
-            else:
-                self._thread = thread
-        self._wake.set()
-        return True
-
-    def done(self) -> list[tuple[Item, bytes | None]]:
-        """Return what has been embedded since the last call, in order; None: it could not be."""
-        found = []
-        while self._done:
-            found.append(self._done.popleft())
-        self.waiting -= len(found)
-        return found
-
-    def close(self, timeout_s: float = 5.0) -> None:
-        """End the thread once the call under way returns; what waits is given up."""
-        self._closed = True
-        self._stop.set()
-        self._wake.set()
-        if self._thread is not None and self._pid == os.getpid():
-            self._thread.join(timeout_s)
+        self.clear()
 
     def clear(self) -> None:
-        """Begin anew; for a forked child, where the parent's thread does not run."""
-        self._begin()
-
-    def _begin(self) -> None:
-        self._pid = os.getpid()
-        self.waiting = 0
-        """Questions that were taken and have not come back."""
-        self._closed = False
+        """Forget what waits; for a forked child, where the parent's call never returns."""
         self._waiting: deque[tuple[Item, str]] = deque()
-        self._done: deque[tuple[Item, bytes | None]] = deque()
-        self._wake = threading.Event()
-        self._stop = threading.Event()
-        self._thread = None
+        self._batch: list[Item] = []
+        self._call: Future[list[bytes]] | None = None
+        self._done: list[tuple[Item, bytes]] = []
+
+    def submit(self, item: Item, text: str) -> bool:
+        """Take a question, or return False: too many wait."""
+        if len(self._waiting) >= MAX_WAITING:
+            return False
+        self._waiting.append((item, text))
+        self._advance()
+        return True
+
+    def done(self) -> list[tuple[Item, bytes]]:
+        """Return the points of what was embedded since the last call, in order.
+
+        A point is empty where there is none.
+        """
+        self._advance()
+        done, self._done = self._done, []
+        return done
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and no call is under way."""
+        return self._call is None and not self._waiting
+
+    def close(self, timeout_s: float) -> None:
+        """Wait for the call under way; what waits behind it is given up."""
+        self._waiting.clear()
+        if self._call is not None:
+            wait([self._call], timeout_s)
+
+    def _advance(self) -> None:
+        if self._call is not None and self._call.done():
+            self._done += zip(self._batch, self._call.result(), strict=True)
+            self._call = None
+        if self._call is None and self._waiting:
+            batch = [self._waiting[at] for at in range(min(_MAX_BATCH, len(self._waiting)))]
+            try:
+                self._call = EXECUTOR.submit(_points, self._embed, [text for _, text in batch])
+            except RuntimeError as error:  # the system has no thread; the next question asks again
+                record_error(STAGE, error)
+                return
+            self._batch = [self._waiting.popleft()[0] for _ in batch]
 
 
-def _work(
-    embed: Embed,
-    waiting: deque[tuple[Item, str]],
-    done: deque[tuple[Item, bytes | None]],
-    wake: threading.Event,
-    stop: threading.Event,
-) -> None:
-    while True:
-        wake.wait()
-        wake.clear()
-        while waiting and not stop.is_set():
-            batch = [waiting.popleft() for _ in range(min(_MOST, len(waiting)))]
-            points = _points(embed, [text for _, text in batch])
-            done.extend((item, point) for (item, _), point in zip(batch, points, strict=True))
-        if stop.is_set():
-            return
-
-
-def _points(embed: Embed, texts: Sequence[str]) -> list[bytes | None]:
+def _points(embed: Embed, texts: Sequence[str]) -> list[bytes]:
     try:
         vectors = list(embed(texts))
         if len(vectors) != len(texts):
             raise ValueError(f"{len(texts)} texts gave {len(vectors)} vectors")
     except BaseException as error:  # noqa: BLE001 - the user's code, on a thread of ours
         record_error(STAGE, error)
-        return [None] * len(texts)
+        return [b""] * len(texts)
     return [_point(vector) for vector in vectors]
 
 
-def _point(vector: Sequence[float]) -> bytes | None:
+def _point(vector: Sequence[float]) -> bytes:
     try:
         return packed_dense([float(value) for value in vector])
     except (TypeError, ValueError, OverflowError) as error:
         record_error(STAGE, error)
-        return None
+        return b""

@@ -1,4 +1,4 @@
-"""What later questions and retrievals are compared with: collected, then frozen and versioned."""
+"""The reference that later questions and retrievals are compared with, and what it is made of."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import json
 import math
 from base64 import b64decode, b64encode
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Any, Final, Literal, Self
@@ -17,20 +16,21 @@ from ragmonitor.estimation.drift.centroids import (
     Centroids,
     DenseCentroids,
     HashedCentroids,
-    unpacked,
+    Pause,
+    go_on,
 )
 
-NOVEL_SHARE: Final = 0.01
-"""Of the reference's own questions, held out, that count as novel."""
+NEW_SHARE: Final = 0.01
+"""Share of the reference's own questions, held out, that count as of a new kind."""
 WEAK_SHARE: Final = 0.05
-"""Of the reference's own retrievals that count as weak, at most."""
+"""Share of the reference's own retrievals that count as weak, at most."""
 
 _SAMPLE: Final = 2_000
 """Questions of a reference that are kept, drawn evenly from however many it has."""
 FOLDS: Final = 5
 """Parts of the reference, each held out once while the others are fitted."""
-_FEWEST: Final = 50
-"""Questions, and retrievals with scores, without which there is nothing to compare with."""
+_MIN_QUESTIONS: Final = 50
+"""With fewer questions, or retrievals with scores, there is nothing to compare with."""
 _AGREEING: Final = 0.75
 """Share of neighbours in chunk lists that must agree on which way scores go."""
 _BINS: Final = 8
@@ -42,13 +42,19 @@ Direction = Literal["falls", "rises", ""]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """What a list of chunks says of its scores."""
+    """The range and the order of the scores in a list of chunks."""
 
     high: float | None = None
     low: float | None = None
     rising: int = 0
     """Neighbours of which the second has the greater score."""
     falling: int = 0
+
+    def best(self, direction: Direction) -> float | None:
+        """Return the best score, distances negated; None: there is none, or nobody knows which."""
+        if direction == "rises":
+            return None if self.low is None else -self.low
+        return self.high if direction == "falls" else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +63,6 @@ class Asked:
 
     point: bytes
     """Empty: there was no text, or no embedding of it."""
-    grams: bytes
-    """Hashed features, to name topics by, where the point is not made of them; or empty."""
     scores: Scores
     fold: int = 0
     """Which of `FOLDS` parts it is held out with. Questions of a session go together: they
@@ -67,7 +71,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Collected:
-    """Questions of a reference to be. Merges in any order to the same."""
+    """The questions of a reference to be. Merges in any order to the same."""
 
     count: int = 0
     rising: int = 0
@@ -77,9 +81,9 @@ class Collected:
     sample, whatever the order and whoever collected them (Cohen and Kaplan, "Summarizing data
     using bottom-k sketches", PODC 2007)."""
 
-    def add(self, id_: str, asked: Asked) -> None:
-        """Take one question; the same interaction counts once."""
-        key = hashlib.blake2b(id_.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    def add(self, interaction_id: str, asked: Asked) -> None:
+        """Add one question; the same interaction counts once."""
+        key = hashlib.blake2b(interaction_id.encode("utf-8", "replace"), digest_size=8).hexdigest()
         if key in self.sample:
             return
         self.count += 1
@@ -90,7 +94,7 @@ class Collected:
             self._trim()
 
     def merge(self, other: Collected) -> None:
-        """Take what another process collected."""
+        """Add what another process collected."""
         self.count += other.count
         self.rising += other.rising
         self.falling += other.falling
@@ -105,10 +109,10 @@ class Collected:
     @property
     def direction(self) -> Direction:
         """Which way scores go along the lists seen."""
-        told = self.rising + self.falling
-        if self.rising >= _AGREEING * told > 0:
+        neighbours = self.rising + self.falling
+        if self.rising >= _AGREEING * neighbours > 0:
             return "rises"
-        return "falls" if self.falling >= _AGREEING * told > 0 else ""
+        return "falls" if self.falling >= _AGREEING * neighbours > 0 else ""
 
     def _trim(self) -> None:
         if len(self.sample) > _SAMPLE:
@@ -117,21 +121,15 @@ class Collected:
     def state(self) -> dict[str, Any]:
         """Return what JSON can hold."""
         self._trim()
+        asked = [
+            [key, b64encode(of.point).decode(), of.scores.high, of.scores.low, of.fold]
+            for key, of in self.sample.items()
+        ]
         return {
             "count": self.count,
             "rising": self.rising,
             "falling": self.falling,
-            "asked": [
-                [
-                    key,
-                    b64encode(asked.point).decode(),
-                    b64encode(asked.grams).decode(),
-                    asked.scores.high,
-                    asked.scores.low,
-                    asked.fold,
-                ]
-                for key, asked in self.sample.items()
-            ],
+            "asked": asked,
         }
 
     @classmethod
@@ -143,24 +141,21 @@ class Collected:
             falling=int(state["falling"]),
             sample={
                 str(key): Asked(
-                    point=b64decode(point),
-                    grams=b64decode(grams),
-                    scores=Scores(high=high, low=low),
-                    fold=int(fold),
+                    point=b64decode(point), scores=Scores(high=high, low=low), fold=int(fold)
                 )
-                for key, point, grams, high, low, fold in state["asked"]
+                for key, point, high, low, fold in state["asked"]
             },
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Typical:
-    """Distances to the nearest centroid that questions of a length have, and which are too far."""
+class TypicalDistances:
+    """How far questions of a length lie from the nearest centroid, and which lie too far."""
 
     bins: tuple[tuple[float, float, float], ...]
     """Ascending by the first: log of the extent, mean distance, mean deviation from it."""
     limit: float
-    """In deviations from the mean: `NOVEL_SHARE` of the held-out questions lie above."""
+    """In deviations from the mean: `NEW_SHARE` of the held-out questions lie above."""
 
     def deviation(self, extent: int, distance: float) -> float:
         """Return how many mean deviations a distance lies above those of its length."""
@@ -175,7 +170,7 @@ class Typical:
 
     @classmethod
     def of(cls, held_out: Sequence[tuple[int, float]]) -> Self:
-        """Return what extents and distances of held-out questions say; at least one."""
+        """Return what extents and distances of held-out questions imply; at least one."""
         ordered = sorted((math.log(extent), distance) for extent, distance in held_out)
         groups: dict[float, list[tuple[float, float]]] = {}
         bins = max(1, min(_BINS, len(ordered) // _PER_BIN))
@@ -184,7 +179,7 @@ class Typical:
             edge = ordered[at * bins // len(ordered) * len(ordered) // bins][0]
             groups.setdefault(edge, []).append(pair)
         overall = _spread([distance for _, distance in ordered])
-        told = tuple(
+        per_bin = tuple(
             (
                 math.fsum(at for at, _ in group) / len(group),
                 math.fsum(distance for _, distance in group) / len(group),
@@ -192,12 +187,12 @@ class Typical:
             )
             for _, group in sorted(groups.items())
         )
-        typical = cls(bins=told, limit=0.0)
-        deviations = sorted(typical.deviation(extent, distance) for extent, distance in held_out)
+        unlimited = cls(bins=per_bin, limit=0.0)
+        deviations = sorted(unlimited.deviation(extent, distance) for extent, distance in held_out)
         # The conformal quantile: a question like these lies above with a chance of at most
-        # NOVEL_SHARE (Vovk et al., "Algorithmic learning in a random world", 2005, 2.3).
-        at = math.ceil((1 - NOVEL_SHARE) * (len(deviations) + 1)) - 1
-        return cls(bins=told, limit=deviations[min(at, len(deviations) - 1)])
+        # NEW_SHARE (Vovk et al., "Algorithmic learning in a random world", 2005, 2.3).
+        at = math.ceil((1 - NEW_SHARE) * (len(deviations) + 1)) - 1
+        return cls(bins=per_bin, limit=deviations[min(at, len(deviations) - 1)])
 
 
 def _spread(values: Sequence[float]) -> float:
@@ -209,146 +204,93 @@ def _spread(values: Sequence[float]) -> float:
 class Reference:
     """The frozen reference."""
 
+    state: Mapping[str, Any]
+    """What JSON holds of it."""
     version: str
-    """Of everything below: another version is another ruler."""
+    """Hash of the state and of what it is made of: another version compares differently."""
     centroids: Centroids | None
     """None: hardly any question had a text."""
-    typical: Typical | None
-    counts: tuple[int, ...]
-    """Of the reference's questions, by nearest centroid."""
-    labels: tuple[str, ...]
-    """One per centroid."""
+    typical: TypicalDistances | None
     direction: Direction
     weak_below: float | None
     """A best score that is worse is weak; distances are negated. None: too few retrievals had
     scores, or nobody knows their direction."""
 
     def place(self, point: bytes) -> tuple[int, bool] | None:
-        """Return the topic of a question and whether it is novel; None: it cannot be said.
+        """Return a question's nearest centroid and whether it is of a new kind; None: unknown.
 
         Raises:
             ValueError: The point is of another kind.
         """
         if not point or self.centroids is None or self.typical is None:
             return None
-        topic, distance = self.centroids.nearest(point)
+        nearest, distance = self.centroids.nearest(point)
         deviation = self.typical.deviation(self.centroids.extent(point), distance)
-        return topic, deviation > self.typical.limit
+        return nearest, deviation > self.typical.limit
 
-    def weak(self, scores: Scores) -> bool | None:
+    def is_weak(self, scores: Scores) -> bool | None:
         """Return whether the best score is worse than nearly all of the reference's."""
-        best = _best(scores, self.direction)
+        best = scores.best(self.direction)
         return None if best is None or self.weak_below is None else best < self.weak_below
 
-    def state(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
-        return {
-            "kind": "dense" if isinstance(self.centroids, DenseCentroids) else "hashed",
-            "centroids": self.centroids.state() if self.centroids else None,
-            "bins": self.typical.bins if self.typical else (),
-            "limit": self.typical.limit if self.typical else 0.0,
-            "counts": self.counts,
-            "labels": self.labels,
-            "direction": self.direction,
-            "weak_below": self.weak_below,
-        }
-
     @classmethod
-    def restored(cls, state: Mapping[str, Any], *, made_of: str) -> Generator[None, None, Self]:
-        """Build the reference of a state, in slices; the generator returns it.
+    def restored(cls, state: Mapping[str, Any], *, made_of: str, pause: Pause = go_on) -> Self:
+        """Build the reference of a state.
 
         Raises:
             ValueError, KeyError, TypeError: It is none of ours.
 
         Args:
-            state: As `state()` gave it.
+            state: As a reference has it.
             made_of: Which embedding and what size: part of the version.
+            pause: Called now and then.
         """
         kind = DenseCentroids if state["kind"] == "dense" else HashedCentroids
-        centroids: Centroids | None = None
-        if state["centroids"]:
-            centroids = yield from kind.restored(state["centroids"])
         bins = tuple((float(at), float(mean), float(of)) for at, mean, of in state["bins"])
+        content = json.dumps([made_of, state], sort_keys=True)
         return cls(
-            version=_version(made_of, state),
-            centroids=centroids,
-            typical=Typical(bins=bins, limit=float(state["limit"])) if bins else None,
-            counts=tuple(int(count) for count in state["counts"]),
-            labels=tuple(str(label) for label in state["labels"]),
+            state=state,
+            version=hashlib.blake2b(content.encode(), digest_size=6).hexdigest(),
+            centroids=kind(state["centroids"], pause) if state["centroids"] else None,
+            typical=TypicalDistances(bins=bins, limit=float(state["limit"])) if bins else None,
             direction=state["direction"],
             weak_below=None if state["weak_below"] is None else float(state["weak_below"]),
         )
 
     @classmethod
     def fitted(
-        cls,
-        collected: Collected,
-        *,
-        dense: bool,
-        made_of: str,
-        words: Mapping[int, str],
-    ) -> Generator[None, None, Self]:
-        """Freeze what was collected, in slices of some milliseconds; returns the reference.
+        cls, collected: Collected, *, dense: bool, made_of: str, pause: Pause = go_on
+    ) -> Self:
+        """Freeze what was collected. Takes seconds.
 
         Args:
             collected: Not to be changed meanwhile.
             dense: The points are vectors of an embedding, not hashed features.
             made_of: Which embedding and what size; k-means draws from it.
-            words: By hashed feature, to name topics by; empty: they get numbers only.
+            pause: Called now and then.
         """
         asked = collected.ordered()
+        with_text = [one for one in asked if one.point]
         # A question that is asked again counts once. Else what is held out is in the others too,
         # and hardly a question lies so near to its neighbours as one does to itself.
-        # By its words: an embedding may put unlike questions at one point.
-        times = Counter(one.grams or one.point for one in asked if one.point)
-        kept = [*{one.grams or one.point: one for one in reversed(asked) if one.point}.values()]
+        distinct = [*{one.point: one for one in reversed(with_text)}.values()]
         kind = DenseCentroids if dense else HashedCentroids
         centroids: Centroids | None = None
-        held_out: list[tuple[int, float]] = []
-        topics: list[int] = []
-        if times.total() >= _FEWEST:
-            points = [one.point for one in kept]
-            folds = [one.fold for one in kept]
-            if len(set(folds)) < FOLDS:  # hardly a session, or one for everything
-                folds = [at % FOLDS for at in range(len(kept))]
-            for fold in range(FOLDS):
-                others = [point for point, of in zip(points, folds, strict=True) if of != fold]
-                # One question alone is held out of nothing.
-                fit = yield from kind.fitted(others or points, made_of)
-                for point, of in zip(points, folds, strict=True):
-                    if of == fold:
-                        held_out.append((fit.extent(point), fit.nearest(point)[1]))
-                        yield
-            centroids = yield from kind.fitted(points, made_of)
-            for point in points:
-                topics.append(centroids.nearest(point)[0])
-                yield
-        count = centroids.count if centroids else 0
-        typical = Typical.of(held_out) if held_out else None
-        yield
+        typical: TypicalDistances | None = None
+        if len(with_text) >= _MIN_QUESTIONS:
+            typical = TypicalDistances.of(_held_out(distinct, kind, made_of, pause))
+            centroids = kind.fitted([one.point for one in distinct], made_of, pause)
         direction = collected.direction
-        told = {
+        state = {
             "kind": "dense" if dense else "hashed",
-            "centroids": centroids.state() if centroids else None,
+            "centroids": centroids.state if centroids else None,
             "bins": typical.bins if typical else (),
             "limit": typical.limit if typical else 0.0,
-            "counts": [
-                sum(
-                    times[one.grams or one.point]
-                    for one, of in zip(kept, topics, strict=True)
-                    if of == topic
-                )
-                for topic in range(count)
-            ],
-            "labels": _labels(
-                count, topics, [one.grams if dense else one.point for one in kept], words
-            ),
             "direction": direction,
             "weak_below": _weak_below([one.scores for one in asked], direction),
         }
-        yield
         # By the way that a restart takes, so that a restart changes nothing.
-        return (yield from cls.restored(told, made_of=made_of))
+        return cls.restored(state, made_of=made_of, pause=pause)
 
 
 def fold_of(name: str) -> int:
@@ -357,56 +299,28 @@ def fold_of(name: str) -> int:
     return int.from_bytes(digest.digest(), "big") % FOLDS
 
 
-def _version(made_of: str, state: Mapping[str, Any]) -> str:
-    told = json.dumps(
-        [
-            made_of,
-            state["kind"],
-            state["centroids"],
-            state["bins"],
-            state["limit"],
-            state["direction"],
-            state["weak_below"],
-        ],
-        sort_keys=True,
-    )
-    return hashlib.blake2b(told.encode(), digest_size=6).hexdigest()
-
-
-def _best(scores: Scores, direction: Direction) -> float | None:
-    if direction == "rises":
-        return None if scores.low is None else -scores.low
-    return scores.high if direction == "falls" else None
+def _held_out(
+    asked: Sequence[Asked],
+    kind: type[DenseCentroids | HashedCentroids],
+    made_of: str,
+    pause: Pause,
+) -> list[tuple[int, float]]:
+    """Return each question's extent and its distance from centroids fitted without it."""
+    folds = [one.fold for one in asked]
+    if len(set(folds)) < FOLDS:  # hardly a session, or one for everything
+        folds = [at % FOLDS for at in range(len(asked))]
+    held_out: list[tuple[int, float]] = []
+    for fold in range(FOLDS):
+        inside = [one.point for one, of in zip(asked, folds, strict=True) if of == fold]
+        others = [one.point for one, of in zip(asked, folds, strict=True) if of != fold]
+        # One question alone is held out of nothing.
+        centroids = kind.fitted(others or inside, made_of, pause)
+        for point in inside:
+            held_out.append((centroids.extent(point), centroids.nearest(point)[1]))
+            pause()
+    return held_out
 
 
 def _weak_below(retrievals: Sequence[Scores], direction: Direction) -> float | None:
-    best = sorted(
-        of for of in (_best(scores, direction) for scores in retrievals) if of is not None
-    )
-    return best[math.floor(WEAK_SHARE * len(best))] if len(best) >= _FEWEST else None
-
-
-def _labels(
-    count: int, topics: Sequence[int], questions: Sequence[bytes], words: Mapping[int, str]
-) -> list[str]:
-    """Return `topic-07 refund card`: the number, and what is asked there more than elsewhere."""
-    everywhere: Counter[int] = Counter()
-    here: list[Counter[int]] = [Counter() for _ in range(count)]
-    if words:
-        for topic, question in zip(topics, questions, strict=True):
-            found = [feature for feature in unpacked(question) if feature in words]
-            everywhere.update(found)
-            here[topic].update(found)
-    labels = []
-    for topic, counts in enumerate(here):
-        size = max(1, topics.count(topic))
-        typical = sorted(
-            # In three questions at least: a word of one person is nobody's topic.
-            (feature for feature, n in counts.items() if n >= 3),
-            key=lambda f: (
-                -counts[f] / size * math.log(counts[f] * len(topics) / (size * everywhere[f])),
-                words[f],
-            ),
-        )
-        labels.append(" ".join([f"topic-{topic:02}", *(words[feature] for feature in typical[:2])]))
-    return labels
+    best = sorted(of for of in (scores.best(direction) for scores in retrievals) if of is not None)
+    return best[math.floor(WEAK_SHARE * len(best))] if len(best) >= _MIN_QUESTIONS else None

@@ -7,11 +7,11 @@ import zlib
 
 import pytest
 
-from ragmonitor.estimation.drift import Drift
-from ragmonitor.estimation.drift.embedding import ROOM
+from ragmonitor.estimation.drift import InputDrift
+from ragmonitor.estimation.drift.embedding import MAX_WAITING
 from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION
 from ragmonitor.guard import errors
-from tests.support.questions import ASKED, UNASKED, interaction, questions
+from tests.support.questions import ASKED, UNASKED, complete, interaction, questions
 from tests.support.waiting import until
 
 SIZE = 200
@@ -46,7 +46,9 @@ def watch():
     made = []
 
     def build(embed, **options):
-        made.append(Drift(**{"size": SIZE, "embed": embed, "embedding": "subjects@1", **options}))
+        made.append(
+            InputDrift(**{"size": SIZE, "embed": embed, "embedding": "subjects@1", **options})
+        )
         return made[-1]
 
     yield build
@@ -55,7 +57,7 @@ def watch():
 
 
 def threads():
-    return [t for t in threading.enumerate() if t.name == "ragmonitor-embedding"]
+    return [t for t in threading.enumerate() if t.name == "ragmonitor-call"]
 
 
 def observe(drift, asked, name="a"):
@@ -70,13 +72,13 @@ def test_there_is_no_thread_before_the_first_question(watch):
     assert not threads()
 
 
-def test_closing_ends_the_thread(watch):
-    """Nothing of ours outlives the monitor."""
+def test_closing_waits_for_the_call_under_way(watch):
+    """No thread of ours outlives the monitor."""
     drift = watch(by_subject)
     observe(drift, ["Where is my parcel?"])
-    assert threads()
     drift.close()
-    assert not threads()
+    until("the thread has ended", lambda: not threads())
+    assert len(drift.take()) == 1
 
 
 def test_nothing_that_it_raises_ends_the_thread(watch):
@@ -91,10 +93,10 @@ def test_nothing_that_it_raises_ends_the_thread(watch):
 
     drift = watch(embed)
     observe(drift, ["Where is my parcel?"])
-    assert drift.settle()
+    assert complete(drift)
     observe(drift, ["Why?"], name="b")
-    assert drift.settle()
-    assert len(threads()) == 1
+    assert complete(drift)
+    assert len(drift.take()) == 2
 
 
 def test_a_system_without_threads_is_asked_again(watch, monkeypatch):
@@ -105,7 +107,7 @@ def test_a_system_without_threads_is_asked_again(watch, monkeypatch):
         observe(drift, ["Where is my parcel?"])
     assert not threads()
     observe(drift, ["Why?"], name="b")
-    assert drift.settle()
+    assert complete(drift)
     assert len(drift.take()) == 2
 
 
@@ -122,7 +124,7 @@ def test_observing_does_not_wait_for_the_embedding(watch):
     assert drift.take() == []
     assert time.monotonic() - began < 5
     gate.opened.set()
-    assert drift.settle()
+    assert complete(drift)
     assert [observed.at_s for observed in drift.take()] == [0, 1]
 
 
@@ -134,7 +136,7 @@ def test_questions_are_embedded_in_batches(watch):
     until("the first call", lambda: gate.calls)
     observe(drift, ["Why?"] * 50)
     gate.opened.set()
-    assert drift.settle()
+    assert complete(drift)
     assert gate.calls == [1, 50]
 
 
@@ -142,11 +144,11 @@ def test_its_distances_tell_new_questions(watch):
     """Texts without a word in common, known by what the embedding says of them."""
     drift = watch(by_subject)
     observe(drift, questions(ASKED, SIZE, seed=1))
-    assert drift.settle()
+    assert complete(drift)
     drift.take()
     for templates, novel in ((ASKED, 0.0), (UNASKED, 1.0)):
         observe(drift, questions(templates, 100, seed=2), str(novel))
-        assert drift.settle()
+        assert complete(drift)
         told = [observed.outcomes[NEW_QUESTION] for observed in drift.take()]
         assert sum(told) / len(told) == pytest.approx(novel, abs=0.05)
 
@@ -155,11 +157,11 @@ def test_a_topic_is_known_once_its_embedding_is(watch):
     """Before, it is nobody's."""
     drift = watch(by_subject)
     observe(drift, questions(ASKED, SIZE, seed=1))
-    assert drift.settle()
+    assert complete(drift)
     asked = interaction("Can I pay cash?", id_="t")
     assert drift.topic(asked) == ""
     drift.observe(asked, at_s=1)
-    assert drift.settle()
+    assert complete(drift)
     assert drift.topic(asked).startswith("topic-")
 
 
@@ -171,7 +173,7 @@ def failing(_):
     "embed",
     [
         failing,
-        lambda _: [[1.0]],
+        lambda texts: [[1.0]] * (len(texts) - 1),
         lambda texts: [[0.0, 0.0]] * len(texts),
         lambda texts: [[float("nan"), 1.0]] * len(texts),
         lambda texts: [[float("inf"), 1.0]] * len(texts),
@@ -185,7 +187,7 @@ def test_a_failure_is_counted_and_the_rest_is_told(watch, embed):
     before = errors["drift"]
     drift = watch(embed)
     observe(drift, ["Where is my parcel?", "Why?"])
-    assert drift.settle()
+    assert complete(drift)
     assert [o.outcomes for o in drift.take()] == [{EMPTY_RETRIEVAL: False}] * 2
     assert errors["drift"] > before
 
@@ -195,12 +197,12 @@ def test_vectors_of_another_length_are_counted_and_not_compared(watch):
     dimensions = [8]
     drift = watch(lambda texts: [v[: dimensions[0]] for v in by_subject(texts)])
     observe(drift, questions(ASKED, SIZE, seed=1))
-    assert drift.settle()
+    assert complete(drift)
     drift.take()
     dimensions[0] = 3
     before = errors["drift"]
     observe(drift, ["How do I return shoes?"])
-    assert drift.settle()
+    assert complete(drift)
     (observed,) = drift.take()
     assert NEW_QUESTION not in observed.outcomes
     assert errors["drift"] == before + 1
@@ -213,8 +215,7 @@ def test_what_finds_no_room_is_dropped_and_counted(watch):
     observe(drift, ["Where?"])
     until("the first call", lambda: gate.calls)
     before = errors["drift"]
-    observe(drift, ["Why?"] * (ROOM + 3), "b")
-    assert drift.dropped == 3
+    observe(drift, ["Why?"] * (MAX_WAITING + 3), "b")
     assert errors["drift"] == before + 3
     assert len(drift.take()) == 3
     gate.opened.set()
@@ -232,14 +233,14 @@ def test_a_forked_child_embeds_with_a_thread_of_its_own(watch):
             gate.opened = threading.Event()
             gate.opened.set()
             observe(drift, ["Why?"])
-            ok = drift.settle() and len(drift.take()) == 1
+            ok = complete(drift) and len(drift.take()) == 1
             os._exit(0 if ok else 1)
         finally:
             os._exit(2)
     gate.opened.set()
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
-    assert drift.settle()
+    assert complete(drift)
     assert len(drift.take()) == 1
 
 

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from ragmonitor.estimation.drift import STATE_VERSION, Drift
+from ragmonitor.estimation.drift import STATE_VERSION, InputDrift
 from ragmonitor.estimation.signals import NEW_QUESTION
 from ragmonitor.guard import errors
 from ragmonitor.metrics import REFERENCE_RATIO
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
-from tests.support.questions import ASKED, UNASKED, interaction, questions
+from tests.support.questions import ASKED, UNASKED, complete, interaction, questions
 
 SIZE = 200
 HOUR_S = 3_600
@@ -22,7 +22,7 @@ class Process:
     def __init__(self, folder, *, wall=lambda: 0.0, **options):
         self.clock = ManualClock()
         self.file = StateFile.of_service(folder, "drift", "shop", version=STATE_VERSION)
-        self.drift = Drift(
+        self.drift = InputDrift(
             **{"size": SIZE, "state": self.file, "clock": self.clock, "wall": wall, **options}
         )
 
@@ -33,7 +33,7 @@ class Process:
     def later(self):
         """Let time pass until the file is looked at again, and finish what follows."""
         self.clock.advance(HOUR_S)
-        assert self.drift.settle()
+        assert complete(self.drift)
 
     @property
     def collected(self):
@@ -151,9 +151,9 @@ def test_an_old_release_leaves_the_file_to_the_new_one(tmp_path):
     [
         "not json",
         '{"version": 99}',
-        '{"version": 1, "made_of": "grams@1 200", "reference": {"kind": "hashed"}}',
-        '{"version": 1, "made_of": "grams@1 200", "collected": {"count": 3}}',
-        '{"version": 1, "made_of": "grams@1 200", "collected": [], "claim": 7}',
+        '{"version": 2, "made_of": "grams@1 200", "reference": {"kind": "hashed"}}',
+        '{"version": 2, "made_of": "grams@1 200", "collected": {"count": 3}}',
+        '{"version": 2, "made_of": "grams@1 200", "collected": [], "claim": 7}',
     ],
 )
 def test_a_broken_file_is_counted_and_collected_anew(tmp_path, content):
