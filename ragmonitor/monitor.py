@@ -35,6 +35,7 @@ from ragmonitor.export import (
     OtelExporter,
     PrometheusExporter,
 )
+from ragmonitor.forks import survive_forks
 from ragmonitor.guard import clean_messages, shielded, withhold_messages
 from ragmonitor.judging import JudgeRunner
 from ragmonitor.protocols import Exporter, Finished, Judge, Source
@@ -146,8 +147,8 @@ class Monitor:
             prepare=self.redacted,
             clean=self._redactor.text,
             poll=self._poll,
-            forget=self._forget,
         )
+        survive_forks(self)
         self._exit_first: Callable[[], None] | None = _close_at_exit(self)
 
     # --- for applications -----------------------------------------------------------------------
@@ -356,7 +357,11 @@ class Monitor:
         return False
 
     def close(self, timeout_s: float = 10.0) -> bool:
-        """Flush and stop. What comes afterwards is counted as unscored, cause `shutdown`."""
+        """Flush and stop; return whether everything was judged and exported in time.
+
+        What comes afterwards is counted as unscored, cause `shutdown`. The order of closing stands
+        in docs/architecture.md.
+        """
         if self._closed:
             return True
         deadline = time.monotonic() + timeout_s
@@ -453,6 +458,10 @@ class Monitor:
         for source in tuple(self._sources):
             with shielded("capture"):
                 source.settle(max(0.0, deadline - time.monotonic()))
+
+    def after_fork_in_child(self) -> None:
+        """Forget the open runs, which stayed with the parent process."""
+        self._forget()
 
     def _forget(self) -> None:
         for source in self._tended():

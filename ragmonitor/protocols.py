@@ -380,10 +380,6 @@ class Meters(Exporter, Protocol):
         """Take the state of now; called every few seconds and at every flush."""
         ...
 
-    def after_fork_in_child(self) -> None:
-        """Let go of what belongs to the parent process."""
-        ...
-
 
 @runtime_checkable
 class AlarmListener(Protocol):

@@ -105,7 +105,6 @@ class Worker:
         prepare: Callable[[Interaction], Interaction],
         clean: Callable[[str], str],
         poll: Callable[[], int],
-        forget: Callable[[], None],
     ) -> None:
         """Wire the stages; nothing runs yet.
 
@@ -121,7 +120,6 @@ class Worker:
             prepare: Redacts a record before anything else sees it.
             clean: Redacts one text: what an evaluator says of its failure.
             poll: Called now and then; gives up abandoned runs and returns how many are open.
-            forget: Called in a forked child; drops the runs that the parent has open.
         """
         self._queue = queue
         self._builtin = builtin
@@ -134,28 +132,38 @@ class Worker:
         self._prepare = prepare
         self._clean = clean
         self._poll = poll
-        self._forget = forget
-        self._starting = threading.RLock()
-        self._step = threading.Lock()
-        """Held while shared state changes; a fork waits for it (see `_before_fork`)."""
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._waker: asyncio.Event | None = None
-        self._idle = False
         self._closed = False
-        self._ending = threading.Event()
-        self._not_before = 0.0
-        """When the system may be asked for a thread again, in seconds of `time.monotonic`."""
         self._ledger = Ledger(meters, entries, self._judges)
         meters.count_first(self._ledger.count_notes)
-        self._judgements: set[asyncio.Task[None]] = set()
-        self._keeping: asyncio.TimerHandle | None = None
         self._kept_s = -math.inf
-        self._checks: set[asyncio.Task[None]] = set()
-        """Readings outside the sample, of answers that were judged before."""
+        self._prepare_thread()
         self.latest = self._snapshot()
         """Every number as of the last refresh; may be read from any thread."""
         survive_forks(self)
+
+    def _prepare_thread(self) -> None:
+        """Begin without a thread: at first, and again in a forked child."""
+        self._starting = threading.RLock()
+        self._step = threading.Lock()
+        """Held while shared state changes; a fork waits for it (see `before_fork`)."""
+        self._thread: threading.Thread | None = None
+        self._ending = threading.Event()
+        self._not_before = 0.0
+        """When the system may be asked for a thread again, in seconds of `time.monotonic`."""
+        self._prepare_loop()
+
+    def _prepare_loop(self) -> None:
+        """Begin without an event loop: also after an error that ended the last one."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waker: asyncio.Event | None = None
+        self._idle = False
+        self._judgements: set[asyncio.Task[None]] = set()
+        self._keeping: asyncio.TimerHandle | None = None
+        self._checks: set[asyncio.Task[None]] = set()
+        """Readings outside the sample, of answers that were judged before."""
+        if self._bench is not None:
+            with contained("judge"):
+                self._bench.forget()
 
     # --- the application's side -----------------------------------------------------------------
 
@@ -276,7 +284,7 @@ class Worker:
                 if self._closed:
                     return
                 # Only an error ends it before.
-                self._begin_again()
+                self._restart()
                 if time.monotonic() - began > RESTART_MOST_S:
                     pause_s = RESTART_FIRST_S
                 self._ending.wait(pause_s)
@@ -286,23 +294,17 @@ class Worker:
                 if self._thread is threading.current_thread():
                     self._thread = None  # whatever ended it: the next interaction starts another
 
-    def _begin_again(self) -> None:
+    def _restart(self) -> None:
         with contained("worker"):
             self._meters.restarted()
         self._ledger.close_all(Cause.INTERNAL_ERROR)
-        self._idle = False
-        self._judgements = set()
-        self._checks = set()
-        if self._bench is not None:
-            with contained("judge"):
-                self._bench.forget()
+        self._prepare_loop()
 
     async def _main(self) -> None:
         self._waker = asyncio.Event()
         self._working = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
-        self._keeping = None
-        self._loop.set_exception_handler(_escaped)
+        self._loop.set_exception_handler(_record_uncaught)
         ticking = asyncio.create_task(self._tick())
         preparing = asyncio.create_task(self._prepare_judges())
         try:
@@ -689,34 +691,19 @@ class Worker:
 
     def after_fork_in_child(self) -> None:
         """Begin anew: the thread, and what waits, stayed with the parent."""
-        self._starting = threading.RLock()
-        self._step = threading.Lock()
-        self._thread = self._loop = self._waker = None
-        if self._bench is not None:
-            self._bench.forget()
-        self._idle = False
-        self._judgements = set()
-        self._keeping = None
-        self._checks = set()
-        self._ending = threading.Event()
-        self._not_before = 0.0
+        self._prepare_thread()
         self._queue.clear()
         self._ledger.clear()
-        with shielded("fork"):
-            self._estimates.clear()
-        with shielded("fork"):
-            self._forget()
-        with shielded("export"):
-            self._meters.after_fork_in_child()
+        self._estimates.clear()
 
     _working: asyncio.Lock
     _forking = False
 
 
-def _escaped(_loop: asyncio.AbstractEventLoop, told: Mapping[str, Any]) -> None:
-    """Take what nobody caught: asyncio's own handler would log its message and its traceback."""
-    error = told.get("exception")
+def _record_uncaught(_loop: asyncio.AbstractEventLoop, details: Mapping[str, Any]) -> None:
+    """Record an error that no task caught; asyncio's own handler would log texts of the host."""
+    error = details.get("exception")
     if isinstance(error, Exception):
         record_error("worker", error)
     else:
-        record_problem("worker", f"asyncio: {told.get('message', '')}")
+        record_problem("worker", f"asyncio: {details.get('message', '')}")

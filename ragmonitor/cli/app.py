@@ -434,10 +434,6 @@ def rules(
         list[str] | None,
         typer.Option(help="Only of this service; repeatable. By default of each that is scraped."),
     ] = None,
-    tolerate: Annotated[
-        float | None,
-        typer.Option(help="Hallucination rate that is accepted: its error budget."),
-    ] = None,
     false_alarm_every: Annotated[
         str | None,
         typer.Option(
@@ -450,8 +446,8 @@ def rules(
         list[str] | None,
         typer.Option(
             metavar="SIGNAL=LEVEL",
-            help="An accepted mean, with an error budget: faithfulness=0.95, refusal=0.1, "
-            "'toxicity<=0.02'. Repeatable. Without any, and without --tolerate: hallucination=0.05 "
+            help="An objective, with its error budget: hallucination=0.05, faithfulness=0.95, "
+            "'toxicity<=0.02'. Repeatable. Without any: hallucination=0.05 "
             "and faithfulness=0.95, held only against what a model judged.",
         ),
     ] = None,
@@ -482,7 +478,6 @@ def rules(
         run(
             Options(
                 services=tuple(service or ()),
-                tolerate=tolerate,
                 false_alarm_every=false_alarm_every,
                 objectives=tuple(objective or ()),
                 runbook_url=runbook_url,

@@ -20,8 +20,8 @@ from ragmonitor.addresses import shown
 from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
 from ragmonitor.cli.masking import Masker
-from ragmonitor.cli.places import Place, checked_file, checked_folder
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json
+from ragmonitor.cli.writable import WriteCheck, checked_file, checked_folder
 from ragmonitor.errors import InputError, RagMonitorError
 from ragmonitor.estimation.anchors.given import read_given
 from ragmonitor.estimation.labels import read_labels
@@ -272,13 +272,14 @@ def _files(settings: Settings) -> Iterator[Check]:
         yield _read("anchors", settings.anchors, read_given, what="answers")
 
 
-def _kept(name: str, place: Place, *, lost: str) -> Check:
-    if not place.problem:
-        return Check(name=name, state="note" if place.note else "ok", found=place.found)
+def _kept(name: str, path: WriteCheck, *, lost: str) -> Check:
+    if not path.problem:
+        state: State = "note" if path.is_open_to_others else "ok"
+        return Check(name=name, state=state, found=path.summary)
     return Check(
         name=name,
         state="failed",
-        found=f"{place.found}: {place.problem}; {lost}",
+        found=f"{path.summary}: {path.problem}; {lost}",
         todo=f"give the service's user write access there, or set {PREFIX}{name.upper()} to "
         "another place",
     )

@@ -26,10 +26,9 @@ Format = Literal["prometheus", "kubernetes"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `ragmonitor rules` was asked for; None: the default."""
+    """The options of `ragmonitor rules`; None: the default."""
 
     services: tuple[str, ...] = ()
-    tolerate: float | None = None
     false_alarm_every: str | None = None
     objectives: tuple[str, ...] = ()
     runbook_url: str | None = None
@@ -74,8 +73,6 @@ def command(options: Options) -> str:
     words = ["ragmonitor", "rules"]
     for service in options.services:
         words += ["--service", service]
-    if options.tolerate is not None:
-        words += ["--tolerate", f"{options.tolerate:g}"]
     if options.false_alarm_every is not None:
         words += ["--false-alarm-every", options.false_alarm_every]
     for objective in options.objectives:
@@ -107,13 +104,9 @@ def wanted_by(options: Options) -> Wanted:
 
 
 def _objectives(options: Options) -> tuple[Objective, ...]:
-    found = [parse_objective(text) for text in options.objectives]
-    if options.tolerate is not None:
-        if not 0 < options.tolerate < 1:
-            raise SettingsError("--tolerate lies between 0 and 1, both excluded")
-        found.insert(0, Objective(signal="hallucination", level=options.tolerate, is_floor=False))
-    signals = [objective.signal for objective in found]
+    objectives = tuple(parse_objective(text) for text in options.objectives)
+    signals = [objective.signal for objective in objectives]
     for signal in signals:
         if signals.count(signal) > 1:
-            raise SettingsError(f"two objectives for {signal}; --tolerate is one for hallucination")
-    return tuple(found)
+            raise SettingsError(f"two objectives for {signal}")
+    return objectives

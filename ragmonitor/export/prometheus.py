@@ -29,6 +29,7 @@ from ragmonitor.export.processes import opened, shared_folder
 from ragmonitor.export.server import Rejection
 from ragmonitor.export.state import service_state
 from ragmonitor.export.texts import package_version
+from ragmonitor.forks import survive_forks
 from ragmonitor.protocols import BreakerState, Clock, Summarise
 from ragmonitor.records import (
     SUMS,
@@ -139,6 +140,7 @@ class PrometheusExporter:
         if pages is not None and self._folder is not None:
             pages.shared_by(self._folder.living)
         self._serve = serve
+        survive_forks(self)
 
     def _begin(self) -> None:
         self._totals: dict[SeriesKey, Totals] = {}

@@ -34,16 +34,17 @@ def test_help_has_exit_codes():
 
 def test_the_command_stands_on_top():
     """So that whoever finds the file can make it anew."""
-    text = printed("--service", "my bot", "--tolerate", "0.1", "--false-alarm-every", "2w")
+    text = printed("--service", "my bot", "--false-alarm-every", "2w", "--objective", "refusal=0.1")
     first = text.partition("\n")[0]
     assert first == (
-        "# Written by: ragmonitor rules --service 'my bot' --tolerate 0.1 --false-alarm-every 2w"
+        "# Written by: ragmonitor rules --service 'my bot' --false-alarm-every 2w "
+        "--objective refusal=0.1"
     )
 
 
 def test_objectives_make_budgets():
     """One alert for each burn rate that can be reached, and none of the defaults."""
-    found = alerts(printed("--tolerate", "0.1", "--objective", "faithfulness=0.5"))
+    found = alerts(printed("--objective", "hallucination=0.1", "--objective", "faithfulness=0.5"))
     objectives = [str(rule["labels"]["objective"]) for rule in found if "burn" in rule["labels"]]
     assert objectives == ["hallucination<=0.1"] * 3 + ["faithfulness>=0.5"]
 
@@ -84,10 +85,9 @@ def test_a_file_is_written(tmp_path: Path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--tolerate", "1"], "--tolerate lies between"),
+        (["--objective", "hallucination=1"], "between 0 and 1"),
         (["--objective", "faithfulness"], "faithfulness=0.95"),
         (["--objective", "refusal=.1", "--objective", "refusal=.2"], "two objectives for refusal"),
-        (["--tolerate", ".1", "--objective", "hallucination=.2"], "two objectives"),
         (["--false-alarm-every", "30"], "30d"),
         (["-o", "/nowhere/at/all.yml"], "cannot write"),
     ],

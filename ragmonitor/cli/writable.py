@@ -1,4 +1,4 @@
-"""Whether what the settings name can be written, found out without leaving a trace."""
+"""Checks whether the paths that the settings name can be written, without leaving a trace."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A file or folder that is to be written."""
+class WriteCheck:
+    """Says whether a file or folder can be written."""
 
-    found: str
-    """What it is now, for people."""
+    summary: str
+    """For people."""
     problem: str = ""
     """Why it cannot be written, in the system's words; empty: it can."""
-    note: bool = False
-    """Whether others on this machine can read it."""
+    is_open_to_others: bool = False
+    """Others on this machine can read it."""
 
 
-def checked_folder(path: Path) -> Place:
+def checked_folder(path: Path) -> WriteCheck:
     """Return whether files can be made in a folder; one that is missing is made when needed."""
     if not path.exists():
         return _to_be_made(path)
@@ -35,7 +35,7 @@ def checked_folder(path: Path) -> Place:
     return _existing(path, problem)
 
 
-def checked_file(path: Path) -> Place:
+def checked_file(path: Path) -> WriteCheck:
     """Return whether lines can be appended to a file; one that is missing is made when needed."""
     if not path.exists():
         return _to_be_made(path)
@@ -46,9 +46,9 @@ def checked_file(path: Path) -> Place:
     return _existing(path, "")
 
 
-def _to_be_made(path: Path) -> Place:
+def _to_be_made(path: Path) -> WriteCheck:
     nearest = next(parent for parent in path.absolute().parents if parent.exists())
-    return Place(found=f"{path} is made when needed", problem=_problem_within(nearest))
+    return WriteCheck(summary=f"{path} is made when needed", problem=_problem_within(nearest))
 
 
 def _problem_within(folder: Path) -> str:
@@ -59,15 +59,16 @@ def _problem_within(folder: Path) -> str:
         return f"{folder}: {_words(error)}"
 
 
-def _existing(path: Path, problem: str) -> Place:
+def _existing(path: Path, problem: str) -> WriteCheck:
     mode = stat.S_IMODE(path.stat().st_mode)
     if problem or not mode & 0o077:
-        return Place(found=str(path) if problem else f"{path} can be written", problem=problem)
+        summary = str(path) if problem else f"{path} can be written"
+        return WriteCheck(summary=summary, problem=problem)
     least = "700" if path.is_dir() else "600"
-    return Place(
-        found=f"{path} can be written; others on this machine may read it (mode {mode:03o}); "
+    return WriteCheck(
+        summary=f"{path} can be written; others on this machine may read it (mode {mode:03o}); "
         f"if they should not: chmod {least} {path}",
-        note=True,
+        is_open_to_others=True,
     )
 
 
