@@ -113,8 +113,8 @@ class Monitor:
             enabled=settings.traces,
             content=settings.content,
             hash_key=settings.hash_key,
-            attribute_bytes_most=settings.attribute_bytes_most,
-            span_bytes_most=settings.span_bytes_most,
+            max_attribute_bytes=settings.attribute_bytes_most,
+            max_span_bytes=settings.span_bytes_most,
         )
         self._redactor = Redactor(
             settings.redaction,

@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ragmonitor.export.server import BoundedServer, Rejection, Reply
-from ragmonitor.export.texts import compact_json
+from ragmonitor.export.content import compact_json
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger, shielded
 

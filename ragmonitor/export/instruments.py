@@ -20,7 +20,7 @@ from prometheus_client import (
     values,
 )
 
-from ragmonitor.export.texts import encodable
+from ragmonitor.export.content import encodable
 from ragmonitor.metrics import TABLE, Metric
 
 OTHER = "other"

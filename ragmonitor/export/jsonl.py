@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ragmonitor.export.texts import PROCESS_KEY, Content, ContentPolicy, compact_json
+from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy, compact_json
 from ragmonitor.guard import reason, record_problem
 from ragmonitor.records import Evaluation, Report, Scored, evaluator_name
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from ragmonitor.export.content import Content, compact_json
 from ragmonitor.export.posting import Limits, Lost, PostingExporter, Recipient, Record, Refusal
 from ragmonitor.export.scores import (
     annotated,
@@ -21,7 +22,6 @@ from ragmonitor.export.scores import (
     score_metadata,
     score_name,
 )
-from ragmonitor.export.texts import Content, compact_json
 from ragmonitor.records import Report, Scored, SpanReference
 
 PATH = "/api/public/ingestion"

@@ -21,22 +21,34 @@ from opentelemetry.trace import (
 )
 
 from ragmonitor import conventions as names
-from ragmonitor.export import spans
+from ragmonitor.export import span_attributes
+from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy
 from ragmonitor.export.providers import Providers
-from ragmonitor.export.room import (
-    ATTRIBUTE_BYTES_MOST,
-    ATTRIBUTES_MOST,
-    SPAN_BYTES_MOST,
+from ragmonitor.export.span_budget import (
+    MAX_ATTRIBUTE_BYTES,
+    MAX_ATTRIBUTES,
+    MAX_SPAN_BYTES,
+    Attributes,
     SpanLimits,
 )
-from ragmonitor.export.texts import PROCESS_KEY, Content, ContentPolicy
-from ragmonitor.records import AlarmEvent, Cause, Interaction, Report, SpanReference, Unscored
+from ragmonitor.records import (
+    AlarmEvent,
+    Cause,
+    Generation,
+    Interaction,
+    Report,
+    Retrieval,
+    SpanReference,
+    Unscored,
+)
+
+Step = Retrieval | Generation
 
 _JUDGE_FAILED = (Cause.JUDGE_ERROR, Cause.JUDGE_TIMEOUT, Cause.UNREADABLE)
 
 
 class OtelExporter:
-    """Emits each interaction as spans, late scores as carrier spans and log events.
+    """Emits each interaction as spans, and late scores as carrier spans and log events.
 
     Every span gets its times and its parent explicitly; no context is ever attached.
     """
@@ -50,8 +62,8 @@ class OtelExporter:
         hash_key: bytes | None = None,
         tracer_provider: trace.TracerProvider | None = None,
         logger_provider: _logs.LoggerProvider | None = None,
-        attribute_bytes_most: int = ATTRIBUTE_BYTES_MOST,
-        span_bytes_most: int = SPAN_BYTES_MOST,
+        max_attribute_bytes: int = MAX_ATTRIBUTE_BYTES,
+        max_span_bytes: int = MAX_SPAN_BYTES,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Look for no provider yet.
@@ -64,15 +76,13 @@ class OtelExporter:
             hash_key: Of those hashes; None: random, of this process.
             tracer_provider: Instead of the application's global one.
             logger_provider: Instead of the application's global one.
-            attribute_bytes_most: UTF-8 bytes after which a value is cut.
-            span_bytes_most: Of all names and values of one span.
+            max_attribute_bytes: UTF-8 bytes after which a value is cut.
+            max_span_bytes: Of all names and values of one span.
             clock_ns: Nanoseconds since the epoch.
         """
         self._enabled = enabled
-        self._shown = ContentPolicy(content=content, key=hash_key or PROCESS_KEY)
-        self._allowance = SpanLimits(
-            attribute_bytes=attribute_bytes_most, span_bytes=span_bytes_most
-        )
+        self._policy = ContentPolicy(content=content, key=hash_key or PROCESS_KEY)
+        self._limits = SpanLimits(attribute_bytes=max_attribute_bytes, span_bytes=max_span_bytes)
         self._clock_ns = clock_ns
         self._providers = Providers(
             service, tracer_provider=tracer_provider, logger_provider=logger_provider
@@ -123,8 +133,8 @@ class OtelExporter:
             severity_number=raised,
             event_name=names.ALARM_EVENT,
             body=str(event),
-            attributes=spans.alarm_attributes(
-                event, shown=self._shown, span_limits=self._allowance
+            attributes=span_attributes.alarm_attributes(
+                event, policy=self._policy, limits=self._limits
             ),
         )
 
@@ -140,7 +150,7 @@ class OtelExporter:
         self, tracer: trace.Tracer, interaction: Interaction, reports: Sequence[Report]
     ) -> SpanReference | None:
         root = tracer.start_span(
-            spans.root_name(interaction),
+            span_attributes.root_name(interaction),
             context=_context_of(interaction.caller),
             kind=SpanKind.INTERNAL,
             start_time=interaction.started_ns,
@@ -151,9 +161,9 @@ class OtelExporter:
         ):
             return None  # a disabled SDK hands back its parent
         if root.is_recording():
-            shown, span_limits = self._shown, self._allowance_of(root)
+            policy, limits = self._policy, self._limits_of(root)
             root.set_attributes(
-                spans.root_attributes(interaction, reports, shown=shown, span_limits=span_limits)
+                span_attributes.root_attributes(interaction, reports, policy=policy, limits=limits)
             )
             if interaction.status == "error":
                 self._fail(root, interaction.error)
@@ -162,48 +172,42 @@ class OtelExporter:
         return target
 
     def _emit_steps(self, tracer: trace.Tracer, interaction: Interaction, under: Context) -> None:
-        shown = self._shown
         for retrieval in interaction.retrievals:
-            span = tracer.start_span(
-                spans.retrieval_name(retrieval),
-                context=under,
-                kind=SpanKind.CLIENT,
-                start_time=retrieval.started_ns,
-            )
-            if span.is_recording():
-                span_limits = self._allowance_of(span)
-                span.set_attributes(
-                    spans.retrieval_attributes(retrieval, shown=shown, span_limits=span_limits)
-                )
-                self._fail(span, retrieval.error)
-            span.end(end_time=max(retrieval.started_ns, retrieval.ended_ns))
+            name = span_attributes.retrieval_name(retrieval)
+            self._emit_step(tracer, name, retrieval, span_attributes.retrieval_attributes, under)
         for generation in interaction.generations:
-            span = tracer.start_span(
-                spans.generation_name(generation),
-                context=under,
-                kind=SpanKind.CLIENT,
-                start_time=generation.started_ns,
-            )
-            if span.is_recording():
-                span_limits = self._allowance_of(span)
-                span.set_attributes(
-                    spans.generation_attributes(generation, shown=shown, span_limits=span_limits)
-                )
-                self._fail(span, generation.error)
-            span.end(end_time=max(generation.started_ns, generation.ended_ns))
+            name = span_attributes.generation_name(generation)
+            self._emit_step(tracer, name, generation, span_attributes.generation_attributes, under)
+
+    def _emit_step(
+        self,
+        tracer: trace.Tracer,
+        name: str,
+        step: Step,
+        attributes_of: Callable[..., Attributes],
+        under: Context,
+    ) -> None:
+        span = tracer.start_span(
+            name, context=under, kind=SpanKind.CLIENT, start_time=step.started_ns
+        )
+        if span.is_recording():
+            limits = self._limits_of(span)
+            span.set_attributes(attributes_of(step, policy=self._policy, limits=limits))
+            self._fail(span, step.error)
+        span.end(end_time=max(step.started_ns, step.ended_ns))
 
     def _emit_carrier(
         self, tracer: trace.Tracer, reports: Sequence[Report], target: SpanReference
     ) -> None:
         if not target.sampled:
-            return  # a carrier in a trace that nobody keeps would stand alone
+            return  # in a trace that is not kept, a carrier would stand alone
         # In the target's trace, so that every viewer shows it there. The price: a trace that looks
         # longer than it was, and a carrier that a tail sampler may judge on its own.
         now_ns = self._clock_ns()
         seconds = max(r.usage.seconds if r.usage is not None else 0.0 for r in reports)
         started_ns = max(reports[0].interaction.ended_ns, now_ns - int(seconds * 1e9))
         span = tracer.start_span(
-            spans.carrier_name(reports),
+            span_attributes.carrier_name(reports),
             context=_context_of(target),
             kind=SpanKind.INTERNAL,
             start_time=started_ns,
@@ -211,21 +215,21 @@ class OtelExporter:
         )
         if span.is_recording():
             failure = next((f for f in map(_failure, reports) if f is not None), None)
-            span_limits = self._allowance_of(span, leaving=1 if failure is not None else 0)
+            limits = self._limits_of(span, leaving=1 if failure is not None else 0)
             span.set_attributes(
-                spans.carrier_attributes(reports, shown=self._shown, span_limits=span_limits)
+                span_attributes.carrier_attributes(reports, policy=self._policy, limits=limits)
             )
             if failure is not None:
                 span.set_attribute(names.OTEL_ERROR_TYPE, failure.cause.value)
-                detail = spans.detail_shown(failure.detail, self._shown, span_limits)
+                detail = span_attributes.failure_description(failure.detail, self._policy, limits)
                 span.set_status(Status(StatusCode.ERROR, detail or failure.cause.value))
         span.end(end_time=max(started_ns, now_ns))
 
     def _emit_events(self, report: Report, target: SpanReference | None) -> None:
         """Emit one log event per evaluation, for judges that read a share of the answers.
 
-        The built-in judge's scores are attributes of every root span already; as events they would
-        be several log records per answer, the application's bulk of logs in many a backend.
+        The built-in judge's scores are attributes of every root span already. As events they would
+        be several log records per answer, most of an application's logs.
         """
         if not report.decision.drawn or (report.role == "builtin" and not report.late):
             return
@@ -241,30 +245,30 @@ class OtelExporter:
                 context=context,
                 severity_number=_logs.SeverityNumber.INFO,
                 event_name=names.GENAI_EVALUATION_EVENT,
-                attributes=spans.event_attributes(
-                    evaluation, report, shown=self._shown, span_limits=self._allowance
+                attributes=span_attributes.event_attributes(
+                    evaluation, report, policy=self._policy, limits=self._limits
                 ),
             )
 
     def _fail(self, span: trace.Span, error: str) -> None:
         if error:
-            description = spans.status_description(error, self._shown, self._allowance)
+            description = span_attributes.status_description(error, self._policy, self._limits)
             span.set_status(Status(StatusCode.ERROR, description))
 
-    def _allowance_of(self, span: trace.Span, leaving: int = 0) -> SpanLimits:
+    def _limits_of(self, span: trace.Span, leaving: int = 0) -> SpanLimits:
         """Return what the span may hold, beside what processors put on it when it started.
 
         Args:
             span: Just started.
             leaving: Attributes that are to be set later.
         """
-        # Only the SDK's spans have limits, and they do not tell them; others' are taken as usual.
+        # Only the SDK's spans have limits, as a private attribute; others get the usual ones.
         limits = getattr(span, "_limits", None)
-        most = getattr(limits, "max_span_attributes", ATTRIBUTES_MOST)
+        max_attributes = getattr(limits, "max_span_attributes", MAX_ATTRIBUTES)
         there = len(getattr(span, "attributes", None) or ())
         return replace(
-            self._allowance,
-            attributes=None if most is None else max(0, most - there - leaving),
+            self._limits,
+            attributes=None if max_attributes is None else max(0, max_attributes - there - leaving),
             characters=getattr(limits, "max_span_attribute_length", None),
         )
 

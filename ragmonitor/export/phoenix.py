@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ragmonitor.export.content import Content, compact_json
 from ragmonitor.export.posting import Limits, Lost, PostingExporter, Recipient, Record
 from ragmonitor.export.scores import (
     annotated,
@@ -16,7 +17,6 @@ from ragmonitor.export.scores import (
     score_metadata,
     score_name,
 )
-from ragmonitor.export.texts import Content, compact_json
 from ragmonitor.records import Cause, Evaluation, Report, Scored, SpanReference
 
 PATH = "/v1/span_annotations"

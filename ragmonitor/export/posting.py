@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 CLOSE_WAIT_S = 1.0
 """For the request that is under way; it is left to itself afterwards."""
-RETRY_AFTER_MOST_S = 600.0
+MAX_RETRY_AFTER_S = 600.0
 """A server that asks for a longer pause is asked again after this one."""
 REPLY_SHOWN = 200
 """Characters of a refusal that stand in the log."""
@@ -81,20 +81,20 @@ class Recipient:
 class Limits:
     """How much may wait, and how long the server is given."""
 
-    records_most: int = 10_000
-    bytes_most: int = 16 * 2**20
-    batch_records_most: int = 200
-    batch_bytes_most: int = 512 * 1024
+    max_records: int = 10_000
+    max_bytes: int = 16 * 2**20
+    max_batch_records: int = 200
+    max_batch_bytes: int = 512 * 1024
     """Below the 1 MiB of body that usual proxies let through."""
     linger_s: float = 1.0
     """How long a batch may gather."""
     connect_timeout_s: float = 5.0
     reply_timeout_s: float = 10.0
-    attempts_most: int = 8
+    max_attempts: int = 8
     """With the pauses below: about a minute. A trace's own spans are not kept for longer."""
-    backoff_first_s: float = 0.5
+    first_backoff_s: float = 0.5
     """Doubles with each attempt; the half of it that is random keeps processes apart."""
-    backoff_most_s: float = 30.0
+    max_backoff_s: float = 30.0
 
 
 class DeliveryError(RagMonitorError):
@@ -156,15 +156,15 @@ class Poster:
         with self._changed:
             closed = self._closed
             full = (
-                len(self._buffer) >= limits.records_most
-                or self._buffered_bytes + len(record.body) > limits.bytes_most
+                len(self._buffer) >= limits.max_records
+                or self._buffered_bytes + len(record.body) > limits.max_bytes
             )
             if not (closed or full):
                 self._buffer.append(record)
                 self._buffered_bytes += len(record.body)
                 self._taken += 1
                 self._start()
-                if len(self._buffer) in (1, limits.batch_records_most):
+                if len(self._buffer) in (1, limits.max_batch_records):
                     self._changed.notify_all()
                 return
         self._lose(1, "closed" if closed else "full")
@@ -274,7 +274,7 @@ class Poster:
             self._changed.wait_for(lambda: self._buffer or self._closed)
             self._changed.wait_for(
                 lambda: (
-                    self._closed or self._awaited or len(self._buffer) >= limits.batch_records_most
+                    self._closed or self._awaited or len(self._buffer) >= limits.max_batch_records
                 ),
                 limits.linger_s,
             )
@@ -284,9 +284,9 @@ class Poster:
         batch: list[Record] = []
         size = 0
         with self._changed:
-            while self._buffer and len(batch) < self._limits.batch_records_most:
+            while self._buffer and len(batch) < self._limits.max_batch_records:
                 size += len(self._buffer[0].body)
-                if batch and size > self._limits.batch_bytes_most:
+                if batch and size > self._limits.max_batch_bytes:
                     break
                 batch.append(self._buffer.popleft())
                 self._buffered_bytes -= len(batch[-1].body)
@@ -317,8 +317,8 @@ class Poster:
             DeliveryError: It will not take the rest, or not soon enough.
         """
         limits = self._limits
-        backoff_s = limits.backoff_first_s
-        for attempt in range(1, limits.attempts_most + 1):
+        backoff_s = limits.first_backoff_s
+        for attempt in range(1, limits.max_attempts + 1):
             try:
                 self._post(waiting, deadline)
                 return
@@ -326,9 +326,9 @@ class Poster:
                 pause_s = error.retry_after_s
                 if pause_s is None:
                     pause_s = backoff_s * random.uniform(0.5, 1.0)
-                    backoff_s = min(2 * backoff_s, limits.backoff_most_s)
+                    backoff_s = min(2 * backoff_s, limits.max_backoff_s)
                 in_time = time.monotonic() + pause_s < deadline
-                if not error.retryable or attempt == limits.attempts_most or not in_time:
+                if not error.retryable or attempt == limits.max_attempts or not in_time:
                     raise
             with self._changed:
                 if self._changed.wait_for(lambda: self._closed, pause_s):
@@ -472,7 +472,7 @@ def _retry_after_s(reply: Response) -> float | None:
     if value is None:
         return None
     try:
-        return min(Retry().parse_retry_after(value), RETRY_AFTER_MOST_S)
+        return min(Retry().parse_retry_after(value), MAX_RETRY_AFTER_S)
     except InvalidHeader:
         return None
 

@@ -22,13 +22,13 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
 from ragmonitor import guard, metrics
+from ragmonitor.export.content import package_version
 from ragmonitor.export.endpoint import Endpoint, Pages
 from ragmonitor.export.families import GROUP_NAMES, LabelPairs, described, final_families
 from ragmonitor.export.instruments import Instruments, Labels, cleaned
 from ragmonitor.export.processes import opened, shared_folder
 from ragmonitor.export.server import Rejection
 from ragmonitor.export.state import service_state
-from ragmonitor.export.texts import package_version
 from ragmonitor.forks import survive_forks
 from ragmonitor.protocols import BreakerState, Clock, Summarise
 from ragmonitor.records import (

@@ -15,7 +15,7 @@ from opentelemetry import _logs, trace
 from ragmonitor import apart
 from ragmonitor.conventions import OI_PROJECT_NAME, SCOPE
 from ragmonitor.errors import MissingExtraError
-from ragmonitor.export.texts import package_version
+from ragmonitor.export.content import package_version
 from ragmonitor.guard import logger, shielded
 from ragmonitor.protocols import Clock
 

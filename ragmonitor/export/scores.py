@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ragmonitor.export.texts import Content, clipped, encodable
+from ragmonitor.export.content import Content, clipped, encodable
 from ragmonitor.records import Evaluation, Report, Scored, SpanReference, evaluator_name
 
-EXPLANATION_BYTES_MOST = 4096
+MAX_EXPLANATION_BYTES = 4096
 """More than a person reads beside a trace."""
 
 
@@ -41,4 +41,4 @@ def score_metadata(evaluation: Evaluation, report: Report) -> dict[str, str | fl
 
 def explanation(evaluation: Scored, content: Content) -> str:
     """Return the explanation; empty where content may not leave as it is: it quotes the answer."""
-    return clipped(evaluation.explanation, EXPLANATION_BYTES_MOST) if content == "all" else ""
+    return clipped(evaluation.explanation, MAX_EXPLANATION_BYTES) if content == "all" else ""

@@ -1,7 +1,7 @@
 """Prometheus' rules as data: recorded means with intervals, and the alerts that rest on them."""
 
+from ragmonitor.rules.error_budgets import BURNS, Burn, Objective, parse_days, parse_objective
 from ragmonitor.rules.model import Alert, Group, Recording
-from ragmonitor.rules.objectives import BURNS, Burn, Objective, parse_days, parse_objective
 from ragmonitor.rules.writing import (
     DEFAULT_OBJECTIVES,
     Wanted,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragmonitor import metrics as names
+from ragmonitor.rules.error_budgets import Burn, Objective
 from ragmonitor.rules.model import Alert, Group, Scope
-from ragmonitor.rules.objectives import Burn, Objective
 from ragmonitor.rules.recording import (
     ARRIVED,
     ESTIMATE,
@@ -267,7 +267,7 @@ def inputs(scope: Scope, line_days: float) -> tuple[Alert, ...]:
 
 TOLD_APART_N = 30
 """Judged answers a day below which a share of 5 % cannot be told from one of 20 %."""
-EXPECTED_LEAST = 5
+MIN_EXPECTED = 5
 """Expected judged answers from which none at all is no chance: exp(-5) is below 1 %."""
 
 
@@ -345,10 +345,10 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
                 f"    max by (service, judge) ({arrived})\n"
                 "    * on (service, judge)\n"
                 f"    max by (service, judge) (avg_over_time({rate}[1h]))\n"
-                f"    >= {EXPECTED_LEAST}\n"
+                f"    >= {MIN_EXPECTED}\n"
                 "    or\n"
                 "    max by (service, judge) "
-                f"({scope.pick(f'{ARRIVED}:increase1h', IS_EMBEDDED)}) >= {EXPECTED_LEAST}\n"
+                f"({scope.pick(f'{ARRIVED}:increase1h', IS_EMBEDDED)}) >= {MIN_EXPECTED}\n"
                 "  )\n"
                 "  unless on (service, judge)\n"
                 f"  max by (service, judge) ({scope.pick(f'{JUDGED}:increase1h')}) > 0\n"

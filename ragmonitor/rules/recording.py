@@ -58,8 +58,8 @@ IS_MODEL: Final = f'judge!~"{BUILTIN}|{NO_JUDGE}"'
 Z: Final = 1.96
 TRUST: Final = 5
 """Bad answers' worth of trust in a design effect of 1."""
-LEAST_DESIGN_EFFECT: Final = 0.2
-LEAST_COVERAGE: Final = 0.5
+MIN_DESIGN_EFFECT: Final = 0.2
+MIN_COVERAGE: Final = 0.5
 """Share of a window's answers that must have been observed: as the gauges have it."""
 
 
@@ -134,7 +134,7 @@ def estimates(scope: Scope, window: str) -> tuple[Recording, ...]:
         ),
         # Without a verdict the sums are predictions alone, and a prediction is no estimate.
         f"{ESTIMATE}:mean": (
-            f"clamp({y} / ({d} > 0), 0, 1)\nand {j} > 0\nand {coverage} >= {LEAST_COVERAGE}"
+            f"clamp({y} / ({d} > 0), 0, 1)\nand {j} > 0\nand {coverage} >= {MIN_COVERAGE}"
         ),
         # K (1 - K) J are what so many verdicts would err by if all of U were verdicts that failed.
         f"{ESTIMATE}:observed_least": (
@@ -181,7 +181,7 @@ def estimates(scope: Scope, window: str) -> tuple[Recording, ...]:
             "  )\n"
             f"  / ({j}\n"
             f"     * (0.5 - abs({mean} - 0.5)) + {TRUST}),\n"
-            f"  {LEAST_DESIGN_EFFECT}\n"
+            f"  {MIN_DESIGN_EFFECT}\n"
             ")"
         ),
         f"{ESTIMATE}:effective_n": f"{j} / {effect}",

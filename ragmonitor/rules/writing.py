@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from ragmonitor.errors import MissingExtraError
 from ragmonitor.rules.alerts import alert_groups
+from ragmonitor.rules.error_budgets import Objective
 from ragmonitor.rules.model import Alert, Group, Scope
-from ragmonitor.rules.objectives import Objective
 from ragmonitor.rules.recording import context_group, estimate_groups
 
 DEFAULT_TOLERATE: Final = 0.05

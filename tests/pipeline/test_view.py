@@ -184,7 +184,7 @@ def test_of_several_processes_the_page_says_that_it_shows_one(tmp_path):
                 (found := state(f"http://127.0.0.1:{port}/ragmonitor/"))["processes"] == 2 and found
             ),
         )
-        assert told["seen"] == 1
+        assert told["received"] == 1
     finally:
         for process in processes:
             process.communicate(timeout=30)

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragmonitor.export import OtelExporter
-from ragmonitor.export.texts import Content, clipped
+from ragmonitor.export.content import Content, clipped
 from ragmonitor.records import Chunk, Interaction, Message, Scored
 from tests.unit.export.examples import MODEL, interaction, report
 
@@ -92,8 +92,8 @@ def exported(
     exporter = OtelExporter(
         "shop",
         tracer_provider=provider,
-        attribute_bytes_most=attribute_bytes,
-        span_bytes_most=span_bytes,
+        max_attribute_bytes=attribute_bytes,
+        max_span_bytes=span_bytes,
         content=content,
     )
     scores = tuple(

@@ -223,20 +223,20 @@ def test_the_page_shows_what_is_known_and_asks_nobody_else(page: Page, shown: Sh
     load(page, shown)
     card = page.text('.card[data-signal="hallucination"]')
     assert re.search(
-        r"3\.0%\n.*0\.\d% to 8\.\d%.*100 judged.*tolerated at most 5\.0%", card, re.DOTALL
+        r"3\.0%\n.*0\.\d% to 8\.\d%.*100 scored.*limit: at most 5\.0%", card, re.DOTALL
     )
-    assert f"judged by {MODEL.name}" in card
+    assert f"scored by {MODEL.name}" in card
     assert "24 h: 0.8%" in card
     row = page.text("#numbers tbody tr")
-    assert "100 judged" in row
-    assert "400 read" in row
-    assert "Built-in only, 1 h" in page.text("#numbers thead")
+    assert "100 scored" in row
+    assert "400 scored" in row
+    assert "Built-in judge only, 1 h" in page.text("#numbers thead")
     assert page.count("#estimate .band") == 1
     assert (
         page.run("return document.querySelector('#estimate .curve').getAttribute('d')").count("L")
         == 11
     )
-    assert "alarm at 30 days" in page.text("#evidence svg") or page.count("#evidence .limit") == 1
+    assert "threshold" in page.text("#evidence svg") or page.count("#evidence .limit") == 1
     assert "10%" in page.text("#facts")
     assert "$0.40 may be spent at once now" in page.text("#facts")
     assert "Learning what is usual: 41%" in page.text('.alarm[data-signal="faithfulness"]')
@@ -354,7 +354,7 @@ def test_it_speaks_chinese_when_asked_to_and_remembers(page: Page, shown: Shown)
     page.run("document.querySelector('#lang-zh').click()")
     assert page.run("return document.documentElement.lang") == "zh"
     assert "幻觉率" in page.text('.card[data-signal="hallucination"]')
-    assert f"{MODEL.name} 评审" in page.text('.card[data-signal="hallucination"]')
+    assert f"由 {MODEL.name} 评分" in page.text('.card[data-signal="hallucination"]')
     assert "与检索内容矛盾" in page.text(".answer")
     assert "正在学习常态" in page.text("#alarms")
     left = page.run(
@@ -426,7 +426,7 @@ def test_an_alarm_is_said_at_the_top(page: Page, shown: Shown) -> None:
     )
     load(page, shown)
     said = page.text("#verdict")
-    assert re.match(r"Alarm: Hallucination rate 11% \(\d\.\d% to 19%\), tolerated at most 5", said)
+    assert re.match(r"Alarm: Hallucination rate 11% \(\d\.\d% to 19%\), limit: at most 5", said)
     assert "bad" in page.run("return document.querySelector('#verdict').className")
     assert page.run("return document.title").startswith("● ")
     assert "raised" in page.run("return document.querySelector('#events').textContent")
@@ -438,7 +438,7 @@ def test_an_alarm_is_said_at_the_top(page: Page, shown: Shown) -> None:
     [
         ("judge", "The judge has become stricter: 3 of 40 old answers"),
         ("application", "It is the application, not the judge: 3 of 40 old answers"),
-        ("unknown", "not yet known: 3 of 40 old answers flipped so far, 7 more"),
+        ("unknown", "not known yet: 3 of 40 old answers flipped so far, 7 more"),
     ],
 )
 def test_what_explains_an_alarm_is_said_beside_it(
@@ -603,7 +603,7 @@ def test_the_demo_serves_it(page: Page, tmp_path: Path, monkeypatch: pytest.Monk
         until("answers were judged", judged, within_s=60)
         page.driver.get(url)
         page.shows("answers are drawn", "document.querySelectorAll('.answer').length > 0")
-        assert "judged by demo/stand-in" in page.text('.card[data-signal="hallucination"]')
+        assert "scored by demo/stand-in" in page.text('.card[data-signal="hallucination"]')
         assert page.errors() == []
     finally:
         demo.terminate()

@@ -1,4 +1,4 @@
-"""The worst answers of late, in bounded memory: what a judge has read first."""
+"""The worst recent answers, in bounded memory; those that a judge scored first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from ragmonitor.export.texts import Content, ContentPolicy, compact_json, is_unsupported
+from ragmonitor.export.content import Content, ContentPolicy, compact_json, is_unsupported
 from ragmonitor.records import (
     Cause,
     Diagnosis,
@@ -23,27 +23,27 @@ from ragmonitor.records import (
     evaluator_name,
 )
 
-Basis = Literal["judged", "builtin", "unread"]
-"""Who found it bad: a judge; the built-in judge alone; nobody, since it could not be read."""
+Basis = Literal["judged", "builtin", "unscored"]
+"""`judged`: the sampling judge scored it; `builtin`: the built-in judge alone; `unscored`: none."""
 
-KEPT: Final[dict[Basis, int]] = {"judged": 120, "builtin": 60, "unread": 20}
-BYTES_MOST: Final = 4_000_000
+CAPACITY: Final[dict[Basis, int]] = {"judged": 120, "builtin": 60, "unscored": 20}
+MAX_BYTES: Final = 4_000_000
 """Of all that are kept together, as JSON."""
 BAD_FROM: Final = 0.15
 HALF_LIFE_S: Final = 3_600.0
 """An answer that is twice as bad is kept as long as one that came this much later."""
-RECENT_MOST: Final = 500
-"""Of how many answers the built-in judge's scores are remembered, for a judge that comes later."""
+MAX_RECENT: Final = 500
+"""Answers whose built-in scores are kept for the sampling judge's report, which comes later."""
 
-QUESTION_MOST: Final = 1_000
-ANSWER_MOST: Final = 6_000
-SENTENCE_MOST: Final = 1_500
-CHUNKS_MOST: Final = 6
-CHUNK_MOST: Final = 2_000
-WORDS_MOST: Final = 40
-LABELS_MOST: Final = 12
-LABEL_MOST: Final = 120
-ID_MOST: Final = 200
+MAX_QUESTION: Final = 1_000
+MAX_ANSWER: Final = 6_000
+MAX_SENTENCE: Final = 1_500
+MAX_CHUNKS: Final = 6
+MAX_CHUNK: Final = 2_000
+MAX_WORDS: Final = 40
+MAX_LABELS: Final = 12
+MAX_LABEL: Final = 120
+MAX_ID: Final = 200
 
 _BADNESS: Final = {
     Diagnosis.CONTRADICTION: 0.9,
@@ -58,7 +58,7 @@ _TOKEN: Final = re.compile(r"[a-z0-9_]*[0-9][a-z0-9_]*|[a-z_]{4,}|[\u3400-\u9fff
 _PASSAGE: Final = re.compile(r"[^\n.!?。！？]+(?:[.!?。！？](?!\s)[^\n.!?。！？]*)*[.!?。！？]*")
 _PASSAGES_WITHIN: Final = 8_000
 """Characters of a chunk that are looked through."""
-_SHARED_LEAST: Final = 3
+_MIN_SHARED: Final = 3
 _SHARED_SHARE: Final = 0.3
 """Of a passage's words. Below these two, what words have in common is chance."""
 _SCORES_COUNT: Final = 0.4
@@ -80,7 +80,7 @@ _FAILURES: Final = frozenset(
 
 
 @dataclass(slots=True, kw_only=True)
-class Kept:
+class KeptAnswer:
     """One answer, ready to be sent."""
 
     number: int
@@ -97,7 +97,7 @@ class Kept:
 
 
 class Answers:
-    """Keeps the worst, the newer the likelier."""
+    """Keeps the worst answers; of two equally bad ones the newer."""
 
     def __init__(
         self,
@@ -105,22 +105,22 @@ class Answers:
         builtin: str,
         content: Content,
         lower_is_better: Collection[str] = (),
-        bytes_most: int = BYTES_MOST,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         """Keep nothing yet.
 
         Args:
-            builtin: Name of the judge that reads every answer.
+            builtin: Name of the judge that scores every answer.
             content: Whether texts may be kept at all.
             lower_is_better: Evaluators whose 1 is bad.
-            bytes_most: Of all that are kept together.
+            max_bytes: Of all that are kept together.
         """
         self._builtin = builtin
         self._content: Content = content
         self._lower_is_better = frozenset(lower_is_better)
-        self._bytes_most = bytes_most
-        self._kept: dict[int, Kept] = {}
-        self._by_interaction: dict[str, Kept] = {}
+        self._max_bytes = max_bytes
+        self._kept: dict[int, KeptAnswer] = {}
+        self._by_interaction: dict[str, KeptAnswer] = {}
         self._recent: OrderedDict[str, list[dict[str, Any]]] = OrderedDict()
         self._bytes = 0
         self._last = 0
@@ -139,35 +139,38 @@ class Answers:
         if report.judge.name == self._builtin:
             return self._add_builtin(report, revision)
         if report.assessment is None:
-            return self._add_unread(report, revision)
+            return self._add_unscored(report, revision)
         return self._add_judged(report, revision)
 
     def numbers(self) -> list[int]:
-        """Return the numbers of all that are kept, the best reason to look first."""
-        order = {"judged": 0, "builtin": 1, "unread": 2}
-        found = sorted(self._kept.values(), key=lambda kept: (order[kept.basis], -kept.rank))
-        return [kept.number for kept in found]
+        """Return the numbers of all kept answers, the worst of each basis first."""
+        order = {"judged": 0, "builtin": 1, "unscored": 2}
+        ranked = sorted(self._kept.values(), key=lambda kept: (order[kept.basis], -kept.rank))
+        return [kept.number for kept in ranked]
 
-    def since(self, revision: int, most: int) -> tuple[list[bytes], int | None]:
-        """Return what is newer than a revision as JSON, and up to which, if not all."""
+    def since(self, revision: int, max_answers: int) -> tuple[list[bytes], int | None]:
+        """Return the answers after a revision as JSON.
+
+        The number is the last one's revision if there are more; None: these are all.
+        """
         newer = sorted(
             (kept for kept in self._kept.values() if kept.revision > revision),
             key=lambda kept: kept.revision,
         )
-        upto = newer[most - 1].revision if len(newer) > most else None
-        return [kept.data for kept in newer[:most]], upto
+        upto = newer[max_answers - 1].revision if len(newer) > max_answers else None
+        return [kept.data for kept in newer[:max_answers]], upto
 
-    # --- by what is known of it -----------------------------------------------------------------
+    # --- by basis -----------------------------------------------------------------
 
     def _add_builtin(self, report: Report, revision: int) -> bool:
         interaction = report.interaction
         self._recent[interaction.id] = list(map(self._evaluation, report.evaluations))
-        while len(self._recent) > RECENT_MOST:
+        while len(self._recent) > MAX_RECENT:
             self._recent.popitem(last=False)
         if report.assessment is None:
             cause = _cause(report)
             if cause in _FAILURES:
-                return self._keep(report, "unread", 1.0, revision, cause=cause)
+                return self._keep(report, "unscored", 1.0, revision, cause=cause)
             return False
         badness = self._badness(report)
         risk = report.assessment.risk
@@ -175,7 +178,7 @@ class Answers:
             badness *= (1 + risk) / 2
         return badness >= BAD_FROM and self._keep(report, "builtin", badness, revision)
 
-    def _add_unread(self, report: Report, revision: int) -> bool:
+    def _add_unscored(self, report: Report, revision: int) -> bool:
         cause = _cause(report)
         known = self._by_interaction.get(report.interaction.id)
         if known is not None:
@@ -189,7 +192,7 @@ class Answers:
             return True
         if cause not in _FAILURES:
             return False
-        return self._keep(report, "unread", 1.0, revision, cause=cause)
+        return self._keep(report, "unscored", 1.0, revision, cause=cause)
 
     def _add_judged(self, report: Report, revision: int) -> bool:
         known = self._by_interaction.get(report.interaction.id)
@@ -236,17 +239,17 @@ class Answers:
             self._drop(equal)
         rank = math.log2(max(badness, 1e-3)) + interaction.ended_ns / 1e9 / HALF_LIFE_S
         rivals = [kept for kept in self._kept.values() if kept.basis == basis]
-        if len(rivals) >= KEPT[basis]:
-            least = min(rivals, key=lambda kept: kept.rank)
-            if least.rank >= rank:
+        if len(rivals) >= CAPACITY[basis]:
+            weakest = min(rivals, key=lambda kept: kept.rank)
+            if weakest.rank >= rank:
                 return known is not None or equal is not None
-            self._drop(least)
+            self._drop(weakest)
         self._last += 1
         times = 1 + (0 if equal is None else equal.times)
-        told = self._told(report, basis, badness, cause) | {"times": times}
+        entry = self._entry(report, basis, badness, cause) | {"times": times}
         # What UTF-8 cannot hold, a lone surrogate, is written as JSON's own escape for it.
-        data = compact_json(told).encode("utf-8", "backslashreplace")
-        kept = Kept(
+        data = compact_json(entry).encode("utf-8", "backslashreplace")
+        kept = KeptAnswer(
             number=self._last,
             interaction=interaction.id,
             basis=basis,
@@ -258,39 +261,39 @@ class Answers:
         )
         self._kept[kept.number] = self._by_interaction[interaction.id] = kept
         self._bytes += len(data)
-        while self._bytes > self._bytes_most and self._kept:
+        while self._bytes > self._max_bytes and self._kept:
             self._drop(
                 min(self._kept.values(), key=lambda each: (each.basis == "judged", each.rank))
             )
         return True
 
-    def _drop(self, kept: Kept) -> None:
+    def _drop(self, kept: KeptAnswer) -> None:
         del self._kept[kept.number]
         self._by_interaction.pop(kept.interaction, None)
         self._bytes -= len(kept.data)
 
-    def _told(
+    def _entry(
         self, report: Report, basis: Basis, badness: float, cause: Cause | None
     ) -> dict[str, Any]:
         interaction, assessment = report.interaction, report.assessment
         shows = self._content == "all"
-        disclosed = ContentPolicy(content="all" if shows else "none")
+        policy = ContentPolicy(content="all" if shows else "none")
         sentences = (assessment.sentences if assessment is not None else None) or ()
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "number": self._last,
-            "id": interaction.id[:ID_MOST],
+            "id": interaction.id[:MAX_ID],
             "at_s": round(interaction.ended_ns / 1e9, 3),
-            "framework": interaction.framework[:LABEL_MOST],
-            "name": interaction.name[:LABEL_MOST],
+            "framework": interaction.framework[:MAX_LABEL],
+            "name": interaction.name[:MAX_LABEL],
             "status": interaction.status,
-            "error": disclosed.error(interaction.error)[:LABEL_MOST],
+            "error": policy.error(interaction.error)[:MAX_LABEL],
             "attributes": {
-                str(name)[:LABEL_MOST]: str(value)[:LABEL_MOST]
-                for name, value in list(interaction.attributes.items())[:LABELS_MOST]
+                str(name)[:MAX_LABEL]: str(value)[:MAX_LABEL]
+                for name, value in list(interaction.attributes.items())[:MAX_LABELS]
             },
             "latency_s": round(interaction.latency_s, 3),
             "basis": basis,
-            "judge": report.judge.name[:LABEL_MOST],
+            "judge": report.judge.name[:MAX_LABEL],
             "cause": None if cause is None else cause.value,
             "diagnosis": None if report.diagnosis is None else report.diagnosis.value,
             "badness": round(badness, 3),
@@ -301,22 +304,22 @@ class Answers:
             "chunks": _chunks(interaction, sentences, report, shows=shows),
         }
         if basis == "judged":
-            told["builtin"] = self._recent.get(interaction.id, [])
+            entry["builtin"] = self._recent.get(interaction.id, [])
         if shows:
-            told["question"] = _cut(interaction.query, QUESTION_MOST)
-            told["answer"] = marked(interaction.answer, sentences)
+            entry["question"] = _cut(interaction.query, MAX_QUESTION)
+            entry["answer"] = marked(interaction.answer, sentences)
         else:
-            told["verdicts"] = [
-                {"verdict": each.verdict.value, "reasons": disclosed.reasons(each)}
+            entry["verdicts"] = [
+                {"verdict": each.verdict.value, "reasons": policy.reasons(each)}
                 for each in sentences[:100]
             ]
-        return told
+        return entry
 
     def _evaluation(self, evaluation: Evaluation) -> dict[str, Any]:
-        told: dict[str, Any] = {"evaluator": evaluator_name(evaluation.evaluator)[:LABEL_MOST]}
+        entry: dict[str, Any] = {"evaluator": evaluator_name(evaluation.evaluator)[:MAX_LABEL]}
         if isinstance(evaluation, Scored):
-            return told | {"score": round(evaluation.score, 4)}
-        return told | {"cause": evaluation.cause.value}
+            return entry | {"score": round(evaluation.score, 4)}
+        return entry | {"cause": evaluation.cause.value}
 
 
 def _cause(report: Report) -> Cause | None:
@@ -328,8 +331,8 @@ def _digest(interaction: Interaction) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def _chunks(
@@ -353,27 +356,27 @@ def _chunks(
     order.update(
         dict.fromkeys(sorted(rest, key=lambda p: -relevance[p] if p < len(relevance) else 0.0))
     )
-    found = []
+    entries = []
     wrong = [sentence.text for sentence in sentences if is_unsupported(sentence)][:10]
-    for position in [p for p in order if 0 <= p < len(interaction.chunks)][:CHUNKS_MOST]:
+    for position in [p for p in order if 0 <= p < len(interaction.chunks)][:MAX_CHUNKS]:
         chunk = interaction.chunks[position]
         score = chunk.score
-        told: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "position": position,
-            "id": chunk.id[:ID_MOST],
+            "id": chunk.id[:MAX_ID],
             "score": None if score is None or not math.isfinite(score) else round(score, 4),
             "relevance": round(relevance[position], 3) if position < len(relevance) else None,
         }
         if shows:
-            told["parts"] = closest(chunk.text, wrong)
-        found.append(told)
-    return found
+            entry["parts"] = closest(chunk.text, wrong)
+        entries.append(entry)
+    return entries
 
 
 def closest(text: str, wrong: Iterable[str]) -> list[tuple[str, bool]]:
-    """Return a chunk in parts, the passage marked that speaks most of what the answer got wrong.
+    """Return a chunk in parts, with the passage marked that is closest to the wrong sentences.
 
-    A guess by words in common, for the eye only: no score rests on it. What is too long is cut
+    It is a guess by words in common, for the eye only: no score rests on it. A long chunk is cut
     around the passage.
     """
     sought = {token for sentence in wrong for token in _tokens(sentence)}
@@ -383,20 +386,20 @@ def closest(text: str, wrong: Iterable[str]) -> list[tuple[str, bool]]:
         shared = len(tokens & sought)
         # Long passages share words by chance.
         closeness = shared / math.sqrt(max(1.0, len(tokens) / 12))
-        if shared < max(_SHARED_LEAST, _SHARED_SHARE * len(tokens)):
+        if shared < max(_MIN_SHARED, _SHARED_SHARE * len(tokens)):
             continue
         if closeness > best:
             best, near = closeness, match.span()
     if near is None:
-        return [(_cut(text, CHUNK_MOST), False)]
+        return [(_cut(text, MAX_CHUNK), False)]
     start = near[0] + len(text[near[0] : near[1]]) - len(text[near[0] : near[1]].lstrip())
-    end = min(near[1], start + CHUNK_MOST // 2)
-    room = (CHUNK_MOST - (end - start)) // 2
+    end = min(near[1], start + MAX_CHUNK // 2)
+    room = (MAX_CHUNK - (end - start)) // 2
     before, after = text[:start], text[end:]
     if len(before) > room:
         before = "…" + before[-room:]
-    found = [(before, False), (text[start:end], True), (_cut(after, room), False)]
-    return [(part, marked) for part, marked in found if part]
+    parts = ((before, False), (text[start:end], True), (_cut(after, room), False))
+    return [(part, marked) for part, marked in parts if part]
 
 
 def _tokens(text: str) -> list[str]:
@@ -404,10 +407,10 @@ def _tokens(text: str) -> list[str]:
 
 
 def marked(answer: str, sentences: Sequence[SentenceVerdict]) -> list[dict[str, Any]]:
-    """Return the answer in pieces that together are the answer, each with its verdict.
+    """Return the answer in consecutive pieces, each with its verdict.
 
-    A piece without a sentence has no verdict. Of an unsupported sentence `parts` are given in place
-    of the text: each with whether these are the words that offend. Where the answer is too long the
+    A piece without a sentence has no verdict. An unsupported sentence has `parts` in place of the
+    text, each with whether it is among the unsupported words. Where the answer is too long the
     unsupported sentences are kept before others, and `cut` counts the characters left out.
     """
     pieces: list[tuple[str, SentenceVerdict | None]] = []
@@ -423,26 +426,26 @@ def marked(answer: str, sentences: Sequence[SentenceVerdict]) -> list[dict[str, 
     if reached < len(answer):
         pieces.append((answer[reached:], None))
     keeps = _within_room(pieces)
-    told: list[dict[str, Any]] = []
+    marked_pieces: list[dict[str, Any]] = []
     for (text, of), kept in zip(pieces, keeps, strict=True):
         if kept:
-            told.append(_piece(text[:kept], of))
+            marked_pieces.append(_piece(text[:kept], of))
         if kept < len(text):
-            if told and "cut" in told[-1]:
-                told[-1]["cut"] += len(text) - kept
+            if marked_pieces and "cut" in marked_pieces[-1]:
+                marked_pieces[-1]["cut"] += len(text) - kept
             else:
-                told.append({"cut": len(text) - kept})
-    return told
+                marked_pieces.append({"cut": len(text) - kept})
+    return marked_pieces
 
 
 def _within_room(pieces: Sequence[tuple[str, SentenceVerdict | None]]) -> list[int]:
     """Return how many characters of each piece there is room for."""
-    room = ANSWER_MOST
+    room = MAX_ANSWER
     keeps = [0] * len(pieces)
     for wanted in (True, False):
         for n, (text, of) in enumerate(pieces):
             if (of is not None and is_unsupported(of)) == wanted:
-                keeps[n] = min(len(text), room, SENTENCE_MOST)
+                keeps[n] = min(len(text), room, MAX_SENTENCE)
                 room -= keeps[n]
     return keeps
 
@@ -450,12 +453,15 @@ def _within_room(pieces: Sequence[tuple[str, SentenceVerdict | None]]) -> list[i
 def _piece(text: str, sentence: SentenceVerdict | None) -> dict[str, Any]:
     if sentence is None:
         return {"text": text}
-    told: dict[str, Any] = {"verdict": sentence.verdict.value, "chunks": list(sentence.chunks[:10])}
+    piece: dict[str, Any] = {
+        "verdict": sentence.verdict.value,
+        "chunks": list(sentence.chunks[:10]),
+    }
     if not is_unsupported(sentence):
-        return told | {"text": text}
-    return told | {
+        return piece | {"text": text}
+    return piece | {
         "reasons": list(sentence.reasons),
-        "parts": parts(text, sentence.words[:WORDS_MOST]),
+        "parts": parts(text, sentence.words[:MAX_WORDS]),
     }
 
 
@@ -465,16 +471,16 @@ def parts(text: str, words: Iterable[str]) -> list[tuple[str, bool]]:
     if not sought:
         return [(text, False)]
     pattern = re.compile("|".join(map(_whole, sought)))
-    found: list[tuple[str, bool]] = []
+    split: list[tuple[str, bool]] = []
     reached = 0
     for match in pattern.finditer(text):
         if match.start() > reached:
-            found.append((text[reached : match.start()], False))
-        found.append((match.group(), True))
+            split.append((text[reached : match.start()], False))
+        split.append((match.group(), True))
         reached = match.end()
     if reached < len(text):
-        found.append((text[reached:], False))
-    return found
+        split.append((text[reached:], False))
+    return split
 
 
 def _whole(word: str) -> str:

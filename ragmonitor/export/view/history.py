@@ -11,7 +11,7 @@ from typing import Any, Final
 Column = tuple[str, str, str]
 """Signal, judge, and which number of it: `mean`, `lower`, `upper`, `evidence`."""
 
-COLUMNS_MOST: Final = 160
+MAX_COLUMNS: Final = 160
 """Names come from an application's own evaluators and judges; each costs 6 kB."""
 
 
@@ -56,25 +56,25 @@ class History:
             if ring.due(clock_s):
                 ring.add(values, clock_s=clock_s, at_s=at_s, revision=revision)
 
-    def since(self, revision: int, most: int) -> tuple[dict[str, Any], int | None]:
+    def since(self, revision: int, max_points: int) -> tuple[dict[str, Any], int | None]:
         """Return the points after a revision, ready for JSON, and up to which, if not all.
 
-        Where that is not all, some points beyond it are among them: whoever asks again from there
-        knows them by their revisions.
+        Where that is not all, some points beyond it are among them; a later request knows them by
+        their revisions.
 
         Args:
             revision: 0: from the beginning.
-            most: Points per resolution.
+            max_points: Per resolution.
         """
-        told: dict[str, Any] = {}
+        points: dict[str, Any] = {}
         reached: list[int] = []
         for ring in self._rings:
             positions = list(ring.since(revision))
-            if len(positions) > most:
-                positions = positions[:most]
+            if len(positions) > max_points:
+                positions = positions[:max_points]
                 reached.append(ring.revisions[positions[-1]])
-            told[ring.resolution.name] = ring.told(positions)
-        return told, min(reached, default=None)
+            points[ring.resolution.name] = ring.points(positions)
+        return points, min(reached, default=None)
 
 
 class _Ring:
@@ -96,7 +96,7 @@ class _Ring:
     ) -> None:
         here = self._next
         for column in values:
-            if column not in self._columns and len(self._columns) < COLUMNS_MOST:
+            if column not in self._columns and len(self._columns) < MAX_COLUMNS:
                 self._columns[column] = array("f", [math.nan] * self.resolution.points)
         for column, numbers in self._columns.items():
             numbers[here] = values.get(column, math.nan)
@@ -114,7 +114,7 @@ class _Ring:
             if self.revisions[position] > revision:
                 yield position
 
-    def told(self, positions: Sequence[int]) -> dict[str, Any]:
+    def points(self, positions: Sequence[int]) -> dict[str, Any]:
         series: dict[str, dict[str, dict[str, list[float | None]]]] = {}
         for (signal, judge, part), numbers in self._columns.items() if positions else ():
             column = [_short(numbers[position]) for position in positions]

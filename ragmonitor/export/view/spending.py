@@ -1,4 +1,4 @@
-"""What judges used in the last hour and day."""
+"""The cost of the judges in the last hour and day."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Spending:
         self._slots: deque[_Slot] = deque(maxlen=int(WINDOWS_S["day"] / SLOT_S) + 1)
 
     def add(self, report: Report) -> None:
-        """Take in what a reading used, whether or not it gave anything."""
+        """Add what judging one answer used, with a verdict or without."""
         usage = report.usage
         if usage is None and report.assessment is not None:
             usage = report.assessment.usage
@@ -41,16 +41,15 @@ class Spending:
         slot.tokens += usage.input_tokens + usage.output_tokens
         slot.calls += usage.calls
 
-    def told(self) -> dict[str, dict[str, float]]:
+    def sums(self) -> dict[str, dict[str, float]]:
         """Return the sums by window and unit."""
         now_s = self._now()
         sums: dict[str, dict[str, float]] = {}
         for window, length_s in WINDOWS_S.items():
             slots = [slot for slot in self._slots if slot.began_s > now_s - length_s]
             sums[window] = {
-                "usd": sum(slot.usd for slot in slots),
-                "tokens": sum(slot.tokens for slot in slots),
-                "calls": sum(slot.calls for slot in slots),
+                unit: sum(getattr(slot, unit) for slot in slots)
+                for unit in ("usd", "tokens", "calls")
             }
         return sums
 

@@ -424,7 +424,7 @@ def test_many_documents_never_push_out_the_answer(emitted: Emitted, retrieved: b
 
 def test_a_long_text_is_cut_and_says_so() -> None:
     """A cut text ends with how many bytes are missing, and with the mark keeps to the limit."""
-    emitted = Emitted(attribute_bytes_most=60)
+    emitted = Emitted(max_attribute_bytes=60)
     emitted.exporter.emit(interaction(query="退" * 40), [])
     root = attributes(emitted.spans["invoke_workflow support"])
     assert root["input.value"] == "退" * 11 + "… [cut: 87 more bytes]"

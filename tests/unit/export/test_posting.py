@@ -17,7 +17,7 @@ from tests.support.prometheus_server import free_port
 from tests.support.scoring_server import Fault, Received, ScoringServer
 from tests.support.waiting import until
 
-QUICK = Limits(linger_s=0.01, backoff_first_s=0.01, connect_timeout_s=1.0, reply_timeout_s=0.3)
+QUICK = Limits(linger_s=0.01, first_backoff_s=0.01, connect_timeout_s=1.0, reply_timeout_s=0.3)
 PATH = "/records"
 
 
@@ -87,7 +87,7 @@ def test_what_comes_together_leaves_together(server: Takes) -> None:
 
 def test_a_batch_is_bounded_in_records_and_bytes(server: Takes) -> None:
     """Servers refuse bodies that are too long."""
-    posting = Posting(server.url, replace(QUICK, batch_records_most=4, batch_bytes_most=7))
+    posting = Posting(server.url, replace(QUICK, max_batch_records=4, max_batch_bytes=7))
     posting.put(*range(6), *range(100, 103))
     assert posting.poster.flush(10)
     batches = server.numbers()
@@ -143,7 +143,7 @@ def test_a_server_is_asked_again_when_it_says(server: Takes, posting: Posting, h
 def test_a_server_that_is_not_there_is_named(caplog: pytest.LogCaptureFixture) -> None:
     """With the system's reason, and without a password."""
     caplog.set_level("DEBUG", "ragmonitor")
-    posting = Posting(f"http://me:pw@127.0.0.1:{free_port()}", replace(QUICK, attempts_most=1))
+    posting = Posting(f"http://me:pw@127.0.0.1:{free_port()}", replace(QUICK, max_attempts=1))
     posting.put(1)
     assert not posting.poster.flush(5)
     assert "/records is not reached: Connection refused" in caplog.text
@@ -154,7 +154,7 @@ def test_a_server_that_is_not_there_is_named(caplog: pytest.LogCaptureFixture) -
 def test_a_server_that_is_not_there_yet_gets_it_later() -> None:
     """Connections that are refused are tried again."""
     port = free_port()
-    posting = Posting(f"http://127.0.0.1:{port}", replace(QUICK, backoff_first_s=0.2))
+    posting = Posting(f"http://127.0.0.1:{port}", replace(QUICK, first_backoff_s=0.2))
     posting.put(1)
     assert not posting.poster.flush(0.1)
     with Takes(port=port) as server:
@@ -183,7 +183,7 @@ def test_patience_ends(server: Takes, posting: Posting, caplog: pytest.LogCaptur
     posting.put(1, 2)
     assert not posting.poster.flush(10)
     assert posting.lost == {"takes_failed": 2}
-    assert len(server.requests) == QUICK.attempts_most
+    assert len(server.requests) == QUICK.max_attempts
     assert "answers 500" in caplog.text
     server.always(None)
     posting.put(3)
@@ -218,7 +218,7 @@ def test_a_refusal_is_not_repeated(
 def test_what_finds_no_room_is_counted(server: Takes) -> None:
     """A server that is away for long costs scores and no memory."""
     server.always(Fault(hangs=True))
-    posting = Posting(server.url, replace(QUICK, records_most=5, reply_timeout_s=10))
+    posting = Posting(server.url, replace(QUICK, max_records=5, reply_timeout_s=10))
     posting.put(0)
     until("the first is under way", lambda: server.requests)
     posting.put(*range(1, 9))
@@ -232,7 +232,7 @@ def test_what_finds_no_room_is_counted(server: Takes) -> None:
 
 def test_room_is_counted_in_bytes_too(server: Takes) -> None:
     """Long explanations fill it sooner."""
-    posting = Posting(server.url, replace(QUICK, linger_s=30.0, bytes_most=10))
+    posting = Posting(server.url, replace(QUICK, linger_s=30.0, max_bytes=10))
     posting.put(11111, 22222, 3)
     assert posting.lost == {"takes_full": 1}
     posting.poster.flush(10)

@@ -16,7 +16,7 @@ import pytest
 
 from ragmonitor import guard
 from ragmonitor.export import PrometheusExporter, View
-from ragmonitor.export.view.exporter import ANSWERS_PER_REPLY, POINTS_PER_REPLY
+from ragmonitor.export.view.page import ANSWERS_PER_REPLY, POINTS_PER_REPLY
 from ragmonitor.protocols import AlarmListener, Exporter, SnapshotListener
 from ragmonitor.records import (
     AlarmEvent,
@@ -214,7 +214,7 @@ def test_seen_and_judged_are_counted():
         shown.export(bad(n, LEXICAL))
     shown.export(bad(0))
     told = state(shown)
-    assert (told["seen"], told["judged"]) == (3, 1)
+    assert (told["received"], told["judged"]) == (3, 1)
 
 
 # --- what is new ---------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_a_forked_child_begins_anew():
     before = state(shown)["instance"]
     shown.after_fork_in_child()
     told = state(shown)
-    assert told["seen"] == 0
+    assert told["received"] == 0
     assert told["answers"] == []
     assert told["instance"] != before
 

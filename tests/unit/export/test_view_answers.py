@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragmonitor.export.view.answers import ANSWER_MOST, KEPT, Answers, closest, marked, parts
+from ragmonitor.export.view.answers import CAPACITY, MAX_ANSWER, Answers, closest, marked, parts
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -139,7 +139,7 @@ def test_an_answer_that_could_not_be_judged_is_kept_with_its_cause():
     kept = answers()
     fill(kept, [good(1), failed(1, Cause.JUDGE_TIMEOUT)])
     (found,) = told(kept)
-    assert (found["basis"], found["cause"]) == ("unread", "judge_timeout")
+    assert (found["basis"], found["cause"]) == ("unscored", "judge_timeout")
 
 
 def test_an_answer_that_was_not_drawn_is_not():
@@ -174,8 +174,8 @@ def test_each_kind_is_bounded():
     kept = answers()
     fill(kept, [bad(n) for n in range(300)] + [bad(1000 + n, judge=MODEL) for n in range(300)])
     bases = [each["basis"] for each in told(kept)]
-    assert bases.count("judged") == KEPT["judged"]
-    assert bases.count("builtin") == KEPT["builtin"]
+    assert bases.count("judged") == CAPACITY["judged"]
+    assert bases.count("builtin") == CAPACITY["builtin"]
 
 
 def test_of_equally_bad_ones_the_newest_stay():
@@ -188,7 +188,7 @@ def test_of_equally_bad_ones_the_newest_stay():
 
 def test_bytes_are_bounded_and_judged_ones_stay_longest():
     """Long texts are cut, and too many of them leave."""
-    kept = answers(bytes_most=50_000)
+    kept = answers(max_bytes=50_000)
     long = (Chunk(text="x" * 100_000),) * 20
     fill(kept, [bad(0, judge=MODEL)])
     for n in range(1, 50):
@@ -278,7 +278,7 @@ def test_of_a_long_answer_the_unsupported_sentence_stays():
     pieces = marked(answer, [verdict("It is wrong.", len(answer) - 12)])
     assert pieces[-1]["verdict"] == "absent"
     kept = len(joined(pieces))
-    assert kept <= ANSWER_MOST
+    assert kept <= MAX_ANSWER
     assert kept + sum(piece.get("cut", 0) for piece in pieces) == len(answer)
 
 

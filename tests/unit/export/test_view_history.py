@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragmonitor.export.view.history import COLUMNS_MOST, History, Resolution
+from ragmonitor.export.view.history import MAX_COLUMNS, History, Resolution
 
 FINE = Resolution(name="fine", every_s=1.0, points=5)
 COARSE = Resolution(name="coarse", every_s=10.0, points=5)
@@ -73,9 +73,9 @@ def test_infinity_is_a_gap():
 def test_columns_are_bounded():
     """However many judges and evaluators there are."""
     built = History((FINE,))
-    many = {(f"e{n}", "builtin", "mean"): 0.1 for n in range(COLUMNS_MOST + 50)}
+    many = {(f"e{n}", "builtin", "mean"): 0.1 for n in range(MAX_COLUMNS + 50)}
     built.add(many, clock_s=0.0, at_s=0.0, revision=1)
-    assert len(built.since(0, 10)[0]["fine"]["series"]) == COLUMNS_MOST
+    assert len(built.since(0, 10)[0]["fine"]["series"]) == MAX_COLUMNS
 
 
 def test_a_point_is_due_after_its_time():

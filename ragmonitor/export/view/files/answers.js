@@ -69,7 +69,7 @@ export class Answers {
     if (!evaluator) return found;
     const lower = state.lower_is_better.includes(evaluator);
     const score = (a) => a.evaluations.find((e) => e.evaluator === evaluator)?.score ?? (lower ? -1 : 2);
-    const order = { judged: 0, builtin: 1, unread: 2 };
+    const order = { judged: 0, builtin: 1, unscored: 2 };
     return found.sort((a, b) => order[a.basis] - order[b.basis] || (lower ? score(b) - score(a) : score(a) - score(b)));
   }
 
@@ -138,7 +138,7 @@ export class Answers {
 
   draw(answer) {
     const { state } = this.store;
-    const kind = { judged: "judged", builtin: "builtin", unread: "" }[answer.basis];
+    const kind = { judged: "judged", builtin: "builtin", unscored: "" }[answer.basis];
     const basis = answer.basis === "judged" ? t("judgedBy", { judge: answer.judge }) : called("basis", answer.basis);
     const scores = answer.evaluations.filter((e) => e.score !== undefined && e.evaluator !== "hallucination").slice(0, 3);
     const header = element("header", {},

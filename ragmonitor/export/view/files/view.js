@@ -27,7 +27,7 @@ const primary = () => store.state.judge ?? store.state.builtin;
 const estimate = (signal, judge, window) => store.state.numbers.find((n) => n.signal === signal && n.judge === judge && n.window === window);
 const whose = (signal) => (store.state.numbers.find((n) => n.signal === signal && n.judge === primary()) ? primary() : store.state.numbers.find((n) => n.signal === signal)?.judge ?? primary());
 const alarmOf = (signal, judge) => store.state.alarms.find((a) => a.signal === signal && a.judge === judge);
-const reading = (name, labels = {}) => store.state.readings.find((r) => r.name === name && Object.entries(labels).every(([k, v]) => r.labels[k] === v));
+const gauge = (name, labels = {}) => store.state.gauges.find((r) => r.name === name && Object.entries(labels).every(([k, v]) => r.labels[k] === v));
 const isOver = (found, alarm) => Boolean(found && alarm && alarm.tolerate !== null && (alarm.higher_is_better ? found.upper < alarm.tolerate : found.lower > alarm.tolerate));
 
 function signals() {
@@ -43,7 +43,7 @@ function basisTag(found) {
 }
 
 function howMany(found) {
-  const key = { judged: "nJudged", builtin: "nRead", none: "nSeen" }[found.basis];
+  const key = { judged: "nJudged", builtin: "nJudged", none: "nAll" }[found.basis];
   return t(key, { n: count(found.judged) });
 }
 
@@ -129,7 +129,7 @@ function card(signal) {
     const range = t("interval", { lower: number(hour.lower, signal), upper: number(hour.upper, signal) });
     const limit = alarm?.tolerate ?? null;
     node.append(interval(hour, { most: scale(signal, hour, limit), limit, over, label: range }));
-    node.append(element("p", { class: "range" }, `${range} · ${howMany(hour)}${limit === null ? "" : ` · ${t("tolerated", { bound: bound(alarm) })}`}`));
+    node.append(element("p", { class: "range" }, `${range} · ${howMany(hour)}${limit === null ? "" : ` · ${t("limit", { bound: bound(alarm) })}`}`));
   } else node.append(element("p", { class: "range" }, t("few")));
   node.append(element("p", { class: "day" }, day ? t("day", { value: number(day.mean, signal), lower: number(day.lower, signal), upper: number(day.upper, signal), n: howMany(day) }) : t("noDay")));
   return node;
@@ -144,19 +144,19 @@ function showNow() {
   const shown = FIRST.filter((signal) => state.numbers.some((n) => n.signal === signal));
   const others = signals().filter((signal) => !FIRST.includes(signal) && !isShare(signal));
   renew(byId("cards"), [...shown, ...others].slice(0, 4).map(card).concat(shown.length ? [] : [element("p", { class: "empty" }, t("waiting"))]));
-  const arrivals = reading("ragmonitor_arrivals_per_second");
-  const facts = [fact(count(state.seen), t("factSeen"), arrivals ? t("factSeenMore", { rate: arrivals.value.toPrecision(2) }) : t("factSeenPlain"))];
+  const arrivals = gauge("ragmonitor_arrivals_per_second");
+  const facts = [fact(count(state.received), t("factSeen"), arrivals ? t("factSeenMore", { rate: arrivals.value.toPrecision(2) }) : t("factSeenPlain"))];
   if (state.judge) {
-    const missing = reading("ragmonitor_judge_missing_ratio", { judge: state.judge });
+    const missing = gauge("ragmonitor_judge_missing_ratio", { judge: state.judge });
     const read = missing ? t("factMissing", { share: `${(100 * missing.value).toFixed(1)}%` }) : t("judgedBy", { judge: state.judge });
     facts.push(fact(count(state.judged), t("factJudged"), read));
-    const rate = reading("ragmonitor_judge_sampling_rate", { judge: state.judge });
-    const boost = reading("ragmonitor_judge_sampling_boost", { judge: state.judge })?.value ?? 1;
+    const rate = gauge("ragmonitor_judge_sampling_rate", { judge: state.judge });
+    const boost = gauge("ragmonitor_judge_sampling_boost", { judge: state.judge })?.value ?? 1;
     facts.push(fact(rate ? `${(100 * rate.value).toFixed(rate.value < 0.1 ? 1 : 0)}%` : "–", t("factShare"), boost > 1 ? t("factBoost", { boost }) : t("factCommon")));
-    const limits = state.readings.filter((r) => r.name === "ragmonitor_budget_limit");
+    const limits = state.gauges.filter((r) => r.name === "ragmonitor_budget_limit");
     for (const limit of limits) {
       const { unit, per } = limit.labels;
-      const level = Math.max(0, reading("ragmonitor_budget_level", { unit, per })?.value ?? 0);
+      const level = Math.max(0, gauge("ragmonitor_budget_level", { unit, per })?.value ?? 0);
       const spent = state.spent[per]?.[unit] ?? 0;
       const told = t("factBudget", { limit: amount(limit.value, unit), per: called("per", per) });
       facts.push(fact(amount(spent, unit), told, t("factAtOnce", { level: amount(level, unit) }), meter(spent / limit.value, spent > 0.9 * limit.value ? "bad" : "", told)));
@@ -210,7 +210,7 @@ function showCharts() {
   say(byId("estimate-title"), `${title} · ${judge === "none" ? t("noJudge") : judge === state.builtin ? t("builtinOnly") : t("judgedBy", { judge })}`);
   charts.estimate.show({
     ...common, mean, lower, upper, least: 0, most, ticks: [0, 0.25, 0.5, 0.75, 1].map((s) => s * most), format, limit,
-    limitText: alarm && limit !== null ? t("tolerated", { bound: bound(alarm) }) : "", label: title,
+    limitText: alarm && limit !== null ? t("limit", { bound: bound(alarm) }) : "", label: title,
     tell: (n) => (mean[n] === null || mean[n] === undefined ? "" : t("readEstimate", { time: clock(seen.times[n]), value: number(mean[n], signal), lower: number(lower[n], signal), upper: number(upper[n], signal) })),
   });
   const evidence = seen.column(signal, judge, "evidence");
@@ -220,7 +220,7 @@ function showCharts() {
   const powers = Array.from({ length: Math.round(Math.log10(top)) + 3 }, (_, n) => 10 ** (n - 2));
   say(byId("evidence-title"), t("evidenceTitle"));
   charts.evidence.show({
-    ...common, mean: evidence, least: 0.01, most: top, log: true, limit: line, limitText: t("pageLine", { days: line }), label: t("evidenceTitle"),
+    ...common, mean: evidence, least: 0.01, most: top, log: true, limit: line, limitText: t("thresholdLine"), label: t("evidenceTitle"),
     ticks: powers.length > 7 ? powers.filter((_, n) => n % 2 === 0) : powers, format: (value) => (value >= 1e4 ? `1e${Math.round(Math.log10(value))}` : String(value)),
     nothing: alarm ? t("nothingYet") : t("noAlarm"),
     tell: (n) => (evidence[n] === null || evidence[n] === undefined ? "" : t("readEvidence", { time: clock(seen.times[n]), value: days(evidence[n]) })),
@@ -273,7 +273,7 @@ function stateOf(alarm) {
 function showAlarms() {
   const { state } = store;
   const line = state.line_days ?? 30;
-  say(byId("line"), t("line", { days: line }));
+  say(byId("line"), t("threshold", { days: line }));
   const weight = (a) => (a.active ? 0 : 10) + { quality: 0, input: 1, ruler: 2 }[a.kind];
   const sorted = [...state.alarms].sort((a, b) => weight(a) - weight(b));
   renew(byId("alarms"), sorted.map((alarm) => {

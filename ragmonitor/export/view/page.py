@@ -1,4 +1,4 @@
-"""Keeps what the page shows, and answers the browser."""
+"""The page: it keeps the numbers, the history and the worst answers, and serves them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from ragmonitor import metrics as names
+from ragmonitor.export.content import Content, compact_json, package_version
 from ragmonitor.export.server import Reply
-from ragmonitor.export.texts import Content, compact_json, package_version
 from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers
 from ragmonitor.export.view.history import Column, History
@@ -36,12 +36,12 @@ from ragmonitor.records import (
 PATH: Final = "/ragmonitor/"
 ANSWERS_PER_REPLY: Final = 20
 POINTS_PER_REPLY: Final = 120
-"""Of each resolution. A browser that comes for the first time asks again until it has all."""
-EVENTS_MOST: Final = 50
-SERIES_MOST: Final = 200
-READINGS_MOST: Final = 200
-HISTORY_OF_EMBEDDED: Final = ("hallucination",)
-"""Beside a judge; where there is none all of the built-in judge's are kept."""
+"""Of each resolution. A new browser asks again until it has all of them."""
+MAX_EVENTS: Final = 50
+MAX_SERIES: Final = 200
+MAX_GAUGES: Final = 200
+BUILTIN_HISTORY: Final = ("hallucination",)
+"""The built-in judge's signals that have a history where another judge scores too."""
 HOUR: Final[Window] = "1h"
 
 _TYPES: Final = {
@@ -83,8 +83,8 @@ _REFUSALS: Final[Mapping[Refusal, tuple[int, str]]] = {
         ),
     ),
 }
-# A page that goes on by itself, and no redirect: a cookie that is for the same site only would not
-# be sent along after a link in a chat.
+# A page that goes on by itself, and no redirect: after a link in a chat, a cookie that is for the
+# same site only would not be sent along.
 _LET_IN: Final = (
     '<!doctype html><meta charset="utf-8"><title>ragmonitor</title>'
     '<meta http-equiv="refresh" content="0; url={path}"><a href="{path}">ragmonitor</a>'
@@ -92,7 +92,7 @@ _LET_IN: Final = (
 
 
 class View:
-    """An exporter that keeps the numbers of now, the last hours, and the worst answers.
+    """An exporter that keeps the current numbers, the last hours, and the worst answers.
 
     The worker's thread fills it; threads of the HTTP server read it.
     """
@@ -118,14 +118,14 @@ class View:
         Args:
             service: Whose answers these are.
             summarise: From a window's sums to its mean and interval.
-            builtin: Name of the judge that reads every answer.
-            judge: Name of the one that reads a share; None: there is none.
+            builtin: Name of the judge that scores every answer.
+            judge: Name of the judge that scores a sample; None: there is none.
             judge_kind: Its kind, as in `JudgeIdentity`.
             lower_is_better: Evaluators whose 1 is bad.
             content: Questions, answers and chunks are kept under `all` only.
             token: What a browser must show; None: whoever is on this machine may see.
             trace_url: Where traces are to be seen, with `{trace_id}` in it; empty: nowhere.
-            version: Of the service, as its people count.
+            version: The service's own version.
             clock: For the spacing of the history.
             now: Seconds since the epoch.
         """
@@ -156,22 +156,22 @@ class View:
         self._instance = secrets.token_hex(4)
         self._started_s = self._now()
         self._revision = 0
-        self._seen = self._judged = 0
+        self._received = self._judged = 0
         self._answers = Answers(
             builtin=self._builtin, content=self._content, lower_is_better=self._lower_is_better
         )
         self._history = History()
         self._spent = Spending(self._now)
-        self._events: deque[dict[str, Any]] = deque(maxlen=EVENTS_MOST)
+        self._events: deque[dict[str, Any]] = deque(maxlen=MAX_EVENTS)
         self._snapshot = Snapshot()
         self._summed: tuple[Snapshot, list[dict[str, Any]], list[dict[str, Any]]] | None = None
 
     def shared_by(self, processes: Callable[[], int]) -> None:
-        """Say how to find out how many processes this application has."""
+        """Take the function that counts the processes of this application."""
         self._processes = processes
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: what was seen stayed with the parent."""
+        """Begin anew: what was kept stayed with the parent."""
         self._begin()
 
     # --- from the worker ------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class View:
         """Keep an answer if it is bad."""
         with self._lock:
             if report.judge.name == self._builtin:
-                self._seen += 1
+                self._received += 1
             elif report.assessment is not None and report.judge.name == self._judge:
                 self._judged += 1
             self._spent.add(report)
@@ -202,12 +202,12 @@ class View:
                     "tolerate": event.tolerate,
                     "higher_is_better": event.higher_is_better,
                     "detail": event.detail[:300],
-                    "estimate": _told(event.telling),
+                    "estimate": _rounded(event.telling),
                 }
             )
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        """Take every number of now, and a point of the history where one is due."""
+        """Take the current numbers, and a point of the history where one is due."""
         self._snapshot = snapshot
         clock_s = self._clock()
         if not self._history.due(clock_s):
@@ -240,7 +240,7 @@ class View:
     def _is_drawn(self, key: SeriesKey) -> bool:
         if key.judge != self._builtin or self._judge is None:
             return True
-        return key.signal in HISTORY_OF_EMBEDDED
+        return key.signal in BUILTIN_HISTORY
 
     # --- to the browser -------------------------------------------------------------------------
 
@@ -252,18 +252,18 @@ class View:
             headers: Of the request.
         """
         try:
-            asked = urlsplit(target)
-            query = parse_qs(asked.query, max_num_fields=20)
+            parsed = urlsplit(target)
+            query = parse_qs(parsed.query, max_num_fields=20)
         except ValueError:
             return Reply(status=400, body=b"this request cannot be read\n", headers=_SAFE)
-        if asked.path in ("/", PATH[:-1]) or (asked.path == PATH and "token" in query):
-            return self._enter(asked.path, query.get("token", [""])[0])
-        if not asked.path.startswith(PATH):
+        if parsed.path in ("/", PATH[:-1]) or (parsed.path == PATH and "token" in query):
+            return self._enter(parsed.path, query.get("token", [""])[0])
+        if not parsed.path.startswith(PATH):
             return None
         refusal = self._access.refusal(headers)
         if refusal is not None:
             return _refused(refusal)
-        name = asked.path.removeprefix(PATH) or "index.html"
+        name = parsed.path.removeprefix(PATH) or "index.html"
         if name == "state.json":
             state = self.state(query.get("since", [""])[0])
             return _ok("application/json", state)
@@ -285,7 +285,7 @@ class View:
         )
 
     def state(self, since: str = "") -> bytes:
-        """Return the state of now as JSON, and of history and answers what is new.
+        """Return the current state as JSON, with what is new of history and answers.
 
         Args:
             since: `cursor` of an earlier state; empty, or of an earlier life: everything, in
@@ -306,12 +306,12 @@ class View:
                 "more": upto < self._revision,
                 "anew": not is_known,
                 "started_s": self._started_s,
-                "seen": self._seen,
+                "received": self._received,
                 "judged": self._judged,
                 "kept": self._answers.numbers(),
                 "history": history,
                 "events": list(self._events),
-                "spent": self._spent.told(),
+                "spent": self._spent.sums(),
             }
         snapshot = self._snapshot
         numbers, groups = self._sum_up(snapshot)
@@ -322,9 +322,9 @@ class View:
             "groups": groups,
             "alarms": [_state(each) for each in snapshot.alarms],
             "cause": None if snapshot.cause is None else asdict(snapshot.cause),
-            "readings": [
+            "gauges": [
                 {"name": each.name, "value": each.value, "labels": dict(each.labels)}
-                for each in snapshot.readings[:READINGS_MOST]
+                for each in snapshot.readings[:MAX_GAUGES]
             ],
             "line_days": _line(snapshot),
         }
@@ -332,16 +332,16 @@ class View:
         return head[:-1] + b',"answers":[' + b",".join(answers) + b"]}"
 
     def _sum_up(self, snapshot: Snapshot) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return the numbers of a snapshot and of its parts, worked out once, if anybody looks."""
+        """Return the numbers of a snapshot and of its groups, computed once and only on demand."""
         known = self._summed
         if known is not None and known[0] is snapshot:
             return known[1], known[2]
         whole: list[dict[str, Any]] = []
         parts: list[dict[str, Any]] = []
-        for key, window, moments in snapshot.moments[:SERIES_MOST]:
-            told = self._number(key, window, moments)
-            if told is not None:
-                (parts if key.dimension else whole).append(told)
+        for key, window, moments in snapshot.moments[:MAX_SERIES]:
+            number = self._number(key, window, moments)
+            if number is not None:
+                (parts if key.dimension else whole).append(number)
         self._summed = (snapshot, whole, parts)
         return whole, parts
 
@@ -349,15 +349,15 @@ class View:
         estimate = self._summarise(moments)
         if estimate is None:
             return None
-        told: dict[str, Any] = {"signal": key.signal, "judge": key.judge, "window": window}
+        number: dict[str, Any] = {"signal": key.signal, "judge": key.judge, "window": window}
         if key.dimension:
-            told |= {"dimension": key.dimension, "group": key.group[:200]}
-        told |= {
+            number |= {"dimension": key.dimension, "group": key.group[:200]}
+        number |= {
             "basis": self._basis(key.judge),
             "judged": round(moments.judged, 1),
-            **(_told(estimate) or {}),
+            **(_rounded(estimate) or {}),
         }
-        return told
+        return number
 
     def _basis(self, judge: str) -> str:
         if judge == "none":
@@ -384,7 +384,7 @@ def _file(name: str) -> bytes:
     return resources.files("ragmonitor.export.view").joinpath("files", name).read_bytes()
 
 
-def _told(estimate: Estimate | None) -> dict[str, float] | None:
+def _rounded(estimate: Estimate | None) -> dict[str, float] | None:
     if estimate is None:
         return None
     return {

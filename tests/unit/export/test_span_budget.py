@@ -1,4 +1,4 @@
-"""How the room on a span is shared out."""
+"""How the budget on a span is shared out."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.export.room import Attributes, SpanBudget, SpanLimits, fitted
-from ragmonitor.export.spans import (
+from ragmonitor.export.content import ContentPolicy
+from ragmonitor.export.span_attributes import (
     _alarm_example,
     generation_attributes,
     retrieval_attributes,
     root_attributes,
 )
-from ragmonitor.export.texts import ContentPolicy
+from ragmonitor.export.span_budget import Attributes, SpanBudget, SpanLimits, fitted
 from ragmonitor.records import Chunk, Example, Generation, Message, SentenceVerdict, Verdict
 from tests.support import stories
 from tests.support.counting import counted
@@ -29,7 +29,7 @@ def documents(count: int, size: int) -> tuple[Chunk, ...]:
 def retrieved(chunks: tuple[Chunk, ...], **allowed: int) -> Attributes:
     (step,) = interaction().retrievals
     step = type(step)(query=step.query, chunks=chunks, started_ns=0, ended_ns=1)
-    return retrieval_attributes(step, span_limits=SpanLimits(**allowed))
+    return retrieval_attributes(step, limits=SpanLimits(**allowed))
 
 
 def size(attributes: Attributes) -> int:
@@ -72,7 +72,7 @@ def test_question_and_answer_are_whole_before_anything_else_is_there() -> None:
         retrievals=(),
         attributes={f"a{n}": "x" * 1_000 for n in range(20)},
     )
-    found = root_attributes(told, [report()], span_limits=SpanLimits(span_bytes=7_500))
+    found = root_attributes(told, [report()], limits=SpanLimits(span_bytes=7_500))
     assert found["input.value"] == "q" * 3_000
     assert found["output.value"] == "a" * 3_000
     assert found["ragmonitor.score.faithfulness"] == 0.5
@@ -82,7 +82,7 @@ def test_question_and_answer_are_whole_before_anything_else_is_there() -> None:
 def test_a_question_too_long_for_the_span_is_cut_with_the_answer() -> None:
     """Both stay, cut to the same size."""
     told = interaction(query="q" * 9_000, answer="a" * 9_000)
-    found = root_attributes(told, [], span_limits=SpanLimits(span_bytes=4_096))
+    found = root_attributes(told, [], limits=SpanLimits(span_bytes=4_096))
     assert 1_500 < len(str(found["input.value"])) == len(str(found["output.value"])) < 2_048
 
 
@@ -90,7 +90,7 @@ def test_the_answer_is_there_before_the_prompt() -> None:
     """A prompt of a megabyte leaves the model call's output whole."""
     asked = (Message(role="system", text="s" * 500_000), Message(role="user", text="u" * 500_000))
     call = Generation(output="a" * 5_000, input=asked, started_ns=0, ended_ns=1, model="m")
-    found = generation_attributes(call, span_limits=SpanLimits(span_bytes=30_000))
+    found = generation_attributes(call, limits=SpanLimits(span_bytes=30_000))
     assert found["output.value"] == "a" * 5_000
     assert found["llm.output_messages.0.message.content"] == "a" * 5_000
     assert found["llm.input_messages.1.message.role"] == "user"
@@ -116,7 +116,7 @@ def test_of_a_long_talk_the_end_is_kept() -> None:
 def test_json_stays_json_where_the_sdk_cuts_values(characters: int) -> None:
     """What would be cut in the middle is made to fit, or left out."""
     told = interaction(query=QUERY * 200, answer=ANSWER * 200, chunks=documents(30, 5_000))
-    found = root_attributes(told, [report()], span_limits=SpanLimits(characters=characters))
+    found = root_attributes(told, [report()], limits=SpanLimits(characters=characters))
     for name in ("gen_ai.input.messages", "gen_ai.retrieval.documents", "metadata"):
         if name in found:
             json.loads(str(found[name]))
@@ -136,18 +136,18 @@ def test_metadata_that_are_too_long_are_still_json() -> None:
 
 
 def test_what_may_be_missed_stands_first() -> None:
-    """The SDK evicts the oldest: should it have less room than it says, the question is last."""
+    """The SDK evicts the oldest: should it have less budget than it says, the question is last."""
     found = list(root_attributes(interaction(), [report()]))
     assert found[-2:] == ["output.value", "input.value"]
 
 
-def test_a_room_takes_all_of_a_group_or_none() -> None:
+def test_a_budget_takes_all_of_a_group_or_none() -> None:
     """Half an evaluation would be one without its score."""
-    room = SpanBudget(SpanLimits(attributes=2))
-    assert not room.add({"a": 1, "b": 2, "c": 3})
-    assert room.add({"a": 1, "b": 2})
-    assert not room.add({"c": 3})
-    assert room.attributes() == {"b": 2, "a": 1}
+    budget = SpanBudget(SpanLimits(attributes=2))
+    assert not budget.add({"a": 1, "b": 2, "c": 3})
+    assert budget.add({"a": 1, "b": 2})
+    assert not budget.add({"c": 3})
+    assert budget.attributes() == {"b": 2, "a": 1}
 
 
 def test_what_cannot_fit_is_not_built_to_be_cut() -> None:
@@ -159,16 +159,18 @@ def test_what_cannot_fit_is_not_built_to_be_cut() -> None:
         return "".join(text[:most] for text in some)
 
     found = fitted(
-        ["x" * 400] * 10_000, build, lambda text: len(text) <= 10_000, most=400, least=100
+        ["x" * 400] * 10_000, build, lambda text: len(text) <= 10_000, max_bytes=400, min_bytes=100
     )
     assert found == ("x" * 10_000, 100)
     assert sum(built) < 40 * 100
     built.clear()
-    assert fitted(["x"] * 10_000, build, lambda text: len(text) <= 10_000, most=400) is not None
+    assert (
+        fitted(["x"] * 10_000, build, lambda text: len(text) <= 10_000, max_bytes=400) is not None
+    )
     assert sum(built) < 2 * 10_000
 
 
-def test_four_times_the_documents_beyond_the_room_cost_no_more() -> None:
+def test_four_times_the_documents_beyond_the_budget_cost_no_more() -> None:
     """Documents with ids, scores, texts and metadata; each of them is counted as left out."""
     work = []
     for count in (4_000, 16_000):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.export.room import ATTRIBUTES_MOST
-from ragmonitor.export.spans import retrieval_attributes, root_attributes
-from ragmonitor.export.texts import compact_json
+from ragmonitor.export.content import compact_json
+from ragmonitor.export.span_attributes import retrieval_attributes, root_attributes
+from ragmonitor.export.span_budget import MAX_ATTRIBUTES
 from ragmonitor.records import Chunk, Retrieval
 from tests.unit.export.examples import interaction, report
 
@@ -34,7 +34,7 @@ def test_any_text_and_any_number_can_be_encoded(
     )
     step = Retrieval(query=query, chunks=tuple(chunks), started_ns=0, ended_ns=1)
     for attributes in (root_attributes(given_, [report()]), retrieval_attributes(step)):
-        assert len(attributes) <= ATTRIBUTES_MOST
+        assert len(attributes) <= MAX_ATTRIBUTES
         for name, value in attributes.items():
             name.encode()
             str(value).encode()

@@ -1,8 +1,8 @@
-"""How much a span may hold, and how it is shared out.
+"""The limits of a span, and how its attributes share them.
 
 A collector drops a batch that is too large, with the spans of others in it, and the SDK evicts the
-oldest attribute beyond its limit. So every span is filled from what matters most to what may be
-missed, within its limits, and its attributes are set the other way round.
+oldest attribute beyond its limit. So every span is filled from the most important attribute to the
+least, within its limits, and its attributes are set the other way round.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from ragmonitor.export.texts import clipped, compact_json, encodable, size_bytes
+from ragmonitor.export.content import clipped, compact_json, encodable, size_bytes
 
 Value = str | bool | int | float | list[str]
 Attributes = dict[str, Value]
 Item = TypeVar("Item")
 Built = TypeVar("Built")
 
-ATTRIBUTE_BYTES_MOST = 32 * 1024
-SPAN_BYTES_MOST = 256 * 1024
-ATTRIBUTES_MOST = 128
+MAX_ATTRIBUTE_BYTES = 32 * 1024
+MAX_SPAN_BYTES = 256 * 1024
+MAX_ATTRIBUTES = 128
 """The SDK's default limit for a span."""
-TEXT_BYTES_LEAST = 256
+MIN_TEXT_BYTES = 256
 """Below this a text is left out rather than cut."""
-_LEAST = 16
+_MIN_JSON_TEXT_BYTES = 16
 """Bytes to which texts in JSON of the application's own are cut before a value is left out."""
 FEW = 16
 """Items up to which all are tried at once: as many as an answer usually has."""
@@ -38,19 +38,19 @@ _OVERHEAD_BYTES = 8
 class SpanLimits:
     """What one span may hold."""
 
-    attribute_bytes: int = ATTRIBUTE_BYTES_MOST
+    attribute_bytes: int = MAX_ATTRIBUTE_BYTES
     """UTF-8 bytes of one value."""
-    span_bytes: int = SPAN_BYTES_MOST
+    span_bytes: int = MAX_SPAN_BYTES
     """Of all names and values together."""
-    attributes: int | None = ATTRIBUTES_MOST
+    attributes: int | None = MAX_ATTRIBUTES
     """How many; None: any number."""
     characters: int | None = None
     """Of one value, beyond which the SDK cuts it; None: any number."""
 
-    def clipped(self, text: str, most: int | None = None) -> str:
-        """Return the text as it fits into one value, and into `most` bytes."""
-        bytes_most = self.attribute_bytes if most is None else min(most, self.attribute_bytes)
-        return clipped(text, bytes_most, self.characters)
+    def clipped(self, text: str, max_bytes: int | None = None) -> str:
+        """Return the text cut to one value's limits, and to `max_bytes`."""
+        own = self.attribute_bytes
+        return clipped(text, own if max_bytes is None else min(max_bytes, own), self.characters)
 
     def holds(self, text: str) -> bool:
         """Return whether the text fits into one value."""
@@ -58,34 +58,35 @@ class SpanLimits:
         return within and size_bytes(text) <= self.attribute_bytes
 
     def json_object(self, values: Mapping[str, Any]) -> Callable[[int], str | None]:
-        """Return what makes one JSON object of the values that fits into one value of a span.
+        """Return a function from a number of bytes to the values as a JSON object of at most that.
 
-        It is given the bytes that the object may have. First the texts in it are cut, then values
-        are left out from the end. None: nothing fits. What cannot fit at all is looked at once.
+        First the texts in it are cut, then values are left out from the end; None: nothing fits.
         """
         whole = encodable(compact_json(values))
         some = list(values.items())
-        # What the first n of them take at least: 2 braces, and each its own part and a comma.
-        each = (size_bytes(self._encoded([item], _LEAST)) - 1 for item in some)
+        # The fewest bytes of the first n: 2 braces, and each its own part and a comma.
+        each = (size_bytes(self._encoded([item], _MIN_JSON_TEXT_BYTES)) - 1 for item in some)
         at_least = list(accumulate(each, initial=1))[1:]
 
-        def within(most: int) -> str | None:
-            bytes_most = min(most, self.attribute_bytes)
-            if self.holds(whole) and size_bytes(whole) <= bytes_most:
+        def within(max_bytes: int) -> str | None:
+            max_bytes = min(max_bytes, self.attribute_bytes)
+            if self.holds(whole) and size_bytes(whole) <= max_bytes:
                 return whole
 
             def fits(text: str) -> bool:
-                return self.holds(text) and size_bytes(text) <= bytes_most
+                return self.holds(text) and size_bytes(text) <= max_bytes
 
-            possible = some[: bisect_right(at_least, bytes_most)]
-            fitting = fitted(possible, self._encoded, fits, least=_LEAST, most=bytes_most)
+            possible = some[: bisect_right(at_least, max_bytes)]
+            fitting = fitted(
+                possible, self._encoded, fits, min_bytes=_MIN_JSON_TEXT_BYTES, max_bytes=max_bytes
+            )
             return None if fitting is None or not fitting[1] else fitting[0]
 
         return within
 
     @staticmethod
-    def _encoded(some: Sequence[tuple[str, Any]], most: int) -> str:
-        return encodable(compact_json({name: cut(value, most) for name, value in some}))
+    def _encoded(some: Sequence[tuple[str, Any]], max_bytes: int) -> str:
+        return encodable(compact_json({name: cut(value, max_bytes) for name, value in some}))
 
 
 def fitted(
@@ -93,54 +94,54 @@ def fitted(
     build: Callable[[Sequence[Item], int], Built],
     fits: Callable[[Built], bool],
     *,
-    most: int,
-    least: int = TEXT_BYTES_LEAST,
+    max_bytes: int,
+    min_bytes: int = MIN_TEXT_BYTES,
 ) -> tuple[Built, int] | None:
     """Return what is built of as many items as fit, and of how many it is; None: not even of none.
 
-    Their texts are cut before an item is left out: as short as `least` for as many items as
+    Their texts are cut before an item is left out: as short as `min_bytes` for as many items as
     possible, then as long as fits for those.
 
     Args:
         items: In the order of importance.
         build: Of some of the items, their texts cut to so many bytes.
         fits: Whether what was built may stay.
-        most: Bytes of a text that are never exceeded.
-        least: Bytes below which no text is cut.
+        max_bytes: Bytes of a text that are never exceeded.
+        min_bytes: Bytes below which no text is cut.
     """
-    whole = _whole(items, build, fits, most)
+    whole = _whole(items, build, fits, max_bytes)
     if whole is not None:
         return whole, len(items)
-    least = min(least, most)
-    count = _most_items(len(items), lambda n: fits(build(items[:n], least)))
+    min_bytes = min(min_bytes, max_bytes)
+    count = _count_that_fits(len(items), lambda n: fits(build(items[:n], min_bytes)))
     if count is None:
         return None
     some = items[:count]
-    uncut = build(some, most)
-    if fits(uncut):  # there were too many, and none is too long
+    uncut = build(some, max_bytes)
+    if fits(uncut):  # there were too many of them, none too long
         return uncut, count
-    cut = _largest(least, most, lambda n: fits(build(some, n)))
-    return build(some, least if cut is None else cut), count
+    cut = _largest(min_bytes, max_bytes, lambda n: fits(build(some, n)))
+    return build(some, min_bytes if cut is None else cut), count
 
 
 def _whole(
     items: Sequence[Item],
     build: Callable[[Sequence[Item], int], Built],
     fits: Callable[[Built], bool],
-    most: int,
+    max_bytes: int,
 ) -> Built | None:
-    """Return what is built of all items, if it fits; of thousands no more than shows it."""
+    """Return what is built of all items, if it fits. It stops at the first part that does not."""
     count = FEW
     while count < len(items):
-        if not fits(build(items[:count], most)):
+        if not fits(build(items[:count], max_bytes)):
             return None
         count *= 4
-    whole = build(items, most)
+    whole = build(items, max_bytes)
     return whole if fits(whole) else None
 
 
-def _most_items(count: int, fits: Callable[[int], bool]) -> int | None:
-    """Return of how many items it fits, in work that grows with these and not with all."""
+def _count_that_fits(count: int, fits: Callable[[int], bool]) -> int | None:
+    """Return how many items fit, in work that grows with that number and not with `count`."""
     low, high = 0, FEW
     while high < count and fits(high):
         low, high = high, 4 * high
@@ -160,25 +161,25 @@ def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int | None:
     return low
 
 
-def cut(value: Any, most: int) -> Any:
+def cut(value: Any, max_bytes: int) -> Any:
     """Return a value for JSON with every text in it cut to so many bytes."""
     if isinstance(value, str):
-        return clipped(value, most)
+        return clipped(value, max_bytes)
     if isinstance(value, dict):
-        return {name: cut(inner, most) for name, inner in value.items()}
+        return {name: cut(inner, max_bytes) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [cut(inner, most) for inner in value]
+        return [cut(inner, max_bytes) for inner in value]
     if value is None or isinstance(value, bool | int | float):
         return value
-    return clipped(str(value), most)
+    return clipped(str(value), max_bytes)
 
 
 class SpanBudget:
-    """What is left on one span while it is filled, the most important first."""
+    """The room that is left on one span while it is filled, the most important first."""
 
-    def __init__(self, span_limits: SpanLimits) -> None:
-        self.span_limits = span_limits
-        self._bytes = span_limits.span_bytes
+    def __init__(self, limits: SpanLimits) -> None:
+        self.limits = limits
+        self._bytes = limits.span_bytes
         self._groups: list[Attributes] = []
         self._count = 0
 
@@ -188,7 +189,7 @@ class SpanBudget:
 
     def holds(self, attributes: Attributes) -> bool:
         """Return whether all of them, none of which is there yet, fit into what is left."""
-        allowed = self.span_limits.attributes
+        allowed = self.limits.attributes
         if allowed is not None and self._count + len(attributes) > allowed:
             return False
         return _size(attributes) <= self._bytes
@@ -212,19 +213,19 @@ class SpanBudget:
         """How much may still be taken."""
         return self._bytes
 
-    def add_texts(self, texts: Mapping[str, str], most: int | None = None) -> None:
+    def add_texts(self, texts: Mapping[str, str], max_bytes: int | None = None) -> None:
         """Take each under its name, all of them cut alike if they do not fit whole.
 
         Args:
             texts: By their names.
-            most: Bytes of each beyond which it is cut in any case.
+            max_bytes: Bytes of each beyond which it is cut in any case.
         """
 
-        def build(given: Sequence[Mapping[str, str]], cut_to: int) -> Attributes:
-            cut_to = cut_to if most is None else min(cut_to, most)
+        def build(groups: Sequence[Mapping[str, str]], cut_to: int) -> Attributes:
+            cut_to = cut_to if max_bytes is None else min(cut_to, max_bytes)
             return {
-                name: self.span_limits.clipped(text, cut_to)
-                for some in given
+                name: self.limits.clipped(text, cut_to)
+                for some in groups
                 for name, text in some.items()
             }
 
@@ -235,7 +236,7 @@ class SpanBudget:
         name: str,
         items: Sequence[Item],
         build: Callable[[Sequence[Item], int], Any],
-        most: int | None = None,
+        max_bytes: int | None = None,
     ) -> int:
         """Take a value as JSON in one attribute; return of how many items it is.
 
@@ -243,17 +244,17 @@ class SpanBudget:
             name: The attribute's.
             items: In the order of importance; none: nothing is taken.
             build: The value of some of them, their texts cut to so many bytes.
-            most: Bytes of the whole.
+            max_bytes: Bytes of the whole.
         """
 
-        def encoded(some: Sequence[Item], most: int) -> str:
-            return encodable(compact_json(build(some, most)))
+        def encoded(some: Sequence[Item], max_bytes: int) -> str:
+            return encodable(compact_json(build(some, max_bytes)))
 
         def fits(text: str) -> bool:
-            within = most is None or size_bytes(text) <= most
-            return within and self.span_limits.holds(text) and self.holds({name: text})
+            within = max_bytes is None or size_bytes(text) <= max_bytes
+            return within and self.limits.holds(text) and self.holds({name: text})
 
-        fitting = fitted(items, encoded, fits, most=self.span_limits.attribute_bytes)
+        fitting = fitted(items, encoded, fits, max_bytes=self.limits.attribute_bytes)
         if fitting is None or not fitting[1]:
             return 0
         self.add({name: fitting[0]})
@@ -263,8 +264,8 @@ class SpanBudget:
         self, items: Sequence[Item], build: Callable[[Sequence[Item], int], Attributes]
     ) -> int:
         """Take what is built of as many items as fit, their texts cut; return of how many."""
-        most = self.span_limits.attribute_bytes
-        fitting = fitted(items, build, self.holds, most=most)
+        max_bytes = self.limits.attribute_bytes
+        fitting = fitted(items, build, self.holds, max_bytes=max_bytes)
         if fitting is None:
             return 0
         self.add(fitting[0])

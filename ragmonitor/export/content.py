@@ -27,7 +27,7 @@ HASH_DIGITS = 16
 PROCESS_KEY = secrets.token_bytes(32)
 """Of hashes where none is set: forgotten with the process (and shared by its forked children)."""
 
-DEPTH_MOST = 10
+MAX_DEPTH = 10
 UNTYPED_ERROR = "error"
 """Stands where a type would, of an error that does not say its own."""
 
@@ -96,7 +96,7 @@ class ContentPolicy:
     def _value(self, value: Any, depth: int) -> Any:
         if value is None or isinstance(value, bool | int | float):
             return value
-        if depth < DEPTH_MOST:
+        if depth < MAX_DEPTH:
             if isinstance(value, Mapping):
                 return {str(name): self._value(inner, depth + 1) for name, inner in value.items()}
             if isinstance(value, list | tuple | set | frozenset):
@@ -119,30 +119,30 @@ def size_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def clipped(text: str, most: int, characters_most: int | None = None) -> str:
+def clipped(text: str, most: int, max_characters: int | None = None) -> str:
     """Return the text, encodable, with what is beyond the limits cut off and said so.
 
     Args:
         text: Any text.
         most: UTF-8 bytes of what is returned. No character is split.
-        characters_most: Beyond which the SDK would cut what is returned, without a word.
+        max_characters: Beyond which the SDK would cut what is returned, without a word.
     """
-    if len(text) <= most and text.isascii() and len(text) <= (characters_most or most):
+    if len(text) <= most and text.isascii() and len(text) <= (max_characters or most):
         return text
     if text.isascii():  # of a megabyte only what may stay is copied
         size, data = len(text), text[:most].encode()
     else:
         data = text.encode("utf-8", "replace")
         size = len(data)
-    if size <= most and (characters_most is None or len(text) <= characters_most):
+    if size <= most and (max_characters is None or len(text) <= max_characters):
         return data.decode()
     # As long as the mark can get: what is left out has no more digits than the whole.
     mark = CUT.format(left_out=size)
     room_bytes, room = most - size_bytes(mark), None
-    if characters_most is not None:
-        room = characters_most - len(mark)
+    if max_characters is not None:
+        room = max_characters - len(mark)
     if room_bytes < 0 or (room is not None and room < 0):  # no room for the mark itself
-        return data[:most].decode("utf-8", "ignore")[:characters_most]
+        return data[:most].decode("utf-8", "ignore")[:max_characters]
     kept = data[:room_bytes].decode("utf-8", "ignore")[:room]
     return kept + CUT.format(left_out=size - size_bytes(kept))
 

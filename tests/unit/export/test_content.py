@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.export.texts import Content, ContentPolicy, clipped, size_bytes
+from ragmonitor.export.content import Content, ContentPolicy, clipped, size_bytes
 from ragmonitor.records import SentenceVerdict, Verdict
 
 texts = st.text(st.characters(), max_size=60)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ragmonitor.errors import SettingsError
 from ragmonitor.evaluators import table
 from ragmonitor.rules import BURNS, Objective, parse_days, parse_objective
-from ragmonitor.rules.objectives import LOW_IS_GOOD
+from ragmonitor.rules.error_budgets import LOW_IS_GOOD
 
 
 @pytest.mark.parametrize(
