@@ -470,7 +470,7 @@ def test_without_a_judge_nothing_looks_judged(page: Page) -> None:
         for n in range(12):
             shown.view.export(wrong(n, LEXICAL))
         load(page, shown)
-        assert "built-in only" in page.text('.card[data-signal="hallucination"]')
+        assert "built-in judge only" in page.text('.card[data-signal="hallucination"]')
         assert "No judge is configured" in page.text("#legend")
         assert page.count(".tag.judged") == 0
         assert "Judged" not in page.text("#numbers thead")
