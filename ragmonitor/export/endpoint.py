@@ -17,8 +17,8 @@ from prometheus_client.exposition import choose_encoder, gzip_accepted
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from ragmonitor.export.server import BoundedServer, Rejection, Reply
 from ragmonitor.export.content import compact_json
+from ragmonitor.export.server import BoundedServer, Rejection, Reply
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger, shielded
 

@@ -28,7 +28,7 @@ from ragmonitor.export.families import GROUP_NAMES, LabelPairs, described, final
 from ragmonitor.export.instruments import Instruments, Labels, cleaned
 from ragmonitor.export.processes import opened, shared_folder
 from ragmonitor.export.server import Rejection
-from ragmonitor.export.state import service_state
+from ragmonitor.export.service_state import service_state
 from ragmonitor.forks import survive_forks
 from ragmonitor.protocols import BreakerState, Clock, Summarise
 from ragmonitor.records import (

@@ -6,7 +6,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from email.message import Message
 from functools import cache
@@ -14,9 +14,9 @@ from importlib import resources
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from ragmonitor import metrics as names
 from ragmonitor.export.content import Content, compact_json, package_version
 from ragmonitor.export.server import Reply
+from ragmonitor.export.service_state import alarm_record, estimate_record, threshold_days
 from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers
 from ragmonitor.export.view.history import Column, History
@@ -24,8 +24,6 @@ from ragmonitor.export.view.spending import Spending
 from ragmonitor.protocols import Clock, Summarise
 from ragmonitor.records import (
     AlarmEvent,
-    AlarmState,
-    Estimate,
     Moments,
     Report,
     SeriesKey,
@@ -199,10 +197,10 @@ class View:
                     "at_s": event.at_s,
                     "since_s": event.since_s,
                     "evidence_days": event.evidence_days,
-                    "tolerate": event.tolerate,
+                    "objective": event.tolerate,
                     "higher_is_better": event.higher_is_better,
                     "detail": event.detail[:300],
-                    "estimate": _rounded(event.telling),
+                    "estimate": None if event.telling is None else estimate_record(event.telling),
                 }
             )
 
@@ -320,13 +318,13 @@ class View:
             "processes": self._processes(),
             "numbers": numbers,
             "groups": groups,
-            "alarms": [_state(each) for each in snapshot.alarms],
+            "alarms": [alarm_record(each) for each in snapshot.alarms],
             "cause": None if snapshot.cause is None else asdict(snapshot.cause),
             "gauges": [
                 {"name": each.name, "value": each.value, "labels": dict(each.labels)}
                 for each in snapshot.readings[:MAX_GAUGES]
             ],
-            "line_days": _line(snapshot),
+            "threshold_days": threshold_days(snapshot),
         }
         head = compact_json(state).encode("utf-8", "backslashreplace")
         return head[:-1] + b',"answers":[' + b",".join(answers) + b"]}"
@@ -355,7 +353,7 @@ class View:
         number |= {
             "basis": self._basis(key.judge),
             "judged": round(moments.judged, 1),
-            **(_rounded(estimate) or {}),
+            **estimate_record(estimate),
         }
         return number
 
@@ -382,40 +380,3 @@ def _refused(refusal: Refusal) -> Reply:
 @cache
 def _file(name: str) -> bytes:
     return resources.files("ragmonitor.export.view").joinpath("files", name).read_bytes()
-
-
-def _rounded(estimate: Estimate | None) -> dict[str, float] | None:
-    if estimate is None:
-        return None
-    return {
-        "mean": round(estimate.mean, 5),
-        "lower": round(estimate.lower, 5),
-        "upper": round(estimate.upper, 5),
-        "effective_n": round(estimate.effective_n, 1),
-        "coverage": round(estimate.coverage, 5),
-    }
-
-
-def _state(state: AlarmState) -> dict[str, Any]:
-    return {
-        "signal": state.signal,
-        "judge": state.judge,
-        "kind": state.kind,
-        "evidence_days": state.evidence_days,
-        "active": state.active,
-        "since_s": state.since_s,
-        "rising_since_s": state.rising_since_s,
-        "tolerate": state.tolerate,
-        "learned": state.learned,
-        "higher_is_better": state.higher_is_better,
-        "raised": state.raised,
-    }
-
-
-def _line(snapshot: Snapshot) -> float | None:
-    lines: Sequence[float] = [
-        reading.value
-        for reading in snapshot.readings
-        if reading.name == names.ALARM_THRESHOLD_SECONDS
-    ]
-    return lines[0] if lines else None

@@ -159,9 +159,9 @@ def test_alarms_are_told_with_their_line():
     shown = view()
     shown.snapshot(snapshot())
     told = state(shown)
-    assert told["line_days"] == 30.0
+    assert told["threshold_days"] == 30.0
     assert told["alarms"][0]["evidence_days"] == 3.5
-    assert told["alarms"][0]["tolerate"] == 0.1
+    assert told["alarms"][0]["objective"] == 0.1
 
 
 def test_raised_and_cleared_alarms_are_remembered():

@@ -122,7 +122,7 @@ export class Chart {
   }
 }
 
-/** The interval of one number on a scale, its mean, and what is tolerated. */
+/** The interval of one number on a scale, its mean, and its limit. */
 export function interval({ mean, lower, upper }, { most, limit, over, label }) {
   const x = (value) => round(Math.max(0, Math.min(1, value / most)) * 100);
   const svg = shape("svg", { class: "interval", viewBox: "0 0 100 14", preserveAspectRatio: "none", role: "img", "aria-label": label });

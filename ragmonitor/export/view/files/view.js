@@ -3,7 +3,7 @@
 import { Answers } from "./answers.js";
 import { Chart, interval, meter, spark } from "./charts.js";
 import { called, language, list, speak, t } from "./words.js";
-import { boundary, clock, days, element, isShare, moment, number, renew, say, span, tell } from "./writing.js";
+import { boundary, clock, days, element, isShare, moment, number, percent, renew, say, span, tell } from "./writing.js";
 
 const EVERY_MS = 3000, HIDDEN_MS = 15000;
 const RANGES = { "20m": 1200, "2h": 7200, "24h": 86400 };
@@ -15,8 +15,8 @@ const chosen = { signal: "hallucination", range: null };
 
 const count = (n) => Math.round(n).toLocaleString(language());
 
-export function bound({ tolerate, higher_is_better: higherIsBetter, signal }) {
-  return t(higherIsBetter ? "atLeast" : "atMost", { value: boundary(tolerate, signal, higherIsBetter) });
+export function bound({ objective, higher_is_better: higherIsBetter, signal }) {
+  return t(higherIsBetter ? "atLeast" : "atMost", { value: boundary(objective, signal, higherIsBetter) });
 }
 
 const amount = (value, unit) => (unit === "usd" ? `$${value < 0.1 && value > 0 ? value.toFixed(4) : value.toFixed(2)}` : `${count(value)} ${called("unit", unit)}`);
@@ -28,7 +28,8 @@ const estimate = (signal, judge, window) => store.state.numbers.find((n) => n.si
 const whose = (signal) => (store.state.numbers.find((n) => n.signal === signal && n.judge === primary()) ? primary() : store.state.numbers.find((n) => n.signal === signal)?.judge ?? primary());
 const alarmOf = (signal, judge) => store.state.alarms.find((a) => a.signal === signal && a.judge === judge);
 const gauge = (name, labels = {}) => store.state.gauges.find((r) => r.name === name && Object.entries(labels).every(([k, v]) => r.labels[k] === v));
-const isOver = (found, alarm) => Boolean(found && alarm && alarm.tolerate !== null && (alarm.higher_is_better ? found.upper < alarm.tolerate : found.lower > alarm.tolerate));
+const shareOf = (alarm) => alarm.evidence_days / (store.state.threshold_days ?? 30);
+const isOver = (found, alarm) => Boolean(found && alarm && alarm.objective !== null && (alarm.higher_is_better ? found.upper < alarm.objective : found.lower > alarm.objective));
 
 function signals() {
   const names = new Set(store.state.numbers.filter((n) => n.judge === primary() || n.basis === "none").map((n) => n.signal));
@@ -82,8 +83,8 @@ function told(cause) {
 function showVerdict() {
   const { alarms } = store.state;
   const active = alarms.filter((a) => a.active).sort((a, b) => (b.signal === "hallucination") - (a.signal === "hallucination") || (b.kind === "quality") - (a.kind === "quality") || a.since_s - b.since_s);
-  const rising = alarms.filter((a) => !a.active && a.tolerate !== null && a.evidence_days > 0.05);
-  const learning = alarms.filter((a) => a.tolerate === null);
+  const rising = alarms.filter((a) => !a.active && a.objective !== null && shareOf(a) > 1 / 600);
+  const learning = alarms.filter((a) => a.objective === null);
   const names = (some) => list(some.map((a) => called("signal", a.signal)));
   let kind = "good", text = t("verdictFine", { all: alarms.length });
   if (active.length) {
@@ -127,7 +128,7 @@ function card(signal) {
   node.append(element("p", { class: `value${over ? " over" : ""}` }, hour ? number(hour.mean, signal) : "–"));
   if (hour) {
     const range = t("interval", { lower: number(hour.lower, signal), upper: number(hour.upper, signal) });
-    const limit = alarm?.tolerate ?? null;
+    const limit = alarm?.objective ?? null;
     node.append(interval(hour, { most: scale(signal, hour, limit), limit, over, label: range }));
     node.append(element("p", { class: "range" }, `${range} · ${howMany(hour)}${limit === null ? "" : ` · ${t("limit", { bound: bound(alarm) })}`}`));
   } else node.append(element("p", { class: "range" }, t("few")));
@@ -201,7 +202,7 @@ function showCharts() {
   const alarm = state.alarms.find((a) => a.signal === signal);
   const judge = alarm?.judge ?? whose(signal);
   const [mean, lower, upper] = ["mean", "lower", "upper"].map((part) => seen.column(signal, judge, part));
-  const limit = alarm?.tolerate ?? null;
+  const limit = alarm?.objective ?? null;
   const high = Math.max(0.05, limit ?? 0, ...upper.filter((v) => v !== null));
   const most = isShare(signal) ? [0.1, 0.2, 0.4, 0.6, 0.8].find((each) => high * 1.05 <= each) ?? 1 : 1;
   const title = t("estimateTitle", { signal: called("signal", signal) });
@@ -213,17 +214,17 @@ function showCharts() {
     limitText: alarm && limit !== null ? t("limit", { bound: bound(alarm) }) : "", label: title,
     tell: (n) => (mean[n] === null || mean[n] === undefined ? "" : t("readEstimate", { time: clock(seen.times[n]), value: number(mean[n], signal), lower: number(lower[n], signal), upper: number(upper[n], signal) })),
   });
-  const evidence = seen.column(signal, judge, "evidence");
-  const line = state.line_days ?? 30;
-  const peak = Math.max(line * 10, ...evidence.filter((v) => v !== null));
+  const threshold = state.threshold_days ?? 30;
+  const evidence = seen.column(signal, judge, "evidence").map((v) => (v === null ? null : v / threshold));
+  const peak = Math.max(10, ...evidence.filter((v) => v !== null));
   const top = 10 ** Math.min(9, Math.ceil(Math.log10(peak)));
-  const powers = Array.from({ length: Math.round(Math.log10(top)) + 3 }, (_, n) => 10 ** (n - 2));
+  const powers = Array.from({ length: Math.round(Math.log10(top)) + 5 }, (_, n) => 10 ** (n - 4));
   say(byId("evidence-title"), t("evidenceTitle"));
   charts.evidence.show({
-    ...common, mean: evidence, least: 0.01, most: top, log: true, limit: line, limitText: t("thresholdLine"), label: t("evidenceTitle"),
-    ticks: powers.length > 7 ? powers.filter((_, n) => n % 2 === 0) : powers, format: (value) => (value >= 1e4 ? `1e${Math.round(Math.log10(value))}` : String(value)),
+    ...common, mean: evidence, least: 1e-4, most: top, log: true, limit: 1, limitText: t("thresholdLine"), label: t("evidenceTitle"),
+    ticks: powers.length > 7 ? powers.filter((_, n) => n % 2 === 0) : powers, format: percent,
     nothing: alarm ? t("nothingYet") : t("noAlarm"),
-    tell: (n) => (evidence[n] === null || evidence[n] === undefined ? "" : t("readEvidence", { time: clock(seen.times[n]), value: days(evidence[n]) })),
+    tell: (n) => (evidence[n] === null || evidence[n] === undefined ? "" : t("readEvidence", { time: clock(seen.times[n]), value: percent(evidence[n]) })),
   });
 }
 
@@ -264,26 +265,27 @@ function showTable() {
 }
 
 function stateOf(alarm) {
-  if (alarm.tolerate === null) return t("stateLearning", { share: `${Math.floor(100 * alarm.learned)}%` });
+  if (alarm.objective === null) return t("stateLearning", { share: `${Math.floor(100 * alarm.learned)}%` });
   if (alarm.active) return t("stateActive", { time: moment(alarm.since_s), ago: span(store.state.now_s - alarm.since_s), bound: bound(alarm) });
-  if (alarm.rising_since_s && alarm.evidence_days > 0.05) return t("stateRising", { time: moment(alarm.rising_since_s), bound: bound(alarm) });
+  if (alarm.rising_since_s && shareOf(alarm) > 1 / 600) return t("stateRising", { time: moment(alarm.rising_since_s), bound: bound(alarm) });
   return t("stateFine", { bound: bound(alarm) });
 }
 
 function showAlarms() {
   const { state } = store;
-  const line = state.line_days ?? 30;
-  say(byId("line"), t("threshold", { days: line }));
+  const threshold = state.threshold_days ?? 30;
+  say(byId("line"), t("threshold", { days: Number(threshold.toFixed(1)) }));
   const weight = (a) => (a.active ? 0 : 10) + { quality: 0, input: 1, ruler: 2 }[a.kind];
   const sorted = [...state.alarms].sort((a, b) => weight(a) - weight(b));
   renew(byId("alarms"), sorted.map((alarm) => {
-    // From a hundredth of a day to the line, each power of ten as wide as the next.
-    const share = alarm.tolerate === null ? alarm.learned : Math.log10(Math.max(alarm.evidence_days, 0.01) / 0.01) / Math.log10(line / 0.01);
-    const told = alarm.tolerate === null ? `${Math.floor(100 * alarm.learned)}%` : t("evidence", { value: days(alarm.evidence_days), days: line });
-    const kind = alarm.active ? "bad" : alarm.tolerate === null ? "quiet" : alarm.evidence_days > 1 ? "warn" : "";
+    // From 0.01% of the threshold to all of it, each power of ten as wide as the next.
+    const share = alarm.objective === null ? alarm.learned : 1 + Math.log10(Math.max(shareOf(alarm), 1e-4)) / 4;
+    const told = alarm.objective === null ? `${Math.floor(100 * alarm.learned)}%` : t("evidence", { value: percent(shareOf(alarm)) });
+    const help = alarm.objective === null ? "" : t("evidenceHelp", { value: days(alarm.evidence_days), days: Number(threshold.toFixed(1)) });
+    const kind = alarm.active ? "bad" : alarm.objective === null ? "quiet" : shareOf(alarm) > 1 / 30 ? "warn" : "";
     return element("li", { class: `alarm panel${alarm.active ? " active" : ""}`, "data-signal": alarm.signal },
       element("div", {}, element("p", {}, element("b", {}, called("signal", alarm.signal)), element("span", { class: "tag" }, called("kind", alarm.kind))), element("p", {}, stateOf(alarm))),
-      element("div", {}, element("small", {}, told), meter(share, kind, told)));
+      element("div", { title: help }, element("small", {}, told), meter(share, kind, told)));
   }));
   byId("events-box").hidden = !state.events.length;
   renew(byId("events"), [...state.events].reverse().map((event) => {

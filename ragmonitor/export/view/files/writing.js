@@ -84,3 +84,11 @@ export function days(value) {
   if (value >= 1) return value.toFixed(1);
   return value >= 0.01 ? value.toFixed(2) : value > 0 ? "< 0.01" : "0";
 }
+
+/** A share of the threshold in percent, which may be far above 100 or far below 1. */
+export function percent(share) {
+  const value = 100 * share;
+  if (value >= 1e6) return `1e${Math.round(Math.log10(value))}%`;
+  if (value >= 10) return `${Math.round(value).toLocaleString(language())}%`;
+  return value >= 0.01 ? `${Number(value.toPrecision(1))}%` : value > 0 ? "< 0.01%" : "0%";
+}
