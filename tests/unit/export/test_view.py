@@ -121,13 +121,13 @@ def test_it_is_an_exporter_that_is_told_everything():
     assert shown.flush(1.0) is True
 
 
-def test_every_number_says_who_read_for_it():
-    """Judged, built-in only, or nobody's business."""
+def test_every_number_says_which_judge_it_rests_on():
+    """The sampling judge, the built-in judge only, or none."""
     shown = view()
     shown.snapshot(snapshot())
     numbers = {(n["signal"], n["judge"], n["window"]): n for n in state(shown)["numbers"]}
     judged = numbers["hallucination", MODEL.name, "1h"]
-    assert judged == {
+    assert judged.items() >= {
         "signal": "hallucination",
         "judge": MODEL.name,
         "window": "1h",
@@ -138,7 +138,7 @@ def test_every_number_says_who_read_for_it():
         "upper": 0.35,
         "effective_n": 4.0,
         "coverage": 1.0,
-    }
+    }.items()
     assert numbers["hallucination", "builtin", "1h"]["basis"] == "builtin"
     assert numbers["empty_retrieval", "none", "1h"]["basis"] == "none"
 
