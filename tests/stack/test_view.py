@@ -471,9 +471,9 @@ def test_without_a_judge_nothing_looks_judged(page: Page) -> None:
             shown.view.export(wrong(n, LEXICAL))
         load(page, shown)
         assert "built-in judge only" in page.text('.card[data-signal="hallucination"]')
-        assert "No judge is configured" in page.text("#legend")
+        assert "No LLM judge is configured" in page.text("#legend")
         assert page.count(".tag.judged") == 0
-        assert "Judged" not in page.text("#numbers thead")
+        assert "LLM judge" not in page.text("#numbers thead")
     finally:
         shown.exporter.close()
 
