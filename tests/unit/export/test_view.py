@@ -127,18 +127,21 @@ def test_every_number_says_which_judge_it_rests_on():
     shown.snapshot(snapshot())
     numbers = {(n["signal"], n["judge"], n["window"]): n for n in state(shown)["numbers"]}
     judged = numbers["hallucination", MODEL.name, "1h"]
-    assert judged.items() >= {
-        "signal": "hallucination",
-        "judge": MODEL.name,
-        "window": "1h",
-        "basis": "judged",
-        "judged": 4.0,
-        "mean": 0.25,
-        "lower": 0.15,
-        "upper": 0.35,
-        "effective_n": 4.0,
-        "coverage": 1.0,
-    }.items()
+    assert (
+        judged.items()
+        >= {
+            "signal": "hallucination",
+            "judge": MODEL.name,
+            "window": "1h",
+            "basis": "judged",
+            "judged": 4.0,
+            "mean": 0.25,
+            "lower": 0.15,
+            "upper": 0.35,
+            "effective_n": 4.0,
+            "coverage": 1.0,
+        }.items()
+    )
     assert numbers["hallucination", "builtin", "1h"]["basis"] == "builtin"
     assert numbers["empty_retrieval", "none", "1h"]["basis"] == "none"
 
