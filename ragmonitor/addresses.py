@@ -1,4 +1,4 @@
-"""Addresses as people may read them: without the secrets that stand in them."""
+"""Hides the secrets of addresses in texts that people read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 HIDDEN = "***"
 _ADDRESS = re.compile(r"(?:\b[A-Za-z][A-Za-z0-9+.-]{0,31}+:)?//[^\s\"'<>]+")
 _HARMLESS = frozenset({"api-version", "deployment", "limit", "model", "page", "region", "version"})
-"""Names in a query whose values are shown; any other may be the name of a key."""
+"""Query parameters whose values are shown; any other may be a key."""
 
 
 def shown(text: str) -> str:
@@ -17,20 +17,20 @@ def shown(text: str) -> str:
 
 
 def secrets_of(text: str) -> list[str]:
-    """Return what `shown` hides of the addresses in a text: user names, passwords and values."""
-    found: list[str] = []
+    """Return the user names, passwords and query values that `shown` hides in a text."""
+    secrets: list[str] = []
     for match in _ADDRESS.finditer(text):
         parts = _split(match[0])
         if parts is not None:
-            found += _user(parts).split(":", 1)
-            found += [value for name, value in _query(parts) if not _is_harmless(name, value)]
-            found.append(parts.fragment)
-    return [each for each in found if each]
+            secrets += _user(parts).split(":", 1)
+            secrets += [value for name, value in _query(parts) if not _is_harmless(name, value)]
+            secrets.append(parts.fragment)
+    return [each for each in secrets if each]
 
 
 def _shown(address: str) -> str:
     parts = _split(address)
-    if parts is None:  # no address; what it is nobody knows
+    if parts is None:  # it cannot be parsed, so all of it is hidden
         return f"{address.partition('//')[0]}//{HIDDEN}"
     if "@" in parts.netloc:
         parts = parts._replace(netloc=f"{HIDDEN}@{parts.netloc.rpartition('@')[2]}")

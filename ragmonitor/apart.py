@@ -1,4 +1,4 @@
-"""Calls that may block, on threads that nobody waits for.
+"""Runs calls that may block, each on a daemon thread of its own.
 
 The interpreter waits at its end for each thread of an ordinary executor, and so does
 `asyncio.run`: one call that hangs, of a judge, an evaluator, a name server, would hold the
@@ -21,11 +21,11 @@ R = TypeVar("R")
 
 
 class CallEndedError(RuntimeError):
-    """A call ended with what is no `Exception`, which would have ended who waits for it."""
+    """A call raised something that is no `Exception`; passed on, it would end its waiter."""
 
 
 class _Future(Future[R]):
-    """Says nothing where whoever waited is gone: the library would log that, to the host."""
+    """A future that stays silent when its loop is closed; the library would log that."""
 
     def add_done_callback(self, fn: Callable[[Future[R]], object]) -> None:
         def call(future: Future[R]) -> None:
@@ -36,7 +36,7 @@ class _Future(Future[R]):
 
 
 class _Executor(ThreadPoolExecutor):
-    """A thread for each call. A pool in name only: loops take no other kind of executor."""
+    """Starts a thread for each call. It is a pool by name, since loops take no other executor."""
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """Start the call. Raises `RuntimeError`: the system has no further thread for it."""
@@ -46,30 +46,30 @@ class _Executor(ThreadPoolExecutor):
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                found = fn(*args, **kwargs)
-            except BaseException as error:  # noqa: BLE001 - handed over to who waits
-                future.set_exception(_bearable(error))
+                result = fn(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001 - handed over to the waiting thread
+                future.set_exception(_as_exception(error))
             else:
-                future.set_result(found)
+                future.set_result(result)
 
         threading.Thread(target=run, name="ragmonitor-call", daemon=True).start()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Wait for nothing; the next call gets its thread all the same."""
+        """Wait for nothing; later calls are still run."""
 
 
 EXECUTOR = _Executor(1)
-"""Holds nothing, so that all loops and forked children may share it."""
+"""All loops and forked children may share it: it holds no state."""
 
 
 async def apart(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Return what the function returns, without blocking the loop; it sees the caller's context.
+    """Return the function's result without blocking the loop; it sees the caller's context.
 
     A caller that is cancelled goes on at once, and the call to its end.
 
     Raises:
-        CallEndedError: It raised what is no `Exception`; everything else is raised as it is.
+        CallEndedError: It raised something that is no `Exception`; others are raised as they are.
         RuntimeError: The system has no further thread.
     """
     context = contextvars.copy_context()
@@ -78,7 +78,7 @@ async def apart(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) 
 
 
 def run(work: Coroutine[Any, Any, R]) -> R:
-    """Return what comes of it on a loop of its own, as `asyncio.run`, whose calls are such ones."""
+    """Run a coroutine on a loop of its own, as `asyncio.run`, with `EXECUTOR` for its calls."""
 
     async def main() -> R:
         asyncio.get_running_loop().set_default_executor(EXECUTOR)
@@ -88,15 +88,15 @@ def run(work: Coroutine[Any, Any, R]) -> R:
 
 
 def call_apart(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Return what the function returns; for a caller that may block but is on a loop already."""
+    """Return the function's result; for a caller that may block and is on a loop already."""
     return EXECUTOR.submit(function, *args, **kwargs).result()
 
 
 def within(timeout_s: float, function: Callable[[], Any]) -> bool:
-    """Return whether the function came to its end in time; what it raises is raised here.
+    """Return whether the function returned in time; its exceptions are raised here.
 
-    A call that is late goes on without anybody. Where the interpreter is going down and starts no
-    more threads, it is made here, and takes its time.
+    A late call goes on by itself. When the interpreter shuts down and starts no more threads, the
+    function is called on this thread, without a limit.
     """
     try:
         future = EXECUTOR.submit(function)
@@ -112,7 +112,7 @@ def within(timeout_s: float, function: Callable[[], Any]) -> bool:
     return True
 
 
-def _bearable(error: BaseException) -> Exception:
+def _as_exception(error: BaseException) -> Exception:
     """Return the error as one that a future may carry and a task may raise."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error

@@ -1,9 +1,9 @@
-"""The one registry of what has to be put in order when the application forks.
+"""Calls the parts that must be put in order when the application forks.
 
-Whatever holds a lock, a thread or a descriptor registers itself here, once. It has any of three
+A part that holds a lock, a thread or a descriptor registers itself here. It has any of three
 methods, which are called as `os.register_at_fork` calls its functions: `before_fork` (the newest
-registration first), `after_fork_in_parent` and `after_fork_in_child` (the oldest first). What one
-of them raises is logged and counted, and the next is called.
+registration first), `after_fork_in_parent` and `after_fork_in_child` (the oldest first). An
+exception is logged and counted, and the next part is called.
 """
 
 from __future__ import annotations

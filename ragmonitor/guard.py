@@ -1,4 +1,4 @@
-"""Where our own exceptions stop: logged once each, counted by stage, never seen by the host."""
+"""Stops our own exceptions: each is logged once and counted by stage, and the host sees none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ else:
 
 
 class _Logger(_Adapter):
-    """Logs, whatever the application's handlers do: what one of them raises is not passed on."""
+    """Logs, and passes on no exception that a handler of the application raises."""
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         with contextlib.suppress(Exception):
@@ -38,15 +38,15 @@ errors: Counter[str] = Counter()
 """Errors so far in this process, by stage."""
 
 _logged: set[Hashable] = set()
-_LOGGED_MOST = 200
+_MAX_LOGGED = 200
 _MESSAGE = "ragmonitor: error in stage %s; the application is not affected%s"
-_FRAMES_MOST = 50
-_CHAIN_MOST = 20
+_MAX_FRAMES = 50
+_MAX_CHAIN = 20
 """Errors of one chain of causes, and of one group, that a log shows."""
 
 
 class _Quoting:
-    """What of an error's message the log of this process may show."""
+    """Says how much of an error's message the log of this process may show."""
 
     withheld = False
     clean: Callable[[str], str] | None = None
@@ -124,7 +124,7 @@ class contained(shielded):  # noqa: N801 - likewise
 
 
 def is_asked_to_end(error: BaseException) -> bool:
-    """Return whether the error is the running task's own end, and not what some code raised."""
+    """Return whether the error is the running task's cancellation, and was not raised by code."""
     if not isinstance(error, asyncio.CancelledError):
         return False
     try:
@@ -135,7 +135,7 @@ def is_asked_to_end(error: BaseException) -> bool:
 
 
 def is_fault(error: BaseException) -> bool:
-    """Return whether an error says that code failed, and not that somebody wants an end.
+    """Return whether an error means that code failed, and not that the process is to end.
 
     An extension module's panic (`pyo3_runtime.PanicException`) is a fault and no `Exception`.
     """
@@ -147,8 +147,8 @@ def is_fault(error: BaseException) -> bool:
 def record_error(stage: str, error: BaseException) -> None:
     """Count and log an error of ours, where a `with` block does not fit (hot callbacks).
 
-    What the error says is in the log only as far as `withhold_messages` and `clean_messages` let
-    it: its type, its place and those of its causes always are.
+    `withhold_messages` and `clean_messages` decide how much of its message the log shows; its type,
+    its place and those of its causes are always shown.
     """
     errors[stage] += 1
     trace = error.__traceback__
@@ -167,13 +167,13 @@ def record_error(stage: str, error: BaseException) -> None:
 
 
 def record_problem(stage: str, problem: str, *, about: str = "") -> None:
-    """Count and log, in one line, what is no fault in the code: a full disk, a limit that is met.
+    """Count and log in one line a problem outside of the code: a full disk, a limit reached.
 
     Args:
         stage: Where it is counted.
-        problem: What is wrong, what is lost by it, and what to do; no text of the host's. It is
+        problem: The problem, the loss and the remedy, without a text of the host's. It is
             logged at WARNING once, whatever numbers are in it, and then at DEBUG.
-        about: What it is about: of that one problem alone is logged at WARNING.
+        about: Its subject; one problem of each subject is logged at WARNING.
     """
     errors[stage] += 1
     level = _level((stage, about or re.sub(r"\d+", "0", problem)))
@@ -181,13 +181,13 @@ def record_problem(stage: str, problem: str, *, about: str = "") -> None:
         logger.log(level, "ragmonitor: %s", problem)
 
 
-def record_unkept(stage: str, what: str, error: OSError) -> None:
-    """Count and log that the state folder fails: `what` then lives and ends with this process."""
+def record_unkept(stage: str, subject: str, error: OSError) -> None:
+    """Count and log that the state folder fails, so that the subject ends with this process."""
     record_problem(
         stage,
-        f"{what} cannot be kept in state_dir ({reason(error)}) and will be lost at the end of this "
-        "process; give its user write access to the folder, or free space on the disk",
-        about=what,
+        f"{subject} cannot be kept in state_dir ({reason(error)}) and will be lost at the end of "
+        "this process; give its user write access to the folder, or free space on the disk",
+        about=subject,
     )
 
 
@@ -204,14 +204,14 @@ def reason(error: BaseException) -> str:
 
 
 def _level(seen: Hashable) -> int:
-    if seen in _logged or len(_logged) >= _LOGGED_MOST:
+    if seen in _logged or len(_logged) >= _MAX_LOGGED:
         return logging.DEBUG
     _logged.add(seen)
     return logging.WARNING
 
 
 def _message(error: BaseException) -> str:
-    """Return what may be quoted of an error's message: empty if nothing may."""
+    """Return the quotable part of an error's message; empty: there is none."""
     try:
         if _quoting.withheld and getattr(error, "quotes_no_text", False) is not True:
             return ""
@@ -238,7 +238,7 @@ def _without_messages(error: BaseException) -> Iterator[str]:
     chain: list[tuple[BaseException, str]] = []
     known: set[int] = set()
     link, now = "", error
-    while id(now) not in known and len(chain) < _CHAIN_MOST:
+    while id(now) not in known and len(chain) < _MAX_CHAIN:
         known.add(id(now))
         chain.append((now, link))
         if now.__cause__ is not None:
@@ -250,7 +250,7 @@ def _without_messages(error: BaseException) -> Iterator[str]:
     for each, link in reversed(chain):
         if each.__traceback__ is not None:
             yield "Traceback (most recent call last):\n"
-            yield from traceback.format_tb(each.__traceback__, -_FRAMES_MOST)
+            yield from traceback.format_tb(each.__traceback__, -_MAX_FRAMES)
         yield f"{_named(each)}\n"
         if link:
             yield f"\n... {link}:\n\n"
@@ -265,7 +265,7 @@ def _named(error: BaseException) -> str:
         else f"{kind.__module__}.{kind.__qualname__}"
     )
     if isinstance(error, BaseExceptionGroup):
-        parts = ", ".join(type(each).__qualname__ for each in error.exceptions[:_CHAIN_MOST])
+        parts = ", ".join(type(each).__qualname__ for each in error.exceptions[:_MAX_CHAIN])
         return f"{name} of {len(error.exceptions)}: {parts}"
     message = _message(error)
     return f"{name}: {message}" if message else name

@@ -1,4 +1,4 @@
-"""Imports that take seconds, on threads of ours, in applications that fork.
+"""Imports modules that take seconds to load, in applications that fork.
 
 A child that is forked while another thread imports has the module half, and its lock for ever:
 whoever imports it there waits without end, the application included. A fork therefore waits until
@@ -38,7 +38,7 @@ class _Imports:
         """The module that this process has half: its parent imported it when it forked."""
 
     def load(self, name: str) -> ModuleType:
-        """Return the module; see the function of this name."""
+        """Return the module, as the function of this name says."""
         with self._lock:
             if self._half is not None:
                 raise HalfImportedError(

@@ -1,7 +1,7 @@
 """The back half: take, judge, evaluate, estimate, export. One thread, one event loop.
 
-The thread starts with the first interaction, and again in a forked child. Whatever ends what it
-runs, it goes on after a pause, and that is counted. Each interaction that is taken has an account
+The thread starts with the first interaction, and again in a forked child. After an error that ends
+its loop it begins again after a pause, and that is counted. Each interaction has an account
 (`ragmonitor.ledger`), so that captured = scored + unscored holds by construction: it leaves exactly
 one report per judge, with one evaluation per evaluator.
 """
@@ -76,16 +76,16 @@ KEEP_S = 0.5
 TICK_S = 2.0
 """Gauges are refreshed, abandoned runs given up and the endpoint's port retried this often."""
 FORK_WAIT_S = 1.0
-RESTART_FIRST_S = 0.5
+FIRST_RESTART_PAUSE_S = 0.5
 """Pause after the thread's work ended by an error; doubles with each that follows at once."""
-RESTART_MOST_S = 60.0
+MAX_RESTART_PAUSE_S = 60.0
 START_AGAIN_S = 1.0
 """The system that had no thread for us is asked again after this one."""
 CANCEL_S = 1.0
-"""For what is asked to end: a judge's reading, its connections."""
+"""A cancelled reading, or the closing of a judge's connections, may take this long."""
 STOP_SHARE = 0.25
-STOP_MOST_S = 1.5
-"""Of the time for closing, what flushing leaves for stopping."""
+MAX_STOP_S = 1.5
+"""Flushing leaves this share of the time for closing, `MAX_STOP_S` at most, to the rest of it."""
 
 
 class Worker:
@@ -221,14 +221,14 @@ class Worker:
             return drained.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
             loop = self._loop
-            if loop is not None and not loop.is_closed():  # else nobody is there to be told
+            if loop is not None and not loop.is_closed():  # else nothing is left to cancel
                 drained.cancel()
             return False
 
     def close(self, timeout_s: float) -> bool:
-        """Flush, stop the thread and close the exporters; what is late counts as `shutdown`."""
+        """Flush, stop the thread and close every stage; late interactions count as `shutdown`."""
         deadline = time.monotonic() + timeout_s
-        flushed = self.flush(timeout_s - min(STOP_MOST_S, STOP_SHARE * timeout_s))
+        flushed = self.flush(timeout_s - min(MAX_STOP_S, STOP_SHARE * timeout_s))
         with self._starting:
             self._closed = True
             thread, self._thread = self._thread, None
@@ -236,7 +236,7 @@ class Worker:
         if thread is not None and thread is not threading.current_thread():
             self._signal()
             thread.join(max(0.0, deadline - time.monotonic()) / 2)
-        # What the time did not suffice for, or what came in between: counted, if not scored.
+        # Interactions for which the time did not suffice are counted, if not scored.
         self._ledger.close_all(Cause.SHUTDOWN)
         while left := self._queue.take(BATCH):
             for finished in left:
@@ -272,9 +272,9 @@ class Worker:
     # --- the thread -----------------------------------------------------------------------------
 
     def _run(self) -> None:
-        # On our own thread only: what a judge or an exporter calls must not be traced as traffic.
+        # On our own thread only: calls of judges and exporters must not be traced as traffic.
         context.attach(context.set_value("suppress_instrumentation", True))
-        pause_s = RESTART_FIRST_S
+        pause_s = FIRST_RESTART_PAUSE_S
         try:
             while not self._closed:
                 began = time.monotonic()
@@ -285,10 +285,10 @@ class Worker:
                     return
                 # Only an error ends it before.
                 self._restart()
-                if time.monotonic() - began > RESTART_MOST_S:
-                    pause_s = RESTART_FIRST_S
+                if time.monotonic() - began > MAX_RESTART_PAUSE_S:
+                    pause_s = FIRST_RESTART_PAUSE_S
                 self._ending.wait(pause_s)
-                pause_s = min(2 * pause_s, RESTART_MOST_S)
+                pause_s = min(2 * pause_s, MAX_RESTART_PAUSE_S)
         finally:
             with self._starting:
                 if self._thread is threading.current_thread():
@@ -681,7 +681,7 @@ class Worker:
     # --- forks ----------------------------------------------------------------------------------
 
     def before_fork(self) -> None:
-        """Wait for a moment in which no lock of a client library is held by our thread."""
+        """Wait until our thread holds no lock of a client library."""
         self._forking = self._step.acquire(timeout=FORK_WAIT_S)
 
     def after_fork_in_parent(self) -> None:
@@ -690,7 +690,7 @@ class Worker:
             self._step.release()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: the thread, and what waits, stayed with the parent."""
+        """Begin anew: the thread and the waiting interactions stayed with the parent."""
         self._prepare_thread()
         self._queue.clear()
         self._ledger.clear()

@@ -1,4 +1,4 @@
-"""Between the application and the worker."""
+"""Holds finished interactions, and counts of refused ones, for the worker."""
 
 from ragmonitor.queues.memory import MemoryQueue
 from ragmonitor.queues.notes import Notes

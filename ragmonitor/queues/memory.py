@@ -1,4 +1,4 @@
-"""A bounded queue inside the process: the default for one service."""
+"""Holds finished interactions in memory until the worker takes them, up to a bound."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class MemoryQueue:
     """First in, first out, at most `size` waiting. Refuses when full: the newest is not taken.
 
     No lock: a deque's `append` and `popleft` are atomic, so a fork can never leave one held.
-    Many threads putting at once may overshoot the bound by at most their number.
+    Threads that put at once may exceed the bound by at most their number.
     """
 
     def __init__(self, size: int) -> None:
@@ -28,10 +28,10 @@ class MemoryQueue:
         self._waiting.append(finished)
         return True
 
-    def take(self, most: int) -> Sequence[Finished]:
-        """Return up to `most`, oldest first; empty if there is nothing."""
+    def take(self, max_items: int) -> Sequence[Finished]:
+        """Return up to `max_items`, oldest first; empty if none waits."""
         taken: list[Finished] = []
-        while len(taken) < most:
+        while len(taken) < max_items:
             try:
                 taken.append(self._waiting.popleft())
             except IndexError:

@@ -1,4 +1,4 @@
-"""Counts of what happened, noted where no lock may be waited for."""
+"""Counts events in places that must not wait for a lock."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import Counter, deque
 from collections.abc import Hashable, Mapping
 from typing import Generic, TypeVar
 
-NOTES_MOST = 10_000
-"""Beyond, notes are added up where they are made."""
+MAX_NOTES = 10_000
+"""Beyond this number, notes are added up by the thread that makes them."""
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -16,8 +16,8 @@ Key = TypeVar("Key", bound=Hashable)
 class Notes(Generic[Key]):
     """Counts keys. `note` waits for no lock; `take` may be called from any thread.
 
-    A note may be made by a finaliser, and garbage may be collected at any allocation: also while
-    the same thread holds the lock of whoever counts in the end, or the one in here.
+    A finaliser may make a note, and garbage may be collected at any allocation: also while the same
+    thread holds a lock of the counters, or the one in here.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Notes(Generic[Key]):
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything; for a forked child, in which the lock may be held for ever."""
+        """Forget everything, with a new lock; for a forked child, whose parent may have held it."""
         self._adding = threading.Lock()
         self._new.clear()
         self._sums: Counter[Key] = Counter()
@@ -33,7 +33,7 @@ class Notes(Generic[Key]):
     def note(self, key: Key) -> None:
         """Count one more."""
         self._new.append(key)
-        if len(self._new) > NOTES_MOST and self._adding.acquire(blocking=False):
+        if len(self._new) > MAX_NOTES and self._adding.acquire(blocking=False):
             try:
                 self._add()
             finally:

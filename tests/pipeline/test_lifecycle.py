@@ -44,7 +44,7 @@ def observed(number, **changes):
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch):
-    monkeypatch.setattr("ragmonitor.worker.RESTART_FIRST_S", 0.01)
+    monkeypatch.setattr("ragmonitor.worker.FIRST_RESTART_PAUSE_S", 0.01)
 
 
 class Fails:

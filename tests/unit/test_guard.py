@@ -48,7 +48,7 @@ def test_beyond_the_kinds_that_are_remembered_nothing_is_a_warning(caplog):
     with caplog.at_level(logging.WARNING, "ragmonitor"):
         for number in range(500):
             guard.record_problem("testing", f"problem {'x' * number}")
-    assert len(caplog.records) == guard._LOGGED_MOST
+    assert len(caplog.records) == guard._MAX_LOGGED
 
 
 def test_a_problem_is_one_line_whatever_its_numbers(caplog):
