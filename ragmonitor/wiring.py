@@ -36,7 +36,7 @@ from ragmonitor.export import (
 )
 from ragmonitor.guard import logger
 from ragmonitor.judges import AssessmentCache, LexicalJudge, LlmJudge
-from ragmonitor.judges.lexical import Limits
+from ragmonitor.judges.builtin import Limits
 from ragmonitor.judges.pricing import cost_in, priced_in
 from ragmonitor.judging import JudgeConfig, Repeating, SecondReading
 from ragmonitor.protocols import (

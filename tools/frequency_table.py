@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  # a script that people run by hand
-"""Rebuild the lexical judge's table of common English words from SCOWL's word lists.
+"""Rebuild the built-in judge's table of common English words from SCOWL's word lists.
 
     python tools/frequency_table.py [FOLDER]
 
@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ragmonitor.judges.lexical.stems import TABLE, stem  # noqa: E402  # runs from a checkout
+from ragmonitor.judges.builtin.stems import TABLE, stem  # noqa: E402  # runs from a checkout
 
 TARGET = ROOT / "ragmonitor" / "judges" / "builtin" / TABLE
 SIZES = (10, 20)

@@ -21,8 +21,8 @@ from ragmonitor import imports
 from ragmonitor.apart import apart
 from ragmonitor.errors import JudgeError, MissingExtraError
 from ragmonitor.judges import sentences as splitter
+from ragmonitor.judges.builtin import LexicalJudge
 from ragmonitor.judges.evidence import spread
-from ragmonitor.judges.lexical import LexicalJudge
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.judges.sentences import Sentence
 from ragmonitor.judges.tokens import most_tokens

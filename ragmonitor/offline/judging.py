@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ragmonitor.errors import SettingsError
 from ragmonitor.judges import LexicalJudge, LlmJudge
-from ragmonitor.judges.lexical import Limits
+from ragmonitor.judges.builtin import Limits
 from ragmonitor.judges.pricing import priced_in
 from ragmonitor.offline.scoring import RunBudget
 from ragmonitor.protocols import Judge, PricedJudge

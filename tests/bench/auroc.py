@@ -1,4 +1,4 @@
-"""What the lexical judge tells apart on labelled answers, and how long it takes.
+"""What the built-in judge tells apart on labelled answers, and how long it takes.
 
     python tests/bench/auroc.py [FOLDER]
 
@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ragmonitor.judges.lexical import assess  # noqa: E402  # runs from a checkout
+from ragmonitor.judges.builtin import assess  # noqa: E402  # runs from a checkout
 from ragmonitor.records import Assessment, Verdict  # noqa: E402
 
 DEFAULT_FOLDER = "../shared/data"

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from importlib import resources
 from itertools import accumulate
 
-from ragmonitor.judges import lexical
-from ragmonitor.judges.lexical.vocabulary import STOP_WORDS
+from ragmonitor.judges import builtin
+from ragmonitor.judges.builtin.word_lists import STOP_WORDS
 
 SYLLABLES = ["ra", "ten", "mo", "lis", "ver", "ko", "stan", "ing", "bel", "ur", "ap", "tion"]
 HAN = (
@@ -52,7 +52,7 @@ def english() -> Write:
     """Return what writes sentences of some 18 words; half of them are function words."""
     rng = random.Random(1)
     words = rng.sample(sorted(STOP_WORDS), len(STOP_WORDS))
-    table = resources.files(lexical).joinpath("frequencies.txt").read_text("utf-8")
+    table = resources.files(builtin).joinpath("frequencies.txt").read_text("utf-8")
     for line in table.splitlines():
         if not line.startswith("#"):
             words += rng.sample(line.split(), len(line.split()))
@@ -131,7 +131,7 @@ def main() -> None:
                 parts = max(1, length // 500)
                 query, chunks, answer = answered(write, rng, length, parts)
                 began = time.process_time()
-                lexical.assess(query, chunks, answer)
+                builtin.assess(query, chunks, answer)
                 if n >= 3:
                     times.append((time.process_time() - began) * 1e3)
             median = statistics.median(times)

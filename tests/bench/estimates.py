@@ -43,7 +43,7 @@ from ragmonitor.estimation.residuals import Residuals  # noqa: E402
 from ragmonitor.estimation.signals import Outcome  # noqa: E402
 from ragmonitor.estimation.streams import RESIDUAL_TOLERATED, half  # noqa: E402
 from ragmonitor.estimation.sums import Sums, difference, group_of  # noqa: E402
-from ragmonitor.judges.lexical import LexicalJudge  # noqa: E402
+from ragmonitor.judges.builtin import LexicalJudge  # noqa: E402
 from ragmonitor.protocols import Sampler  # noqa: E402
 from ragmonitor.records import Chunk, Estimate, Interaction, Moments, SamplingDecision, SeriesKey  # noqa: E402
 from ragmonitor.sampling import AdaptiveSampler, Budget, coin  # noqa: E402

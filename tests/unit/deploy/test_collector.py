@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ragmonitor import Monitor, conventions
 from ragmonitor.evaluators import table
-from ragmonitor.judges.lexical import LexicalJudge
+from ragmonitor.judges.builtin import LexicalJudge
 from ragmonitor.records import Diagnosis
 from ragmonitor.settings import Settings
 from tests.unit.deploy.collector_lint import attributes, destinations, faults

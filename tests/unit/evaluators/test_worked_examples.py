@@ -7,7 +7,7 @@ import pytest
 
 from ragmonitor.evaluators import Table, evaluate_asking, table
 from ragmonitor.evaluators.generated_questions import register
-from ragmonitor.judges.lexical import LexicalJudge
+from ragmonitor.judges.builtin import LexicalJudge
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.records import (
     Assessment,

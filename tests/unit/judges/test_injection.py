@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from ragmonitor.errors import JudgeError
-from ragmonitor.judges.lexical import LexicalJudge
+from ragmonitor.judges.builtin import LexicalJudge
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.judges.prompts import SYSTEM, write_prompt
 from ragmonitor.judges.provider import forget_capabilities

@@ -5,9 +5,15 @@ import time
 import pytest
 
 from ragmonitor.errors import JudgeError
-from ragmonitor.judges.lexical import LexicalJudge, Limits, evidence, passages, referring
-from ragmonitor.judges.lexical.speech import act_of
-from ragmonitor.judges.lexical.words import keys, terms
+from ragmonitor.judges.builtin import (
+    LexicalJudge,
+    Limits,
+    overlap,
+    passage_index,
+    reference_reading,
+)
+from ragmonitor.judges.builtin.speech_acts import speech_act_of
+from ragmonitor.judges.builtin.text_terms import keys, terms
 from ragmonitor.judges.process import ProcessJudge
 from ragmonitor.judges.sentences import language, split
 from ragmonitor.records import Cause, Chunk, Interaction
@@ -29,10 +35,10 @@ TIMED_LINEAR = 8.0
 @pytest.fixture
 def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower what bounds the work on one answer, so that small texts reach it as huge ones do."""
-    monkeypatch.setattr(evidence, "STEPS", 1_000)
-    monkeypatch.setattr(evidence, "EVERYWHERE", (2, 8))
-    monkeypatch.setattr(passages, "SEARCHED", 5_000)
-    monkeypatch.setattr(referring, "ALONE", 2)
+    monkeypatch.setattr(overlap, "MAX_STEPS", 1_000)
+    monkeypatch.setattr(overlap, "EVERYWHERE", (2, 8))
+    monkeypatch.setattr(passage_index, "MAX_SEARCHED", 5_000)
+    monkeypatch.setattr(reference_reading, "MAX_CHUNKS_ALONE", 2)
 
 
 def interaction(query: str, chunks: list[str], answer: str, reference: str = "") -> Interaction:
@@ -87,7 +93,7 @@ def read_words(text: str) -> None:
     split(text)
     language(text)
     keys(text)
-    act_of(text, terms(text))
+    speech_act_of(text, terms(text))
 
 
 def judged(answer: str, judge: LexicalJudge) -> Cause | None:

@@ -7,9 +7,9 @@ import pytest
 
 from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.by_reference import counts_of
+from ragmonitor.judges.builtin import LexicalJudge
 from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.evidence import Part
-from ragmonitor.judges.lexical import LexicalJudge
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.judges.prompts import SYSTEM as MAIN
 from ragmonitor.judges.provider import Completion, ProviderError

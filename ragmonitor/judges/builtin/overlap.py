@@ -7,38 +7,39 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ragmonitor.judges.lexical.passages import Index, Passages, number
-from ragmonitor.judges.lexical.quantities import kept_digits
-from ragmonitor.judges.lexical.words import Term
+from ragmonitor.judges.builtin.passage_index import PassageIndex, Passages, number
+from ragmonitor.judges.builtin.quantities import kept_digits
+from ragmonitor.judges.builtin.text_terms import Term
 
 LOOSE_CREDIT: Final = 0.75
-"""Of a word of which the chunks hold only the first letters: `organised` for `organisation`."""
+"""Credit for a word of which the chunks hold only the first letters: `organised` for
+`organisation`."""
 NEAR: Final = 0.8
-"""See `Evidence.closeness`."""
+"""Share of `Overlap.closeness` that three neighbouring sentences count for."""
 EVERYWHERE: Final = (12, 300)
-"""Least and most passages from which a term tells no place: it is then close to everything."""
-STEPS: Final = 300_000
-"""Places that are looked at for all terms of one answer, some 0.1 s; see `everywhere_from`."""
+"""Fewest and most passages from which on a term tells no place: it is close to everything."""
+MAX_STEPS: Final = 300_000
+"""Passages that are looked at for all terms of one answer, some 0.1 s; see `everywhere_from`."""
 ENOUGH: Final = 0.9
-"""Share of a sentence's support that its evidence explains before it is complete."""
-LEAST_GAIN: Final = 0.08
-"""Share of a sentence's content that one more chunk must add to be named as evidence."""
+"""Share of a sentence's support that the named chunks explain before they are enough."""
+MIN_GAIN: Final = 0.08
+"""Share of a sentence's content that one more chunk must add to be named."""
 
 
 @dataclass(slots=True)
-class Evidence:
-    """What the chunks hold of one sentence."""
+class Overlap:
+    """The overlap of one sentence with the chunks."""
 
     weight: float
-    """Of all the sentence's content; 0: it has none."""
+    """Weight of all the sentence's content; 0: it has none."""
     support: float
     """Share of that content which stands in the chunks, anywhere. More chunks never lower it."""
     closeness: float
     """Share which stands close together, where that is largest: `NEAR` of it counts what three
-    neighbouring sentences of one chunk hold, the rest what one sentence does. More chunks never
+    neighbouring sentences of one chunk hold, the rest what one of them holds. More chunks never
     lower it."""
     missing: Sequence[Term]
-    """What stands nowhere in the chunks."""
+    """The terms that stand nowhere in the chunks."""
     chunks: tuple[int, ...]
     """The fewest chunks that explain the support, best first (greedily)."""
     window: Passages
@@ -51,20 +52,22 @@ class Evidence:
     """For each chunk that holds anything, the positions of the terms that it holds, ascending."""
 
 
-NOTHING: Final = Evidence(0.0, 0.0, 0.0, (), (), (), {}, {}, {})
+NO_OVERLAP: Final = Overlap(0.0, 0.0, 0.0, (), (), (), {}, {}, {})
 
 
 def everywhere_from(terms: int) -> int:
-    """Return in how many passages a term stands everywhere, for so many terms to be looked for.
+    """Return from how many passages on a term stands everywhere, if so many terms are looked for.
 
-    300 as far as that makes no more than `STEPS`; the more terms, the fewer, so that the time is
-    linear in their number.
+    It is 300 as far as that makes no more than `MAX_STEPS`; the more terms, the fewer, so that the
+    time is linear in their number.
     """
-    least, most = EVERYWHERE
-    return max(least, min(most, STEPS // max(1, terms)))
+    fewest, most = EVERYWHERE
+    return max(fewest, min(most, MAX_STEPS // max(1, terms)))
 
 
-def gather(content: Sequence[Term], index: Index, everywhere_at: int = EVERYWHERE[1]) -> Evidence:
+def overlap_of(
+    content: Sequence[Term], index: PassageIndex, everywhere_at: int = EVERYWHERE[1]
+) -> Overlap:
     """Return what the chunks hold of a sentence's terms, whatever the order of the chunks.
 
     Args:
@@ -75,8 +78,8 @@ def gather(content: Sequence[Term], index: Index, everywhere_at: int = EVERYWHER
     gains = [term.weight for term in content]
     weight = sum(gains)
     if not weight:
-        return NOTHING
-    everywhere = 0.0
+        return NO_OVERLAP
+    everywhere = 0.0  # weight of the terms that stand everywhere
     missing: list[Term] = []
     by_passage: defaultdict[int, float] = defaultdict(float)
     by_window: defaultdict[int, float] = defaultdict(float)
@@ -86,41 +89,41 @@ def gather(content: Sequence[Term], index: Index, everywhere_at: int = EVERYWHER
         gain = gains[position]
         if not gain:
             continue
-        places = exact.get(term.key)
-        if places is None:
-            places, gain = _loosely(term, index)
+        postings = exact.get(term.key)
+        if postings is None:
+            postings, gain = _loosely(term, index)
             gains[position] = gain
             if not gain:
                 missing.append(term)
                 continue
-        if len(places) > everywhere_at:
+        if len(postings) > everywhere_at:
             everywhere += gain
-            for chunk in index.chunks_of(places, everywhere_at):
+            for chunk in index.chunks_of(postings, everywhere_at):
                 by_chunk[chunk].append(position)
             continue
-        if len(places) == 1:
-            (place,) = places
-            by_passage[place] += gain
-            by_chunk[chunk_of[place]].append(position)
-            for middle in windows[place]:
+        if len(postings) == 1:
+            (passage,) = postings
+            by_passage[passage] += gain
+            by_chunk[chunk_of[passage]].append(position)
+            for middle in windows[passage]:
                 by_window[middle] += gain
             continue
         unseen = 0
         holder = -1
-        for place in places:
-            by_passage[place] += gain
-            chunk = chunk_of[place]
+        for passage in postings:
+            by_passage[passage] += gain
+            chunk = chunk_of[passage]
             if chunk != holder:
                 holder = chunk
                 by_chunk[chunk].append(position)
-            near = windows[place]
+            near = windows[passage]
             for middle in near:
                 if middle >= unseen:
                     by_window[middle] += gain
             unseen = near[-1] + 1
     together = NEAR * max(by_window.values(), default=0.0)
     closer = (1.0 - NEAR) * max(by_passage.values(), default=0.0)
-    return Evidence(
+    return Overlap(
         weight,
         min(1.0, sum(gains) / weight),
         min(1.0, (together + closer + everywhere) / weight),
@@ -133,55 +136,55 @@ def gather(content: Sequence[Term], index: Index, everywhere_at: int = EVERYWHER
     )
 
 
-def _loosely(term: Term, index: Index) -> tuple[Sequence[int], float]:
-    """Return where what counts for a term that is missing stands, and how much of it that is."""
+def _loosely(term: Term, index: PassageIndex) -> tuple[Sequence[int], float]:
+    """Return the passages of what counts for a missing term, and the weight that it counts for."""
     if term.kind == "pair":
         return (), 0.0
-    places = index.loose.get(term.prefix)
-    if places or (term.kind == "number" and _is_rounded(term, index)):
-        return places or (), term.weight * LOOSE_CREDIT
+    postings = index.loose.get(term.prefix)
+    if postings or (term.kind == "number" and _is_rounded(term, index)):
+        return postings or (), term.weight * LOOSE_CREDIT
     return (), 0.0
 
 
-def _is_rounded(term: Term, index: Index) -> bool:
+def _is_rounded(term: Term, index: PassageIndex) -> bool:
     """Return whether a number of the chunks, rounded, is this one: `6.6 million` for 6,572,728."""
     value = number(term.key)
     digits = 0 if value is None else kept_digits(term.key[1:])
-    return bool(digits) and value in index.rounded(digits)
+    return bool(digits) and value in index.rounded[digits]
 
 
-def _closest(index: Index, by_window: Mapping[int, float]) -> Passages:
-    """Return the window with the most of the sentence; ties are settled by text, not by order."""
+def _closest(index: PassageIndex, by_window: Mapping[int, float]) -> Passages:
+    """Return the window with the most of the sentence; texts break ties, not their order."""
     if not by_window:
         return ()
     most = max(by_window.values()) - 1e-9
     tied = [at for at, share in by_window.items() if share > most]
     if len(tied) == 1:
         return index.windows[tied[0]]
-    return index.windows[min(tied, key=index.ranks().__getitem__)]
+    return index.windows[min(tied, key=index.ranks.__getitem__)]
 
 
 def _fewest(
     by_chunk: Mapping[int, Sequence[int]],
     gains: Sequence[float],
     weight: float,
-    index: Index,
+    index: PassageIndex,
 ) -> tuple[int, ...]:
     """Return the chunks that explain the support, each adding the most to those before it.
 
-    Ties are settled by text, so that the chunks' order makes no difference.
+    Texts break ties, so that the chunks' order makes no difference.
     """
     chosen: list[int] = []
     left = dict(by_chunk)
     total = sum(gains)
     enough = ENOUGH * total
-    least = LEAST_GAIN * weight
+    least = MIN_GAIN * weight
     gained = 0.0
     while left and gained < enough:
         adds = {chunk: sum([gains[term] for term in held]) for chunk, held in left.items()}
         most = max(adds.values())
         tied = [chunk for chunk, added in adds.items() if added == most]
-        best = tied[0] if len(tied) == 1 else max(tied, key=index.chunk_ranks().__getitem__)
+        best = tied[0] if len(tied) == 1 else max(tied, key=index.chunk_ranks.__getitem__)
         if most < least:
             break
         chosen.append(best)

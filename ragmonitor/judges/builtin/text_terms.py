@@ -14,10 +14,10 @@ from itertools import pairwise
 from operator import add
 from typing import Final, Literal, NamedTuple
 
-from ragmonitor.judges.lexical import quantities
-from ragmonitor.judges.lexical.quantities import Quantity
-from ragmonitor.judges.lexical.stems import stem_and_weight
-from ragmonitor.judges.lexical.vocabulary import (
+from ragmonitor.judges.builtin import quantities
+from ragmonitor.judges.builtin.quantities import Quantity
+from ragmonitor.judges.builtin.stems import stem_and_weight
+from ragmonitor.judges.builtin.word_lists import (
     CHINESE_COMMON,
     CHINESE_DIGITS,
     CHINESE_NEGATIONS,
@@ -25,11 +25,11 @@ from ragmonitor.judges.lexical.vocabulary import (
     CHINESE_STOP,
     HARMLESS_BEHIND_NEGATION,
     MONTHS,
+    NEGATION_ENDS,
     NEGATIONS,
     NOT_NEGATIONS,
     ORDINALS,
     STOP_WORDS,
-    TURNS,
     WEEKDAYS,
 )
 from ragmonitor.judges.sentences import HAN
@@ -81,11 +81,11 @@ _LETTER = re.compile(rf"[^\W\d_{_SYLLABIC}]")
 _OTHER_THAN_WORDS = re.compile(rf"[\d{_SYLLABIC}]")
 NEGATION: Final = "!"
 """Key of a sign of negation."""
-TURN: Final = "!|"
+NEGATION_END: Final = "!|"
 """Key of a word at which a negation ends."""
-SIGNS: Final = frozenset({NEGATION, TURN})
+SIGNS: Final = frozenset({NEGATION, NEGATION_END})
 _BEHIND = max(map(len, HARMLESS_BEHIND_NEGATION)) + 1
-_LONGEST_WORD: Final = 48
+_MAX_WORD: Final = 48
 """Characters of a word that are looked at: bounds the cache and the work on one-word texts."""
 
 
@@ -103,9 +103,9 @@ def terms(text: str, *, with_pairs: bool = True) -> list[Term]:
         kind = token.lastgroup
         if kind == "word":
             surface = token[0]
-            if len(surface) > _LONGEST_WORD or surface in _PERHAPS_DATES:
+            if len(surface) > _MAX_WORD or surface in _PERHAPS_DATES:
                 surface = _in_place(text, token)
-            reading = _reading(surface)
+            reading = _word_term(surface)
             if reading is not None:
                 start, end = token.span()
                 key, prefix, weight, word_kind = reading
@@ -140,7 +140,7 @@ def _terms_of_chinese(text: str, *, with_pairs: bool) -> list[Term]:
     return found
 
 
-class Held(NamedTuple):
+class TermKeys(NamedTuple):
     """What a text holds, without its places: the short form of its terms."""
 
     exact: set[str]
@@ -152,21 +152,21 @@ class Held(NamedTuple):
     """There is a sign of negation, perhaps in form only."""
 
 
-def keys(text: str) -> Held:
+def keys(text: str) -> TermKeys:
     """Return the keys and the prefixes of `terms(text)`, signs of negation left out; faster."""
     if not _OTHER_THAN_WORDS.search(text):
         return _keys_of_words(text) or _keys_of_any(text)
     return _keys_of_any(text) if _LETTER.search(text) else _keys_of_chinese(text)
 
 
-def _keys_of_words(text: str) -> Held | None:
+def _keys_of_words(text: str) -> TermKeys | None:
     """Return what a text of words without figures holds; None: it must be read in order."""
     words = _WORD.findall(text)
-    if not _PERHAPS_DATES.isdisjoint(words) or max(map(len, words), default=0) > _LONGEST_WORD:
+    if not _PERHAPS_DATES.isdisjoint(words) or max(map(len, words), default=0) > _MAX_WORD:
         return None
     exact: set[str] = set()
     prefixes: set[str] = set()
-    for reading in map(_reading, words):
+    for reading in map(_word_term, words):
         if reading is not None:
             key, prefix, _, kind = reading
             if kind == "number":  # may join the one before it
@@ -176,7 +176,7 @@ def _keys_of_words(text: str) -> Held | None:
     return _held(exact, prefixes, ())
 
 
-def _keys_of_chinese(text: str) -> Held:
+def _keys_of_chinese(text: str) -> TermKeys:
     """Return what a text without words holds: its plain characters are read all together."""
     others: list[Term] = []
     plain: list[str] = []
@@ -212,7 +212,7 @@ def _append_figure(found: list[Term], text: str, at: int, floor: int) -> int:
     return special.end if special else 0
 
 
-def _keys_of_any(text: str) -> Held:
+def _keys_of_any(text: str) -> TermKeys:
     exact: set[str] = set()
     prefixes: set[str] = set()
     others: list[Term] = []
@@ -222,9 +222,9 @@ def _keys_of_any(text: str) -> Held:
             _add_pairs(exact, others, text, *token.span())
         elif kind == "word":
             surface = token[0]
-            if len(surface) > _LONGEST_WORD or surface in _PERHAPS_DATES:
+            if len(surface) > _MAX_WORD or surface in _PERHAPS_DATES:
                 surface = _in_place(text, token)
-            reading = _reading(surface)
+            reading = _word_term(surface)
             if reading is not None:
                 key, prefix, _, word_kind = reading
                 if word_kind == "number":
@@ -237,7 +237,7 @@ def _keys_of_any(text: str) -> Held:
     return _held(exact, prefixes, others)
 
 
-def _held(exact: set[str], prefixes: set[str], others: Sequence[Term]) -> Held:
+def _held(exact: set[str], prefixes: set[str], others: Sequence[Term]) -> TermKeys:
     """Return what a text holds, out of what was read of it apart and in order."""
     if others:
         exact.update([term.key for term in others])
@@ -245,15 +245,15 @@ def _held(exact: set[str], prefixes: set[str], others: Sequence[Term]) -> Held:
     exact -= SIGNS
     prefixes.discard("")
     numbers = tuple([term.key for term in others if term.kind == "number"]) if others else ()
-    return Held(exact, prefixes, numbers, may_negate)
+    return TermKeys(exact, prefixes, numbers, may_negate)
 
 
-Reading = tuple[str, str, float, Kind]
+WordTerm = tuple[str, str, float, Kind]
 
 
 def _in_place(text: str, token: re.Match[str]) -> str:
     """Return a word, cut to what is looked at, and small if it is a `May` that is no month."""
-    surface = token[0][:_LONGEST_WORD]
+    surface = token[0][:_MAX_WORD]
     start, end = token.span()
     if surface in _PERHAPS_DATES and not _NEAR_DATE.search(text[max(0, start - 8) : end + 4]):
         return surface.lower()
@@ -261,15 +261,15 @@ def _in_place(text: str, token: re.Match[str]) -> str:
 
 
 @lru_cache(maxsize=16_384)
-def _reading(surface: str) -> Reading | None:
+def _word_term(surface: str) -> WordTerm | None:
     """Return a word's key, prefix, weight and kind; None for a word that says little."""
     if surface[-1:] == "s" and surface[:-1].isupper() and len(surface) > _PLURAL_FROM:
         surface = surface[:-1]
     word = _unaccented(surface).lower().replace("’", "'")
     if word in NEGATIONS or word.endswith("n't"):
         return NEGATION, "", 0.0, "negation"
-    if word in TURNS:
-        return TURN, "", 0.0, "negation"
+    if word in NEGATION_ENDS:
+        return NEGATION_END, "", 0.0, "negation"
     word = word.removesuffix("'s").removesuffix("'").rstrip(".")
     is_capital = surface[0].isupper()
     date = _calendar(word, is_capital=is_capital)

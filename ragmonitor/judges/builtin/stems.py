@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Final
 
-from ragmonitor.judges.lexical.vocabulary import IRREGULAR
+from ragmonitor.judges.builtin.word_lists import IRREGULAR
 
 TABLE: Final = "frequencies.txt"
 BAND_WEIGHTS: Final = (0.35, 0.6, 1.0)
@@ -23,7 +23,7 @@ _SUFFIXES = (
     ("e", ""),
 )  # fmt: skip
 _KEPT_ENDINGS = ("ss", "us", "is")
-_SHORTEST_STEM = 3
+_MIN_STEM = 3
 _HAS_VOWEL = re.compile("[aeiouy]")
 
 
@@ -33,12 +33,12 @@ def stem(word: str) -> str:
     One suffix off, a doubled consonant made single: `stopping`, `stopped`, `stops` are `stop`.
     """
     word = IRREGULAR.get(word, word)
-    if len(word) <= _SHORTEST_STEM or not word.isascii():
+    if len(word) <= _MIN_STEM or not word.isascii():
         return word
     for suffix, instead in _SUFFIXES:
         if word.endswith(suffix):
             base = word[: -len(suffix)]
-            if len(base) < _SHORTEST_STEM or not _HAS_VOWEL.search(base):
+            if len(base) < _MIN_STEM or not _HAS_VOWEL.search(base):
                 continue
             if suffix == "s" and word.endswith(_KEPT_ENDINGS):
                 break
@@ -47,9 +47,9 @@ def stem(word: str) -> str:
 
 
 def _undoubled(base: str) -> str:
-    if len(base) > _SHORTEST_STEM and base[-1] == base[-2] and base[-1] not in "lsz":
+    if len(base) > _MIN_STEM and base[-1] == base[-2] and base[-1] not in "lsz":
         return base[:-1]
-    return base.removesuffix("e") if len(base) > _SHORTEST_STEM else base
+    return base.removesuffix("e") if len(base) > _MIN_STEM else base
 
 
 @lru_cache(maxsize=16_384)

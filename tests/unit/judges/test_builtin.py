@@ -1,10 +1,10 @@
-"""What the lexical judge says of small answers, the same in English and in Chinese."""
+"""What the built-in judge says of small answers, the same in English and in Chinese."""
 
 from dataclasses import dataclass
 
 import pytest
 
-from ragmonitor.judges.lexical import LexicalJudge, assess
+from ragmonitor.judges.builtin import LexicalJudge, assess
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Assessment, SentenceVerdict, Verdict
 

@@ -1,4 +1,4 @@
-"""What a text states and what it negates."""
+"""The polarity of a text's terms: what it states and what it negates."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
-from ragmonitor.judges.lexical.words import NEGATION, Term
+from ragmonitor.judges.builtin.text_terms import NEGATION, Term
 
 REACH: Final = 24
-"""Characters behind a sign of negation within which the next content word is what it turns."""
+"""Characters behind a sign of negation within which it negates the next content word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Polarity:
-    """Which of a text's terms a negation turns."""
+    """The terms of a text by whether a sign of negation negates them."""
 
     first: Mapping[str, Term]
     """Maps each key to the first term with it, signs of negation left out."""
     negated: AbstractSet[str]
-    """Those keys that a negation turns somewhere in the text."""
+    """Keys that are negated somewhere in the text."""
     stated: AbstractSet[str]
-    """Those that stand somewhere without one."""
+    """Keys that stand somewhere without a negation."""
     unsure: AbstractSet[str]
-    """Those with one on the other side of a table's line or a clause's end."""
+    """Keys with a negation on the other side of a table's line or a clause's end."""
     signs: AbstractSet[str]
     """Keys of the signs of negation, and of the words at which a negation ends."""
 
 
 def polarity(text: str, content: Sequence[Term]) -> Polarity:
-    """Return which terms of a text a negation turns.
+    """Return which terms of a text are negated.
 
     Args:
         text: What the terms' offsets point into.
@@ -60,4 +60,4 @@ def polarity(text: str, content: Sequence[Term]) -> Polarity:
 
 
 _BORDERS: Final = re.compile(r"[|\t\n;；。，]|, ")
-"""What a negation does not reach across: cells of a table, clauses."""
+"""Borders of a negation's reach: cells of a table, clauses."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from ragmonitor.judges.lexical.vocabulary import (
+from ragmonitor.judges.builtin.word_lists import (
     CHINESE_DIGITS,
     CHINESE_SCALES,
     NUMBER_WORDS,
@@ -26,7 +26,7 @@ class Quantity(NamedTuple):
     """A name from `UNITS`; `year`, `month`, `day` in dates; empty: none, or an unknown one."""
 
 
-_LONGEST: Final = 18
+_MAX_DIGITS: Final = 18
 """Digits; longer runs are identifiers and are compared as text."""
 
 NUMBER: Final = (
@@ -107,7 +107,7 @@ def join(before: str, number: float) -> float | None:
     `twenty` and `five` make 25, `3.5` and `million` 3,500,000, `ten thousand` and `one` 10,001,
     that and `hundred` 10,100.
     """
-    if len(before) > _LONGEST:
+    if len(before) > _MAX_DIGITS:
         return None
     first = float(before)
     if number in _SCALE_VALUES:
@@ -143,7 +143,7 @@ def canonical(digits: str, scale: float = 1.0) -> str:
     if scale == 1.0 and len(digits) <= _PRECISION and digits.isdecimal():
         return str(int(digits))
     digits = digits.replace(",", "").replace("，", "")
-    if len(digits) > _LONGEST:
+    if len(digits) > _MAX_DIGITS:
         return digits
     return _plain(float(digits) * scale)
 
@@ -190,7 +190,7 @@ _ROUNDED_DIGITS = 2
 def kept_digits(rounded: str) -> int:
     """Return to how many significant digits a canonical number may be rounded; 0: it is exact."""
     digits = rounded.replace(".", "").strip("0").lstrip("-")
-    if not digits.isdigit() or len(digits) < _ROUNDED_DIGITS or len(rounded) > _LONGEST:
+    if not digits.isdigit() or len(digits) < _ROUNDED_DIGITS or len(rounded) > _MAX_DIGITS:
         return 0
     return len(digits)
 

@@ -1,4 +1,4 @@
-"""The small word lists that the lexical judge reads by. Data only; every word is lower case."""
+"""The small word lists that the built-in judge reads by. Data only; every word is lower case."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ HARMLESS_BEHIND_NEGATION: Final = (
 )
 """What, behind a sign of negation, says that it negates nothing: `not only`, `No, ...`."""
 
-TURNS: Final = frozenset({"but", "except", "unless"})
+NEGATION_ENDS: Final = frozenset({"but", "except", "unless"})
 """Words at which a negation ends."""
 
 OPPOSITES: Final = tuple(

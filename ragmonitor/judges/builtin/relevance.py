@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ragmonitor.judges.lexical.evidence import LOOSE_CREDIT, Evidence
-from ragmonitor.judges.lexical.passages import Index
-from ragmonitor.judges.lexical.words import Term
+from ragmonitor.judges.builtin.overlap import LOOSE_CREDIT, Overlap
+from ragmonitor.judges.builtin.passage_index import PassageIndex
+from ragmonitor.judges.builtin.text_terms import Term
 
 ON_TOPIC: Final = 0.5
 """Share of a question's content that an answer on its topic holds, itself or by its source."""
@@ -53,8 +53,8 @@ def answer_relevancy(
     query: str,
     question: Sequence[Term],
     answer: Sequence[Term],
-    asked: Evidence,
-    evidences: Sequence[Evidence],
+    asked: Overlap,
+    overlaps: Sequence[Overlap],
 ) -> float | None:
     """Return whether the answer speaks of the question, or None if the question says nothing.
 
@@ -67,7 +67,7 @@ def answer_relevancy(
         question: Its terms.
         answer: The answer's terms.
         asked: What the chunks hold of the question.
-        evidences: What the chunks hold of each sentence of the answer.
+        overlaps: What the chunks hold of each sentence of the answer.
     """
     if not asked.weight:
         return None
@@ -75,16 +75,16 @@ def answer_relevancy(
     if not content:
         return 1.0 if _POLAR.match(query[:400]) else CANNOT_TELL
     share = covered(question, content)
-    for evidence in evidences:
+    for overlap in overlaps:
         if share >= ON_TOPIC:
             return 1.0
-        share = max(share, bridge(asked, evidence))
+        share = max(share, bridge(asked, overlap))
     is_short = len(content) <= SHORT or asked.weight < SAYS_LITTLE
     least = CANNOT_TELL if is_short else 0.0
     return max(least, scaled(share))
 
 
-def bridge(asked: Evidence, said: Evidence) -> float:
+def bridge(asked: Overlap, said: Overlap) -> float:
     """Return how well one place in the chunks holds both the question and a sentence, 0 to 1."""
     if not said.weight or not asked.weight:
         return 0.0
@@ -93,7 +93,7 @@ def bridge(asked: Evidence, said: Evidence) -> float:
     return min(1.0, best / (asked.weight * said.weight))
 
 
-def chunk_relevance(question: Sequence[Term], index: Index) -> tuple[float, ...] | None:
+def chunk_relevance(question: Sequence[Term], index: PassageIndex) -> tuple[float, ...] | None:
     """Return each chunk's relevance to the question; None if the question says too little.
 
     Args:

@@ -1,10 +1,11 @@
 """Set phrases by which sentences are known to claim nothing. Data only.
 
-Patterns are lower case, for `re.IGNORECASE`; gaps are bounded, so that none of them is slow.
+Gaps in patterns are bounded, so that none of them is slow.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 
@@ -16,7 +17,11 @@ def _words(text: str) -> str:
     return _any(*text.split())
 
 
-SOURCES: Final = _any(
+def _compiled(*patterns: str) -> re.Pattern[str]:
+    return re.compile(_any(*patterns), re.IGNORECASE)
+
+
+_SOURCES: Final = _any(
     _words("contexts? passages? texts? documents? sources? articles? excerpts? snippets?"),
     _words("materials? information results? data content references? chunks? manual"),
     "search results?",
@@ -46,7 +51,7 @@ _KNOW = _any(
     r"[^.]{0,40}?(?:information|answer|details?|data|context|knowledge|idea|access)",
 )
 _FACTS = _any(
-    _words("information mention details? data answer evidence references? indication"), SOURCES
+    _words("information mention details? data answer evidence references? indication"), _SOURCES
 )
 _MORE = _any(
     rf"{_words('more additional further')} (?:\w+ )?{_words('information context details? data')}"
@@ -86,14 +91,14 @@ _MADE_BY_FRAMEWORKS: Final = _any(
 )
 """What frameworks say in place of an answer, when there is none."""
 
-REFUSALS: Final = _any(
+REFUSALS: Final = _compiled(
     rf"\A\W{{0,4}}(?:response \d{{1,3}}: )?{_MADE_BY_FRAMEWORKS}\W{{0,4}}\Z",
     r"\bi (?:really |just |honestly )?(?:do not|do ?n['’]?t|cannot|ca ?n['’]?t|can not|could not"
     rf"|could ?n['’]?t) (?:really |actually |currently |be able to )?{_KNOW}\b",
     r"\b(?:i am|i ?['’]m|we are|we ?['’]re|i was)"
     r" (?:not sure|unsure|not certain|not aware|unable|not able)\b",
     r"\bunable to (?:answer|find|determine|provide|locate|confirm|help|assist|identify)\b",
-    rf"\b{SOURCES}\b[^.!?]{{0,80}}?\b{_LACKS} (?:\w+ ){{0,2}}?{_TELL}\b",
+    rf"\b{_SOURCES}\b[^.!?]{{0,80}}?\b{_LACKS} (?:\w+ ){{0,2}}?{_TELL}\b",
     rf"\bthey {_LACKS} (?:\w+ ){{0,2}}?(?:mention|specify|state|say)\b",
     r"\b(?:there is|there['’]?s|there are|there was|i (?:found|see|have)|contains?|provides?|has)"
     rf" (?:no|not any|not enough|insufficient) (?:\w+ ){{0,3}}?{_FACTS}\b",
@@ -103,7 +108,7 @@ REFUSALS: Final = _any(
     r" (?:determined|answered|found|inferred|established|known)\b",
     r"\bnot (?:\w+ )?(?:mentioned|provided|specified|stated|available|found|given|included|covered"
     r"|discussed|answered) (?:in|by|within|from) (?:the|this|these|any|my|our|your)\b"
-    rf"[^.!?]{{0,30}}?\b{SOURCES}\b",
+    rf"[^.!?]{{0,30}}?\b{_SOURCES}\b",
     r"\A\W{0,4}(?:not (?:mentioned|specified|stated|provided|available|enough information)"
     r"|unanswerable|unknown|no answer|n/a)\W{0,4}\Z",
     r"\b(?:i|we) (?:did not|did ?n['’]?t) (?:find|see|locate)"
@@ -113,20 +118,20 @@ REFUSALS: Final = _any(
     r"\bnot something (?:that )?(?:i|we) (?:can|could|am|are)\b",
     r"\bthere (?:is|was|are|were)(?: not|(?: ?n['’]?t)) any (?:\w+ ){0,3}?"
     rf"{_FACTS}\b",
-    rf"\b(?:nothing|none|neither)(?: (?:of|in))?(?: \w+){{0,3}}? {SOURCES}\b"
+    rf"\b(?:nothing|none|neither)(?: (?:of|in))?(?: \w+){{0,3}}? {_SOURCES}\b"
     rf"[^.!?]{{0,20}}?\b{_TELLS}\b",
     r"\bthere (?:is|was|['’]s) nothing (?:\w+ ){0,3}?in (?:the|this|these|your) "
-    rf"(?:\w+ ){{0,2}}?{SOURCES}\b",
-    rf"\b{SOURCES} (?:\w+ )?(?:lacks? (?:\w+ ){{0,2}}?{_FACTS}|(?:is|are) silent (?:on|about)"
+    rf"(?:\w+ ){{0,2}}?{_SOURCES}\b",
+    rf"\b{_SOURCES} (?:\w+ )?(?:lacks? (?:\w+ ){{0,2}}?{_FACTS}|(?:is|are) silent (?:on|about)"
     r"|says? nothing)\b",
-    rf"\b{SOURCES} (?:\w+ ){{0,2}}?(?:is|are)(?: not (?:\w+ )?(?:relevant|related)|"
+    rf"\b{_SOURCES} (?:\w+ ){{0,2}}?(?:is|are)(?: not (?:\w+ )?(?:relevant|related)|"
     r" (?:irrelevant|unrelated)) to (?:the|your|this) (?:\w+ )?(?:question|query)\b",
     r"\banswer (?:\w+ ){0,6}?is not (?:\w+ ){0,2}?(?:in|within|part of) (?:the|these|this|any) "
-    rf"(?:\w+ ){{0,2}}?{SOURCES}\b",
-    rf"\b(?:outside|beyond)(?: of)? the scope of (?:\w+ ){{0,3}}?{SOURCES}\b",
-    rf"\b(?:unclear|not (?:\w+ )?clear) (?:from|in|based on) (?:\w+ ){{0,3}}?{SOURCES}\b",
-    rf"\A(?:based on|from|according to) (?:\w+ ){{0,3}}?{SOURCES},? it is (?:unclear|not clear)\b",
-    rf"\b(?:missing|absent) from (?:the|these|this|your) (?:\w+ ){{0,2}}?{SOURCES}\b",
+    rf"(?:\w+ ){{0,2}}?{_SOURCES}\b",
+    rf"\b(?:outside|beyond)(?: of)? the scope of (?:\w+ ){{0,3}}?{_SOURCES}\b",
+    rf"\b(?:unclear|not (?:\w+ )?clear) (?:from|in|based on) (?:\w+ ){{0,3}}?{_SOURCES}\b",
+    rf"\A(?:based on|from|according to) (?:\w+ ){{0,3}}?{_SOURCES},? it is (?:unclear|not clear)\b",
+    rf"\b(?:missing|absent) from (?:the|these|this|your) (?:\w+ ){{0,2}}?{_SOURCES}\b",
     r"\A[^.!?]{1,60} (?:is|are|was|were) not (?:mentioned|specified|stated)\W{0,3}\Z",
     rf"\b{_MORE} (?:is|are|would be|may be|will be) (?:needed|required|necessary)"
     r"(?: (?:to|for) (?:answer|determine|give|provide|help|assist|confirm|tell|an? )|\W{0,3}\Z)",
@@ -154,7 +159,7 @@ REFUSALS: Final = _any(
     f"(?:回答|判断|确定|解答)[^。！？]{{0,12}}?需要{_CHINESE_MORE}",
     "(?:信息|资料)不(?:足|够)|超出.{0,8}?范围",
 )  # fmt: skip
-"""Declines to answer, or says that the sources do not tell."""
+"""A refusal: it declines to answer, or says that the sources do not tell."""
 
 ENGLISH_SIGNS: Final = (
     "not", "n't", "n’t", "no ", "never", "fail", "unable", "unsure", "insufficient", "unknown",
@@ -165,59 +170,67 @@ ENGLISH_SIGNS: Final = (
     "werent ", "havent ", " nt ", "empty response", "agent stopped", "call limit",
 )  # fmt: skip
 CHINESE_SIGNS: Final = frozenset("不没未无难缺超需")
-"""What declines holds, in lower case, one of these: to look for them is quicker."""
+"""Every refusal holds, in lower case, one of these signs: to look for them is quicker."""
 
-FIRST_PERSON: Final = r"\b(?:i|we|my|our)\b|我|无法|抱歉|对不起"
-"""In a refusal: somebody declines, rather than that the matter has no evidence."""
+FIRST_PERSON: Final = _compiled(
+    r"\b(?:i|we|my|our)\b|我|无法|抱歉|对不起",
+)
+"""In a refusal: somebody declines; without it, the matter may have no evidence."""
 
-ABOUT_SOURCES: Final = _any(
-    rf"\A(?:(?:the|these|this|all|both|it)\b[^.!?]{{0,30}}?\b{SOURCES}|it|they)\b[^.!?]{{0,40}}?\b"
+ABOUT_SOURCES: Final = _compiled(
+    _any(
+        rf"\A(?:(?:the|these|this|all|both|it)\b[^.!?]{{0,30}}?\b{_SOURCES}|it|they)\b[^.!?]{{0,40}}?\b"
+        + _any(
+            _words("only mainly instead discuss(?:es)? focus(?:es)? mentions? talks? describes?"),
+            _words("covers? contains? provides?"),
+            "(?:is|are) about",
+        )
+        + r"\b",
+        r"\A(?:这些|该|所?提供的?|给定的?|上述|以上)?(?:资料|文档|上下文|材料|文章|内容|信息|段落)"
+        "[^。！？]{0,12}?(?:只|仅|主要|讨论|介绍|提到|涉及|描述|关于)",
+    ),
+)
+"""A statement of what the sources are about. It is one only beside a refusal, else a claim."""
+
+OFFERS: Final = _compiled(
+    r"\A\W{0,4}"
     + _any(
-        _words("only mainly instead discuss(?:es)? focus(?:es)? mentions? talks? describes?"),
-        _words("covers? contains? provides?"),
-        "(?:is|are) about",
-    )
-    + r"\b",
-    r"\A(?:这些|该|所?提供的?|给定的?|上述|以上)?(?:资料|文档|上下文|材料|文章|内容|信息|段落)"
-    "[^。！？]{0,12}?(?:只|仅|主要|讨论|介绍|提到|涉及|描述|关于)",
+        r"(?:please |just )?(?:let me know|feel free|do not hesitate|don['’]?t hesitate)",
+        r"(?:i )?hope (?:this|that|it|you)\b",
+        r"if you (?:have|need|would like|['’]?d like|want|could|can|provide|let|wish"
+        r"|are looking)\b",
+        r"if you(?:['’]re| are) able\b",
+        r"should you (?:have|need|want|wish|require)\b",
+        rf"(?:if|with) {_MORE}\b[^.!?]{{0,40}}?\b(?:i|we) (?:can|could|would|will|may)\b",
+        rf"for {_MORE},? (?:please |you (?:can|may) )?(?:visit|consult|see|check|contact|refer)\b",
+        r"i (?:can|could) (?:help|assist|try|look)\b[^.!?]{0,30}? if you\b",
+        r"i(?:['’]ll| will) (?:try|do my best)\b",
+        r"is there anything\b",
+        r"(?:please |kindly )(?:provide|contact|consult|check|refer|visit|ask|note|share|clarify"
+        r"|rephrase|reach|let|try)\b",
+        r"you (?:may|might|can|could) (?:want|wish|try|check|contact|consult|ask|refer|need)\b",
+        r"i(?:['’]?d| would) (?:recommend|suggest|advise|be happy|be glad|need)\b",
+        r"i (?:recommend|suggest)\b",
+        r"(?:i['’]?m|i am) (?:happy|glad|here) to\b",
+        r"(?:could|can|would) you (?:please )?(?:provide|share|clarify|rephrase|tell)\b",
+        "希望(?:这|以上|我的)?.{0,10}?(?:帮助|帮到|有用)",
+        "如果?(?:您|你)?.{0,16}?(?:请|欢迎|随时|告诉)",
+        "如有.{0,16}?请",
+        "(?:如果?|若|假如|要是|倘若)(?:您|你)?(?:还|能够?|可以|愿意|方便){0,2}(?:再)?(?:提供|补充|给出|分享|告知|说明|上传"
+        f"|有|需要){_CHINESE_MORE}[^。！？]{{0,12}}?(?:我|帮|协助|[回解]答)",
+        "如需(?:更多|进一步|其他)[^。！？]{0,12}?(?:联系|咨询|访问|查阅|参考)",
+        "(?:麻烦|烦请|劳烦)(?:您|你)?(?:再|进一步)?(?:提供|补充|告诉|告知|说明)",
+        "我?(?:们)?(?:会|将|也)?(?:很|非常|十分)?(?:乐意|乐于|尽力|尽量)[^。！？]{0,10}?(?:帮|协助|[回解]答|服务)",
+        f"(?:您|你)(?:也|还)?可以(?:再)?(?:提供|补充){_CHINESE_MORE}",
+        f"建议(?:您|你)?(?:提供|补充){_CHINESE_MORE}",
+        "(?:您|你)可能(?:还)?需要(?:咨询|查阅|参考|联系)",
+        "请(?:您|你)?(?:咨询|参考|查阅|联系|提供|告诉|随时|访问|补充|核实)",
+        "建议(?:您|你)?(?:进一步|另行)?(?:咨询|查阅|查询|参考|联系|查看|核实|访问)",
+        "欢迎",
+        "您?可以(?:尝试)?(?:咨询|查阅|联系|参考)",
+    ),
 )
-"""Says what the sources are about. Only read so beside a refusal: else it is a claim."""
-
-OFFERS: Final = r"\A\W{0,4}" + _any(
-    r"(?:please |just )?(?:let me know|feel free|do not hesitate|don['’]?t hesitate)",
-    r"(?:i )?hope (?:this|that|it|you)\b",
-    r"if you (?:have|need|would like|['’]?d like|want|could|can|provide|let|wish|are looking)\b",
-    r"if you(?:['’]re| are) able\b",
-    r"should you (?:have|need|want|wish|require)\b",
-    rf"(?:if|with) {_MORE}\b[^.!?]{{0,40}}?\b(?:i|we) (?:can|could|would|will|may)\b",
-    rf"for {_MORE},? (?:please |you (?:can|may) )?(?:visit|consult|see|check|contact|refer)\b",
-    r"i (?:can|could) (?:help|assist|try|look)\b[^.!?]{0,30}? if you\b",
-    r"i(?:['’]ll| will) (?:try|do my best)\b",
-    r"is there anything\b",
-    r"(?:please |kindly )(?:provide|contact|consult|check|refer|visit|ask|note|share|clarify"
-    r"|rephrase|reach|let|try)\b",
-    r"you (?:may|might|can|could) (?:want|wish|try|check|contact|consult|ask|refer|need)\b",
-    r"i(?:['’]?d| would) (?:recommend|suggest|advise|be happy|be glad|need)\b",
-    r"i (?:recommend|suggest)\b",
-    r"(?:i['’]?m|i am) (?:happy|glad|here) to\b",
-    r"(?:could|can|would) you (?:please )?(?:provide|share|clarify|rephrase|tell)\b",
-    "希望(?:这|以上|我的)?.{0,10}?(?:帮助|帮到|有用)",
-    "如果?(?:您|你)?.{0,16}?(?:请|欢迎|随时|告诉)",
-    "如有.{0,16}?请",
-    "(?:如果?|若|假如|要是|倘若)(?:您|你)?(?:还|能够?|可以|愿意|方便){0,2}(?:再)?(?:提供|补充|给出|分享|告知|说明|上传"
-    f"|有|需要){_CHINESE_MORE}[^。！？]{{0,12}}?(?:我|帮|协助|[回解]答)",
-    "如需(?:更多|进一步|其他)[^。！？]{0,12}?(?:联系|咨询|访问|查阅|参考)",
-    "(?:麻烦|烦请|劳烦)(?:您|你)?(?:再|进一步)?(?:提供|补充|告诉|告知|说明)",
-    "我?(?:们)?(?:会|将|也)?(?:很|非常|十分)?(?:乐意|乐于|尽力|尽量)[^。！？]{0,10}?(?:帮|协助|[回解]答|服务)",
-    f"(?:您|你)(?:也|还)?可以(?:再)?(?:提供|补充){_CHINESE_MORE}",
-    f"建议(?:您|你)?(?:提供|补充){_CHINESE_MORE}",
-    "(?:您|你)可能(?:还)?需要(?:咨询|查阅|参考|联系)",
-    "请(?:您|你)?(?:咨询|参考|查阅|联系|提供|告诉|随时|访问|补充|核实)",
-    "建议(?:您|你)?(?:进一步|另行)?(?:咨询|查阅|查询|参考|联系|查看|核实|访问)",
-    "欢迎",
-    "您?可以(?:尝试)?(?:咨询|查阅|联系|参考)",
-)
-"""Makes a courtesy of all that follows: an offer, advice to ask elsewhere."""
+"""An offer or advice to ask elsewhere makes a courtesy of all that follows."""
 
 _VERDICT_WORDS = _any(
     _words("true right correct great cool awesome nice interesting amazing terrible awful sad"),
@@ -225,7 +238,7 @@ _VERDICT_WORDS = _any(
     "good (?:point|idea|question)",
     "great question",
 )
-COURTESIES: Final = _any(
+COURTESIES: Final = _compiled(
     r"\b"
     + _any(
         "sure(?: thing)?",
@@ -257,9 +270,9 @@ COURTESIES: Final = _any(
     "让您久等了?|打扰了?|请稍[等候]",
     "这是一?个很?好的?问题",
 )  # fmt: skip
-"""Greets, thanks, agrees, excuses: says nothing of the matter."""
+"""A greeting, thanks, agreement or excuse says nothing of the matter."""
 
-ANNOUNCES: Final = _any(
+ANNOUNCES: Final = _compiled(
     r"\b"
     + _any("here(?: are| is|['’]?s)", "as follows", _words("following below these steps? some"),
            _words("several summary overview reasons? answer"))
@@ -270,9 +283,9 @@ ANNOUNCES: Final = _any(
         """
     ),
 )  # fmt: skip
-"""Before a colon: announces a list."""
+"""Before a colon, it announces a list."""
 
-CLAUSES: Final = _any(
+CLAUSES: Final = _compiled(
     r"\b"
     + _words("but however although though nevertheless nonetheless while whereas instead")
     + r"\b",
@@ -284,4 +297,4 @@ CLAUSES: Final = _any(
         """
     ),
 )
-"""Between clauses of which one may answer and another decline."""
+"""A border between clauses of which one may answer and another decline."""

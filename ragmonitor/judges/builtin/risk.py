@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from ragmonitor.judges.lexical.evidence import Evidence
+from ragmonitor.judges.builtin.overlap import Overlap
 from ragmonitor.records import Reason
 
 NOTHING_SAID: Final = 0.1
@@ -27,14 +27,14 @@ PENALTIES: Final[dict[Reason, float]] = {
 """Share of the remaining trust in a sentence that a failed check takes away."""
 
 
-def sentence_risk(evidence: Evidence, reasons: Collection[Reason]) -> float:
+def sentence_risk(overlap: Overlap, reasons: Collection[Reason]) -> float:
     """Return 1 - closeness-weighted support * product over failed checks (1 - penalty), 0 to 1.
 
     Half of the credit is for standing in the chunks at all, half for standing close together.
     """
-    if not evidence.weight:
+    if not overlap.weight:
         return NOTHING_SAID
-    trust = (evidence.support + evidence.closeness) / 2
+    trust = (overlap.support + overlap.closeness) / 2
     for reason in sorted(set(reasons)):
         trust *= 1.0 - PENALTIES[reason]
     return 1.0 - trust

@@ -1,0 +1,232 @@
+"""One answer, assessed against its chunks without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ragmonitor.judges.builtin import relevance, risk
+from ragmonitor.judges.builtin.checks import FailedCheck, failed_checks
+from ragmonitor.judges.builtin.overlap import NO_OVERLAP, Overlap, everywhere_from, overlap_of
+from ragmonitor.judges.builtin.passage_index import PassageIndex, Tick, unlimited
+from ragmonitor.judges.builtin.speech_acts import SpeechAct, declines, may_be_claim, speech_act_of
+from ragmonitor.judges.builtin.text_terms import Term, terms
+from ragmonitor.judges.sentences import Sentence, language, marker_end, split
+from ragmonitor.records import Assessment, JudgeIdentity, Reason, SentenceVerdict, Verdict
+
+IDENTITY: Final = JudgeIdentity(name="builtin", version="2", kind="CODE")
+
+SUPPORTED_FROM: Final = 0.55
+"""Mean of support and closeness from which a sentence counts as supported."""
+CONTRADICTED_FROM: Final = 0.6
+"""Support of all but the conflicting words from which a conflict counts as a contradiction."""
+READABLE_FROM: Final = 0.5
+"""Support of any sentence from which a text in another language is judged all the same."""
+STATED_FROM: Final = 0.9
+"""Support from which a statement of absence is the chunks' own, and no refusal."""
+MIN_STATED_WEIGHT: Final = 1.2
+"""Weight that such a statement must have."""
+_CHECKED: Final = frozenset({SpeechAct.CLAIM, SpeechAct.QUESTION})
+"""The acts that may assert or presuppose something."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedSentence:
+    """The content of a sentence, whatever the chunks hold."""
+
+    text: str
+    act: SpeechAct
+    content: Sequence[Term]
+    """Its terms, those of a list marker left out."""
+
+
+@dataclass(slots=True)
+class JudgedSentence:
+    """A sentence, compared with the chunks."""
+
+    text: str
+    act: SpeechAct
+    """A refusal that the chunks themselves state is a claim."""
+    overlap: Overlap
+    failed: Sequence[FailedCheck]
+    is_copy: bool
+    """It stands in a chunk word for word; no check applies."""
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether it asserts something at all."""
+        return self.act is SpeechAct.CLAIM and bool(self.overlap.weight)
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether it is a claim that the chunks support."""
+        return self.is_claim and self.verdict()[0] is Verdict.SUPPORTED
+
+    def verdict(self) -> tuple[Verdict, tuple[Reason, ...]]:
+        """Return the verdict on a claim, and the checks that it rests on."""
+        if self.is_copy:
+            return Verdict.SUPPORTED, ()
+        overlap = self.overlap
+        reasons = tuple(dict.fromkeys(check.reason for check in self.failed))
+        conflicting = {check.term for check in self.failed if check.conflicts}
+        if conflicting:
+            lost = sum(term.weight for term in overlap.missing if term in conflicting)
+            rest = overlap.weight - lost
+            if rest > 0 and overlap.support * overlap.weight >= CONTRADICTED_FROM * rest:
+                return Verdict.CONTRADICTED, reasons
+        if (overlap.support + overlap.closeness) / 2 < SUPPORTED_FROM:
+            return Verdict.ABSENT, ("content", *reasons)
+        return (Verdict.ABSENT if reasons else Verdict.SUPPORTED), reasons
+
+    def risk(self) -> float:
+        """Return the risk that something in it is hallucinated, 0 to 1."""
+        if self.is_copy:
+            return 0.0
+        share = risk.QUESTION_SHARE if self.act is SpeechAct.QUESTION else 1.0
+        return share * risk.sentence_risk(self.overlap, [check.reason for check in self.failed])
+
+
+def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlimited) -> Assessment:
+    """Return which parts of an answer the chunks support, and how far it and they fit the question.
+
+    It is deterministic, accepts any text and is linear in the texts' lengths.
+
+    A sentence's `support` is the share of its content, weighted by rarity, that stands in the
+    chunks. It is `supported` if the mean of that share and of the share that stands *close
+    together* reaches `SUPPORTED_FROM` and no check of numbers, units, dates, negations and names
+    fails; `contradicted` if the rest of it is supported and the chunks say another number, unit,
+    date or name or the opposite in its place; `absent` otherwise.
+
+    `risk` is, over the sentences from the worst to the best, the mean of their risks with
+    weights 1, 1/2, 1/4, ...; a sentence's risk is 1 - (support + closeness) / 2 * product over
+    the failed checks (1 - penalty). `answer_relevancy` and `chunk_relevance` say "off topic" and
+    no more than that. Where all chunks are in another language than the answer there is
+    nothing to compare: `sentences` and `risk` are then None.
+
+    Args:
+        query: The question; if it is empty, relevancy and relevance are None.
+        chunks: The retrieved texts; the order makes no difference but to the numbering.
+        answer: The answer to judge.
+        tick: Called before each chunk and each sentence; what it raises ends the reading.
+
+    Sources:
+        Weighted overlap as support: Lin, "ROUGE" (2004), with inverse document frequencies as in
+        Sparck Jones, "A statistical interpretation of term specificity" (1972). Sentences
+        instead of generated claims, supported / all: Es et al., "RAGAS" (2023), arXiv:2309.15217,
+        section 3.
+    """
+    index = PassageIndex(chunks, tick)
+    sentences = split(answer)
+    parsed = parse_sentences([sentence.text for sentence in sentences], tick)
+    question = terms(query)
+    everywhere_at = term_everywhere_at(parsed.values(), question)
+    judged: dict[str, JudgedSentence] = {}
+    for text, sentence in parsed.items():
+        tick()
+        judged[text] = judge_sentence(sentence, index, everywhere_at)
+    evasive = declines(list(judged), [sentence.act for sentence in judged.values()])
+    asked = overlap_of(question, index, everywhere_at)
+    overlaps = [sentence.overlap for sentence in judged.values()]
+    verdicts = relevancy = answer_risk = None
+    if evasive or not _is_foreign(answer, chunks, overlaps):
+        verdicts = tuple([_verdict(each, judged[each.text]) for each in sentences])
+        checked = [judged[each.text] for each in sentences if judged[each.text].act in _CHECKED]
+        answer_risk = risk.REFUSAL if evasive else risk.answer_risk([s.risk() for s in checked])
+        if sentences:
+            content = [term for each in sentences for term in parsed[each.text].content]
+            relevancy = relevance.answer_relevancy(query, question, content, asked, overlaps)
+    return Assessment(
+        judge=IDENTITY,
+        language=language(answer),
+        sentences=verdicts,
+        answer_relevancy=relevancy,
+        evasive=evasive,
+        chunk_relevance=relevance.chunk_relevance(question, index),
+        risk=answer_risk,
+    )
+
+
+def parse_sentences(texts: Iterable[str], tick: Tick) -> dict[str, ParsedSentence]:
+    """Return the content of each different sentence, by its text, in order."""
+    parsed: dict[str, ParsedSentence] = {}
+    for text in texts:
+        if text not in parsed:
+            tick()
+            content = all_terms = terms(text)
+            marker = marker_end(text)
+            if marker:
+                content = [term for term in all_terms if term.start >= marker]
+            parsed[text] = ParsedSentence(text, speech_act_of(text, all_terms), content)
+    return parsed
+
+
+def term_everywhere_at(sentences: Iterable[ParsedSentence], question: Sequence[Term] = ()) -> int:
+    """Return `everywhere_from` of the terms of some sentences and a question."""
+    return everywhere_from(len(question) + sum([len(each.content) for each in sentences]))
+
+
+def judge_sentence(
+    sentence: ParsedSentence, index: PassageIndex, everywhere_at: int
+) -> JudgedSentence:
+    """Return a sentence compared with the indexed texts."""
+    text, act, content = sentence.text, sentence.act, sentence.content
+    overlap = overlap_of(content, index, everywhere_at) if content else NO_OVERLAP
+    if act is SpeechAct.REFUSAL and _is_stated(text, overlap):
+        act = SpeechAct.CLAIM
+    is_copy = act in _CHECKED and index.holds(text)
+    failed: Sequence[FailedCheck] = ()
+    if act in _CHECKED and not is_copy:
+        failed = failed_checks(text, content, overlap, index)
+    return JudgedSentence(text, act, overlap, failed, is_copy)
+
+
+def _is_stated(text: str, overlap: Overlap) -> bool:
+    """Return whether the chunks themselves say that something is not known or not there."""
+    if overlap.weight < MIN_STATED_WEIGHT or overlap.support < STATED_FROM:
+        return False
+    return may_be_claim(text)
+
+
+def _is_foreign(answer: str, chunks: Sequence[str], overlaps: Sequence[Overlap]) -> bool:
+    """Return whether the chunks are all in another language: words then say nothing."""
+    if not any(overlap.weight for overlap in overlaps):
+        return False
+    if any(overlap.support >= READABLE_FROM for overlap in overlaps):
+        return False
+    languages = {language(chunk) for chunk in chunks if not chunk.isspace() and chunk}
+    return bool(languages) and language(answer) not in languages
+
+
+def _verdict(sentence: Sentence, judged: JudgedSentence) -> SentenceVerdict:
+    text, start, end = sentence.text, sentence.start, sentence.end
+    if not judged.is_claim:
+        return SentenceVerdict(text=text, start=start, end=end, verdict=Verdict.NO_CLAIM)
+    verdict, reasons = judged.verdict()
+    missing = judged.overlap.missing
+    return SentenceVerdict(
+        text=text,
+        start=start,
+        end=end,
+        verdict=verdict,
+        chunks=judged.overlap.chunks,
+        words=_surfaces(text, [*missing, *(check.term for check in judged.failed)]),
+        support=judged.overlap.support,
+        reasons=reasons,
+    )
+
+
+def _surfaces(text: str, of: Sequence[Term]) -> tuple[str, ...]:
+    """Return terms as they stand in the sentence, in order; overlapping pairs as one piece."""
+    pieces: list[str] = []
+    begun = reached = -1
+    for start, end in sorted({term[:2] for term in of}):
+        if start < reached:
+            reached = max(end, reached)
+            continue
+        if begun >= 0:
+            pieces.append(text[begun:reached])
+        begun, reached = start, end
+    if begun >= 0:
+        pieces.append(text[begun:reached])
+    return tuple(dict.fromkeys(pieces))

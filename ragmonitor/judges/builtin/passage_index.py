@@ -1,0 +1,336 @@
+"""The chunks as a sentence sees them: which passage holds which of its terms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import nlargest
+from typing import Final, TypeVar
+
+from ragmonitor.judges.builtin.polarity import REACH, Polarity, polarity
+from ragmonitor.judges.builtin.quantities import is_year
+from ragmonitor.judges.builtin.text_terms import NEGATION, Kind, Term, TermKeys, keys, terms
+from ragmonitor.judges.sentences import spans
+
+Passages = tuple[int, ...]
+"""Positions of passages, ascending. A passage is one sentence of one chunk."""
+
+Tick = Callable[[], None]
+"""Called now and then by what takes long; what it raises ends the work."""
+
+MAX_SEARCHED: Final = 20_000_000
+"""Characters of chunks that are searched for verbatim copies, over all sentences of one answer;
+some 10 ms. Beyond, a copy is a sentence that stands in a chunk as a sentence of its own."""
+
+
+def unlimited() -> None:
+    """Do nothing: the `Tick` of work without a limit."""
+
+
+@dataclass(slots=True)
+class Details:
+    """The numbers, dates and names of one passage."""
+
+    by_class: Mapping[str, set[str]]
+    """Maps a class of details (see `detail_class`) to the keys of that class."""
+    units: Mapping[str, set[str]]
+    """Maps a number's key to the units that it stands with."""
+
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class _Cache(dict[_Key, _Value]):
+    """Values by key, each made when it is first asked for: few ever are."""
+
+    def __init__(self, make: Callable[[_Key], _Value]) -> None:
+        self._make = make
+
+    def __missing__(self, key: _Key) -> _Value:
+        value = self[key] = self._make(key)
+        return value
+
+
+class PassageIndex:
+    """All passages of all chunks, and where each key stands. Lives for one answer.
+
+    Nothing that is asked of it for one sentence takes longer for a longer passage, but for the
+    first time.
+    """
+
+    def __init__(self, chunks: Sequence[str], tick: Tick = unlimited) -> None:
+        """Index some chunks, in time linear in their length."""
+        texts: list[str] = []
+        chunk_of: list[int] = []
+        windows: list[Passages] = []
+        for position, chunk in enumerate(chunks):
+            tick()
+            passages = [chunk[start:end] for start, end in spans(chunk)]
+            windows += _windows(len(texts), len(texts) + len(passages))
+            texts += passages
+            chunk_of += [position] * len(passages)
+        exact = _Postings()
+        loose = _Postings()
+        numbers: set[str] = set()
+        for at, text in enumerate(texts):
+            if not at % _PASSAGES_PER_TICK:
+                tick()
+            held = keys(text)
+            exact.add(at, held.exact)
+            if held.prefixes:
+                loose.add(at, held.prefixes)
+            if held.numbers:
+                numbers.update(held.numbers)
+        plain = [_plain(chunk) for chunk in chunks]
+        self.texts: Sequence[str] = texts
+        """Text of each passage."""
+        self.chunk_of: Sequence[int] = chunk_of
+        """For each passage, the position of its chunk."""
+        self.windows: Sequence[Passages] = windows
+        """For each passage, itself and its neighbours in the same chunk."""
+        self.exact: Mapping[str, Sequence[int]] = exact.lists
+        """Maps a key to the positions of the passages that hold it, ascending."""
+        self.loose: Mapping[str, Sequence[int]] = loose.lists
+        """Maps a prefix to the positions of passages that hold a stem beginning so, ascending."""
+        self.plain: Sequence[str] = plain
+        """The chunks in lower case with single spaces."""
+        # None of these functions holds the index: a cycle would outlive the answer.
+        self.keys: Mapping[int, TermKeys] = _Cache(lambda at: keys(texts[at]))
+        """Maps a passage to its keys; the next two map it to its polarity and its details."""
+        self.polarity: Mapping[int, Polarity] = _Cache(
+            lambda at: polarity(texts[at], terms(texts[at]))
+        )
+        self.details: Mapping[int, Details] = _Cache(lambda at: _details(texts[at]))
+        self.rounded: Mapping[int, set[float]] = _Cache(lambda digits: _rounded(numbers, digits))
+        """Maps a count of significant digits to the chunks' numbers that rounding to it changes,
+        rounded: half to even on the decimal digits, as `format(value, ".3g")` does it."""
+        self._initials: Mapping[int, set[str]] = _Cache(
+            lambda letters: {each for text in plain for each in initials(text, letters)}
+        )
+        self._chunks_of: dict[int, Sequence[int]] = {}
+        self._unsearched = MAX_SEARCHED
+
+    def chunks_of(self, postings: Sequence[int], max_chunks: int) -> Sequence[int]:
+        """Return the chunks of one posting list, ascending; of more than `max_chunks`, some."""
+        # By identity: the lists live as long as the index, and to hash one is to read it again.
+        chunks = self._chunks_of.get(id(postings))
+        if chunks is None:
+            chunks = list(dict.fromkeys([self.chunk_of[at] for at in postings]))
+            if len(chunks) > max_chunks:
+                chunks = sorted(nlargest(max_chunks, chunks, key=self.chunk_ranks.__getitem__))
+            self._chunks_of[id(postings)] = chunks
+        return chunks
+
+    @cached_property
+    def ranks(self) -> Sequence[int]:
+        """Each passage's rank by its text and its neighbours', whatever the chunks' order.
+
+        Equal ones have different ranks: which of them is named makes no difference.
+        """
+        texts, windows = self.texts, self.windows
+        order = sorted(
+            range(len(texts)), key=lambda at: (texts[at], [texts[i] for i in windows[at]])
+        )
+        ranks = [0] * len(order)
+        for rank, at in enumerate(order):
+            ranks[at] = rank
+        return ranks
+
+    @cached_property
+    def chunk_ranks(self) -> Sequence[int]:
+        """Each chunk's rank by its text; equal texts have equal ranks."""
+        by_text = {text: rank for rank, text in enumerate(sorted(set(self.plain)))}
+        return [by_text[text] for text in self.plain]
+
+    def spells_out(self, acronym: str) -> bool:
+        """Return whether words with an acronym's letters, in order, stand in a chunk."""
+        return acronym in self._initials[len(acronym)]
+
+    def holds(self, sentence: str) -> bool:
+        """Return whether a chunk holds a sentence word for word, whatever its spaces and case."""
+        wanted = _plain(sentence).strip(_MARGIN)
+        if not wanted:
+            return False
+        if len(self._whole) <= self._unsearched:
+            self._unsearched -= len(self._whole)
+            is_part = False
+            for at in _places_of(wanted, self._whole):
+                is_part = True
+                if not _is_negated(self._whole, at):
+                    return True
+            if not is_part:
+                return False
+        # `Pets are allowed` in `No pets are allowed` is no copy; a sentence of its own is.
+        return wanted in self._copies
+
+    @cached_property
+    def _whole(self) -> str:
+        return "\n".join(self.plain)  # which hold no line break themselves
+
+    @cached_property
+    def _copies(self) -> set[str]:
+        return {_plain(passage).strip(_MARGIN) for passage in self.texts}
+
+
+def _rounded(numbers: Iterable[str], digits: int) -> set[float]:
+    values = [value for key in numbers if (value := number(key)) is not None]
+    pairs = [(value, float(f"{value:.{digits}g}")) for value in values]
+    return {near for value, near in pairs if near != value}
+
+
+DETAIL_KINDS: frozenset[Kind] = frozenset({"number", "date", "name"})
+
+
+def detail_class(term: Term) -> str:
+    """Return what a number, date or name can be mistaken for another of.
+
+    `name`; `month` or `weekday`; `a year`; and of other numbers, `in` with their unit.
+    """
+    if term.kind == "name":
+        return "name"
+    if term.kind == "date":
+        return term.key.partition("#")[0]
+    if term.unit in {"", "year"} and is_year(term.key[1:]):
+        return "a year"
+    return f"in {term.unit}"
+
+
+def _details(text: str) -> Details:
+    by_class: dict[str, set[str]] = {}
+    units: dict[str, set[str]] = {}
+    for term in terms(text, with_pairs=False):
+        if term.kind in DETAIL_KINDS:
+            by_class.setdefault(detail_class(term), set()).add(term.key)
+            if term.kind == "number":
+                units.setdefault(term.key, set()).add(term.unit)
+    return Details(by_class, units)
+
+
+_WORD: Final = re.compile(r"\w+")
+_CONNECTORS: Final = frozenset({"of", "the", "and", "for"})
+_MAX_SPELLED: Final = 25
+"""Letters of a word that an acronym stands for one of."""
+
+
+def initials(text: str, letters: int) -> set[str]:
+    """Return the initials of each run of so many words that spaces or hyphens join.
+
+    One of `of`, `the`, `and`, `for` may stand between two words and be left out. Linear in the
+    text's length.
+    """
+    words = [word.span() for word in _WORD.finditer(text)]
+    count = len(words)
+    following: list[Sequence[int]] = []
+    for at, (start, end) in enumerate(words):
+        near = at + 1
+        if (
+            near == count
+            or words[near][0] != end + 1
+            or text[end] not in " -"
+            or not 2 <= end - start <= _MAX_SPELLED
+        ):
+            following.append(())
+            continue
+        far = near + 1
+        skips = (
+            far < count
+            and text[words[near][0] : words[near][1]] in _CONNECTORS
+            and text[words[near][1] : words[far][0]] == " "
+        )
+        following.append((near, far) if skips else (near,))
+    # What begins at each word, of one letter more in each round.
+    begun: list[Sequence[str]] = [(text[start],) if end - start > 1 else () for start, end in words]
+    for _ in range(letters - 1):
+        begun = [
+            [text[words[at][0]] + rest for other in following[at] for rest in begun[other]]
+            for at in range(count)
+        ]
+    return {each for several in begun for each in several}
+
+
+_PASSAGES_PER_TICK: Final = 32
+
+
+class _Postings:
+    """Posting lists: for each key the positions of its passages, added passage by passage."""
+
+    __slots__ = ("_several", "lists")
+
+    def __init__(self) -> None:
+        self.lists: dict[str, Sequence[int]] = {}
+        self._several: dict[str, list[int]] = {}
+
+    def add(self, at: int, held: Iterable[str]) -> None:
+        """Add the next passage."""
+        lists, several = self.lists, self._several
+        here = (at,)  # one for all its keys, most of which stand nowhere else
+        for key in held:
+            if key not in lists:
+                lists[key] = here
+            elif key in several:
+                several[key].append(at)
+            else:
+                lists[key] = several[key] = [*lists[key], at]
+
+
+def _windows(first: int, last: int) -> list[Passages]:
+    """Return each passage of a chunk with its neighbours; the chunk ends before `last`."""
+    windows: list[Passages] = [(at - 1, at, at + 1) for at in range(first, last)]
+    if windows:
+        windows[0] = windows[0][1:]
+        windows[-1] = windows[-1][:-1]
+    return windows
+
+
+_MARGIN = " .!?。！？…*_\"'“”‘’"
+"""What may differ at either end of a copy."""
+_MAX_OCCURRENCES = 32
+"""Places at which a copy is looked for."""
+
+
+def _places_of(wanted: str, text: str) -> Iterator[int]:
+    """Yield where `wanted` stands in a text and is not merely part of longer words."""
+    at = -1
+    for _ in range(_MAX_OCCURRENCES):
+        at = text.find(wanted, at + 1)
+        if at < 0:
+            return
+        end = at + len(wanted)
+        if not (_joins(text[at - 1 : at], wanted[0]) or _joins(wanted[-1], text[end : end + 1])):
+            yield at
+
+
+def _is_negated(text: str, at: int) -> bool:
+    """Return whether a sign of negation before a place in a text negates what stands there."""
+    start = max(0, at - REACH)
+    near = text[start : at + REACH]
+    before = [term for term in terms(near, with_pairs=False) if term.start < at - start]
+    if not before or before[-1].key != NEGATION:
+        return False
+    return not (_CLAUSE_ENDS.search(near, before[-1].end, at - start))
+
+
+_CLAUSE_ENDS: Final = re.compile(r"[.!?。！？…:：;；,，|\n]")
+
+
+def _joins(left: str, right: str) -> bool:
+    """Return whether two neighbouring characters belong to one word; Chinese ones never tell."""
+    return left.isalnum() and right.isalnum() and (left < _HAN_FROM or right < _HAN_FROM)
+
+
+_HAN_FROM = "\u3000"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+_MAX_VALUE = 20
+
+
+def number(key: str) -> float | None:
+    """Return the value behind a number's key; None for other keys and for identifiers."""
+    return float(key[1:]) if key[0] == "#" and len(key) <= _MAX_VALUE else None
