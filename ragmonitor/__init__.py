@@ -30,8 +30,9 @@ if TYPE_CHECKING:
         SettingsError,
     )
     from ragmonitor.evaluators import evaluator, rubric
+    from ragmonitor.export import JsonLines, Langfuse, Phoenix
     from ragmonitor.guard import record_error, shielded
-    from ragmonitor.judges import EncoderJudge, FunctionJudge
+    from ragmonitor.judges import EncoderJudge, FunctionJudge, LlmJudge
     from ragmonitor.monitor import Monitor
     from ragmonitor.offline import EvaluationResult, aevaluate, evaluate
     from ragmonitor.protocols import Exporter, Judge
@@ -55,7 +56,19 @@ if TYPE_CHECKING:
         Usage,
         Verdict,
     )
-    from ragmonitor.settings import Settings
+    from ragmonitor.settings import (
+        AlarmSettings,
+        Budget,
+        CaptureSettings,
+        ContentSettings,
+        EstimationSettings,
+        ExportSettings,
+        JudgeSettings,
+        RedactionSettings,
+        SamplingSettings,
+        ServerSettings,
+        Settings,
+    )
 
 __version__ = "0.1.0"
 
@@ -81,8 +94,9 @@ _HOMES = {
         "SettingsError",
     ),
     "evaluators": ("evaluator", "rubric"),
+    "export": ("JsonLines", "Langfuse", "Phoenix"),
     "guard": ("record_error", "shielded"),
-    "judges": ("EncoderJudge", "FunctionJudge"),
+    "judges": ("EncoderJudge", "FunctionJudge", "LlmJudge"),
     "monitor": ("Monitor",),
     "offline": ("EvaluationResult", "aevaluate", "evaluate"),
     "protocols": ("Exporter", "Judge"),
@@ -106,42 +120,68 @@ _HOMES = {
         "Usage",
         "Verdict",
     ),
-    "settings": ("Settings",),
+    "settings": (
+        "AlarmSettings",
+        "Budget",
+        "CaptureSettings",
+        "ContentSettings",
+        "EstimationSettings",
+        "ExportSettings",
+        "JudgeSettings",
+        "RedactionSettings",
+        "SamplingSettings",
+        "ServerSettings",
+        "Settings",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "INTERACTION_TAG",
+    "AlarmSettings",
     "Assessment",
+    "Budget",
+    "CaptureSettings",
     "Cause",
     "Chunk",
+    "ContentSettings",
     "Diagnosis",
     "EncoderJudge",
+    "EstimationSettings",
     "Evaluation",
     "EvaluationResult",
+    "ExportSettings",
     "Exporter",
     "FunctionJudge",
     "Generation",
     "InputError",
     "Interaction",
     "InteractionRecorder",
+    "JsonLines",
     "Judge",
     "JudgeError",
     "JudgeIdentity",
+    "JudgeSettings",
     "JudgeUsage",
+    "Langfuse",
+    "LlmJudge",
     "Message",
     "MissingExtraError",
     "Monitor",
     "NotScorableError",
+    "Phoenix",
     "RagMonitorError",
     "Recorder",
+    "RedactionSettings",
     "Report",
     "Retrieval",
     "Root",
     "Run",
     "RunKind",
+    "SamplingSettings",
     "Scored",
     "SentenceVerdict",
+    "ServerSettings",
     "Settings",
     "SettingsError",
     "SpanReference",

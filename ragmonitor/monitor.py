@@ -7,8 +7,9 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, Never, ParamSpec, Self, TypeVar, overload
 
 from prometheus_client import CollectorRegistry
 
@@ -42,7 +43,19 @@ from ragmonitor.protocols import Exporter, Finished, Judge, Source
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import AlarmState, Cause, Chunk, Interaction
 from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
-from ragmonitor.settings import Options, Settings
+from ragmonitor.settings import (
+    AlarmSettings,
+    Budget,
+    CaptureSettings,
+    ContentSettings,
+    EstimationSettings,
+    ExportSettings,
+    JudgeSettings,
+    RedactionSettings,
+    SamplingSettings,
+    ServerSettings,
+    Settings,
+)
 from ragmonitor.wiring import embedded_judge, estimates_of, exporters_of, judging_of, view_of
 from ragmonitor.worker import Worker
 
@@ -61,67 +74,116 @@ class Monitor:
 
     def __init__(
         self,
-        *,
         service: str | None = None,
-        judge: str | Judge | None = None,
-        exporters: Sequence[Exporter] = (),
+        *,
+        service_version: str | None = None,
+        judge: str | Judge | JudgeSettings | None = None,
+        sample: float | SamplingSettings | None = None,
+        budget: str | Budget | None = None,
+        objectives: float | str | Mapping[str, float] | None = None,
+        evaluators: str | Sequence[str | Callable[..., Any]] | None = None,
+        exporters: str | Sequence[str | Exporter] | None = None,
+        state: str | Path | None = None,
+        content: Literal["all", "hashed", "none"] | ContentSettings | None = None,
+        redaction: str | Sequence[str] | RedactionSettings | None = None,
+        capture: CaptureSettings | None = None,
+        alarms: str | Sequence[str] | AlarmSettings | None = None,
+        estimation: EstimationSettings | None = None,
+        server: bool | ServerSettings | None = None,
+        export: ExportSettings | None = None,
         redact: Redact | None = None,
         embedding: Embed | None = None,
         settings: Settings | None = None,
-        **options: Unpack[Options],
+        **unknown: Never,
     ) -> None:
         """Check the settings and wire the stages.
 
+        What is not given comes from a variable, else from `ragmonitor.toml`, else from the default;
+        a group merges by its options. docs/settings.md lists all.
+
         Args:
             service: Name of the application; the `service` label of every series.
-            judge: A litellm model name, or any `Judge`; None: the built-in judge alone.
-            exporters: Further places for reports, beside those that the settings name.
+            service_version: Its version; a change is marked on dashboards.
+            judge: A litellm model name, any `Judge`, or more about it; None: the built-in judge.
+            sample: Share of the answers that the judge scores, or more about which.
+            budget: What the judges may spend: `Budget(usd_per_day=5)`. A model needs one.
+            objectives: What is accepted, by signal: `{"hallucination": 0.05}`.
+            evaluators: Names, or functions that are registered as evaluators.
+            exporters: `Phoenix(url)`, `Langfuse(url)`, `JsonLines(path)`, texts such as
+                `"jsonl:scores.jsonl"`, or exporters of your own.
+            state: A folder for what outlives restarts.
+            content: Which texts may leave: `"all"`, `"hashed"` or `"none"`.
+            redaction: What is replaced in texts: `("secrets", "personal")`.
+            capture: What counts as an interaction.
+            alarms: Signals that may raise an alarm, or more about alarms.
+            estimation: What is estimated beside the means.
+            server: Whether /metrics is served, or more about where.
+            export: How traces are emitted.
             redact: Called with every text before a judge or an exporter sees it, after the built-in
-                redactions that the settings name.
+                redactions.
             embedding: From questions to vectors, one each, to tell new kinds of questions by; may
                 wait for a network. None: what is written alike, without one.
-            settings: Instead of the options, variables and file.
-            options: Any field of `Settings`; they win over variables, file and defaults.
+            settings: Instead of all options, variables and the file.
+            unknown: Refused, with the name that was meant.
 
         Raises:
             SettingsError: An option is unknown, missing or out of range.
             MissingExtraError: A redaction needs what is not installed.
         """
+        options: dict[str, Any] = {
+            "service": service,
+            "service_version": service_version,
+            "judge": judge,
+            "sample": sample,
+            "budget": budget,
+            "objectives": objectives,
+            "evaluators": evaluators,
+            "exporters": exporters,
+            "state": state,
+            "content": content,
+            "redaction": redaction,
+            "capture": capture,
+            "alarms": alarms,
+            "estimation": estimation,
+            "server": server,
+            "export": export,
+            **unknown,
+        }
         if settings is None:
-            settings = Settings.load(
-                service=service, judge=judge if isinstance(judge, str) else None, **options
-            )
-        elif service is not None or isinstance(judge, str) or options:
+            settings = Settings.load(**options)
+        elif any(value is not None for value in options.values()):
             raise SettingsError("give either settings or options, not both")
         self.settings = settings
         _restrict_logs(settings, redact)
         builtin = embedded_judge(settings)
-        judging = judging_of(settings, judge if not isinstance(judge, str) else None)
+        judging = judging_of(settings)
         view = view_of(settings, builtin, judging)
         self._shows_page = view is not None
         self._meters = PrometheusExporter(
             service=settings.service,
             summarise=summarise,
             version=settings.service_version,
-            serve=settings.prometheus,
-            host=settings.prometheus_host,
-            port=settings.prometheus_port,
+            serve=settings.server.enabled,
+            host=settings.server.host,
+            port=settings.server.port,
             pages=view,
         )
         self._traces = OtelExporter(
             service=settings.service,
-            enabled=settings.traces,
-            content=settings.content,
-            hash_key=settings.hash_key,
-            max_attribute_bytes=settings.attribute_bytes_most,
-            max_span_bytes=settings.span_bytes_most,
+            enabled=settings.export.traces,
+            content=settings.content.policy,
+            hash_key=settings.content.key,
+            max_attribute_bytes=settings.export.max_attribute_bytes,
+            max_span_bytes=settings.export.max_span_bytes,
         )
         self._redactor = Redactor(
-            settings.redaction,
+            settings.redaction.kinds,
             redact,
-            personal=PersonalData(settings.personal_entities, settings.personal_models),
+            personal=PersonalData(
+                settings.redaction.personal_entities, settings.redaction.personal_models
+            ),
         )
-        self._queue = MemoryQueue(settings.queue_size)
+        self._queue = MemoryQueue(settings.capture.queue_size)
         self._recorders: dict[str, Recorder] = {}
         self._recorders_lock = threading.Lock()
         self._sources: list[Source] = []
@@ -141,8 +203,7 @@ class Monitor:
             meters=self._meters,
             exporters=[
                 *([] if view is None else [view]),
-                *exporters_of(settings, self._meters),
-                *exporters,
+                *exporters_of(settings, self._meters.dropped),
             ],
             prepare=self.redacted,
             clean=self._redactor.text,
@@ -298,12 +359,12 @@ class Monitor:
                     wake=self._worker.wake,
                     is_claimed=self._recorders.__contains__,
                     choice=Choice(
-                        innermost=self.settings.interaction == "innermost",
-                        root_names=self.settings.root_names,
+                        innermost=self.settings.capture.interaction == "innermost",
+                        root_names=self.settings.capture.root_names,
                     ),
-                    retrieval_tools=self.settings.retrieval_tools,
-                    spans_most=self.settings.open_runs_most,
-                    span_age_s=self.settings.open_run_age_s,
+                    retrieval_tools=self.settings.capture.retrieval_tools,
+                    spans_most=self.settings.capture.max_open_runs,
+                    span_age_s=self.settings.capture.open_run_age_s,
                     on_forgotten=self._worker.give_up,
                 )
                 self._sources.append(self._spans)
@@ -396,13 +457,13 @@ class Monitor:
                 known = self._recorders[translator.framework] = Recorder(
                     translator,
                     self._hand_over,
-                    open_runs_most=self.settings.open_runs_most,
-                    open_run_age_s=self.settings.open_run_age_s,
-                    paused_run_age_s=self.settings.paused_run_age_s,
-                    innermost=self.settings.interaction == "innermost",
-                    root_names=self.settings.root_names,
-                    retrieval_tools=self.settings.retrieval_tools,
-                    links=self.settings.link_traces,
+                    open_runs_most=self.settings.capture.max_open_runs,
+                    open_run_age_s=self.settings.capture.open_run_age_s,
+                    paused_run_age_s=self.settings.capture.paused_run_age_s,
+                    innermost=self.settings.capture.interaction == "innermost",
+                    root_names=self.settings.capture.root_names,
+                    retrieval_tools=self.settings.capture.retrieval_tools,
+                    links=self.settings.export.link_traces,
                     on_forgotten=self._worker.give_up,
                 )
             return known
@@ -471,9 +532,13 @@ class Monitor:
 
 def _restrict_logs(settings: Settings, redact: Redact | None) -> None:
     """Keep out of our log what may not leave by any other way."""
-    if settings.content != "all" or redact is not None or "personal" in settings.redaction:
+    if (
+        settings.content.policy != "all"
+        or redact is not None
+        or "personal" in settings.redaction.kinds
+    ):
         withhold_messages()
-    if "secrets" in settings.redaction:
+    if "secrets" in settings.redaction.kinds:
         clean_messages(without_secrets)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
 from ragmonitor.records import (
@@ -312,6 +313,34 @@ class Exporter(Protocol):
 
     def close(self) -> None:
         """Release what is held. Nothing is exported afterwards."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportContext:
+    """What a monitor tells its exporters of itself."""
+
+    service: str = ""
+    content: Literal["all", "hashed", "none"] = "all"
+    """Which texts may leave the process."""
+    hash_key: bytes | None = field(default=None, repr=False)
+    """Of hashed texts; None: random, of this process."""
+    has_traces: bool = True
+    """Whether there are traces on which scores can be put."""
+    lost: Callable[[str, int], None] | None = None
+    """Counts reports that did not arrive, by reason; may be called from any thread."""
+
+
+@runtime_checkable
+class ConfigurableExporter(Protocol):
+    """An exporter that heeds the settings of the monitor it belongs to."""
+
+    def configure(self, context: ExportContext) -> None:
+        """Take them, before the first report.
+
+        Raises:
+            SettingsError: It cannot work under these settings.
+        """
         ...
 
 

@@ -1,6 +1,7 @@
-"""One frozen `Settings`: constructor, else `RAGMONITOR_*`, else `ragmonitor.toml`, else default.
+"""The settings in groups: constructor, else `RAGMONITOR_*` variable, else `ragmonitor.toml`.
 
-The only reader of the environment and of the file.
+This module is the only reader of the variables and of the file, and the only list of the options:
+Monitor's keywords, docs/settings.md and `ragmonitor doctor` follow from its models.
 """
 
 from __future__ import annotations
@@ -8,348 +9,449 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypedDict
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
 )
+from pydantic.fields import FieldInfo
 
 from ragmonitor.errors import SettingsError
 from ragmonitor.guard import logger
 
 PREFIX = "RAGMONITOR_"
 FILE = "ragmonitor.toml"
+TABLE = "ragmonitor"
+"""The table of the file that holds the options."""
 _OF_KUBERNETES = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP)(_\w+)?)$")
+_SIMILAR = 0.75
+"""A misspelt name is at least so similar to the right one, from 0 to 1 as `difflib` measures."""
+
+OptionPath = tuple[str, ...]
+"""Where an option stands: `("service",)` or `("judge", "timeout_s")`."""
 
 
-class Settings(BaseSettings):
-    """Every option with its default. What costs money is never a default."""
+def option(default: Any, description: str, *, change: str, **limits: Any) -> Any:
+    """Return the field of one option.
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, toml_file=FILE, frozen=True, extra="forbid", env_ignore_empty=True
-    )
+    Args:
+        default: Its value where nobody gives one.
+        description: What it is, for people; states what None or 0 means.
+        change: When to change it, for people.
+        limits: Of its values, as pydantic's `Field` takes them.
+    """
+    key = "default_factory" if callable(default) else "default"
+    given: dict[str, Any] = {key: default, **limits}
+    return Field(description=description, json_schema_extra={"change": change}, **given)
 
-    service: str = Field(
-        default_factory=lambda: os.environ.get("OTEL_SERVICE_NAME", "") or "rag",
-        min_length=1,
-        description="Name of the monitored application; label of every series. "
-        "Default: OTEL_SERVICE_NAME, else 'rag'.",
-    )
-    evaluators: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=(),
-        description="Names from the table of evaluators, in a variable separated by commas; "
-        "empty: all that are registered.",
-    )
 
-    judge: str | None = Field(
-        default=None,
-        description="A litellm model name ('openai/gpt-4o-mini'); none: built-in judge only.",
+def _at_commas(value: Any) -> Any:
+    if isinstance(value, str):
+        value = tuple(name.strip() for name in value.split(",") if name.strip())
+    # A variable cannot be set to nothing.
+    return () if isinstance(value, tuple | list) and list(value) == ["none"] else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_at_commas)]
+"""Names; in a variable separated by commas, `none` for no name."""
+Parts = Annotated[tuple[Any, ...], BeforeValidator(_at_commas)]
+"""Names or objects; likewise."""
+
+
+class Group(BaseModel):
+    """Options that belong together, frozen; every option has a default."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True
     )
-    judge_rate: float = Field(
-        default=0.1, gt=0, le=1, description="Share of answers the judge reads, budget permitting."
+    place: ClassVar[str] = ""
+    """The name of the group among the options of `Monitor`; empty: it is the top."""
+    short: ClassVar[str] = ""
+    """The option that a plain value in the place of the group sets; empty: there is none."""
+
+    def __init__(self, /, **values: Any) -> None:
+        """Check the options.
+
+        Raises:
+            SettingsError: An option is unknown or out of range.
+        """
+        prefix = (self.place,) if self.place else ()
+        _refuse_unknown({self.place: values} if self.place else values, _keyword)
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise SettingsError(_readable(error, prefix)) from None
+
+    @classmethod
+    def values_of(cls, value: Any) -> dict[str, Any]:
+        """Return the options that a value in the place of this group sets, by name.
+
+        Args:
+            value: A group, a mapping, or the short form.
+
+        Raises:
+            SettingsError: The group has no short form.
+        """
+        if isinstance(value, Group):
+            if not isinstance(value, cls):
+                raise SettingsError(f"{cls.place} takes {cls.__name__}, not {type(value).__name__}")
+            return {name: getattr(value, name) for name in value.model_fields_set}
+        if isinstance(value, Mapping):
+            return dict(value)
+        if not cls.short:
+            raise SettingsError(f"{cls.place} takes {cls.__name__}(...), not {value!r}")
+        return {cls.short: value}
+
+
+class JudgeSettings(Group):
+    """Who scores a sample of the answers, and how."""
+
+    place = "judge"
+    short = "model"
+
+    model: Any = option(
+        None,
+        "A litellm model name ('openai/gpt-4o-mini'), or in Python any `Judge`. None: the built-in "
+        "judge alone. What has a name only needs a budget.",
+        change="When scores of a language model are wanted beside the built-in judge's.",
     )
-    budget_usd_per_day: float | None = Field(
-        default=None, gt=0, description="Most the judge may spend in 24 hours, in US dollars."
+    api_base: str | None = option(
+        None,
+        "Address of an OpenAI-compatible server.",
+        change="For models of your own, or behind a proxy.",
     )
-    budget_usd_per_hour: float | None = Field(
-        default=None, gt=0, description="Most the judge may spend in an hour, in US dollars."
+    input_usd_per_million_tokens: float | None = option(
+        None,
+        "US dollars per million input tokens. None: litellm's price.",
+        change="When litellm knows no price of the model and the budget is in dollars.",
+        ge=0,
     )
-    budget_tokens_per_day: int | None = Field(
-        default=None, gt=0, description="Most tokens the judge may use in 24 hours."
+    output_usd_per_million_tokens: float | None = option(
+        None,
+        "US dollars per million output tokens. None: litellm's price.",
+        change="Together with the price of input tokens.",
+        ge=0,
     )
-    budget_tokens_per_hour: int | None = Field(
-        default=None, gt=0, description="Most tokens the judge may use in an hour."
+    timeout_s: float = option(
+        15.0,
+        "Seconds that one call of the judge may take.",
+        change="Raise it for slow models of your own; `unscored{cause=judge_timeout}` shows it.",
+        gt=0,
+        le=600,
     )
-    budget_calls_per_day: int | None = Field(
-        default=None, gt=0, description="Most calls the judge may make in 24 hours."
-    )
-    budget_calls_per_hour: int | None = Field(
-        default=None, gt=0, description="Most calls the judge may make in an hour."
-    )
-    state_dir: Path | None = Field(
-        default=None,
-        description="A folder in which the budget outlives restarts; processes that name the same "
-        "one share the budget. None: each process has its own, for its lifetime.",
-    )
-    judge_api_base: str | None = Field(
-        default=None, description="Address of an OpenAI-compatible server, for local models."
-    )
-    judge_price_input_usd: float | None = Field(
-        default=None, ge=0, description="US dollars per million input tokens, if litellm has none."
-    )
-    judge_price_output_usd: float | None = Field(
-        default=None, ge=0, description="US dollars per million output tokens, if litellm has none."
-    )
-    judge_timeout_s: float = Field(default=15.0, gt=0, le=600, description="Per judge call.")
-    judge_reading_timeout_s: float | None = Field(
-        default=None,
+    reading_timeout_s: float | None = option(
+        None,
+        "Seconds that one answer may take, over all calls and pauses. None: twice timeout_s.",
+        change="When long answers are spread over many calls.",
         gt=0,
         le=1200,
-        description="Of a reading, over all its calls and pauses; none: twice judge_timeout_s.",
     )
-    judge_concurrency: int = Field(default=8, ge=1, le=256, description="Readings in flight.")
-    judge_waiting_most: int = Field(
-        default=1_000,
+    concurrency: int = option(
+        8,
+        "Answers that the judge scores at once.",
+        change="Lower it for a provider's rate limit, raise it when answers wait.",
+        ge=1,
+        le=256,
+    )
+    max_pending: int = option(
+        1_000,
+        "Sampled answers that may wait for the judge; beyond, none is sampled.",
+        change="Lower it where memory is short.",
         ge=1,
         le=100_000,
-        description="Drawn answers that may wait for the judge; beyond, none is drawn.",
     )
-    judge_reply_format: Literal["json_schema", "json_object", "text"] = Field(
-        default="json_object",
-        description="The strictest form of reply to ask the judge for; what its model rejects is "
-        "stepped down from.",
+    reply_format: Literal["json_schema", "json_object", "text"] = option(
+        "json_object",
+        "The strictest form of reply to ask for; what the model rejects is stepped down from.",
+        change="`json_schema` for small models that break the format.",
     )
-    judge_tokens_per_call: int = Field(
-        default=8_000,
+    tokens_per_call: int = option(
+        8_000,
+        "Tokens of one prompt, estimated; longer evidence is spread over calls.",
+        change="Lower it for models with a small context.",
         ge=1_500,
-        description="Estimated tokens of a judge's prompt; longer evidence is spread over calls.",
     )
-    judge_calls_most: int = Field(
-        default=6, ge=1, le=50, description="Over how many calls evidence may be spread."
+    max_calls: int = option(
+        6,
+        "Calls over which the evidence of one answer may be spread; more is `too_long`.",
+        change="Raise it for very long contexts.",
+        ge=1,
+        le=50,
     )
-    judge_cache_size: int = Field(
-        default=1_000, ge=0, description="Readings kept for exact duplicates, in memory; 0: none."
+    cache_size: int = option(
+        1_000,
+        "Verdicts kept in memory for exact duplicates; 0: none.",
+        change="Raise it when the same questions come again and again.",
+        ge=0,
     )
-    judge_cache_age_s: float = Field(
-        default=3_600.0, gt=0, description="How long a reading serves exact duplicates."
+    cache_age_s: float = option(
+        3_600.0,
+        "Seconds that a verdict serves exact duplicates.",
+        change="Lower it when answers must be scored anew.",
+        gt=0,
     )
-    judge_fallbacks: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=(),
-        description="Models that read in turn what the judge's provider fails to, each under its "
-        "own name; 'model@http://address/v1' for another server. In a variable separated by "
-        "commas.",
+    fallbacks: Names = option(
+        (),
+        "Models that score in turn what the judge's provider fails to, each under its own name; "
+        "'model@http://address/v1' for another server.",
+        change="When scores must go on while a provider is down.",
     )
-    second_judge: str | None = Field(
-        default=None,
-        description="A model that reads a share of the judged answers too, to see how far the two "
-        "agree; 'model@http://address/v1' for another server.",
+    second: str | None = option(
+        None,
+        "A model that scores a share of the judged answers too, to see how far the two agree; "
+        "'model@http://address/v1' for another server.",
+        change="To know how far the judge can be trusted.",
     )
-    second_judge_rate: float = Field(
-        default=0.1, gt=0, le=1, description="Share of the judged answers it reads."
+    second_rate: float = option(
+        0.1,
+        "Share of the judged answers that the second judge scores.",
+        change="Raise it for narrower intervals of the agreement.",
+        gt=0,
+        le=1,
     )
-    second_judge_on_alarm: bool = Field(
-        default=True, description="While an alarm is active, the second judge reads all of them."
+    second_on_alarm: bool = option(
+        True,
+        "While an alarm is active, the second judge scores all judged answers.",
+        change="Switch it off where that costs too much.",
     )
-    judge_repeat_rate: float = Field(
-        default=0.05,
+    repeat_rate: float = option(
+        0.05,
+        "Share of the judged answers that the judge scores twice, to know how often it disagrees "
+        "with itself.",
+        change="0 saves the calls.",
         ge=0,
         le=1,
-        description="Share of the judged answers that the judge reads twice, to know how often it "
-        "disagrees with itself.",
     )
-    judge_sample_by: Literal["interaction", "session"] = Field(
-        default="interaction",
-        description="What the coin falls for: each answer, or all answers of a session alike.",
+    reference_answers: Path | None = option(
+        None,
+        "Reference answers of your own: a JSON Lines file of question, contexts, answer and "
+        "hallucinated (docs/statistics.md).",
+        change="When people have checked some answers.",
     )
-    judge_always: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=("ragmonitor:judge", "user_feedback"),
-        description="Tags, or names of attributes, of answers that are judged for certain, budget "
-        "permitting; in a variable separated by commas.",
-    )
-    judge_floor_by: str | None = Field(
-        default=None,
-        description="An attribute of interactions (route, tenant, ...) of which every value gets "
-        "a least number of judged answers.",
-    )
-    judge_floor_per_hour: float = Field(
-        default=9.0,
-        gt=0,
-        description="Answers judged per hour, at least, for each value of judge_floor_by; all "
-        "together at most half of what the budget bears.",
-    )
-    anchors_per_day: int = Field(
-        default=20,
+    reference_answers_per_day: int = option(
+        20,
+        "Reference answers that the judge scores again each day, to tell a changed judge from a "
+        "changed application; 0: none. Processes without a common state folder have their own "
+        "each, and so they do unless content is 'all'.",
+        change="0 saves the calls; raise it to notice a changed judge sooner.",
         ge=0,
         le=1_000,
-        description="Frozen answers that the judge reads again each day, to tell a moved judge "
-        "from a moved application; 0: none. Processes that name no state_dir have their own each, "
-        "and so they do unless content='all'.",
     )
-    anchors: Path | None = Field(
-        default=None,
-        description="Answers of your own to freeze, a JSON Lines file of question, contexts, "
-        "answer and hallucinated (docs/statistics.md).",
+    builtin_max_characters: int = option(
+        200_000,
+        "Characters of question, chunks and answer together that the built-in judge scores; longer "
+        "is `too_long`.",
+        change="Raise it when `unscored{cause=too_long}` appears.",
+        ge=1_000,
+    )
+    builtin_process: bool = option(
+        False,
+        "Run the built-in judge in a helper process instead of on a thread (POSIX); about 30 MB "
+        "per process.",
+        change="For event loops that must not wait for the interpreter's lock.",
     )
 
-    tolerate: Annotated[dict[str, float], NoDecode] = Field(
-        default_factory=dict,
-        description="What is still accepted, by signal: a hallucination rate of at most 0.05, a "
-        "mean faithfulness of at least 0.9: 'hallucination=0.05,faithfulness=0.9'; a bare number "
-        "is the hallucination rate. What is not given is learned from 1,000 verdicts and whole "
-        "days.",
-    )
-    false_alarm_every_days: float = Field(
-        default=30.0,
+    @field_validator("model")
+    @classmethod
+    def _is_a_judge(cls, value: Any) -> Any:
+        if value is None or isinstance(value, str) or hasattr(value, "assess"):
+            return value or None
+        raise ValueError("a judge is a model's name, or an object with identity and assess()")
+
+    @property
+    def name(self) -> str | None:
+        """The name of the model; None: there is none, or it was given as an object."""
+        return self.model if isinstance(self.model, str) else None
+
+    @model_validator(mode="after")
+    def _every_judge_is_another(self) -> Self:
+        names = [name for name in (self.name, *self.fallbacks, self.second) if name]
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise ValueError(
+                f"{', '.join(sorted(twice))} is named twice among judge.model, judge.fallbacks and "
+                "judge.second; their scores would be one series"
+            )
+        return self
+
+
+BudgetUnit = Literal["usd", "tokens", "calls"]
+
+
+class BudgetSettings(Group):
+    """What all judges together may spend: in dollars, tokens or calls, per day, hour or both."""
+
+    place = "budget"
+
+    usd_per_day: float | None = option(
+        None,
+        "US dollars in 24 hours.",
+        change="The usual budget of a provider's model.",
         gt=0,
-        le=3_650,
-        description="While everything keeps to what is tolerated, all alarms together are raised "
-        "at most once in so many days, on average.",
     )
-    alarms: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=("*",),
-        description="Signals that may raise an alarm, or patterns of their names; in a variable "
-        "separated by commas, 'none' for nothing.",
+    usd_per_hour: float | None = option(
+        None,
+        "US dollars in an hour.",
+        change="To keep a burst of traffic from spending the day's budget.",
+        gt=0,
     )
-    warning_boost: float = Field(
-        default=4.0,
+    tokens_per_day: int | None = option(
+        None, "Tokens in 24 hours.", change="For models without a price.", gt=0
+    )
+    tokens_per_hour: int | None = option(
+        None, "Tokens in an hour.", change="For models without a price.", gt=0
+    )
+    calls_per_day: int | None = option(
+        None,
+        "Calls in 24 hours.",
+        change="For judges that know neither a price nor tokens.",
+        gt=0,
+    )
+    calls_per_hour: int | None = option(
+        None, "Calls in an hour.", change="For a provider's rate limit.", gt=0
+    )
+
+    @classmethod
+    def values_of(cls, value: Any) -> dict[str, Any]:
+        """Return the limits of a group, a mapping, or a text: `usd_per_day=5,usd_per_hour=1`."""
+        if not isinstance(value, str):
+            return super().values_of(value)
+        pairs = [part.partition("=") for part in value.split(",") if part.strip()]
+        return {name.strip(): limit.strip() for name, _, limit in pairs}
+
+    @property
+    def unit(self) -> BudgetUnit:
+        """In what the budget is given; `tokens` where there is none."""
+        return next((unit for unit, pair in self._limits.items() if any(pair)), "tokens")
+
+    @property
+    def limits(self) -> tuple[float | None, float | None]:
+        """The limits per day and per hour, in the budget's unit."""
+        return self._limits[self.unit]
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is any limit."""
+        return any(self.limits)
+
+    @property
+    def _limits(self) -> dict[BudgetUnit, tuple[float | None, float | None]]:
+        return {
+            "usd": (self.usd_per_day, self.usd_per_hour),
+            "tokens": (self.tokens_per_day, self.tokens_per_hour),
+            "calls": (self.calls_per_day, self.calls_per_hour),
+        }
+
+    @model_validator(mode="after")
+    def _one_unit(self) -> Self:
+        if sum(any(pair) for pair in self._limits.values()) > 1:
+            raise ValueError(
+                "give one budget: usd_per_day, usd_per_hour or both; or tokens_per_day, "
+                "tokens_per_hour or both; or calls_per_day, calls_per_hour or both"
+            )
+        return self
+
+
+Budget = BudgetSettings
+
+
+class SamplingSettings(Group):
+    """Which answers the judge scores."""
+
+    place = "sample"
+    short = "rate"
+
+    rate: float = option(
+        0.1,
+        "Share of the answers that the judge scores, budget permitting.",
+        change="Raise it for narrower intervals and sooner alarms; `ragmonitor explain` plans it.",
+        gt=0,
+        le=1,
+    )
+    by: Literal["interaction", "session"] = option(
+        "interaction",
+        "What is sampled: each answer by itself, or all answers of a session together.",
+        change="`session` to judge whole conversations.",
+    )
+    always: Names = option(
+        ("ragmonitor:judge", "user_feedback"),
+        "Tags, or names of attributes, of answers that are judged for certain, budget permitting.",
+        change="For answers that people complained of, or of a new version.",
+    )
+    floor_by: str | None = option(
+        None,
+        "An attribute of interactions (route, tenant, ...) of which every value gets a least "
+        "number of judged answers.",
+        change="When rare parts of the traffic must be seen too.",
+    )
+    floor_per_hour: float = option(
+        9.0,
+        "Answers judged per hour, at least, for each value of floor_by; all together at most half "
+        "of what the budget bears.",
+        change="Together with floor_by.",
+        gt=0,
+    )
+    early_warning_boost: float = option(
+        4.0,
+        "Factor by which sampling is raised for 45 minutes when the built-in judge's score alone "
+        "gets suspicious; 1: not at all.",
+        change="1 for an even spending.",
         ge=1,
         le=100,
-        description="What sampling is raised by, for 45 minutes, when the built-in score alone "
-        "gets suspicious; 1: nothing.",
-    )
-    group_by: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=("language",),
-        description="Parts of the traffic that get a hallucination rate of their own: 'language', "
-        "'topic', or attributes of interactions (route, version, ...); in a variable separated by "
-        "commas, 'none' for nothing.",
-    )
-    drift_reference_size: int = Field(
-        default=2_000,
-        ge=100,
-        le=100_000,
-        description="Questions and retrievals that later ones are compared with.",
-    )
-    human_labels: Path | None = Field(
-        default=None,
-        description="A CSV of people's verdicts (docs/statistics.md): corrects the judged rate.",
-    )
-    service_version: str = Field(
-        default="", description="Of the monitored application; a change is marked on dashboards."
-    )
-    judge_wait_s: float = Field(
-        default=0.0,
-        ge=0,
-        le=20,
-        description="Hold a trace this long for the judge's scores; 0: they follow on their own.",
     )
 
-    interaction: Literal["outermost", "innermost"] = Field(
-        default="outermost",
-        description="Which run is the interaction, where several are nested: the outermost, or the "
-        "innermost in which something was retrieved and then a model asked.",
-    )
-    root_names: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=(),
-        description="Only runs of these names are interactions, wherever they are nested; in a "
-        "variable separated by commas. A run tagged 'ragmonitor:interaction' is one without.",
-    )
-    retrieval_tools: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=("*search*", "*retriev*", "*lookup*", "*knowledge*"),
-        description="Patterns of tool names: the text that such a tool gives counts as retrieved, "
-        "where neither a retriever run nor documents of its own are seen.",
-    )
-    link_traces: bool = Field(
-        default=False,
-        description="Where OpenInference traces an interaction already, link the scores to its "
-        "span instead of emitting a second tree.",
-    )
 
-    scoring_process: bool = Field(
-        default=False,
-        description="Read answers in a helper process instead of on a thread (POSIX): for event "
-        "loops that must not wait for the interpreter's lock; about 30 MB per process.",
-    )
-    builtin_max_characters: int = Field(
-        default=200_000,
-        ge=1_000,
-        description="Most characters of question, chunks and answer together that the built-in "
-        "judge reads; longer is `too_long`.",
-    )
-    queue_size: int = Field(
-        default=10_000, ge=1, description="Finished interactions that may wait for the worker."
-    )
-    open_runs_most: int = Field(
-        default=50_000, ge=100, description="Framework runs that may be open at once."
-    )
-    open_run_age_s: float = Field(
-        default=900.0, gt=0, description="A run open for longer is taken as abandoned."
-    )
-    paused_run_age_s: float = Field(
-        default=14_400.0,
-        gt=0,
-        description="A graph that waits for a person for longer is taken as never resumed.",
-    )
+class ContentSettings(Group):
+    """Which texts may leave in traces and files. Judges see them either way."""
 
-    traces: bool = Field(
-        default=True,
-        description="Emit traces: through the application's tracer provider, else by OTLP where "
-        "an OTEL_EXPORTER_OTLP_* endpoint is set, else not at all.",
+    place = "content"
+    short = "policy"
+
+    policy: Literal["all", "hashed", "none"] = option(
+        "all",
+        "Whether questions, prompts, chunks and answers stand in traces and files: as they are, as "
+        "keyed hashes, or not at all.",
+        change="When traces or files may be seen by people who must not read the texts.",
     )
-    prometheus: bool = Field(default=True, description="Serve /metrics.")
-    prometheus_host: str = Field(default="127.0.0.1", description="Address /metrics listens on.")
-    prometheus_port: int = Field(
-        default=9464, ge=0, le=65535, description="Port of /metrics; 0: any free one."
-    )
-    ui: bool = Field(
-        default=False,
-        description="Serve a page of the numbers, the alarms and the worst answers beside "
-        "/metrics; on another address than loopback only with ui_token.",
-    )
-    ui_token: SecretStr | None = Field(
-        default=None,
+    hash_key: SecretStr | None = option(
+        None,
+        "Key of the hashes: with the same key in every process equal texts have equal hashes "
+        "everywhere. None: random for each process.",
+        change="To find equal texts over several processes.",
         min_length=16,
-        description="What a browser must show to see the page, once as /?token=...; none: whoever "
-        "is on this machine may see it.",
-    )
-    ui_trace_url: str | None = Field(
-        default=None,
-        description="Where the page links an answer's trace to "
-        "('http://localhost:16686/trace/{trace_id}').",
-    )
-    jsonl: Path | None = Field(
-        default=None, description="Append every report to this file, one JSON object a line."
-    )
-    phoenix_url: str | None = Field(
-        default=None,
-        description="Put the scores on the traces in this Phoenix ('http://localhost:6006').",
-    )
-    phoenix_api_key: SecretStr | None = Field(
-        default=None, description="Where Phoenix asks for one."
-    )
-    langfuse_url: str | None = Field(
-        default=None,
-        description="Put the scores on the traces in this Langfuse ('https://cloud.langfuse.com').",
-    )
-    langfuse_public_key: str | None = Field(
-        default=None, description="Of the project in Langfuse, 'pk-lf-...'."
-    )
-    langfuse_secret_key: SecretStr | None = Field(
-        default=None, description="Of the project in Langfuse, 'sk-lf-...'."
-    )
-    content: Literal["all", "hashed", "none"] = Field(
-        default="all",
-        description="Whether questions, prompts, chunks and answers may stand in traces and files: "
-        "as they are, as keyed hashes, or not at all. Judges read them either way.",
-    )
-    content_hash_key: SecretStr | None = Field(
-        default=None,
-        min_length=16,
-        description="Of the hashes under content='hashed': with the same key in every process "
-        "equal texts have equal hashes everywhere. None: random for each process.",
-    )
-    attribute_bytes_most: int = Field(
-        default=32 * 1024, ge=256, description="UTF-8 bytes after which a span's value is cut."
-    )
-    span_bytes_most: int = Field(
-        default=256 * 1024,
-        ge=4096,
-        description="UTF-8 bytes that the names and values of one span may take together.",
     )
 
-    redaction: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=("secrets",),
-        description="What is replaced in every text before judges and exporters see it: 'secrets' "
-        "(keys, tokens, passwords), 'personal' (by Microsoft Presidio); in a variable separated by "
-        "commas, 'none' for nothing.",
+    @property
+    def key(self) -> bytes | None:
+        """`hash_key` as bytes."""
+        return None if self.hash_key is None else self.hash_key.get_secret_value().encode()
+
+
+class RedactionSettings(Group):
+    """What is replaced in every text before judges and exporters see it."""
+
+    place = "redaction"
+    short = "kinds"
+
+    kinds: Names = option(
+        ("secrets",),
+        "'secrets' (keys, tokens, passwords), 'personal' (by Microsoft Presidio); 'none' for "
+        "nothing.",
+        change="Add 'personal' where texts hold names and addresses.",
     )
-    personal_entities: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=(
+    personal_entities: Names = option(
+        (
             "PERSON",
             "EMAIL_ADDRESS",
             "PHONE_NUMBER",
@@ -359,140 +461,149 @@ class Settings(BaseSettings):
             "CN_ID_CARD",
             "NATIONAL_ID",
         ),
-        description="What redaction='personal' looks for, by Presidio's names.",
+        "What kind 'personal' looks for, by Presidio's names.",
+        change="To keep what your judges need, or to add what your country has.",
     )
-    personal_models: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=(),
-        description="spaCy pipelines that find names: installed packages, or folders, one for "
-        "English and one for Chinese. Empty: the best that is installed for each.",
+    personal_models: Names = option(
+        (),
+        "spaCy pipelines that find names: installed packages, or folders, one for English and one "
+        "for Chinese. Empty: the best that is installed for each.",
+        change="For a model of your own, or a smaller one.",
     )
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources, strongest first."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
-    @property
-    def hash_key(self) -> bytes | None:
-        """`content_hash_key` as bytes."""
-        key = self.content_hash_key
-        return None if key is None else key.get_secret_value().encode()
+class CaptureSettings(Group):
+    """What counts as an interaction, and how much of it may be open at once."""
 
-    @field_validator(
-        "evaluators",
-        "root_names",
-        "retrieval_tools",
-        "redaction",
-        "personal_entities",
-        "personal_models",
-        "judge_fallbacks",
-        "judge_always",
-        "alarms",
-        "group_by",
-        mode="before",
+    place = "capture"
+
+    interaction: Literal["outermost", "innermost"] = option(
+        "outermost",
+        "Which run is the interaction where several are nested: the outermost, or the innermost in "
+        "which something was retrieved and then a model asked.",
+        change="`innermost` for an agent whose tools are RAG chains.",
     )
-    @classmethod
-    def _split_at_commas(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return tuple(name.strip() for name in value.split(",") if name.strip())
-        return value
+    root_names: Names = option(
+        (),
+        "Only runs of these names are interactions, wherever they are nested. A run tagged "
+        "'ragmonitor:interaction' is one without.",
+        change="When the right run is known by name.",
+    )
+    retrieval_tools: Names = option(
+        ("*search*", "*retriev*", "*lookup*", "*knowledge*"),
+        "Patterns of tool names: the text of such a tool counts as retrieved, where neither a "
+        "retriever run nor documents are seen.",
+        change="When an agent's tools are called otherwise.",
+    )
+    queue_size: int = option(
+        10_000,
+        "Finished interactions that may wait for the worker.",
+        change="Raise it for bursts; `unscored{cause=queue_full}` shows it.",
+        ge=1,
+    )
+    max_open_runs: int = option(
+        50_000,
+        "Framework runs that may be open at once.",
+        change="Lower it where memory is short.",
+        ge=100,
+    )
+    open_run_age_s: float = option(
+        900.0,
+        "Seconds after which an open run is taken as abandoned.",
+        change="Raise it for answers that take longer than a quarter of an hour.",
+        gt=0,
+    )
+    paused_run_age_s: float = option(
+        14_400.0,
+        "Seconds after which a graph that waits for a person is taken as never resumed.",
+        change="Raise it where people answer on the next day.",
+        gt=0,
+    )
 
-    @field_validator("redaction", "alarms", "group_by")
-    @classmethod
-    def _none_is_nothing(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return () if value == ("none",) else value  # a variable cannot be set to nothing
 
-    @field_validator("tolerate", mode="before")
-    @classmethod
-    def _by_signal(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            pairs = (part.rpartition("=") for part in value.split(",") if part.strip())
-            return {name.strip() or "hallucination": level for name, _, level in pairs}
-        return {"hallucination": value} if isinstance(value, (int, float)) else value
+class AlarmSettings(Group):
+    """Which signals may raise an alarm, and how often by mistake."""
 
-    @field_validator("tolerate")
-    @classmethod
-    def _within_reach(cls, value: dict[str, float]) -> dict[str, float]:
-        for signal, level in value.items():
-            if not 0 < level < 1:
-                raise ValueError(f"{signal}={level}: what is tolerated lies between 0 and 1")
-        return value
+    place = "alarms"
+    short = "signals"
 
-    @property
-    def budget_unit(self) -> Literal["usd", "tokens", "calls"]:
-        """In what the budget is given; `tokens` where there is none."""
-        given = (unit for unit, limits in self._budgets.items() if limits != (None, None))
-        return next(given, "tokens")
+    signals: Names = option(
+        ("*",),
+        "Signals that may raise an alarm, or patterns of their names; 'none' for nothing.",
+        change="When a signal means nothing for your application.",
+    )
+    false_alarm_every_days: float = option(
+        30.0,
+        "Days between false alarms: while every objective is met, all alarms together are raised "
+        "at most once in so many days, on average.",
+        change="Raise it for fewer false alarms and longer delays.",
+        gt=0,
+        le=3_650,
+    )
 
-    @property
-    def has_budget(self) -> bool:
-        """Whether there is any limit to what a judge may spend."""
-        per_day, per_hour = self.budget
-        return per_day is not None or per_hour is not None
 
-    @property
-    def budget(self) -> tuple[float | None, float | None]:
-        """The limits per day and per hour, in the budget's unit."""
-        return self._budgets[self.budget_unit]
+class EstimationSettings(Group):
+    """What is estimated beside the means of the whole traffic."""
 
-    @property
-    def _budgets(
-        self,
-    ) -> dict[Literal["usd", "tokens", "calls"], tuple[float | None, float | None]]:
-        return {
-            "usd": (self.budget_usd_per_day, self.budget_usd_per_hour),
-            "tokens": (self.budget_tokens_per_day, self.budget_tokens_per_hour),
-            "calls": (self.budget_calls_per_day, self.budget_calls_per_hour),
-        }
+    place = "estimation"
 
-    @model_validator(mode="after")
-    def _one_budget(self) -> Self:
-        if sum(limits != (None, None) for limits in self._budgets.values()) > 1:
-            raise ValueError(
-                "give one budget: budget_usd_per_day, budget_usd_per_hour or both; or "
-                "budget_tokens_per_day, budget_tokens_per_hour or both; or budget_calls_per_day, "
-                "budget_calls_per_hour or both"
-            )
-        return self
+    group_by: Names = option(
+        ("language",),
+        "Parts of the traffic that get a hallucination rate of their own: 'language', 'topic', or "
+        "attributes of interactions (route, version, ...); 'none' for nothing.",
+        change="To compare tenants, routes or versions.",
+    )
+    drift_reference_size: int = option(
+        2_000,
+        "Questions and retrievals that later ones are compared with.",
+        change="Lower it for little traffic.",
+        ge=100,
+        le=100_000,
+    )
+    human_labels: Path | None = option(
+        None,
+        "A CSV of people's verdicts (docs/statistics.md), which correct the judged rate.",
+        change="When people have labelled answers with `ragmonitor labels`.",
+    )
 
-    @model_validator(mode="after")
-    def _a_judge_needs_a_budget(self) -> Self:
-        for name in (self.judge, *self.judge_fallbacks, self.second_judge):
-            if name and not self.has_budget:
-                raise ValueError(
-                    f"judge={name!r} costs money and has no budget; "
-                    "set budget_usd_per_day, budget_tokens_per_day or budget_calls_per_day"
-                )
-        return self
 
-    @model_validator(mode="after")
-    def _every_judge_is_another(self) -> Self:
-        names = [name for name in (self.judge, *self.judge_fallbacks, self.second_judge) if name]
-        twice = {name for name in names if names.count(name) > 1}
-        if twice:
-            raise ValueError(
-                f"{', '.join(sorted(twice))} is named twice among judge, judge_fallbacks and "
-                "second_judge; their scores would be one series"
-            )
-        return self
+class ServerSettings(Group):
+    """The endpoint of /metrics, and the page beside it."""
 
-    @field_validator("phoenix_url", "langfuse_url")
-    @classmethod
-    def _is_a_servers_address(cls, value: str | None) -> str | None:
-        if value is None:
-            return value
-        if not value.startswith(("http://", "https://")):
-            raise ValueError("an address begins with http:// or https://")
-        if "/v1/" in value or "/api/" in value:
-            raise ValueError("give the server's own address, without the path of an API")
-        return value
+    place = "server"
+    short = "enabled"
+
+    enabled: bool = option(
+        True, "Serve /metrics.", change="When the application serves the registry itself."
+    )
+    host: str = option(
+        "127.0.0.1", "Address to listen on.", change="0.0.0.0 in a container that is scraped."
+    )
+    port: int = option(
+        9464,
+        "Port to listen on; 0: any free one.",
+        change="When the port is taken.",
+        ge=0,
+        le=65535,
+    )
+    ui: bool = option(
+        False,
+        "Serve a page of the numbers, the alarms and the worst answers beside /metrics; on another "
+        "address than loopback only with ui_token.",
+        change="To look without Grafana.",
+    )
+    ui_token: SecretStr | None = option(
+        None,
+        "What a browser must show to see the page, once as /?token=... None: whoever is on this "
+        "machine may see it.",
+        change="When the page is served on another address than loopback.",
+        min_length=16,
+    )
+    ui_trace_url: str | None = option(
+        None,
+        "Where the page links an answer's trace to ('http://localhost:16686/trace/{trace_id}').",
+        change="When traces can be seen somewhere.",
+    )
 
     @field_validator("ui_trace_url")
     @classmethod
@@ -505,145 +616,347 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _the_page_is_served_beside_metrics(self) -> Self:
-        if self.ui and not self.prometheus:
-            raise ValueError("ui is served beside /metrics; it needs prometheus=True")
+        if self.ui and not self.enabled:
+            raise ValueError("server.ui is served beside /metrics; it needs server.enabled")
         return self
 
+
+class ExportSettings(Group):
+    """How traces are emitted."""
+
+    place = "export"
+
+    traces: bool = option(
+        True,
+        "Emit traces: through the application's tracer provider, else by OTLP where an "
+        "OTEL_EXPORTER_OTLP_* endpoint is set, else not at all.",
+        change="When numbers are enough.",
+    )
+    link_traces: bool = option(
+        False,
+        "Where OpenInference traces an interaction already, link the scores to its span instead of "
+        "emitting a second tree.",
+        change="Beside OpenInference's instrumentations.",
+    )
+    judge_wait_s: float = option(
+        0.0,
+        "Seconds that a trace is held for the judge's scores; 0: they follow on their own.",
+        change="For backends that do not join linked spans.",
+        ge=0,
+        le=20,
+    )
+    max_attribute_bytes: int = option(
+        32 * 1024,
+        "UTF-8 bytes after which the value of a span's attribute is cut.",
+        change="Lower it for backends with smaller limits.",
+        ge=256,
+    )
+    max_span_bytes: int = option(
+        256 * 1024,
+        "UTF-8 bytes that the names and values of one span may take together.",
+        change="Lower it for backends with smaller limits.",
+        ge=4096,
+    )
+
+
+def _by_signal(value: Any) -> Any:
+    if isinstance(value, str):
+        pairs = (part.rpartition("=") for part in value.split(",") if part.strip())
+        return {name.strip() or "hallucination": level for name, _, level in pairs}
+    return {"hallucination": value} if isinstance(value, int | float) else value
+
+
+class Settings(Group):
+    """Every option with its default. What costs money is never a default."""
+
+    service: str = option(
+        lambda: os.environ.get("OTEL_SERVICE_NAME", "") or "rag",
+        "Name of the monitored application, the label `service` of every series. Default: "
+        "OTEL_SERVICE_NAME, else 'rag'.",
+        change="Always.",
+        min_length=1,
+    )
+    service_version: str = option(
+        "",
+        "Version of the monitored application; a change is marked on dashboards.",
+        change="With each release.",
+    )
+    judge: JudgeSettings = option(JudgeSettings, "Who scores a sample of the answers.", change="")
+    sample: SamplingSettings = option(
+        SamplingSettings, "Which answers the judge scores.", change=""
+    )
+    budget: BudgetSettings = option(
+        BudgetSettings, "What all judges together may spend.", change=""
+    )
+    objectives: Annotated[dict[str, float], BeforeValidator(_by_signal)] = option(
+        dict,
+        "What is accepted, by signal: a hallucination rate of at most 0.05, a mean faithfulness of "
+        "at least 0.9: 'hallucination=0.05,faithfulness=0.9'; a bare number is the hallucination "
+        "rate. What is not given is learned from 1,000 verdicts and whole days.",
+        change="As soon as you know what you promise.",
+    )
+    evaluators: Parts = option(
+        (),
+        "Names from the table of evaluators, or in Python the evaluators themselves; empty: all "
+        "that score by default.",
+        change="To leave some out, or to add those that cost calls.",
+    )
+    exporters: Parts = option(
+        (),
+        "Places for the scores: 'phoenix:URL', 'langfuse:URL', 'jsonl:FILE', or in Python "
+        "`Phoenix(url)`, `Langfuse(url)`, `JsonLines(path)` and exporters of your own.",
+        change="To see scores beside traces, or to keep every report.",
+    )
+    state: Path | None = option(
+        None,
+        "A folder in which the budget and what was learned outlive restarts; processes that name "
+        "the same one share them. None: each process has its own, for its lifetime.",
+        change="In production.",
+    )
+    content: ContentSettings = option(ContentSettings, "Which texts may leave.", change="")
+    redaction: RedactionSettings = option(
+        RedactionSettings, "What is replaced in every text.", change=""
+    )
+    capture: CaptureSettings = option(CaptureSettings, "What counts as an interaction.", change="")
+    alarms: AlarmSettings = option(AlarmSettings, "Which signals may raise an alarm.", change="")
+    estimation: EstimationSettings = option(
+        EstimationSettings, "What is estimated beside the means.", change=""
+    )
+    server: ServerSettings = option(
+        ServerSettings, "The endpoint of /metrics, and the page.", change=""
+    )
+    export: ExportSettings = option(ExportSettings, "How traces are emitted.", change="")
+
+    @field_validator("objectives")
+    @classmethod
+    def _within_reach(cls, value: dict[str, float]) -> dict[str, float]:
+        for signal, level in value.items():
+            if not 0 < level < 1:
+                raise ValueError(f"{signal}={level}: an objective lies between 0 and 1")
+        return value
+
     @model_validator(mode="after")
-    def _scores_need_their_traces_and_keys(self) -> Self:
-        keys = ("langfuse_public_key", "langfuse_secret_key")
-        missing = [name for name in keys if getattr(self, name) is None]
-        if self.langfuse_url is not None and missing:
-            raise ValueError(f"langfuse_url needs keys; set {' and '.join(missing)}")
-        if self.langfuse_url is None and len(missing) < len(keys):
-            raise ValueError("Langfuse's keys are set without langfuse_url; set it too")
-        if self.phoenix_url is None and self.phoenix_api_key is not None:
-            raise ValueError("phoenix_api_key is set without phoenix_url; set it too")
-        if not self.traces:
-            for name in ("phoenix_url", "langfuse_url"):
-                if getattr(self, name) is not None:
-                    raise ValueError(f"{name} puts scores on traces; it needs traces=True")
+    def _a_judge_needs_a_budget(self) -> Self:
+        for name in (self.judge.name, *self.judge.fallbacks, self.judge.second):
+            if name and not self.budget.is_given:
+                raise ValueError(
+                    f"judge {name!r} costs money and has no budget; give budget=Budget(...) with "
+                    "usd_per_day, tokens_per_day or calls_per_day"
+                )
         return self
 
     @classmethod
     def load(cls, **options: Any) -> Settings:
         """Return the settings; options that are None count as not given.
 
+        A group merges by its options: what a constructor's group does not set, a variable may.
+
         Raises:
             SettingsError: An option is unknown, missing or out of range.
         """
-        _refuse_misspelt_variables()
-        try:
-            return cls(**{name: value for name, value in options.items() if value is not None})
-        except ValidationError as error:
-            raise SettingsError(_readable(error)) from None
-        except ValueError as error:  # a broken ragmonitor.toml, an unreadable variable
-            raise SettingsError(f"{FILE} or a {PREFIX}* variable: {error}") from error
+        given = {name: value for name, value in options.items() if value is not None}
+        _refuse_unknown(given, _keyword)
+        values: dict[str, Any] = {}
+        for source in (_from_file(), _from_variables(), given):
+            _merge(values, source)
+        own = getattr(values.get("judge", {}).get("model"), "budget", None)
+        if isinstance(own, BudgetSettings):
+            if "budget" in given:
+                raise SettingsError("give the budget once: to the judge, or to the monitor")
+            _merge(values, {"budget": own})
+        return cls(**values)
 
 
-class Options(TypedDict, total=False):
-    """`Settings` as keyword arguments of `Monitor`."""
-
-    evaluators: tuple[str, ...]
-    judge_rate: float
-    budget_usd_per_day: float
-    budget_usd_per_hour: float
-    budget_tokens_per_day: int
-    budget_tokens_per_hour: int
-    budget_calls_per_day: int
-    budget_calls_per_hour: int
-    state_dir: Path | str
-    judge_api_base: str
-    judge_price_input_usd: float
-    judge_price_output_usd: float
-    judge_timeout_s: float
-    judge_reading_timeout_s: float
-    judge_concurrency: int
-    judge_waiting_most: int
-    judge_reply_format: Literal["json_schema", "json_object", "text"]
-    judge_tokens_per_call: int
-    judge_calls_most: int
-    judge_cache_size: int
-    judge_cache_age_s: float
-    judge_fallbacks: tuple[str, ...]
-    second_judge: str
-    second_judge_rate: float
-    second_judge_on_alarm: bool
-    judge_repeat_rate: float
-    judge_sample_by: Literal["interaction", "session"]
-    judge_always: tuple[str, ...]
-    judge_floor_by: str
-    judge_floor_per_hour: float
-    anchors_per_day: int
-    anchors: Path | str
-    tolerate: dict[str, float] | float | str
-    false_alarm_every_days: float
-    alarms: tuple[str, ...]
-    warning_boost: float
-    group_by: tuple[str, ...]
-    drift_reference_size: int
-    human_labels: Path | str
-    service_version: str
-    judge_wait_s: float
-    interaction: Literal["outermost", "innermost"]
-    root_names: tuple[str, ...]
-    retrieval_tools: tuple[str, ...]
-    link_traces: bool
-    scoring_process: bool
-    builtin_max_characters: int
-    queue_size: int
-    open_runs_most: int
-    open_run_age_s: float
-    paused_run_age_s: float
-    traces: bool
-    prometheus: bool
-    prometheus_host: str
-    prometheus_port: int
-    ui: bool
-    ui_token: SecretStr | str
-    ui_trace_url: str
-    jsonl: Path | str
-    phoenix_url: str
-    phoenix_api_key: SecretStr | str
-    langfuse_url: str
-    langfuse_public_key: str
-    langfuse_secret_key: SecretStr | str
-    content: Literal["all", "hashed", "none"]
-    content_hash_key: SecretStr | str
-    attribute_bytes_most: int
-    span_bytes_most: int
-    redaction: tuple[str, ...]
-    personal_entities: tuple[str, ...]
-    personal_models: tuple[str, ...]
+# --- every option, by where it stands ------------------------------------------------------------
 
 
-def _refuse_misspelt_variables() -> None:
-    for variable in os.environ:
-        name = variable.removeprefix(PREFIX).lower()
-        if not variable.startswith(PREFIX) or name in Settings.model_fields:
+GROUPS: dict[str, type[Group]] = {
+    name: field.annotation
+    for name, field in Settings.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, Group)
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option and its names."""
+
+    path: OptionPath
+    field: FieldInfo
+
+    @property
+    def name(self) -> str:
+        """For people: `judge.timeout_s`."""
+        return ".".join(self.path)
+
+    @property
+    def variable(self) -> str:
+        """`RAGMONITOR_JUDGE__TIMEOUT_S`."""
+        return _variable(self.path)
+
+    @property
+    def change(self) -> str:
+        """When to change it."""
+        extra = self.field.json_schema_extra
+        return str(extra["change"]) if isinstance(extra, dict) else ""
+
+    def value(self, settings: Settings) -> Any:
+        """Return its value."""
+        value: Any = settings
+        for name in self.path:
+            value = getattr(value, name)
+        return value
+
+
+def _variable(path: OptionPath) -> str:
+    return PREFIX + "__".join(path).upper()
+
+
+def _options() -> Iterator[Option]:
+    for name, field in Settings.model_fields.items():
+        if name not in GROUPS:
+            yield Option(path=(name,), field=field)
+    for name, group in GROUPS.items():
+        for inner, field in group.model_fields.items():
+            yield Option(path=(name, inner), field=field)
+
+
+OPTIONS: tuple[Option, ...] = tuple(_options())
+"""Those at the top first, then group by group."""
+
+
+VARIABLES: frozenset[str] = frozenset(
+    [option.variable for option in OPTIONS]
+    + [_variable((name,)) for name, group in GROUPS.items() if group.short or name == "budget"]
+)
+"""Every variable that is heeded: of the options, and of the groups that have a short form."""
+
+
+def sources() -> dict[OptionPath, str]:
+    """Return where the options that are set come from: `variable` or `file`."""
+    found: dict[OptionPath, str] = {}
+    for name, source in (("file", _from_file()), ("variable", _from_variables())):
+        found |= dict.fromkeys(_paths(source), name)
+    return found
+
+
+# --- the sources ---------------------------------------------------------------------------------
+
+
+def _from_file() -> dict[str, Any]:
+    """Return the options of the file, in groups.
+
+    Raises:
+        SettingsError: It cannot be read, or holds what is no option.
+    """
+    try:
+        with Path(FILE).open("rb") as file:
+            tables = tomllib.load(file)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{FILE}: {error}") from error
+    outside = sorted(tables.keys() - {TABLE})
+    if outside:
+        raise SettingsError(f"{FILE}: {outside[0]} stands outside of [{TABLE}]")
+    values = tables.get(TABLE, {})
+    _refuse_unknown(values, _key)
+    return _grouped(values)
+
+
+def _from_variables() -> dict[str, Any]:
+    """Return the options of the variables, in groups; empty variables count as not set.
+
+    Raises:
+        SettingsError: A variable is like an option's and is none.
+    """
+    values: dict[str, Any] = {}
+    # By name: the short form of a group comes before its options, which win.
+    for variable, value in sorted(os.environ.items()):
+        if not variable.startswith(PREFIX) or not value or _is_of_kubernetes(variable, value):
             continue
-        # A service that Kubernetes calls `ragmonitor` puts its addresses into every container.
-        if _OF_KUBERNETES.search(variable):
+        path = tuple(variable.removeprefix(PREFIX).lower().split("__"))
+        if not _is_option(path):
+            hint = _nearest(path, _variable)
+            if hint:
+                raise SettingsError(f"unknown variable {variable}{hint}")
+            logger.warning("ragmonitor: variable %s is no setting and is not heeded", variable)
             continue
-        if nearest := _nearest(name, prefix=PREFIX):
-            raise SettingsError(f"unknown variable {variable}{nearest}")
-        logger.warning("ragmonitor: variable %s is no setting and is not heeded", variable)
+        *groups, name = path
+        _merge(values, {groups[0]: {name: value}} if groups else {name: value})
+    return values
 
 
-def _readable(error: ValidationError) -> str:
+def _is_of_kubernetes(variable: str, value: str) -> bool:
+    """Return whether a service that Kubernetes calls `ragmonitor...` put the variable there."""
+    is_port = variable.endswith("_PORT") and not variable.endswith("_SERVICE_PORT")
+    return bool(_OF_KUBERNETES.search(variable)) and (not is_port or "://" in value)
+
+
+def _grouped(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: GROUPS[name].values_of(value) if name in GROUPS else value
+        for name, value in values.items()
+    }
+
+
+def _merge(values: dict[str, Any], source: Mapping[str, Any]) -> None:
+    """Put a source over the values, option by option."""
+    for name, value in _grouped(source).items():
+        values[name] = {**values.get(name, {}), **value} if name in GROUPS else value
+
+
+# --- wrong names ---------------------------------------------------------------------------------
+
+
+def _is_option(path: OptionPath) -> bool:
+    if len(path) == 1:
+        return path[0] in Settings.model_fields
+    return len(path) == 2 and path[0] in GROUPS and path[1] in GROUPS[path[0]].model_fields
+
+
+def _paths(values: Mapping[str, Any]) -> Iterator[OptionPath]:
+    """Yield where the values stand: in groups, else at the top."""
+    for name, value in values.items():
+        if name in GROUPS and isinstance(value, Mapping):
+            yield from ((name, str(inner)) for inner in value)
+        else:
+            yield (name,)
+
+
+def _refuse_unknown(values: Mapping[str, Any], spelt: Callable[[OptionPath], str]) -> None:
+    for path in _paths(values):
+        if not _is_option(path):
+            where = f"{FILE}: " if spelt is _key else ""
+            raise SettingsError(f"{where}unknown option {'.'.join(path)}{_nearest(path, spelt)}")
+
+
+def _nearest(path: OptionPath, spelt: Callable[[OptionPath], str]) -> str:
+    """Return a question whether the nearest option was meant; empty: none is near."""
+    known: dict[str, OptionPath] = {name: (name,) for name in Settings.model_fields}
+    for each in OPTIONS:
+        known.setdefault("_".join(each.path), each.path)
+    for each in OPTIONS:
+        known.setdefault(each.path[-1], each.path)
+    close = difflib.get_close_matches("_".join(path), known, n=1, cutoff=_SIMILAR)
+    close = close or difflib.get_close_matches(path[-1], known, n=1, cutoff=_SIMILAR)
+    return f"; did you mean {spelt(known[close[0]])}?" if close else ""
+
+
+def _keyword(path: OptionPath) -> str:
+    if len(path) == 1:
+        return path[0]
+    return f"{path[0]}={GROUPS[path[0]].__name__}({path[1]}=...)"
+
+
+def _key(path: OptionPath) -> str:
+    return f"{path[-1]} in [{'.'.join((TABLE, *path[:-1]))}]"
+
+
+def _readable(error: ValidationError, prefix: OptionPath) -> str:
     lines = []
     for problem in error.errors():
-        name = ".".join(str(part) for part in problem["loc"])
-        if problem["type"] == "extra_forbidden":
-            lines.append(f"unknown option {name}{_nearest(name)}")
-        else:
-            message = problem["msg"].removeprefix("Value error, ")
-            lines.append(f"{name}: {message}" if name else message)
+        name = ".".join(str(part) for part in (*prefix, *problem["loc"]))
+        message = problem["msg"].removeprefix("Value error, ")
+        lines.append(f"{name}: {message}" if name else message)
     return "; ".join(lines)
-
-
-def _nearest(name: str, prefix: str = "") -> str:
-    close = difflib.get_close_matches(name, Settings.model_fields, n=1, cutoff=0.75)
-    if not close:
-        return ""
-    return f"; did you mean {(prefix + close[0]).upper() if prefix else close[0]}?"

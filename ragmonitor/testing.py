@@ -23,6 +23,7 @@ from ragmonitor.records import (
     Status,
     Usage,
 )
+from ragmonitor.settings import ExportSettings
 
 
 class ManualClock:
@@ -201,7 +202,10 @@ def check_story(story: Story, tell: Callable[[Story, Monitor], None]) -> None:
     began_ns = time.time_ns()
     with (
         Monitor(
-            service="contract", exporters=[exporter], prometheus=False, traces=False
+            service="contract",
+            exporters=[exporter],
+            server=False,
+            export=ExportSettings(traces=False),
         ) as monitor,
         TracerProvider().get_tracer("contract").start_as_current_span("caller") as caller,
     ):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import fnmatch
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
+from ragmonitor.addresses import shown
 from ragmonitor.errors import InputError, JudgeError, SettingsError
 from ragmonitor.estimation import (
     Alarms,
@@ -27,10 +29,7 @@ from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.estimation.drift.embedding import Embed
 from ragmonitor.evaluators import table
 from ragmonitor.export import (
-    JsonLinesExporter,
-    LangfuseExporter,
-    PhoenixExporter,
-    PrometheusExporter,
+    EXPORTERS,
     View,
     is_loopback,
 )
@@ -43,6 +42,8 @@ from ragmonitor.protocols import (
     BudgetUnit,
     BuiltinJudge,
     CachingJudge,
+    ConfigurableExporter,
+    ExportContext,
     Exporter,
     Judge,
     RecountingJudge,
@@ -53,45 +54,60 @@ from ragmonitor.settings import Settings
 from ragmonitor.state import StateFile
 
 
-def exporters_of(settings: Settings, meters: PrometheusExporter) -> Iterator[Exporter]:
-    """Yield the places for reports that the settings name."""
-    if settings.jsonl is not None:
-        yield JsonLinesExporter(
-            settings.jsonl,
-            content=settings.content,
-            hash_key=settings.hash_key,
-            service=settings.service,
-            lost=meters.dropped,
-        )
-    if settings.phoenix_url is not None:
-        key = settings.phoenix_api_key
-        yield PhoenixExporter(
-            settings.phoenix_url,
-            api_key=None if key is None else key.get_secret_value(),
-            content=settings.content,
-            lost=meters.dropped,
-        )
-    public_key, secret_key = settings.langfuse_public_key, settings.langfuse_secret_key
-    if settings.langfuse_url is not None and public_key is not None and secret_key is not None:
-        yield LangfuseExporter(
-            settings.langfuse_url,
-            public_key=public_key,
-            secret_key=secret_key.get_secret_value(),
-            content=settings.content,
-            lost=meters.dropped,
-        )
+def exporters_of(settings: Settings, lost: Callable[[str, int], None]) -> list[Exporter]:
+    """Return the places for reports, told of the settings that they heed.
+
+    Args:
+        settings: Their field `exporters` names them, or holds them.
+        lost: Counts reports that did not arrive, by reason.
+
+    Raises:
+        SettingsError: There is no exporter of a name, or it cannot work under these settings.
+    """
+    context = ExportContext(
+        service=settings.service,
+        content=settings.content.policy,
+        hash_key=settings.content.key,
+        has_traces=settings.export.traces,
+        lost=lost,
+    )
+    exporters = [
+        exporter_named(each) if isinstance(each, str) else each for each in settings.exporters
+    ]
+    for exporter in exporters:
+        if isinstance(exporter, ConfigurableExporter):
+            exporter.configure(context)
+    return exporters
+
+
+def exporter_named(text: str) -> Exporter:
+    """Return the exporter that a text such as `phoenix:http://localhost:6006` names.
+
+    Raises:
+        SettingsError: There is none of that name, or its address, file or key is wrong.
+    """
+    name, _, rest = text.partition(":")
+    make = EXPORTERS.get(name)
+    if make is None:
+        near = difflib.get_close_matches(name, EXPORTERS, n=1)
+        hint = f"; did you mean {near[0]}:...?" if near else ""
+        known = ", ".join(f"{each}:..." for each in EXPORTERS)
+        raise SettingsError(f"exporters: {shown(text)!r} is no exporter; known are {known}{hint}")
+    if not rest:
+        raise SettingsError(f"exporters: {name!r} needs an address or a file: '{name}:...'")
+    return make(rest)
 
 
 def view_of(settings: Settings, builtin: Judge, judging: JudgeConfig | None) -> View | None:
     """Return the page, if it is wanted and may be served."""
-    if not settings.ui:
+    if not settings.server.ui:
         return None
-    token = settings.ui_token
-    if token is None and not is_loopback(settings.prometheus_host):
+    token = settings.server.ui_token
+    if token is None and not is_loopback(settings.server.host):
         logger.warning(
             "ragmonitor: the page is not served: /metrics listens on %s, where others could read "
-            "questions and answers; set ui_token, or prometheus_host to 127.0.0.1",
-            settings.prometheus_host,
+            "questions and answers; set server.ui_token, or server.host to 127.0.0.1",
+            settings.server.host,
         )
         return None
     judge = None if judging is None else judging.judge.identity
@@ -104,55 +120,58 @@ def view_of(settings: Settings, builtin: Judge, judging: JudgeConfig | None) -> 
         lower_is_better=[
             entry.name for entry in table.select(settings.evaluators) if entry.lower_is_better
         ],
-        content=settings.content,
+        content=settings.content.policy,
         token=None if token is None else token.get_secret_value(),
-        trace_url=settings.ui_trace_url or "",
+        trace_url=settings.server.ui_trace_url or "",
         version=settings.service_version,
     )
 
 
 def embedded_judge(settings: Settings) -> BuiltinJudge:
     """Return the judge that reads every answer."""
-    judge = LexicalJudge(Limits(max_characters=settings.builtin_max_characters))
-    if settings.scoring_process and os.name == "posix":
+    judge = LexicalJudge(Limits(max_characters=settings.judge.builtin_max_characters))
+    if settings.judge.builtin_process and os.name == "posix":
         from ragmonitor.judges.process import ProcessJudge
 
         return ProcessJudge(judge)
-    if settings.scoring_process:
-        logger.warning("ragmonitor: scoring_process needs a POSIX system; scoring on a thread")
+    if settings.judge.builtin_process:
+        logger.warning(
+            "ragmonitor: judge.builtin_process needs a POSIX system; scoring on a thread"
+        )
     return judge
 
 
-def judging_of(settings: Settings, custom: Judge | None) -> JudgeConfig | None:
+def judging_of(settings: Settings) -> JudgeConfig | None:
     """Return the judge that reads a share of the answers, with its sampler; None: there is none.
 
     Raises:
         SettingsError: A judge is to stand in or to read a second time, and there is no first; or
             the budget's state cannot be kept.
     """
-    judge = custom
-    if judge is None and settings.judge:
-        judge = llm_judge(settings, settings.judge)
-    if judge is None:
-        if settings.judge_fallbacks or settings.second_judge:
-            raise SettingsError("judge_fallbacks and second_judge need a judge; set judge")
+    if settings.judge.model is None:
+        if settings.judge.fallbacks or settings.judge.second:
+            raise SettingsError(
+                "judge.fallbacks and judge.second need a first judge; set judge.model"
+            )
         return None
+    named = settings.judge.name
+    judge: Judge = settings.judge.model if named is None else llm_judge(settings, named)
     judge = _counted(judge, settings)
     _check_names(judge, settings)
-    fallbacks = tuple(llm_judge(settings, each) for each in settings.judge_fallbacks)
+    fallbacks = tuple(llm_judge(settings, each) for each in settings.judge.fallbacks)
     second = (
         SecondReading(
-            judge=llm_judge(settings, settings.second_judge),
-            rate=settings.second_judge_rate,
-            on_alarm=settings.second_judge_on_alarm,
+            judge=llm_judge(settings, settings.judge.second),
+            rate=settings.judge.second_rate,
+            on_alarm=settings.judge.second_on_alarm,
         )
-        if settings.second_judge
+        if settings.judge.second
         else None
     )
     repeating = Repeating(
         # What it has kept of earlier readings would agree with them.
         judge=judge.uncached() if isinstance(judge, CachingJudge) else judge,
-        rate=settings.judge_repeat_rate,
+        rate=settings.judge.repeat_rate,
     )
     return JudgeConfig(
         judge=judge,
@@ -160,7 +179,7 @@ def judging_of(settings: Settings, custom: Judge | None) -> JudgeConfig | None:
         second=second,
         repeating=repeating,
         sampler=AdaptiveSampler(
-            settings.judge_rate,
+            settings.sample.rate,
             clock=time.monotonic,
             budget=_budget(settings),
             expected_cost=_expected_cost(
@@ -168,19 +187,19 @@ def judging_of(settings: Settings, custom: Judge | None) -> JudgeConfig | None:
                 second,
                 repeating,
                 asking=table.select(settings.evaluators).asking,
-                unit=settings.budget_unit,
+                unit=settings.budget.unit,
             ),
-            by_session=settings.judge_sample_by == "session",
-            always=settings.judge_always,
-            floors=Floors(settings.judge_floor_by, settings.judge_floor_per_hour)
-            if settings.judge_floor_by
+            by_session=settings.sample.by == "session",
+            always=settings.sample.always,
+            floors=Floors(settings.sample.floor_by, settings.sample.floor_per_hour)
+            if settings.sample.floor_by
             else None,
         ),
-        concurrency=settings.judge_concurrency,
-        waiting_most=settings.judge_waiting_most,
-        reading_timeout_s=settings.judge_reading_timeout_s or 2 * settings.judge_timeout_s,
-        wait_s=settings.judge_wait_s,
-        spent=_SPENT[settings.budget_unit],
+        concurrency=settings.judge.concurrency,
+        waiting_most=settings.judge.max_pending,
+        reading_timeout_s=settings.judge.reading_timeout_s or 2 * settings.judge.timeout_s,
+        wait_s=settings.export.judge_wait_s,
+        spent=_SPENT[settings.budget.unit],
     )
 
 
@@ -190,15 +209,15 @@ def _counted(judge: Judge, settings: Settings) -> Judge:
     Raises:
         SettingsError: It cannot: the budget would not hold, or nothing would ever be read.
     """
-    if not settings.has_budget:
+    if not settings.budget.is_given:
         # Nothing is reserved; a judge that can count in dollars only needs no price for it.
         return judge.counting("tokens") if isinstance(judge, RecountingJudge) else judge
     try:
-        return priced_in(judge, settings.budget_unit)
+        return priced_in(judge, settings.budget.unit)
     except SettingsError as error:
         raise SettingsError(
-            f"{error}; or give the monitor a budget in calls instead: budget_calls_per_day or "
-            "budget_calls_per_hour"
+            f"{error}; or give the monitor a budget in calls instead: budget.calls_per_day or "
+            "budget.calls_per_hour"
         ) from error
 
 
@@ -209,7 +228,7 @@ def _check_names(judge: Judge, settings: Settings) -> None:
         SettingsError: A judge that was given as an object has the name of another one.
     """
     name = judge.identity.name
-    others = (*settings.judge_fallbacks, settings.second_judge or "")
+    others = (*settings.judge.fallbacks, settings.judge.second or "")
     if name == LexicalJudge().identity.name:
         raise SettingsError(
             f"judge: {name!r} is the name of the built-in judge, which reads every answer already; "
@@ -217,7 +236,7 @@ def _check_names(judge: Judge, settings: Settings) -> None:
         )
     if name in (other.partition("@http")[0] for other in others):
         raise SettingsError(
-            f"judge: {name!r} is also named among judge_fallbacks and second_judge; their scores "
+            f"judge: {name!r} is also named among judge.fallbacks and judge.second; their scores "
             "would be one series; give the judge another name"
         )
 
@@ -225,39 +244,39 @@ def _check_names(judge: Judge, settings: Settings) -> None:
 def llm_judge(settings: Settings, named: str) -> LlmJudge:
     """Return the judge of that name: `model`, or `model@http://address` on another server."""
     model, at, address = named.partition("@http")
-    size = settings.judge_cache_size
+    size = settings.judge.cache_size
     return LlmJudge(
         model,
         # The first judge's server knows the first judge's model.
         api_base=f"http{address}"
         if at
-        else settings.judge_api_base
-        if named == settings.judge
+        else settings.judge.api_base
+        if named == settings.judge.model
         else None,
-        timeout_s=settings.judge_timeout_s,
-        reading_timeout_s=settings.judge_reading_timeout_s,
-        price_input_usd=settings.judge_price_input_usd,
-        price_output_usd=settings.judge_price_output_usd,
-        budget_unit=settings.budget_unit,
-        reply_format=settings.judge_reply_format,
-        tokens_per_call=settings.judge_tokens_per_call,
-        calls_most=settings.judge_calls_most,
-        cache=AssessmentCache(size=size, age_s=settings.judge_cache_age_s) if size else None,
+        timeout_s=settings.judge.timeout_s,
+        reading_timeout_s=settings.judge.reading_timeout_s,
+        input_usd_per_million_tokens=settings.judge.input_usd_per_million_tokens,
+        output_usd_per_million_tokens=settings.judge.output_usd_per_million_tokens,
+        budget_unit=settings.budget.unit,
+        reply_format=settings.judge.reply_format,
+        tokens_per_call=settings.judge.tokens_per_call,
+        max_calls=settings.judge.max_calls,
+        cache=AssessmentCache(size=size, age_s=settings.judge.cache_age_s) if size else None,
     )
 
 
 def _budget(settings: Settings) -> Budget | None:
     """Return what all judges may spend together; None: there is no limit."""
-    if not settings.has_budget:
+    if not settings.budget.is_given:
         return None
-    per_day, per_hour = settings.budget
-    unit = settings.budget_unit
-    folder = settings.state_dir
+    per_day, per_hour = settings.budget.limits
+    unit = settings.budget.unit
+    folder = settings.state
     file = None if folder is None else budget_file(folder, service=settings.service, unit=unit)
     try:
         return Budget(per_day, per_hour=per_hour, unit=unit, file=file, clock=time.monotonic)
     except OSError as error:
-        raise SettingsError(f"state_dir: {folder} cannot be written: {error}") from error
+        raise SettingsError(f"state: {folder} cannot be written: {error}") from error
 
 
 def estimates_of(
@@ -266,7 +285,7 @@ def estimates_of(
     """Return what is estimated of the answers, and the alarms that rest on it."""
 
     def file(what: str, version: int) -> StateFile | None:
-        folder = settings.state_dir
+        folder = settings.state
         if folder is None:
             return None
         return StateFile.of_service(folder, what, settings.service, version=version)
@@ -275,26 +294,28 @@ def estimates_of(
     watchers = Watchers(
         alarms=Alarms(
             _streams(settings, builtin.identity.name, None if judge is None else judge.name),
-            false_alarm_every_days=settings.false_alarm_every_days,
-            tolerate=settings.tolerate,
+            false_alarm_every_days=settings.alarms.false_alarm_every_days,
+            tolerate=settings.objectives,
             file=file("alarms", ALARMS_VERSION),
         ),
-        warning=EarlyWarning(factor=settings.warning_boost),
+        warning=EarlyWarning(factor=settings.sample.early_warning_boost),
         anchors=_anchors(settings, file("anchors", ANCHORS_VERSION)),
         drift=InputDrift(
-            size=settings.drift_reference_size,
+            size=settings.estimation.drift_reference_size,
             embed=embedding,
             embedding=getattr(embedding, "__qualname__", "") or type(embedding).__name__,
             state=file("drift", DRIFT_VERSION),
         ),
-        labels=None if settings.human_labels is None else HumanLabels(settings.human_labels),
+        labels=None
+        if settings.estimation.human_labels is None
+        else HumanLabels(settings.estimation.human_labels),
     )
     return Statistics(
         builtin=builtin.identity.name,
         judge=judge,
         watchers=watchers,
-        group_by=settings.group_by,
-        false_alarm_every_days=settings.false_alarm_every_days,
+        group_by=settings.estimation.group_by,
+        false_alarm_every_days=settings.alarms.false_alarm_every_days,
         calibration_file=file("calibration", 1),
     )
 
@@ -303,7 +324,7 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
     """Return what may raise an alarm.
 
     Raises:
-        SettingsError: `alarms` or `tolerate` names what is no signal.
+        SettingsError: `alarms.signals` or `objectives` names what is no signal.
     """
     entries = table.select(settings.evaluators)
 
@@ -318,13 +339,16 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
 
     # Those of a judge may be named where there is none yet.
     known = [stream.signal for stream in chosen(judge or "any", ("*",))]
-    for name, given in (("alarms", settings.alarms), ("tolerate", tuple(settings.tolerate))):
+    for name, given in (
+        ("alarms.signals", settings.alarms.signals),
+        ("objectives", tuple(settings.objectives)),
+    ):
         for pattern in given:
             if not fnmatch.filter(known, pattern):
                 raise SettingsError(
                     f"{name}: {pattern!r} is no signal; signals are {', '.join(known)}"
                 )
-    return chosen(judge, settings.alarms)
+    return chosen(judge, settings.alarms.signals)
 
 
 def _anchors(settings: Settings, file: StateFile | None) -> Anchors:
@@ -334,13 +358,15 @@ def _anchors(settings: Settings, file: StateFile | None) -> Anchors:
         SettingsError: The user's file cannot be read.
     """
     anchors = Anchors(
-        per_day=settings.anchors_per_day, file=file, keep_texts=settings.content == "all"
+        per_day=settings.judge.reference_answers_per_day,
+        file=file,
+        keep_texts=settings.content.policy == "all",
     )
-    if settings.anchors is not None:
+    if settings.judge.reference_answers is not None:
         try:
-            anchors.load(settings.anchors)
+            anchors.load(settings.judge.reference_answers)
         except InputError as error:
-            raise SettingsError(f"anchors: {error}") from error
+            raise SettingsError(f"judge.reference_answers: {error}") from error
     return anchors
 
 

@@ -8,6 +8,7 @@ from importlib import metadata
 from urllib.request import urlopen
 
 import ragmonitor
+from ragmonitor import ServerSettings
 
 HEAVY = {"langchain", "langchain_core", "litellm", "llama_index", "numpy"}
 QUESTION = "When was the Eiffel Tower built?"
@@ -44,7 +45,7 @@ def main() -> None:
     loaded = HEAVY & set(sys.modules)
     check(holds=not loaded, message=f"`import ragmonitor` loads {', '.join(sorted(loaded))}")
 
-    with ragmonitor.Monitor(service="smoke", prometheus_port=0) as monitor:
+    with ragmonitor.Monitor(service="smoke", server=ServerSettings(port=0)) as monitor:
         with monitor.interaction(query=QUESTION) as told:
             told.retrieved(CONTEXTS)
             told.answered(ANSWER)

@@ -13,8 +13,6 @@ from typing import Any, Literal
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
-
 import ragmonitor
 from ragmonitor.addresses import shown
 from ragmonitor.cli.destinations import destination, is_free
@@ -25,12 +23,13 @@ from ragmonitor.cli.writable import WriteCheck, checked_file, checked_folder
 from ragmonitor.errors import InputError, RagMonitorError
 from ragmonitor.estimation.anchors.given import read_given
 from ragmonitor.estimation.labels import read_labels
-from ragmonitor.export import LangfuseExporter, PhoenixExporter
-from ragmonitor.export.posting import DeliveryError
-from ragmonitor.judges import LexicalJudge, LlmJudge
+from ragmonitor.export import JsonLines
+from ragmonitor.export.posting import DeliveryError, PostingExporter
+from ragmonitor.judges import LexicalJudge
 from ragmonitor.protocols import BuiltinJudge, Judge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
-from ragmonitor.settings import FILE, PREFIX, Settings
+from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
+from ragmonitor.wiring import exporters_of, llm_judge
 
 HTTP_TIMEOUT_S = 2.0
 SHOWN = (
@@ -144,16 +143,16 @@ def run(*, json_output: bool) -> int:
 
 def described(settings: Settings, masker: Masker) -> Iterator[dict[str, Any]]:
     """Yield each setting in force with its source: `variable`, `file` or `default`; no keys."""
-    from_variables = EnvSettingsSource(Settings)()
-    from_file = TomlConfigSettingsSource(Settings)()
-    for name in Settings.model_fields:
-        value = getattr(settings, name)
+    known = sources()
+    for option in OPTIONS:
+        value = option.value(settings)
         if not isinstance(value, int | float | bool | type(None)):
             value = masker.value(list(value) if isinstance(value, tuple) else str(value))
-        source = (
-            "variable" if name in from_variables else "file" if name in from_file else "default"
-        )
-        yield {"name": name, "value": value, "source": source}
+        yield {
+            "name": option.name,
+            "value": value,
+            "source": known.get(option.path, "default"),
+        }
 
 
 def _versions() -> Iterator[tuple[str, str | None]]:
@@ -170,11 +169,11 @@ def _checks(settings: Settings) -> Iterator[Check]:
     yield from _frameworks()
     yield _traces(settings)
     yield _metrics(settings)
-    yield from _scoring_apis(settings)
+    yield from _exporters(settings)
     yield from _files(settings)
     yield from _builtin_judge(LexicalJudge())
-    if settings.judge is not None:
-        yield _llm_judge(settings)
+    if settings.judge.name is not None:
+        yield ask_judge(llm_judge(settings, settings.judge.name))
 
 
 def _frameworks() -> Iterator[Check]:
@@ -203,8 +202,8 @@ def _frameworks() -> Iterator[Check]:
 
 def _traces(settings: Settings) -> Check:
     name = "traces"
-    if not settings.traces:
-        return Check(name=name, state="note", found="switched off by the setting traces")
+    if not settings.export.traces:
+        return Check(name=name, state="note", found="switched off by the setting export.traces")
     sink = destination("TRACES")
     if sink is None:
         return Check(
@@ -225,24 +224,22 @@ def _traces(settings: Settings) -> Check:
     return Check(name=name, state="ok", found=f"{where}: reachable")
 
 
-def _scoring_apis(settings: Settings) -> Iterator[Check]:
-    if settings.phoenix_url is not None:
-        api_key = settings.phoenix_api_key
-        phoenix = PhoenixExporter(
-            settings.phoenix_url, api_key=api_key.get_secret_value() if api_key else None
-        )
-        yield _accepts("phoenix", phoenix, settings.phoenix_url)
-    public_key, secret_key = settings.langfuse_public_key, settings.langfuse_secret_key
-    if settings.langfuse_url is not None and public_key is not None and secret_key is not None:
-        langfuse = LangfuseExporter(
-            settings.langfuse_url,
-            public_key=public_key,
-            secret_key=secret_key.get_secret_value(),
-        )
-        yield _accepts("langfuse", langfuse, settings.langfuse_url)
+def _exporters(settings: Settings) -> Iterator[Check]:
+    for exporter in exporters_of(settings, lambda reason, n: None):  # noqa: ARG005 - counts nothing
+        if isinstance(exporter, PostingExporter):
+            yield _accepts(exporter)
+        elif isinstance(exporter, JsonLines):
+            yield _kept(
+                "jsonl",
+                checked_file(exporter.path),
+                variable=f"{PREFIX}EXPORTERS",
+                lost="every report would be lost",
+            )
 
 
-def _accepts(name: str, exporter: PhoenixExporter | LangfuseExporter, url: str) -> Check:
+def _accepts(exporter: PostingExporter) -> Check:
+    recipient = exporter.recipient
+    name = recipient.name.lower()
     try:
         exporter.check(HTTP_TIMEOUT_S)
     except DeliveryError as error:
@@ -250,29 +247,33 @@ def _accepts(name: str, exporter: PhoenixExporter | LangfuseExporter, url: str) 
             name=name,
             state="failed",
             found=str(error),
-            todo=f"correct {PREFIX}{name.upper()}_URL or its key, or start the server",
+            todo=f"correct {name}:... in {PREFIX}EXPORTERS or {recipient.key_setting}, or start "
+            "the server",
         )
-    return Check(name=name, state="ok", found=f"{shown(url)}: takes scores")
+    return Check(name=name, state="ok", found=f"{shown(recipient.address)}: takes scores")
 
 
 def _files(settings: Settings) -> Iterator[Check]:
     """Yield what would be lost, or is not there, of the files that the settings name."""
-    if settings.state_dir is not None:
+    if settings.state is not None:
         yield _kept(
-            "state_dir",
-            checked_folder(settings.state_dir),
+            "state",
+            checked_folder(settings.state),
+            variable=f"{PREFIX}STATE",
             lost="the budget, anchors, and what alarms and calibration have learned would be lost "
             "at each restart, and processes would not share them",
         )
-    if settings.jsonl is not None:
-        yield _kept("jsonl", checked_file(settings.jsonl), lost="every report would be lost")
-    if settings.human_labels is not None:
-        yield _read("human_labels", settings.human_labels, read_labels, what="labels")
-    if settings.anchors is not None:
-        yield _read("anchors", settings.anchors, read_given, what="answers")
+    if settings.estimation.human_labels is not None:
+        yield _read(
+            "estimation.human_labels", settings.estimation.human_labels, read_labels, what="labels"
+        )
+    if settings.judge.reference_answers is not None:
+        yield _read(
+            "judge.reference_answers", settings.judge.reference_answers, read_given, what="answers"
+        )
 
 
-def _kept(name: str, path: WriteCheck, *, lost: str) -> Check:
+def _kept(name: str, path: WriteCheck, *, variable: str, lost: str) -> Check:
     if not path.problem:
         state: State = "note" if path.is_open_to_others else "ok"
         return Check(name=name, state=state, found=path.summary)
@@ -280,8 +281,7 @@ def _kept(name: str, path: WriteCheck, *, lost: str) -> Check:
         name=name,
         state="failed",
         found=f"{path.summary}: {path.problem}; {lost}",
-        todo=f"give the service's user write access there, or set {PREFIX}{name.upper()} to "
-        "another place",
+        todo=f"give the service's user write access there, or set {variable} to another place",
     )
 
 
@@ -293,18 +293,18 @@ def _read(name: str, path: Path, read: Callable[[Path], Sized], *, what: str) ->
             name=name,
             state="failed",
             found=str(error),
-            todo=f"correct {PREFIX}{name.upper()} or the file, or unset it",
+            todo=f"correct {PREFIX}{name.upper().replace('.', '__')} or the file, or unset it",
         )
     return Check(name=name, state="ok", found=f"{path}: {found} {what}")
 
 
 def _metrics(settings: Settings) -> Check:
     name = "metrics"
-    host, port = settings.prometheus_host, settings.prometheus_port
-    if not settings.prometheus:
-        return Check(name=name, state="note", found="not served, by the setting prometheus")
+    host, port = settings.server.host, settings.server.port
+    if not settings.server.enabled:
+        return Check(name=name, state="note", found="not served, by the setting server.enabled")
     if port == 0:
-        return Check(name=name, state="ok", found="any free port, by the setting prometheus_port")
+        return Check(name=name, state="ok", found="any free port, by the setting server.port")
     if is_free(host, port):
         return Check(name=name, state="ok", found=f"{host}:{port} is free")
     service = serving(f"http://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}/metrics")  # noqa: S104
@@ -319,7 +319,7 @@ def _metrics(settings: Settings) -> Check:
         name=name,
         state="failed",
         found=f"{host}:{port} is taken by another program, or cannot be listened on",
-        todo=f"set {PREFIX}PROMETHEUS_PORT to a free port, or to 0 for any",
+        todo=f"set {PREFIX}SERVER__PORT to a free port, or to 0 for any",
     )
 
 
@@ -372,22 +372,6 @@ def _tells_apart(good: Assessment, bad: Assessment) -> bool:
     )
 
 
-def _llm_judge(settings: Settings) -> Check:
-    judge = LlmJudge(
-        settings.judge or "",
-        api_base=settings.judge_api_base,
-        timeout_s=settings.judge_timeout_s,
-        reading_timeout_s=settings.judge_reading_timeout_s,
-        reply_format=settings.judge_reply_format,
-        tokens_per_call=settings.judge_tokens_per_call,
-        calls_most=settings.judge_calls_most,
-        price_input_usd=settings.judge_price_input_usd,
-        price_output_usd=settings.judge_price_output_usd,
-        budget_unit=settings.budget_unit,
-    )
-    return ask_judge(judge)
-
-
 def ask_judge(judge: Judge, assess: Callable[[Interaction], Assessment] | None = None) -> Check:
     """Return whether a judge that costs money tells the sentences of one answer apart: one call."""
     name = f"judge {judge.identity.name}"
@@ -401,14 +385,14 @@ def ask_judge(judge: Judge, assess: Callable[[Interaction], Assessment] | None =
             name=name,
             state="failed",
             found=f"{error} ({_cost(usage)})",
-            todo="check the model's name, its key in the environment, and judge_api_base",
+            todo="check the model's name, its key in the environment, and judge.api_base",
         )
     except Exception as error:  # noqa: BLE001 - a provider's library; said instead of shown
         return Check(
             name=name,
             state="failed",
             found=f"{type(error).__name__}: {' '.join(str(error).split())[:200]}",
-            todo="check the model's name, its key in the environment, and judge_api_base",
+            todo="check the model's name, its key in the environment, and judge.api_base",
         )
     verdicts = [sentence.verdict for sentence in assessment.sentences or ()]
     told_apart = (

@@ -87,9 +87,9 @@ def address(host_or_url: str | None) -> str:
     """
     if host_or_url is None:
         settings = Settings.load()
-        host = settings.prometheus_host
+        host = settings.server.host
         host = "127.0.0.1" if host in _ANY_HOST else f"[{host}]" if ":" in host else host
-        return f"http://{host}:{settings.prometheus_port or _DEFAULT_PORT}{STATE}"
+        return f"http://{host}:{settings.server.port or _DEFAULT_PORT}{STATE}"
     absolute = host_or_url if "://" in host_or_url else f"http://{host_or_url}"
     try:
         parts = urlsplit(absolute)
@@ -263,7 +263,7 @@ def _counts(state: ServiceState) -> Iterator[str]:
 def _sampling(sampling: Sampling) -> Iterator[str]:
     bound = "the budget decides"
     if sampling.bound_by == "judge_rate":
-        bound = "the setting judge_rate decides"
+        bound = "the setting sample.rate decides"
     yield (
         f"Rate {_share(sampling.rate)} ({bound}), boost x{sampling.boost:g}; "
         f"{sampling.arrivals_per_hour:,.0f} answers an hour arrive, "
@@ -432,15 +432,15 @@ def _planning_notes(state: ServiceState) -> Iterator[str]:
         )
     if sampling is not None and sampling.judge_rate is None:
         yield (
-            "The budget decides now, so that the setting judge_rate cannot be seen: rows are as if "
-            "it were 1. Say it with --judge-rate."
+            "The budget decides now, so that the setting sample.rate cannot be seen: rows are as "
+            "if it were 1. Say it with --judge-rate."
         )
     elif sampling is not None and any(
         row.budget == "x1" and row.rate == sampling.judge_rate for row in rows
     ):
         yield (
-            f"judge_rate is {sampling.judge_rate:g}, which the budget bears: a larger budget alone "
-            "changes nothing."
+            f"sample.rate is {sampling.judge_rate:g}, which the budget bears: a larger budget "
+            "alone changes nothing."
         )
     alarm = state.hallucination_alarm
     if alarm is None:

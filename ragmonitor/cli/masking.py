@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from ragmonitor.addresses import HIDDEN, secrets_of, shown
 from ragmonitor.redaction import without_secrets
-from ragmonitor.settings import Settings
+from ragmonitor.settings import OPTIONS, Settings
 
 LEAST = 4
 """Characters of a secret of a setting's; a shorter one would be found in every other word."""
@@ -49,8 +49,8 @@ class Masker:
 
 
 def _of_settings(settings: Settings) -> Iterator[str]:
-    for name in Settings.model_fields:
-        value = getattr(settings, name)
+    for option in OPTIONS:
+        value = option.value(settings)
         if isinstance(value, SecretStr):
             secrets = [value.get_secret_value()]
         else:

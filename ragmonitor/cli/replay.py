@@ -19,11 +19,11 @@ from ragmonitor.cli.tally import Tally
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, progress, say
 from ragmonitor.errors import InputError
 from ragmonitor.evaluators import table
-from ragmonitor.export import JsonLinesExporter
+from ragmonitor.export import JsonLines
 from ragmonitor.monitor import Monitor
 from ragmonitor.protocols import Exporter
 from ragmonitor.records import Interaction, Report
-from ragmonitor.settings import Settings
+from ragmonitor.settings import ServerSettings, Settings
 
 MAX_EXPLANATIONS = 5
 MAX_BATCH = 200
@@ -218,7 +218,7 @@ def run(options: Options, driver: Driver | None = None) -> int:
         outcome = Outcome(
             framework=driver.framework,
             evaluators=len(table.select(monitor.settings.evaluators)),
-            judges=1 if monitor.settings.judge is None else 2,
+            judges=1 if monitor.settings.judge.model is None else 2,
         )
         began = time.monotonic()
         driver.instrument(monitor)
@@ -263,7 +263,7 @@ class _Replayer:
         self._checker = checker
         self._outcome = outcome
         self._options = options
-        self._batch = max(1, min(MAX_BATCH, monitor.settings.queue_size // 2))
+        self._batch = max(1, min(MAX_BATCH, monitor.settings.capture.queue_size // 2))
         self._began = time.monotonic()
         if options.serve_metrics:
             monitor.start()
@@ -308,17 +308,14 @@ class _Replayer:
 
 
 def _monitor(options: Options, checker: Checker) -> Monitor:
-    settings = Settings.load(prometheus=options.serve_metrics)
-    exporters: list[Exporter] = [checker]
+    exporters: list[str | Exporter] = [*Settings.load().exporters, checker]
     if options.output is not None:
         try:
             opened(options.output).close()
         except OSError as error:
             raise InputError(f"{options.output}: {error.strerror or error}") from error
-        exporters.append(
-            JsonLinesExporter(options.output, content=settings.content, hash_key=settings.hash_key)
-        )
-    return Monitor(exporters=exporters, settings=settings)
+        exporters.append(JsonLines(options.output))
+    return Monitor(server=ServerSettings(enabled=options.serve_metrics), exporters=exporters)
 
 
 def _expected(number: int, told: Interaction) -> Expected:

@@ -192,7 +192,8 @@ async def prepare(scorer: Scorer) -> None:
         raise SettingsError(
             f"--judge {scorer.judge.identity.name}: litellm knows no price of this model; give "
             "--budget-tokens instead of --budget-usd, or set "
-            "RAGMONITOR_JUDGE_PRICE_INPUT_USD and RAGMONITOR_JUDGE_PRICE_OUTPUT_USD"
+            "RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS and "
+            "RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS"
             if scorer.run_budget is not None and scorer.run_budget.unit == "usd"
             else str(error)
         ) from error

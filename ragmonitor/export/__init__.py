@@ -1,17 +1,28 @@
 """Carries reports to where people look: traces, Prometheus, a page, files, Phoenix, Langfuse."""
 
-from ragmonitor.export.jsonl import JsonLinesExporter, report_line
-from ragmonitor.export.langfuse import LangfuseExporter
+from collections.abc import Callable
+
+from ragmonitor.export.jsonl import JsonLines, report_line
+from ragmonitor.export.langfuse import Langfuse
 from ragmonitor.export.otel import OtelExporter
-from ragmonitor.export.phoenix import PhoenixExporter
+from ragmonitor.export.phoenix import Phoenix
 from ragmonitor.export.prometheus import PrometheusExporter
 from ragmonitor.export.view import View, is_loopback
+from ragmonitor.protocols import Exporter
+
+EXPORTERS: dict[str, Callable[[str], Exporter]] = {
+    "jsonl": JsonLines,
+    "langfuse": Langfuse,
+    "phoenix": Phoenix,
+}
+"""What the setting `exporters` may name, as `name:rest`; each makes its exporter of the rest."""
 
 __all__ = [
-    "JsonLinesExporter",
-    "LangfuseExporter",
+    "EXPORTERS",
+    "JsonLines",
+    "Langfuse",
     "OtelExporter",
-    "PhoenixExporter",
+    "Phoenix",
     "PrometheusExporter",
     "View",
     "is_loopback",

@@ -195,7 +195,7 @@ class Endpoint:
         _sharing.endpoints.add(self)
         logger.info(
             "ragmonitor: %s:%d serves %s and %s together; the page is that of %s, give the other "
-            "one a prometheus_port of its own to see its page",
+            "one a server.port of its own to see its page",
             self._host,
             self._port,
             first.service,
@@ -308,7 +308,7 @@ class Endpoint:
                 "ragmonitor: %s is taken, so /metrics of process %d is not served and its numbers "
                 "are missing; if several processes run this application, set "
                 "PROMETHEUS_MULTIPROC_DIR to an empty folder that they share, else set "
-                "prometheus_port to another port, or to 0 for any free one",
+                "server.port to another port, or to 0 for any free one",
                 place,
                 os.getpid(),
             )

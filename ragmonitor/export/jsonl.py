@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy, compact_json
 from ragmonitor.guard import reason, record_problem
+from ragmonitor.protocols import ExportContext
 from ragmonitor.records import Evaluation, Report, Scored, evaluator_name
-
-Lost = Callable[[str, int], None]
-"""Told why, and how many reports did not arrive."""
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
@@ -100,54 +97,40 @@ def encoded(line: dict[str, Any]) -> bytes:
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
-class JsonLinesExporter:
+class JsonLines:
     """Appends every report to a file, each with one write; several processes may share the file.
 
     The file is opened at the first report, and again after it was moved away or a write failed. It
     is made for its owner alone, as is its folder where that is missing.
     """
 
-    def __init__(
-        self,
-        path: Path | str,
-        *,
-        content: Content = "all",
-        hash_key: bytes | None = None,
-        service: str = "",
-        lost: Lost | None = None,
-    ) -> None:
-        """Open nothing yet.
-
-        Args:
-            path: Of the file.
-            content: What is shown of texts.
-            hash_key: Of hashes; None: random, of this process.
-            service: Named in each line if not empty.
-            lost: Told of every report that was not written.
-        """
-        self._path = Path(path)
-        self._content: Content = content
-        self._hash_key = hash_key
-        self._service = service
-        self._lost = lost
+    def __init__(self, path: Path | str) -> None:
+        """Open nothing yet."""
+        self.path = Path(path)
+        self._context = ExportContext()
         self._file: int | None = None
         self._opened: tuple[int, int] | None = None
         self._torn = False
         """The last line was cut short by a full disk; the next must not be glued to it."""
 
+    def configure(self, context: ExportContext) -> None:
+        """Heed the monitor's settings."""
+        self._context = context
+
     def export(self, report: Report) -> None:
         """Append one line; one that cannot be written is counted, and the next is tried afresh."""
+        context = self._context
         line = report_line(
-            report, content=self._content, hash_key=self._hash_key, service=self._service
+            report, content=context.content, hash_key=context.hash_key, service=context.service
         )
         try:
             self._write(encoded(line))
         except OSError as error:
-            if self._lost is not None:
-                self._lost("jsonl_failed", 1)
+            if context.lost is not None:
+                context.lost("jsonl_failed", 1)
             record_problem(
                 "export",
-                f"jsonl {self._path} cannot be written ({reason(error)}): reports are lost until "
+                f"jsonl {self.path} cannot be written ({reason(error)}): reports are lost until "
                 "it can, counted as jsonl_failed; give this process's user write access, or free "
                 "space on the disk",
             )
@@ -180,14 +163,14 @@ class JsonLinesExporter:
         if self._file is not None and self._opened == self._identity():
             return self._file
         self.close()
-        self._path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, FILE_MODE)
+        self.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, FILE_MODE)
         self._opened = self._identity()
         return self._file
 
     def _identity(self) -> tuple[int, int] | None:
         try:
-            found = self._path.stat()
+            found = self.path.stat()
         except OSError:
             return None
         return found.st_dev, found.st_ino

@@ -13,8 +13,19 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import SecretStr
+
+from ragmonitor.errors import SettingsError
 from ragmonitor.export.content import Content, compact_json
-from ragmonitor.export.posting import Limits, Lost, PostingExporter, Recipient, Record, Refusal
+from ragmonitor.export.posting import (
+    Limits,
+    PostingExporter,
+    Recipient,
+    Record,
+    Refusal,
+    secret,
+    server_address,
+)
 from ragmonitor.export.scores import (
     annotated,
     explanation,
@@ -85,7 +96,7 @@ def refusals(reply: bytes) -> Mapping[str, Refusal]:
         return {}  # taken, and said in some other way
 
 
-class LangfuseExporter(PostingExporter):
+class Langfuse(PostingExporter):
     """Scores root observations in Langfuse, a batch at a time, from a thread of its own.
 
     Where there is no score nothing is sent: Langfuse has no numeric score without a value.
@@ -95,10 +106,8 @@ class LangfuseExporter(PostingExporter):
         self,
         url: str,
         *,
-        public_key: str,
-        secret_key: str,
-        content: Content = "all",
-        lost: Lost | None = None,
+        public_key: str | None = None,
+        secret_key: SecretStr | str | None = None,
         limits: Limits | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
@@ -106,27 +115,36 @@ class LangfuseExporter(PostingExporter):
 
         Args:
             url: Of Langfuse itself, `https://cloud.langfuse.com`.
-            public_key: `pk-lf-...`, of the project that the traces go to.
-            secret_key: `sk-lf-...`.
-            content: Other than `all`: no explanations.
-            lost: Told of every score that does not arrive.
+            public_key: `pk-lf-...`, of the project that the traces go to; None: the variable
+                `LANGFUSE_PUBLIC_KEY`.
+            secret_key: `sk-lf-...`; None: the variable `LANGFUSE_SECRET_KEY`.
             limits: Of memory and patience.
             clock_ns: Nanoseconds since the epoch.
+
+        Raises:
+            SettingsError: A key is missing, or the address is not one of a server.
         """
-        self._content: Content = content
+        address = server_address(url)
+        public = secret(public_key, "LANGFUSE_PUBLIC_KEY")
+        private = secret(secret_key, "LANGFUSE_SECRET_KEY")
+        if not public or not private:
+            raise SettingsError(
+                "exporters: Langfuse needs public_key and secret_key; give both, or set "
+                "LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY"
+            )
         self._clock_ns = clock_ns
-        keys = b64encode(f"{public_key}:{secret_key}".encode()).decode()
+        keys = b64encode(f"{public}:{private}".encode()).decode()
         super().__init__(
             Recipient(
                 name="Langfuse",
-                url=url.rstrip("/") + PATH,
-                check_url=url.rstrip("/") + CHECK_PATH,
-                key_setting="langfuse_public_key and langfuse_secret_key",
+                address=address,
+                url=address + PATH,
+                check_url=address + CHECK_PATH,
+                key_setting="LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY",
                 envelope=(b'{"batch":[', b"]}"),
                 authorization=f"Basic {keys}",
                 refusals=refusals,
             ),
-            lost=lost,
             limits=limits,
         )
 

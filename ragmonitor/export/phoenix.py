@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import SecretStr
+
 from ragmonitor.export.content import Content, compact_json
-from ragmonitor.export.posting import Limits, Lost, PostingExporter, Recipient, Record
+from ragmonitor.export.posting import (
+    Limits,
+    PostingExporter,
+    Recipient,
+    Record,
+    secret,
+    server_address,
+)
 from ragmonitor.export.scores import (
     annotated,
     explanation,
@@ -56,7 +65,7 @@ def annotation(
     }
 
 
-class PhoenixExporter(PostingExporter):
+class Phoenix(PostingExporter):
     """Annotates root spans in Phoenix, a batch at a time, from a thread of its own.
 
     Relevances of single chunks are not among the annotations: Phoenix keeps them on the retrieval
@@ -67,31 +76,31 @@ class PhoenixExporter(PostingExporter):
         self,
         url: str,
         *,
-        api_key: str | None = None,
-        content: Content = "all",
-        lost: Lost | None = None,
+        api_key: SecretStr | str | None = None,
         limits: Limits | None = None,
     ) -> None:
         """Connect to nothing yet.
 
         Args:
             url: Of Phoenix itself, `http://localhost:6006`.
-            api_key: Where Phoenix asks for one.
-            content: Other than `all`: no explanations.
-            lost: Told of every annotation that does not arrive.
+            api_key: Where Phoenix asks for one; None: the variable `PHOENIX_API_KEY`.
             limits: Of memory and patience.
+
+        Raises:
+            SettingsError: The address is not one of a server.
         """
-        self._content: Content = content
+        address = server_address(url)
+        key = secret(api_key, "PHOENIX_API_KEY")
         super().__init__(
             Recipient(
                 name="Phoenix",
-                url=url.rstrip("/") + PATH,
-                check_url=url.rstrip("/") + CHECK_PATH,
-                key_setting="phoenix_api_key",
+                address=address,
+                url=address + PATH,
+                check_url=address + CHECK_PATH,
+                key_setting="PHOENIX_API_KEY",
                 envelope=(b'{"data":[', b"]}"),
-                authorization=f"Bearer {api_key}" if api_key else "",
+                authorization=f"Bearer {key}" if key else "",
             ),
-            lost=lost,
             limits=limits,
         )
 

@@ -8,6 +8,7 @@ and the first failure of its kind is logged.
 from __future__ import annotations
 
 import math
+import os
 import random
 import threading
 import time
@@ -18,11 +19,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from opentelemetry import context
+from pydantic import SecretStr
 
 from ragmonitor.addresses import HIDDEN, shown
-from ragmonitor.errors import RagMonitorError
+from ragmonitor.errors import RagMonitorError, SettingsError
+from ragmonitor.export.content import Content
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import contained, reason, record_error, record_problem, shielded
+from ragmonitor.protocols import ExportContext
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response, Session
@@ -64,6 +68,8 @@ class Recipient:
 
     name: str
     """For people and, in lower case, for the reasons that are counted: `Phoenix`."""
+    address: str
+    """Of the server itself, for people."""
     url: str
     check_url: str
     """Answers a GET with 200 to whoever may post."""
@@ -128,7 +134,7 @@ class Poster:
             limits: Of memory and patience.
         """
         self._recipient = recipient
-        self._tell_lost = lost
+        self.tell_lost = lost
         self._limits = limits or Limits()
         self._closed = False
         self._begin()
@@ -234,9 +240,9 @@ class Poster:
     def _lose(self, n: int, why: str) -> None:
         with self._changed:
             self._lost += n
-        if self._tell_lost is not None:
+        if self.tell_lost is not None:
             with shielded("export"):
-                self._tell_lost(f"{self._recipient.name.lower()}_{why}", n)
+                self.tell_lost(f"{self._recipient.name.lower()}_{why}", n)
 
     def _start(self) -> bool:
         """Return whether a thread is there to send. The caller holds the lock."""
@@ -431,11 +437,24 @@ def _may_be_taken_later(status: int) -> bool:
 class PostingExporter:
     """What every exporter to a scoring API does alike; `export` is each one's own."""
 
-    def __init__(
-        self, recipient: Recipient, *, lost: Lost | None = None, limits: Limits | None = None
-    ) -> None:
+    def __init__(self, recipient: Recipient, *, limits: Limits | None = None) -> None:
         """Connect to nothing yet; the arguments are those of `Poster`."""
-        self._poster = Poster(recipient, lost=lost, limits=limits)
+        self.recipient = recipient
+        self._content: Content = "all"
+        self._poster = Poster(recipient, limits=limits)
+
+    def configure(self, context: ExportContext) -> None:
+        """Heed the monitor's settings.
+
+        Raises:
+            SettingsError: There are no traces to put scores on.
+        """
+        if not context.has_traces:
+            raise SettingsError(
+                f"exporters: {self.recipient.name} puts scores on traces; it needs export.traces"
+            )
+        self._content = context.content
+        self._poster.tell_lost = context.lost
 
     def flush(self, timeout_s: float) -> bool:
         """Send what waits; return whether the server has taken all of it in time."""
@@ -452,6 +471,28 @@ class PostingExporter:
     def close(self) -> None:
         """Stop; what still waits is counted as lost."""
         self._poster.close()
+
+
+def server_address(url: str) -> str:
+    """Return the address of a server itself, without a slash at its end.
+
+    Raises:
+        SettingsError: It is no address of HTTP, or one of an API.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise SettingsError(f"exporters: {shown(url)}: an address begins with http:// or https://")
+    if "/v1/" in url or "/api/" in url:
+        raise SettingsError(
+            f"exporters: {shown(url)}: give the server's own address, without the path of an API"
+        )
+    return url.rstrip("/")
+
+
+def secret(value: SecretStr | str | None, variable: str) -> str:
+    """Return a key as it is given, else as a variable holds it; empty: there is none."""
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    return value or os.environ.get(variable, "")
 
 
 def _authorization(recipient: Recipient) -> Callable[[PreparedRequest], PreparedRequest] | None:

@@ -27,6 +27,7 @@ from ragmonitor.judges.provider import (
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.protocols import BudgetUnit, Clock
 from ragmonitor.records import JudgeUsage
+from ragmonitor.settings import BudgetSettings
 
 Function = Callable[[list[str]], Sequence[str] | Awaitable[Sequence[str]]]
 """From prompts to replies, as many and in the same order; plain or a coroutine function."""
@@ -54,11 +55,12 @@ class FunctionJudge(LlmJudge):
         parallel: int = 1,
         timeout_s: float = 60.0,
         reading_timeout_s: float | None = None,
-        price_input_usd: float | None = None,
-        price_output_usd: float | None = None,
+        input_usd_per_million_tokens: float | None = None,
+        output_usd_per_million_tokens: float | None = None,
+        budget: BudgetSettings | None = None,
         budget_unit: BudgetUnit = "tokens",
         tokens_per_call: int = TOKENS_PER_CALL,
-        calls_most: int = CALLS_MOST,
+        max_calls: int = CALLS_MOST,
         cache: AssessmentCache | None = None,
         clock: Clock = time.monotonic,
         pause: Pause = asyncio.sleep,
@@ -73,28 +75,34 @@ class FunctionJudge(LlmJudge):
             parallel: Calls at once, at most.
             timeout_s: Per call, waiting for its turn included.
             reading_timeout_s: Of a reading, over all its calls; None: twice `timeout_s`.
-            price_input_usd: US dollars per million input tokens, estimated.
-            price_output_usd: The same of output tokens.
+            input_usd_per_million_tokens: US dollars per million input tokens, estimated.
+            output_usd_per_million_tokens: The same of output tokens.
+            budget: What a monitor's judges may spend, where the monitor is given no budget itself.
             budget_unit: What `expected_cost` counts, unless a monitor's budget says otherwise. In
                 dollars a price must be given.
             tokens_per_call: Of a prompt, estimated; longer evidence is spread.
-            calls_most: Over how many calls it may be spread.
+            max_calls: Over how many calls it may be spread.
             cache: Where exact duplicates are looked up; None: each is read.
             clock: For the time of a reading, and the breaker's.
             pause: How to wait before a retry.
         """
         price = (
-            Price(input_usd=price_input_usd / 1e6, output_usd=price_output_usd / 1e6)
-            if price_input_usd is not None and price_output_usd is not None
+            Price(
+                input_usd=input_usd_per_million_tokens / 1e6,
+                output_usd=output_usd_per_million_tokens / 1e6,
+            )
+            if input_usd_per_million_tokens is not None
+            and output_usd_per_million_tokens is not None
             else None
         )
         super().__init__(
             name,
             timeout_s=timeout_s,
             reading_timeout_s=reading_timeout_s,
+            budget=budget,
             budget_unit=budget_unit,
             tokens_per_call=tokens_per_call,
-            calls_most=calls_most,
+            max_calls=max_calls,
             cache=cache,
             completer=FunctionCompleter(
                 function,

@@ -49,6 +49,7 @@ from ragmonitor.records import (
     Language,
     SentenceVerdict,
 )
+from ragmonitor.settings import BudgetSettings
 
 TOKENS_PER_CALL: Final = 8_000
 """Longer evidence is spread over several calls: a judge that skims is worse than none."""
@@ -86,12 +87,13 @@ class LlmJudge:
         api_key: str | None = None,
         timeout_s: float = 15.0,
         reading_timeout_s: float | None = None,
-        price_input_usd: float | None = None,
-        price_output_usd: float | None = None,
+        input_usd_per_million_tokens: float | None = None,
+        output_usd_per_million_tokens: float | None = None,
+        budget: BudgetSettings | None = None,
         budget_unit: BudgetUnit = "usd",
         reply_format: Form = "json_object",
         tokens_per_call: int = TOKENS_PER_CALL,
-        calls_most: int = CALLS_MOST,
+        max_calls: int = CALLS_MOST,
         cache: AssessmentCache | None = None,
         completer: Completer | None = None,
         clock: Clock = time.monotonic,
@@ -107,14 +109,15 @@ class LlmJudge:
             api_key: The provider's; by default litellm finds it in the environment.
             timeout_s: Per call.
             reading_timeout_s: Of a reading, over all its calls; None: twice `timeout_s`.
-            price_input_usd: US dollars per million input tokens, if litellm knows no price.
-            price_output_usd: The same of output tokens.
+            input_usd_per_million_tokens: In US dollars, if litellm knows no price.
+            output_usd_per_million_tokens: The same of output tokens.
+            budget: What a monitor's judges may spend, where the monitor is given no budget itself.
             budget_unit: What `expected_cost` counts, unless a monitor's budget says otherwise. In
                 dollars a price must be known.
             reply_format: The strictest form of reply to ask for; what the model rejects is
                 stepped down from.
             tokens_per_call: Of a prompt, estimated; longer evidence is spread.
-            calls_most: Over how many calls it may be spread.
+            max_calls: Over how many calls it may be spread.
             cache: Where exact duplicates are looked up; None: each is read.
             completer: Who replies instead of litellm; `model` is then but a name.
             clock: For the time of a reading, and the breaker's.
@@ -122,10 +125,13 @@ class LlmJudge:
             jitter: A number in [0, 1) for each such wait.
             draw: Where the borders of the prompt's sections come from.
         """
-        given = price_input_usd is not None and price_output_usd is not None
+        given = (
+            input_usd_per_million_tokens is not None and output_usd_per_million_tokens is not None
+        )
         self._given_price = (
             Price(
-                input_usd=(price_input_usd or 0.0) / 1e6, output_usd=(price_output_usd or 0.0) / 1e6
+                input_usd=(input_usd_per_million_tokens or 0.0) / 1e6,
+                output_usd=(output_usd_per_million_tokens or 0.0) / 1e6,
             )
             if given
             else None
@@ -141,10 +147,11 @@ class LlmJudge:
         self._is_strict = reply_format == "json_schema"
         self._short = JudgeIdentity(name=model, version=f"{prompt_version()}.{RULES}", kind="LLM")
         self._strict = replace(self._short, version=f"{prompt_version(strict=True)}.{RULES}")
-        self._unit: BudgetUnit = budget_unit
+        self.budget = budget
+        self._unit: BudgetUnit = budget_unit if budget is None else budget.unit
         self._reading_timeout_s = reading_timeout_s or 2 * timeout_s
         self._tokens_per_call = tokens_per_call
-        self._calls_most = calls_most
+        self._max_calls = max_calls
         self._cache = cache
         self._clock = clock
         self._pause = pause
@@ -178,8 +185,9 @@ class LlmJudge:
         """
         if unit == "usd" and self._completer.is_loaded and self._completer.price is None:
             raise SettingsError(
-                f"judge {self.identity.name} has no price in US dollars; give it price_input_usd "
-                "and price_output_usd, or set a budget in tokens"
+                f"judge {self.identity.name} has no price in US dollars; give it "
+                "input_usd_per_million_tokens and output_usd_per_million_tokens, or set a budget "
+                "in tokens"
             )
         counting = copy.copy(self)
         counting._unit = unit  # noqa: SLF001 - of the same class
@@ -430,12 +438,12 @@ class LlmJudge:
         evidence = _evidence_tokens(interaction)
         if evidence <= room:
             return 1
-        if evidence > room * self._calls_most:
+        if evidence > room * self._max_calls:
             raise self._too_long(f"evidence of about {evidence:.0f} tokens")
         return len(spread([chunk.text for chunk in interaction.chunks], room_tokens=room))
 
     def _spread(self, interaction: Interaction) -> list[list[Part]]:
-        if self._shares(interaction) > self._calls_most:
+        if self._shares(interaction) > self._max_calls:
             raise self._too_long("evidence")
         return spread(
             [chunk.text for chunk in interaction.chunks],
@@ -461,7 +469,7 @@ class LlmJudge:
 
     def _too_long(self, what: str) -> JudgeError:
         return self._error(
-            f"{what} exceeds the {self._calls_most} calls of {self._tokens_per_call} tokens that "
+            f"{what} exceeds the {self._max_calls} calls of {self._tokens_per_call} tokens that "
             "a reading may take",
             cause=Cause.EVIDENCE_TOO_LONG,
         )

@@ -181,8 +181,8 @@ async def _evaluated(lines: list[Line], scorer: Scorer) -> EvaluationResult:
     except JudgeError as error:
         raise SettingsError(
             f"{error.judge}: litellm knows no price of this model; give budget_tokens instead of "
-            "budget_usd, or set RAGMONITOR_JUDGE_PRICE_INPUT_USD and "
-            "RAGMONITOR_JUDGE_PRICE_OUTPUT_USD"
+            "budget_usd, or set RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS and "
+            "RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS"
             if scorer.run_budget is not None and scorer.run_budget.unit == "usd"
             else str(error)
         ) from error

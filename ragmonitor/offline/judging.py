@@ -43,10 +43,10 @@ def judging_of(
             with the settings of a monitor's. Else it is taken as it is.
         budget_usd: The most that a run may spend, in dollars. What costs money needs a budget.
         budget_tokens: The same, in tokens.
-        concurrency: Readings in flight; None: the setting `judge_concurrency`.
-        api_base: Address of an OpenAI-compatible server; None: the setting `judge_api_base`.
+        concurrency: Readings in flight; None: the setting `judge.concurrency`.
+        api_base: Address of an OpenAI-compatible server; None: the setting `judge.api_base`.
         builtin_max_characters: Most characters of question, chunks and answer together that the
-            built-in judge reads; None: the setting of that name.
+            built-in judge reads; None: the setting `judge.builtin_max_characters`.
 
     Raises:
         SettingsError: There is no budget, or there are two, or the judge cannot say what it costs
@@ -54,7 +54,7 @@ def judging_of(
     """
     if judge is None or judge == LEXICAL:
         # A monitor's model, which would need a budget, has no part in this.
-        most = builtin_max_characters or Settings.load(judge="").builtin_max_characters
+        most = builtin_max_characters or Settings.load(judge="").judge.builtin_max_characters
         return JudgeConfig(
             judge=LexicalJudge(Limits(max_characters=most)), run_budget=None, concurrency=1
         )
@@ -70,21 +70,21 @@ def judging_of(
         raise _no_budget(judge)
     made = LlmJudge(
         judge,
-        api_base=api_base or settings.judge_api_base,
-        timeout_s=settings.judge_timeout_s,
-        reading_timeout_s=settings.judge_reading_timeout_s,
-        reply_format=settings.judge_reply_format,
-        tokens_per_call=settings.judge_tokens_per_call,
-        calls_most=settings.judge_calls_most,
-        price_input_usd=settings.judge_price_input_usd,
-        price_output_usd=settings.judge_price_output_usd,
+        api_base=api_base or settings.judge.api_base,
+        timeout_s=settings.judge.timeout_s,
+        reading_timeout_s=settings.judge.reading_timeout_s,
+        reply_format=settings.judge.reply_format,
+        tokens_per_call=settings.judge.tokens_per_call,
+        max_calls=settings.judge.max_calls,
+        input_usd_per_million_tokens=settings.judge.input_usd_per_million_tokens,
+        output_usd_per_million_tokens=settings.judge.output_usd_per_million_tokens,
         budget_unit=run_budget.unit,
     )
     return JudgeConfig(
         judge=made,
         run_budget=run_budget,
-        concurrency=concurrency or settings.judge_concurrency,
-        within_s=settings.judge_reading_timeout_s or 2 * settings.judge_timeout_s,
+        concurrency=concurrency or settings.judge.concurrency,
+        within_s=settings.judge.reading_timeout_s or 2 * settings.judge.timeout_s,
     )
 
 

@@ -30,7 +30,7 @@ from typing import Any
 
 from applications import QUERY, langchain_chain
 
-from ragmonitor import Monitor
+from ragmonitor import ExportSettings, JudgeSettings, Monitor
 from ragmonitor_langchain import instrument, uninstrument
 
 TICK_S = 0.001
@@ -98,10 +98,10 @@ def main() -> None:
     monitors = {
         apart: Monitor(
             service="loop",
-            prometheus=False,
-            traces=False,
+            server=False,
+            export=ExportSettings(traces=False),
             exporters=[gate],
-            scoring_process=apart,
+            judge=JudgeSettings(builtin_process=apart),
         )
         for apart in (False, True)
     }

@@ -24,6 +24,8 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from ragmonitor import Budget, CaptureSettings, ExportSettings, JudgeSettings
+
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ragmonitor import Monitor
@@ -104,16 +106,18 @@ async def measure(api_base: str, arguments: argparse.Namespace) -> dict[str, obj
     amount = arguments.in_flight + arguments.queued
     monitor = Monitor(
         service="load",
-        judge="openai/judge",
-        judge_api_base=api_base,
-        judge_rate=1.0,
-        judge_concurrency=arguments.in_flight,
-        judge_waiting_most=amount,
-        judge_timeout_s=60.0,
-        budget_tokens_per_day=10**12,
-        queue_size=amount,
-        prometheus=False,
-        traces=False,
+        judge=JudgeSettings(
+            model="openai/judge",
+            api_base=api_base,
+            concurrency=arguments.in_flight,
+            max_pending=amount,
+            timeout_s=60.0,
+        ),
+        sample=1.0,
+        budget=Budget(tokens_per_day=10**12),
+        capture=CaptureSettings(queue_size=amount),
+        server=False,
+        export=ExportSettings(traces=False),
     )
     # litellm is imported and connections are made before anything is measured.
     monitor.observe(told(10**6))

@@ -38,7 +38,16 @@ from applications import QUERY, langchain_chain, llama_engine
 
 import ragmonitor_langchain
 import ragmonitor_llama_index
-from ragmonitor import Chunk, Message, Monitor, Recorder, Run, Usage
+from ragmonitor import (
+    CaptureSettings,
+    Chunk,
+    ExportSettings,
+    Message,
+    Monitor,
+    Recorder,
+    Run,
+    Usage,
+)
 from ragmonitor_llama_index import handler as llama_handler
 
 ROWS = 10
@@ -182,10 +191,9 @@ def main() -> None:
     began = time.monotonic()
     monitor = Monitor(
         service="million",
-        prometheus=False,
-        traces=False,
-        open_run_age_s=OPEN_RUN_AGE_S,
-        open_runs_most=500,
+        server=False,
+        export=ExportSettings(traces=False),
+        capture=CaptureSettings(open_run_age_s=OPEN_RUN_AGE_S, max_open_runs=500),
     )
     recorder = monitor.recorder(Texts())
     real = Real()

@@ -268,7 +268,7 @@ class Ours(Watcher):
         from ragmonitor import Monitor
 
         self.gate = Gate()
-        self.monitor = Monitor(service="bench", prometheus=False, exporters=[self.gate])
+        self.monitor = Monitor(service="bench", server=False, exporters=[self.gate])
         if framework == "langchain":
             import ragmonitor_langchain as integration
         else:

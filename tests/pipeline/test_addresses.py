@@ -2,7 +2,7 @@
 
 import logging
 
-from ragmonitor import Monitor
+from ragmonitor import Monitor, ServerSettings
 from tests.stack.test_worker_processes import free_port
 from tests.support.scrape import scrape
 from tests.support.stories import interaction
@@ -26,9 +26,9 @@ def fed(monitor, n=1):
 def test_a_cell_that_is_run_twice_is_served_at_its_address(caplog):
     """The newest Monitor of a service takes the port over, and the warning says so."""
     port = free_port()
-    first = fed(Monitor(service="a", prometheus_port=port, ui=True), 2)
+    first = fed(Monitor(service="a", server=ServerSettings(port=port, ui=True)), 2)
     assert counted(first) == {"a": 2}
-    second = fed(Monitor(service="a", prometheus_port=port, ui=True))
+    second = fed(Monitor(service="a", server=ServerSettings(port=port, ui=True)))
     try:
         assert counted(second) == {"a": 1}
         assert first.metrics_url is None
@@ -45,8 +45,8 @@ def test_a_cell_that_is_run_twice_is_served_at_its_address(caplog):
 def test_two_services_of_one_process_share_an_address(caplog):
     """One scrape holds both, each family once; when the first closes the other goes on."""
     port = free_port()
-    first = fed(Monitor(service="a", prometheus_port=port, ui=True), 2)
-    second = fed(Monitor(service="b", prometheus_port=port, ui=True), 3)
+    first = fed(Monitor(service="a", server=ServerSettings(port=port, ui=True)), 2)
+    second = fed(Monitor(service="b", server=ServerSettings(port=port, ui=True)), 3)
     try:
         assert first.metrics_url == second.metrics_url
         assert counted(second) == {"a": 2, "b": 3}

@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from ragmonitor import Monitor
+from ragmonitor import ExportSettings, Monitor, ServerSettings
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import total
+from tests.support.settings import merged
 from tests.support.stories import assessment, interaction
 
 FINE = assessment("supported", "supported")
@@ -59,15 +60,15 @@ def run(tmp_path):
     made = []
 
     def make(script, heard, **options):
-        options = {"judge_rate": 1.0, "judge_repeat_rate": 0.05, "tolerate": 0.08} | options
+        judge = {"model": ScriptedJudge(script), "repeat_rate": 0.05}
+        defaults = {"sample": 1.0, "judge": judge, "objectives": 0.08}
         monitor = Monitor(
             service="test",
-            judge=ScriptedJudge(script),
             exporters=[heard],
-            prometheus_port=0,
-            traces=False,
+            server=ServerSettings(port=0),
+            export=ExportSettings(traces=False),
             alarms=("hallucination", "faithfulness", "anchors"),
-            **options,
+            **merged(defaults, options),
         )
         made.append(monitor)
         return monitor
@@ -125,13 +126,13 @@ def test_an_application_that_got_worse_is_named_and_not_the_judge(run, caplog):
 def test_a_new_process_goes_on_asking_where_the_last_one_was(run, tmp_path):
     """A deployment may be what the alarm is about: references and readings outlive it."""
     heard, script = Heard(), Changing(worse=True)
-    first = run(script, heard, state_dir=tmp_path, content="all")
+    first = run(script, heard, state=tmp_path, content="all")
     tell(first, range(300))
     script.has_changed = True
     tell(first, range(NEW, NEW + 200))
     assert cause(first, "unknown") or cause(first, "application")
     first.close()
-    second = run(script, heard, state_dir=tmp_path, content="all")
+    second = run(script, heard, state=tmp_path, content="all")
     tell(second, range(NEW + 300, NEW + 330))
     assert until_known(second) == ["application"]
 
@@ -139,7 +140,7 @@ def test_a_new_process_goes_on_asking_where_the_last_one_was(run, tmp_path):
 def test_without_references_the_cause_is_not_yet_known(run):
     """`anchors_per_day=0` keeps no old answers; nothing is asked, and nothing is claimed."""
     heard, script = Heard(), Changing(worse=True)
-    monitor = run(script, heard, anchors_per_day=0)
+    monitor = run(script, heard, judge={"reference_answers_per_day": 0})
     tell(monitor, range(100))
     tell(monitor, range(NEW, NEW + 200))
     assert any(each.signal == "hallucination" for each in heard.alarms)

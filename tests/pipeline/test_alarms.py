@@ -12,11 +12,12 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor import Monitor
+from ragmonitor import ExportSettings, Monitor, ServerSettings
 from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.records import AlarmEvent, Cause
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import total
+from tests.support.settings import merged
 from tests.support.stories import JUDGE, assessment, interaction
 
 HALLUCINATION = {"signal": "hallucination"}
@@ -44,14 +45,14 @@ def monitors(heard):
     made = []
 
     def make(script, **options):
-        options = {"judge_rate": 1.0, "tolerate": 0.1, "judge_repeat_rate": 0} | options
+        judge = {"model": ScriptedJudge(script), "repeat_rate": 0}
+        defaults = {"sample": 1.0, "objectives": 0.1, "judge": judge}
         monitor = Monitor(
             service="test",
-            judge=ScriptedJudge(script),
             exporters=[heard],
-            prometheus_port=0,
-            traces=False,
-            **options,
+            server=ServerSettings(port=0),
+            export=ExportSettings(traces=False),
+            **merged(defaults, options),
         )
         made.append(monitor)
         return monitor
@@ -122,7 +123,11 @@ def test_a_spike_raises_the_alarm_and_good_answers_clear_it(monitors, heard, cap
 def test_without_a_judge_the_embedded_verdicts_are_watched_and_named(heard):
     """The alarm is said to be the built-in judge's."""
     with Monitor(
-        service="test", exporters=[heard], prometheus_port=0, traces=False, tolerate=0.1
+        service="test",
+        exporters=[heard],
+        server=ServerSettings(port=0),
+        export=ExportSettings(traces=False),
+        objectives=0.1,
     ) as monitor:
         tell(monitor, range(60), answer="It was sold to a circus in 1901 for 12 dollars.")
         assert {each.judge for each in heard.alarms} == {"builtin"}
@@ -134,7 +139,7 @@ def test_without_a_judge_the_embedded_verdicts_are_watched_and_named(heard):
 
 def test_what_the_service_tolerates_can_be_told_by_signal(monitors):
     """Of a mean that must not fall it is the lowest; what is not told is still to be learned."""
-    monitor = monitors(good, tolerate="hallucination=0.02,faithfulness=0.9")
+    monitor = monitors(good, objectives="hallucination=0.02,faithfulness=0.9")
     tell(monitor, range(2))
     states = {state.signal: state for state in monitor.alarms}
     assert states["hallucination"].tolerate == 0.02
@@ -154,7 +159,7 @@ def test_only_the_chosen_signals_have_an_alarm(monitors):
 
 
 @pytest.mark.parametrize(
-    "options", [{"tolerate": {"halucination": 0.1}}, {"alarms": ("halucination",)}]
+    "options", [{"objectives": {"halucination": 0.1}}, {"alarms": ("halucination",)}]
 )
 def test_a_misspelt_signal_is_an_error_and_not_ignored(monitors, options):
     """It says which signals there are."""
@@ -164,10 +169,10 @@ def test_a_misspelt_signal_is_an_error_and_not_ignored(monitors, options):
 
 def test_an_alarm_outlives_a_restart(monitors, heard, tmp_path):
     """With a state folder it is still active afterwards, and is not raised a second time."""
-    first = monitors(bad, state_dir=tmp_path)
+    first = monitors(bad, state=tmp_path)
     tell(first, range(60))
     first.close()
-    second = monitors(bad, state_dir=tmp_path)
+    second = monitors(bad, state=tmp_path)
     tell(second, range(100, 160))
     assert [each.raised for each in heard.alarms if each.signal == "hallucination"] == [True]
     assert total(second.registry, "ragmonitor_alarm_active", **HALLUCINATION) == 1
@@ -175,7 +180,7 @@ def test_an_alarm_outlives_a_restart(monitors, heard, tmp_path):
 
 def test_the_state_is_small(monitors, tmp_path):
     """All that outlives the process, but for the anchors' texts, takes a few tens of kilobytes."""
-    monitor = monitors(bad, state_dir=tmp_path)
+    monitor = monitors(bad, state=tmp_path)
     tell(monitor, range(200))
     monitor.close()
     kept = [file for file in tmp_path.glob("*.json") if not file.name.startswith("anchors")]
@@ -214,7 +219,7 @@ def test_a_share_is_read_twice_to_know_how_often_the_judge_contradicts_itself(mo
         asked.add(each.id)
         return bad(each) if again else good(each)
 
-    monitor = monitors(script, judge_repeat_rate=0.5, tolerate=0.9)
+    monitor = monitors(script, judge={"repeat_rate": 0.5}, objectives=0.9)
     tell(monitor, range(60))
     assert total(monitor.registry, "ragmonitor_judge_flip_rate", judge="scripted") == 1.0
     rate = total(monitor.registry, "ragmonitor_hallucination_rate", judge="scripted", window="1h")
@@ -237,7 +242,7 @@ def test_answers_are_estimated_by_part_of_the_traffic(monitors):
     """A rate for each language, and for each value of the attributes that were named."""
     monitor = monitors(
         lambda each: (bad if each.attributes["route"] == "billing" else good)(each),
-        group_by=("language", "route"),
+        estimation={"group_by": ("language", "route")},
     )
     tell(monitor, range(20), attributes={"route": "billing"})
     tell(monitor, range(20, 40), attributes={"route": "faq"})
@@ -251,7 +256,7 @@ def test_answers_are_estimated_by_part_of_the_traffic(monitors):
 
 def test_too_many_parts_of_the_traffic_are_taken_together(monitors):
     """An id by mistake makes neither endless series nor endless memory."""
-    monitor = monitors(good, group_by=("user",))
+    monitor = monitors(good, estimation={"group_by": ("user",)})
     for number in range(120):
         tell_one(monitor, number, attributes={"user": f"u{number}"})
     assert monitor.flush()
@@ -274,7 +279,7 @@ def test_a_tagged_answer_is_judged_for_certain(monitors):
         asked.append(each.id)
         return good(each)
 
-    monitor = monitors(script, judge_rate=0.001)
+    monitor = monitors(script, sample=0.001)
     tell(monitor, range(50))
     tell(monitor, [1_000], tags=("ragmonitor:judge",))
     assert "a1000" in asked
@@ -287,13 +292,13 @@ def test_calibration_outlives_a_restart(monitors, tmp_path):
     def script(each):
         return (bad if int(each.id[1:]) % 3 == 0 else good)(each)
 
-    first = monitors(script, state_dir=tmp_path)
+    first = monitors(script, state=tmp_path)
     tell(first, range(90))
     first.close()
     (file,) = tmp_path.glob("calibration-*.json")
     counts = json.loads(file.read_text())["signals"]["hallucination/"]["counts"]
     assert counts[0] == pytest.approx(90, rel=0.05)
-    second = monitors(script, state_dir=tmp_path)
+    second = monitors(script, state=tmp_path)
     tell(second, [1_000])
     again = json.loads(file.read_text())["signals"]["hallucination/"]["counts"]
     assert again[0] > counts[0]
@@ -314,10 +319,10 @@ def dies(folder, verdicts: int) -> None:
     monitor = Monitor(
         service="test",
         judge=ScriptedJudge(good),
-        judge_rate=1.0,
-        state_dir=folder,
-        prometheus_port=0,
-        traces=False,
+        sample=1.0,
+        state=folder,
+        server=ServerSettings(port=0),
+        export=ExportSettings(traces=False),
     )
     for number in range(verdicts):
         tell_one(monitor, number)

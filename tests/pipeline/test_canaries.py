@@ -28,7 +28,17 @@ import ragmonitor_langchain
 import ragmonitor_llama_index
 from integrations.langchain.tests.conftest import Notes, lcel
 from integrations.llama_index.tests.scripted import ListRetriever, query_engine
-from ragmonitor import Cause, JudgeError, Monitor, NotScorableError
+from ragmonitor import (
+    Cause,
+    EstimationSettings,
+    JsonLines,
+    JudgeError,
+    Langfuse,
+    Monitor,
+    NotScorableError,
+    Phoenix,
+    ServerSettings,
+)
 from ragmonitor.evaluators import table
 from ragmonitor.evaluators.table import evaluator
 from ragmonitor.judges.function import FunctionJudge
@@ -48,6 +58,7 @@ from ragmonitor.testing import ListExporter, ScriptedJudge
 from ragmonitor_langchain.driver import AnsweringModel
 from tests.support.openai_server import OpenAiServer, refused, truthful
 from tests.support.scoring_server import FakeLangfuse, FakePhoenix
+from tests.support.settings import merged
 from tests.support.stories import BEGAN_NS, SECOND_NS
 
 CANARY = re.compile("zq[a-z]+zq", re.IGNORECASE)
@@ -98,7 +109,7 @@ class Everything:
             "events": "\n".join(
                 repr(vars(each.log_record)) for each in self.events.get_finished_logs()
             ),
-            "jsonl": files.pop(lines, ""),
+            "exporters": [JsonLines(files.pop(lines, ""))],
             "files": "\n".join(f"{path}\n{told}" for path, told in files.items()),
             "phoenix": b"".join(r.body for r in self.phoenix.requests).decode(),
             "langfuse": b"".join(r.body for r in self.langfuse.requests).decode(),
@@ -157,17 +168,15 @@ def watched(everything, monkeypatch):
         return Monitor(
             service="shop",
             content=content,
-            ui=True,
-            prometheus_port=0,
-            jsonl=everything.folder / "r.jsonl",
-            state_dir=everything.folder / "state",
-            phoenix_url=everything.phoenix.url,
-            langfuse_url=everything.langfuse.url,
-            langfuse_public_key="pk",
-            langfuse_secret_key="sk",
-            group_by=("language", "topic"),
-            drift_reference_size=100,
-            **{"judge_rate": 1.0, "judge_repeat_rate": 1.0, **options},
+            server=ServerSettings(ui=True, port=0),
+            exporters=[
+                JsonLines(everything.folder / "r.jsonl"),
+                Phoenix(everything.phoenix.url),
+                Langfuse(everything.langfuse.url, public_key="pk", secret_key="sk"),
+            ],
+            state=everything.folder / "state",
+            estimation=EstimationSettings(group_by=("language", "topic"), drift_reference_size=100),
+            **merged({"sample": 1.0, "judge": {"repeat_rate": 1.0}}, options),
         )
 
     return make
@@ -309,12 +318,12 @@ SCENES: dict[str, Any] = {
     "judge panics": lambda: judge_that(lambda _: _raise(Panic(text("message")))),
     "judge of a system error": lambda: judge_that(lambda _: _raise(OSError(5, text("message")))),
     "function replies": lambda: {
-        "judge": FunctionJudge(lambda _: text("reply"), name="f"),
-        "budget_calls_per_day": 10**6,
+        "judge": {"model": FunctionJudge(lambda _: text("reply"), name="f")},
+        "budget": {"calls_per_day": 10**6},
     },
     "function raises": lambda: {
-        "judge": FunctionJudge(fail, name="f"),
-        "budget_calls_per_day": 10**6,
+        "judge": {"model": FunctionJudge(fail, name="f")},
+        "budget": {"calls_per_day": 10**6},
     },
     "evaluator raises": lambda: judge_that(found_by) | {"evaluators": ("faithfulness", "raises")},
     "evaluator panics": lambda: judge_that(found_by) | {"evaluators": ("faithfulness", "panics")},
@@ -322,8 +331,8 @@ SCENES: dict[str, Any] = {
     "evaluator explains": lambda: judge_that(found_by) | {"evaluators": ("explains",)},
     "evaluator asks": lambda: judge_that(found_by) | {"evaluators": ("asks",)},
     "function exits": lambda: {
-        "judge": FunctionJudge(lambda _: _raise(SystemExit(text("message"))), name="f"),
-        "budget_calls_per_day": 10**6,
+        "judge": {"model": FunctionJudge(lambda _: _raise(SystemExit(text("message"))), name="f")},
+        "budget": {"calls_per_day": 10**6},
     },
     "embedding": lambda: {"embedding": fail},
     "embedding panics": lambda: {"embedding": lambda _: _raise(Panic(text("message")))},
@@ -442,20 +451,29 @@ def test_no_text_gets_out_by_any_way(everything, watched, content, scene):
 SHOWN = {
     "texts": {
         "spans": {"question", "chunk", "metadata", "nested", "answer", "prompt", "error"},
-        "jsonl": {"question", "chunk", "answer", "hidden", "reference", "referencechunk"},
+        "exporters": [
+            JsonLines({"question", "chunk", "answer", "hidden", "reference", "referencechunk"})
+        ],
         "page": {"question", "chunk", "answer"},
     },
     "judge says": {
         "spans": {"sentence", "word", "reason"},
-        "jsonl": {"sentence", "word", "reason"},
+        "exporters": [JsonLines({"sentence", "word", "reason"})],
         "page": {"reason"},
     },
-    "judge raises": {"log": {"message", "note", "cause", "group"}, "jsonl": {"group"}},
-    "judge refuses": {"jsonl": {"refusal"}, "events": {"refusal"}, "spans": {"refusal"}},
+    "judge raises": {
+        "log": {"message", "note", "cause", "group"},
+        "exporters": [JsonLines({"group"})],
+    },
+    "judge refuses": {
+        "exporters": [JsonLines({"refusal"})],
+        "events": {"refusal"},
+        "spans": {"refusal"},
+    },
     "evaluator explains": {
         way: {"explanation"} for way in ("spans", "events", "phoenix", "langfuse")
     },
-    "evaluator cannot score": {"jsonl": {"detail"}, "events": {"detail"}},
+    "evaluator cannot score": {"exporters": [JsonLines({"detail"})], "events": {"detail"}},
 }
 
 
@@ -501,7 +519,12 @@ def test_no_text_gets_out_through_a_model(everything, watched, openai, content, 
     """Neither what a real litellm is sent, nor what a provider says of it, at any level of log."""
     openai.always(REPLIES[reply])
     judge = LlmJudge("openai/judge", api_base=openai.api_base, api_key="none", pause=_at_once)
-    observed(everything, watched, content, {"judge": judge, "budget_calls_per_day": 10**6})
+    observed(
+        everything,
+        watched,
+        content,
+        {"judge": {"model": judge}, "budget": {"calls_per_day": 10**6}},
+    )
     assert openai.chats
     assert leaks(everything) == {}
 
@@ -509,7 +532,7 @@ def test_no_text_gets_out_through_a_model(everything, watched, openai, content, 
 @pytest.mark.parametrize("content", CONTENTS[:2])
 def test_no_text_gets_out_by_drift_and_alarms(everything, watched, content):
     """Neither what is learned of questions nor an alarm's examples, also for who logs arguments."""
-    monitor = watched(content, **judge_that(found_by), tolerate={"hallucination": 0.01})
+    monitor = watched(content, objectives={"hallucination": 0.01}, **judge_that(found_by))
     for n in range(300):
         question = f"When was the {canary('question')} in {canary('ab'[n % 2] * 3)} built?"
         monitor.observe(told(n, query=question, session_id=f"s{n}"))

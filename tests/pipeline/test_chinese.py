@@ -9,7 +9,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnablePassthrough
 
-from ragmonitor import Monitor
+from ragmonitor import Budget, JsonLines, JudgeSettings, Monitor, ServerSettings
 from ragmonitor_langchain import RagMonitorHandler
 from tests.support.openai_server import OpenAiServer
 from tests.support.otlp_receiver import otlp_receiver, plain
@@ -33,12 +33,11 @@ def told(tmp_path, monkeypatch):
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         with Monitor(
             service="长城",
-            judge="openai/judge",
-            judge_api_base=server.api_base,
-            judge_rate=1.0,
-            budget_tokens_per_day=100_000_000,
-            prometheus_port=0,
-            jsonl=file,
+            judge=JudgeSettings(model="openai/judge", api_base=server.api_base),
+            sample=1.0,
+            budget=Budget(tokens_per_day=100_000_000),
+            server=ServerSettings(port=0),
+            exporters=[JsonLines(file)],
         ) as monitor:
             prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
             chain = (

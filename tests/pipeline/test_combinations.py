@@ -8,7 +8,7 @@ import ragmonitor_langchain
 import ragmonitor_llama_index
 from integrations.langchain.tests.conftest import lcel
 from integrations.llama_index.tests.scripted import query_engine
-from ragmonitor import Monitor, guard
+from ragmonitor import ExportSettings, Monitor, ServerSettings, guard
 from ragmonitor.testing import ScriptedJudge
 from tests.support.prometheus_server import free_port
 from tests.support.scrape import scrape, total
@@ -25,9 +25,9 @@ def test_sessions_and_bounded_labels_leave_every_mean_in_the_scrape(caplog) -> N
     """Sums of sessions are more series than an application's label may have values."""
     with Monitor(
         service="t",
-        prometheus=False,
+        server=False,
         judge=ScriptedJudge(lambda _: assessment("supported")),
-        judge_rate=1.0,
+        sample=1.0,
     ) as monitor:
         for n in range(20):
             monitor.observe(interaction(id=f"{n:032x}", session_id=f"s{n}"))
@@ -47,10 +47,9 @@ def test_a_cell_that_is_run_three_times_counts_each_interaction_once(caplog) -> 
         for _ in range(3):
             monitor = Monitor(
                 service="nb",
-                ui=True,
-                prometheus_port=port,
-                traces=False,
-                judge_rate=1.0,
+                server=ServerSettings(ui=True, port=port),
+                export=ExportSettings(traces=False),
+                sample=1.0,
                 judge=ScriptedJudge(lambda _: assessment("supported")),
             ).start()
             ragmonitor_langchain.instrument(monitor)

@@ -18,7 +18,7 @@ trace.set_tracer_provider(provider)
 """
 MONITOR = """
 from ragmonitor import Monitor
-monitor = Monitor(prometheus=False)
+monitor = Monitor(server=False)
 """
 INTERACTION = """
 with monitor.interaction(query="When?", name="last words") as i:
@@ -70,11 +70,11 @@ def embedding(texts):
 """
 
 HANGS = {
-    "function": "judge=FunctionJudge(function, name='f'), judge_rate=1.0, budget_calls_per_day=100",
-    "to_thread": "judge=Threaded(None), judge_rate=1.0",
-    "executor": "judge=Resolving(None), judge_rate=1.0",
-    "stubborn": "judge=Stubborn(None), judge_rate=1.0",
-    "blocking": "judge=Blocking(None), judge_rate=1.0",
+    "function": "judge=FunctionJudge(function, name='f'), sample=1.0, budget='calls_per_day=100'",
+    "to_thread": "judge=Threaded(None), sample=1.0",
+    "executor": "judge=Resolving(None), sample=1.0",
+    "stubborn": "judge=Stubborn(None), sample=1.0",
+    "blocking": "judge=Blocking(None), sample=1.0",
     "redaction": "redact=lambda text: time.sleep(40)",
     "embedding": "embedding=embedding",
 }
@@ -94,7 +94,7 @@ def test_no_call_of_ours_holds_the_exit(options: str, tmp_path: Path) -> None:
     said = run_python(
         HANGING_JUDGE
         + LATE
-        + MONITOR.replace("prometheus=False", f"prometheus=False, service='t', {options}")
+        + MONITOR.replace("server=False", f"server=False, service='t', {options}")
         + INTERACTION
         + "time.sleep(1)\nended.append(time.monotonic())\n",
         tmp_path,

@@ -23,11 +23,12 @@ import ragmonitor_langchain
 import ragmonitor_llama_index
 from integrations.langchain.tests.conftest import lcel
 from integrations.llama_index.tests.scripted import query_engine
-from ragmonitor import Monitor
+from ragmonitor import Budget, EstimationSettings, ExportSettings, JsonLines, Monitor
 from ragmonitor.evaluators import table
 from ragmonitor.evaluators.table import evaluator
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import outcomes, total
+from tests.support.settings import merged
 from tests.support.stories import assessment
 
 QUESTION = "How often is the pump serviced?"
@@ -227,8 +228,8 @@ def reconciles(monitor: Monitor, captured: int) -> None:
 def test_the_application_does_not_notice(fault, unmonitored, monkeypatch):
     """The same results and errors as without; the law of counts holds; the end is prompt."""
     monkeypatch.setattr("ragmonitor.worker.FIRST_RESTART_PAUSE_S", 0.01)
-    options = {"judge_rate": 1.0, "judge_repeat_rate": 0.0} | FAULTS[fault]()
-    monitor = Monitor(service="t", prometheus=False, traces=False, **options)
+    options = merged({"sample": 1.0, "judge": {"repeat_rate": 0.0}}, FAULTS[fault]())
+    monitor = Monitor("t", server=False, export=ExportSettings(traces=False), **options)
     with instrumented(monitor):
         assert results(monitor) == unmonitored
     if fault != "judge hangs":
@@ -276,13 +277,13 @@ def test_a_folder_that_fails_while_running_costs_the_application_nothing(
     folder = tmp_path / "ours"
     monitor = Monitor(
         service="t",
-        prometheus=False,
-        traces=False,
-        judge_rate=1.0,
-        budget_calls_per_day=10**6,
-        drift_reference_size=100,
-        state_dir=folder / "state",
-        jsonl=folder / "r.jsonl",
+        server=False,
+        export=ExportSettings(traces=False),
+        sample=1.0,
+        budget=Budget(calls_per_day=10**6),
+        estimation=EstimationSettings(drift_reference_size=100),
+        state=folder / "state",
+        exporters=[JsonLines(folder / "r.jsonl")],
         **judged(SOUND),
     )
     with instrumented(monitor):

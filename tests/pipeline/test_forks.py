@@ -28,8 +28,8 @@ import os, time
 from ragmonitor import Monitor
 from ragmonitor.judges import provider
 monitor = Monitor(
-    service="t", prometheus=False, judge="openai/gpt-4o-mini", judge_rate=1.0,
-    budget_calls_per_day=10**9, jsonl="out.jsonl", judge_cache_size=0,
+    service="t", server=False, judge={"model": "openai/gpt-4o-mini", "cache_size": 0}, sample=1.0,
+    budget={"calls_per_day": 10**9}, exporters="jsonl:out.jsonl",
 ).start()
 while not os.path.exists("importing"):
     time.sleep(0.01)

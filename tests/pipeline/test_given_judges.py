@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 import ragmonitor
-from ragmonitor import FunctionJudge, Monitor
+from ragmonitor import Budget, ExportSettings, FunctionJudge, JudgeSettings, Monitor
 from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.judges import AssessmentCache, EncoderJudge, LexicalJudge, LlmJudge
 from ragmonitor.judges.encoder import Support
@@ -16,6 +16,7 @@ from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.openai_server import OpenAiServer, Request, judged, read_prompt
 from tests.support.scrape import outcomes, total
+from tests.support.settings import merged
 from tests.support.stories import assessment, interaction
 
 pytest.importorskip("litellm")
@@ -161,14 +162,14 @@ def monitors():
     """Make monitors that judge everything twice, without a port."""
     made = []
 
-    def make(judge, **options):
-        options = {
-            "judge_rate": 1.0,
-            "judge_repeat_rate": 1.0,
-            "prometheus": False,
-            "traces": False,
-        } | options
-        made.append(Monitor(service="test", judge=judge, **options))
+    def make(judge, /, **options):
+        defaults = {
+            "sample": 1.0,
+            "judge": {"model": judge, "repeat_rate": 1.0},
+            "server": False,
+            "export": {"traces": False},
+        }
+        made.append(Monitor("test", **merged(defaults, options)))
         return made[-1]
 
     yield make
@@ -188,7 +189,9 @@ def test_a_given_judge_is_itself_asked_in_every_role(name, servers, anchors, mon
     own, public = servers
     case = CASES[name](own) if name.startswith("model") else CASES[name]()
     monitor = monitors(
-        case.judge, anchors=anchors, anchors_per_day=1_000, budget_calls_per_day=10**6
+        case.judge,
+        judge={"reference_answers": anchors, "reference_answers_per_day": 1_000},
+        budget={"calls_per_day": 10**6},
     )
     observe(monitor)
     assert monitor.flush(60)  # the anchor's check began with the first refresh
@@ -214,10 +217,12 @@ def test_a_judge_by_name_is_asked_again_at_its_own_server(servers, anchors, moni
     own, public = servers
     monitor = monitors(
         "openai/gpt-4o-mini",
-        judge_api_base=own.api_base,
-        anchors=anchors,
-        anchors_per_day=1_000,
-        budget_calls_per_day=10**6,
+        judge={
+            "api_base": own.api_base,
+            "reference_answers": anchors,
+            "reference_answers_per_day": 1_000,
+        },
+        budget={"calls_per_day": 10**6},
     )
     observe(monitor)
     assert monitor.flush(60)
@@ -241,9 +246,8 @@ def test_what_a_fallback_read_is_not_read_again(servers, monitors):
 
     monitor = monitors(
         FunctionJudge(fail, name="own"),
-        judge_fallbacks=(f"openai/other@{own.api_base}",),
-        budget_calls_per_day=10**6,
-        anchors_per_day=0,
+        judge={"fallbacks": (f"openai/other@{own.api_base}",), "reference_answers_per_day": 0},
+        budget={"calls_per_day": 10**6},
     )
     observe(monitor)
     assert len(own.chats) == 1
@@ -259,14 +263,16 @@ def test_roles_are_places_and_not_kinds(servers):
 
     with Monitor(
         service="test",
-        judge=ScriptedJudge(fail, name="own"),
-        judge_fallbacks=(f"openai/fallback@{own.api_base}",),
-        second_judge=f"openai/second@{own.api_base}",
-        second_judge_rate=1.0,
-        judge_rate=1.0,
-        budget_tokens_per_day=10**9,
-        prometheus=False,
-        traces=False,
+        judge=JudgeSettings(
+            model=ScriptedJudge(fail, name="own"),
+            fallbacks=(f"openai/fallback@{own.api_base}",),
+            second=f"openai/second@{own.api_base}",
+            second_rate=1.0,
+        ),
+        sample=1.0,
+        budget=Budget(tokens_per_day=10**9),
+        server=False,
+        export=ExportSettings(traces=False),
         exporters=[reports],
     ) as monitor:
         observe(monitor)
@@ -285,7 +291,7 @@ def test_roles_are_places_and_not_kinds(servers):
 def test_the_built_in_judge_s_name_is_taken(judge, monitors):
     """Two judges of one name would be one series."""
     with pytest.raises(SettingsError, match="the name of the built-in judge"):
-        monitors(judge, budget_calls_per_day=100)
+        monitors(judge, budget={"calls_per_day": 100})
 
 
 def test_a_given_judge_s_name_is_no_other_s(monitors):
@@ -293,8 +299,8 @@ def test_a_given_judge_s_name_is_no_other_s(monitors):
     with pytest.raises(SettingsError, match="also named among judge_fallbacks and second_judge"):
         monitors(
             by_function().judge,
-            second_judge="openai/own@http://127.0.0.1:1/v1",
-            budget_calls_per_day=100,
+            judge={"second": "openai/own@http://127.0.0.1:1/v1"},
+            budget={"calls_per_day": 100},
         )
 
 
@@ -304,13 +310,17 @@ def test_a_given_judge_s_name_is_no_other_s(monitors):
 @pytest.mark.parametrize(
     ("options", "budget", "is_read"),
     [
-        ({}, {"budget_usd_per_day": 5}, False),
-        ({}, {"budget_usd_per_hour": 5}, False),
-        ({"price_input_usd": 1, "price_output_usd": 1}, {"budget_usd_per_day": 50}, True),
-        ({}, {"budget_tokens_per_day": 10**9}, True),
-        ({"budget_unit": "calls"}, {"budget_tokens_per_day": 10**9}, True),
-        ({}, {"budget_calls_per_day": 10**6}, True),
-        ({"budget_unit": "usd"}, {"budget_calls_per_hour": 10**6}, True),
+        ({}, {"budget": {"usd_per_day": 5}}, False),
+        ({}, {"budget": {"usd_per_hour": 5}}, False),
+        (
+            {"input_usd_per_million_tokens": 1, "output_usd_per_million_tokens": 1},
+            {"budget": {"usd_per_day": 50}},
+            True,
+        ),
+        ({}, {"budget": {"tokens_per_day": 10**9}}, True),
+        ({"budget_unit": "calls"}, {"budget": {"tokens_per_day": 10**9}}, True),
+        ({}, {"budget": {"calls_per_day": 10**6}}, True),
+        ({"budget_unit": "usd"}, {"budget": {"calls_per_hour": 10**6}}, True),
         ({"budget_unit": "usd"}, {}, True),
     ],
 )
@@ -342,9 +352,9 @@ def test_a_judge_that_counts_another_unit_is_refused(monitors):
             return 0.01
 
     with pytest.raises(SettingsError, match="in US dollars, and the budget is in tokens"):
-        monitors(Priced(), budget_tokens_per_day=100)
+        monitors(Priced(), budget={"tokens_per_day": 100})
     judge = Priced()
-    observe(monitors(judge, budget_usd_per_day=100))
+    observe(monitors(judge, budget={"usd_per_day": 100}))
     assert len(judge.asked) == 2
 
 
@@ -374,7 +384,7 @@ def test_a_cost_that_is_no_amount_is_counted_and_harms_no_budget(cost, monitors)
             return self.cost
 
     judge = Odd()
-    monitor = monitors(judge, budget_usd_per_day=24, anchors_per_day=0)
+    monitor = monitors(judge, budget={"usd_per_day": 24}, judge={"reference_answers_per_day": 0})
     judge.cost = cost
     observe(monitor, 1)
     judge.cost = 0.001
@@ -394,7 +404,7 @@ def test_a_cost_that_no_budget_holds_is_said(monitors, caplog):
             return 5.0
 
     judge = Dear()
-    monitor = monitors(judge, budget_usd_per_day=24)
+    monitor = monitors(judge, budget={"usd_per_day": 24})
     with caplog.at_level(logging.WARNING, logger="ragmonitor"):
         observe(monitor, 1)
         observe(monitor, 2)
@@ -428,7 +438,9 @@ def test_what_a_judge_cannot_have_used_neither_lifts_nor_kills_the_budget(used, 
             usage = None if used is None else JudgeUsage(**{"calls": 1} | used)
             return assessment("supported", judge=self.identity, usage=usage)
 
-    monitor = monitors(Odd(), budget_usd_per_day=24, judge_repeat_rate=0, anchors_per_day=0)
+    monitor = monitors(
+        Odd(), budget={"usd_per_day": 24}, judge={"repeat_rate": 0, "reference_answers_per_day": 0}
+    )
     observe(monitor)
     found = outcomes(monitor.registry, judge="own", evaluator="faithfulness")
     assert found == {"scored": 1}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragmonitor import Monitor, guard
+from ragmonitor import Budget, EstimationSettings, Monitor, guard
 from ragmonitor.testing import ScriptedJudge
 from tests.support.scrape import outcomes
 from tests.support.stories import assessment, interaction
@@ -22,12 +22,12 @@ HOSTILE = [
 def built(folder, **options):
     return Monitor(
         service="t",
-        prometheus=False,
+        server=False,
         judge=ScriptedJudge(lambda _: assessment("supported")),
-        judge_rate=1.0,
-        budget_calls_per_day=10**9,
-        state_dir=folder,
-        drift_reference_size=100,
+        sample=1.0,
+        budget=Budget(calls_per_day=10**9),
+        state=folder,
+        estimation=EstimationSettings(drift_reference_size=100),
         **options,
     )
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ragmonitor import Cause, Monitor, Scored
+from ragmonitor import Budget, Cause, ExportSettings, JudgeSettings, Monitor, Scored, ServerSettings
 from ragmonitor.evaluators import table
 from ragmonitor.guard import errors
 from ragmonitor.judges import LlmJudge
@@ -15,6 +15,7 @@ from ragmonitor.records import JudgeIdentity
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.openai_server import OpenAiServer, Reply, refused, truthful
 from tests.support.scrape import outcomes, total
+from tests.support.settings import merged
 from tests.support.stories import assessment, interaction
 
 pytest.importorskip("litellm")
@@ -46,14 +47,19 @@ def monitors(servers, reports, monkeypatch):
     made = []
 
     def make(**options):
-        options = {
-            "judge": "openai/first",
-            "judge_api_base": servers[0].api_base,
-            "judge_rate": 1.0,
-            "budget_tokens_per_day": 10**9,
-        } | options
+        defaults = {
+            "judge": {"model": "openai/first", "api_base": servers[0].api_base},
+            "sample": 1.0,
+            "budget": {"tokens_per_day": 10**9},
+        }
         made.append(
-            Monitor(service="test", exporters=[reports], prometheus_port=0, traces=False, **options)
+            Monitor(
+                service="test",
+                exporters=[reports],
+                server=ServerSettings(port=0),
+                export=ExportSettings(traces=False),
+                **merged(defaults, options),
+            )
         )
         return made[-1]
 
@@ -84,7 +90,7 @@ def test_a_fallback_reads_what_the_judge_s_provider_fails_to(servers, reports, m
     """Under its own name; the judge's own report says what it failed by."""
     first, second = servers
     first.always(refused(401))
-    monitor = monitors(judge_fallbacks=(f"openai/other@{second.api_base}",))
+    monitor = monitors(judge={"fallbacks": (f"openai/other@{second.api_base}",)})
     observe(monitor, 1)
     (failed,), (read,) = reported(reports, "openai/first"), reported(reports, "openai/other")
     assert {e.cause for e in failed.evaluations} == {Cause.JUDGE_ERROR}
@@ -102,7 +108,7 @@ def test_an_unreadable_reply_is_not_passed_on(servers, reports, monitors):
     """The provider works; another model would be a second opinion."""
     first, second = servers
     first.always("no judgement")
-    observe(monitors(judge_fallbacks=(f"openai/other@{second.api_base}",)), 1)
+    observe(monitors(judge={"fallbacks": (f"openai/other@{second.api_base}",)}), 1)
     assert reported(reports, "openai/other") == []
     assert not second.chats
 
@@ -111,7 +117,7 @@ def test_the_fallback_is_asked_at_once_while_the_judge_is_down(servers, monitors
     """Five failures open the breaker; from then on only the fallback costs anything."""
     first, second = servers
     first.always(refused(401))
-    monitor = monitors(judge_fallbacks=(f"openai/other@{second.api_base}",), judge_concurrency=1)
+    monitor = monitors(judge={"fallbacks": (f"openai/other@{second.api_base}",), "concurrency": 1})
     observe(monitor, *range(8))
     assert (len(first.chats), len(second.chats)) == (5, 8)
     found = outcomes(monitor.registry, judge="openai/first", evaluator="faithfulness")
@@ -124,7 +130,7 @@ def test_the_fallback_is_asked_at_once_while_the_judge_is_down(servers, monitors
 def test_a_dead_judge_is_down_before_the_coin(servers, reports, monitors):
     """What comes then had no chance, is counted as `judge_down`, and the gauge says why."""
     servers[0].always(refused(401))
-    monitor = monitors(judge_concurrency=1)
+    monitor = monitors(judge={"concurrency": 1})
     for number in range(7):
         observe(monitor, number)
     assert len(servers[0].chats) == 5
@@ -145,7 +151,7 @@ def test_a_second_judge_reads_a_share_and_agreement_is_shown(servers, reports, m
     first, second = servers
     first.always(A_REPLY)
     second.always('{"s":["N"],"bad":[],"rel":3,"evasive":false,"ctx":[2,0]}')
-    monitor = monitors(second_judge=f"openai/other@{second.api_base}", second_judge_rate=0.5)
+    monitor = monitors(judge={"second": f"openai/other@{second.api_base}", "second_rate": 0.5})
     observe(monitor, *range(40))
     seconds = reported(reports, "openai/other")
     read = [report for report in seconds if report.assessment is not None]
@@ -153,7 +159,7 @@ def test_a_second_judge_reads_a_share_and_agreement_is_shown(servers, reports, m
     assert 8 < len(read) < 32
     assert {report.decision.inclusion_probability for report in seconds} == {0.5}
     assert len(second.chats) == len(read)
-    pair = {"judge": "openai/first", "second_judge": "openai/other"}
+    pair = {"judge": {"model": "openai/first", "second": "openai/other"}}
 
     def gauge(name, evaluator):
         return total(monitor.registry, f"ragmonitor_judge_{name}", evaluator=evaluator, **pair)
@@ -173,10 +179,12 @@ def test_a_second_judge_beside_a_custom_one(servers, reports, monitors):
         return assessment("supported", judge=JudgeIdentity(name="own", version="1", kind="CODE"))
 
     monitor = monitors(
-        judge=ScriptedJudge(read, name="own"),
-        second_judge=f"openai/other@{servers[1].api_base}",
-        second_judge_rate=1.0,
-        judge_api_base=None,
+        judge={
+            "model": ScriptedJudge(read, name="own"),
+            "second": f"openai/other@{servers[1].api_base}",
+            "second_rate": 1.0,
+            "api_base": None,
+        }
     )
     servers[1].always(refused(401))
     observe(monitor, 1)
@@ -209,11 +217,12 @@ def test_fifty_at_once_never_exceed_the_budget(servers, reports, monitors):
     """Each reply costs half a dollar by the price given, and more was offered than is there."""
     servers[0].always(A_REPLY)  # 500 tokens in, 30 out
     monitor = monitors(
-        budget_tokens_per_day=None,
-        budget_usd_per_hour=240.0,
-        judge_price_input_usd=1_000.0,
-        judge_price_output_usd=1_000.0,
-        judge_concurrency=50,
+        budget={"tokens_per_day": None, "usd_per_hour": 240.0},
+        judge={
+            "input_usd_per_million_tokens": 1_000.0,
+            "output_usd_per_million_tokens": 1_000.0,
+            "concurrency": 50,
+        },
     )
     for number in range(200):
         monitor.observe(told(number))
@@ -231,11 +240,12 @@ def test_a_restart_does_not_refill_the_budget(servers, reports, monitors, tmp_pa
     cost = 0.0
     for life in range(10):
         monitor = monitors(
-            budget_tokens_per_day=None,
-            budget_usd_per_day=360.0,
-            judge_price_input_usd=1_000.0,
-            judge_price_output_usd=1_000.0,
-            state_dir=tmp_path,
+            budget={"tokens_per_day": None, "usd_per_day": 360.0},
+            judge={
+                "input_usd_per_million_tokens": 1_000.0,
+                "output_usd_per_million_tokens": 1_000.0,
+            },
+            state=tmp_path,
         )
         observe(monitor, *range(life * 20, life * 20 + 20))
         cost += total(monitor.registry, "ragmonitor_judge_cost_usd_total")
@@ -248,7 +258,7 @@ def test_a_restart_does_not_refill_the_budget(servers, reports, monitors, tmp_pa
 def test_what_is_under_way_at_the_end_is_taken_as_spent(servers, monitors, tmp_path):
     """A call whose bill nobody saw: the budget that outlives us counts it."""
     servers[0].always(Reply(hangs=True))
-    monitor = monitors(budget_tokens_per_day=2_400_000, state_dir=tmp_path)
+    monitor = monitors(budget={"tokens_per_day": 2_400_000}, state=tmp_path)
     monitor.observe(told(1))
     assert servers[0].wait_until_hanging()
     monitor.close(0.1)
@@ -263,7 +273,7 @@ def test_what_is_under_way_at_the_end_is_taken_as_spent(servers, monitors, tmp_p
 
 def test_evidence_too_long_has_no_chance_and_a_cause(servers, reports, monitors):
     """It is known before the coin, costs no call, and counts as uncovered."""
-    monitor = monitors(judge_calls_most=1, judge_tokens_per_call=2_000)
+    monitor = monitors(judge={"max_calls": 1, "tokens_per_call": 2_000})
     monitor.observe(told(1, texts=("word " * 4_000,)))
     observe(monitor, 2)
     long, short = reported(reports, "openai/first")
@@ -275,7 +285,7 @@ def test_evidence_too_long_has_no_chance_and_a_cause(servers, reports, monitors)
 def test_texts_too_long_for_the_builtin_judge_have_a_cause_of_their_own(servers, reports, monitors):
     """They have no score of it, are no error of ours, and the model reads them all the same."""
     ours = errors["judge"]
-    monitor = monitors(builtin_max_characters=2_000)
+    monitor = monitors(judge={"builtin_max_characters": 2_000})
     monitor.observe(told(1, texts=("It is in Paris. " * 150,)))
     assert monitor.flush(60)
     (builtin,) = reported(reports, "builtin")
@@ -312,7 +322,7 @@ def test_many_in_flight_and_more_behind_them(servers, reports, monitors):
     """Never more at once than allowed, all of those at once, and every answer is scored."""
     slow = Slow(0.5)
     servers[0].always(slow)
-    monitor = monitors(judge_concurrency=40)
+    monitor = monitors(judge={"concurrency": 40})
     for number in range(160):
         monitor.observe(told(number))
     assert monitor.flush(60)
@@ -324,7 +334,7 @@ def test_many_in_flight_and_more_behind_them(servers, reports, monitors):
 def test_no_more_are_drawn_than_may_wait(servers, reports, monitors):
     """What comes beyond has no chance and a cause; memory does not grow with a slow provider."""
     servers[0].always(Slow(1.0))
-    monitor = monitors(judge_concurrency=5, judge_waiting_most=10)
+    monitor = monitors(judge={"concurrency": 5, "max_pending": 10})
     for number in range(100):
         monitor.observe(told(number))
     assert monitor.flush(60)
@@ -355,7 +365,8 @@ def test_a_judge_s_settings_reach_it(monkeypatch):
     from ragmonitor.wiring import llm_judge
 
     settings = Settings.load(
-        judge="openai/a", judge_api_base="http://h/v1", budget_tokens_per_hour=100_000
+        judge=JudgeSettings(model="openai/a", api_base="http://h/v1"),
+        budget=Budget(tokens_per_hour=100_000),
     )
     made = [llm_judge(settings, name) for name in ("openai/a", "openai/b", "m@http://i/v1")]
     assert all(isinstance(judge, LlmJudge) for judge in made)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ragmonitor import Monitor
+from ragmonitor import ExportSettings, JsonLines, Monitor
 from ragmonitor.cli.app import app
 from ragmonitor.estimation.anchors import VERSION, Anchors
 from ragmonitor.estimation.labels import HumanLabels, wilson
@@ -46,11 +46,10 @@ def monitored(tmp_path_factory):
     with Monitor(
         service="test",
         judge=ScriptedJudge(verdict),
-        judge_rate=1.0,
-        jsonl=path,
-        traces=False,
-        prometheus=False,
-        exporters=[reports],
+        sample=1.0,
+        exporters=[JsonLines(path), reports],
+        export=ExportSettings(traces=False),
+        server=False,
     ) as monitor:
         for number in range(ANSWERS):
             monitor.observe(interaction(id=f"{number:032x}", query=f"question {number}"))

@@ -107,8 +107,8 @@ class Pipeline:
         self.monitor = Monitor(
             service="test",
             judge=ScriptedJudge(judged),
-            judge_rate=0.5,
-            prometheus=False,
+            sample=0.5,
+            server=False,
             redact=redact,
             exporters=[FailingExporter(fails)],
         )
@@ -189,7 +189,7 @@ def test_nothing_ends_the_worker(stage, error):
 
 def test_a_run_that_ends_begins_again_and_is_counted(monkeypatch):
     """What was in hand is `internal_error`; a further thread is not needed."""
-    monitor = Monitor(service="test", prometheus=False)
+    monitor = Monitor(service="test", server=False)
     worker = monitor._worker
     work_off, n = worker._work_off, []
 
@@ -222,7 +222,7 @@ def test_a_system_without_threads_is_asked_again(monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     monkeypatch.setattr("ragmonitor.worker.START_AGAIN_S", 0.0)
-    monitor = Monitor(service="test", prometheus=False)
+    monitor = Monitor(service="test", server=False)
     monitor.observe(observed(1))
     assert not monitor.flush(0.2)
     monkeypatch.undo()
@@ -262,7 +262,7 @@ def test_a_log_handler_that_raises_reaches_neither_the_request_nor_the_worker(mo
 
 def test_a_finaliser_within_a_lock_of_the_counters_waits_for_nobody():
     """A stream that is collected while its own thread counts or scrapes ends at once."""
-    monitor = Monitor(service="test", prometheus=False)
+    monitor = Monitor(service="test", server=False)
     monitor.observe(observed(1))
     monitor.close(5)
 
@@ -308,10 +308,10 @@ def test_close_keeps_its_time_with_a_reading_in_hand():
 
     try:
         for options in (
-            {"judge": Hanging("h"), "judge_rate": 1.0, "exporters": [HangingExporter()]},
+            {"judge": Hanging("h"), "sample": 1.0, "exporters": [HangingExporter()]},
             {"redact": lambda text: free.wait(60) and text},
         ):
-            monitor = Monitor(service="test", prometheus=False, **options)
+            monitor = Monitor(service="test", server=False, **options)
             monitor.observe(observed(1))
             began = time.monotonic()
             assert not monitor.close(2.0)

@@ -8,7 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ragmonitor import Cause, JudgeError, Monitor, Scored, SettingsError
+from ragmonitor import (
+    Budget,
+    CaptureSettings,
+    Cause,
+    ExportSettings,
+    JudgeError,
+    JudgeSettings,
+    Monitor,
+    Scored,
+    ServerSettings,
+    SettingsError,
+)
 from ragmonitor.evaluators import table
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import outcomes, scrape, total
@@ -23,7 +34,7 @@ def reports():
 
 @pytest.fixture
 def monitor(reports):
-    with Monitor(service="test", prometheus_port=0, exporters=[reports]) as made:
+    with Monitor(service="test", server=ServerSettings(port=0), exporters=[reports]) as made:
         yield made
 
 
@@ -73,7 +84,7 @@ def test_plain_code_needs_no_framework(monitor, reports):
 def test_nothing_runs_before_the_first_interaction():
     """A monitor that is only built starts no thread and opens no port."""
     before = threading.active_count()
-    monitor = Monitor(service="test", prometheus_port=0)
+    monitor = Monitor(service="test", server=ServerSettings(port=0))
     assert threading.active_count() == before
     assert monitor.metrics_url is None
     assert monitor.close()
@@ -81,7 +92,7 @@ def test_nothing_runs_before_the_first_interaction():
 
 def test_what_comes_after_close_is_counted_as_unscored(reports):
     """Nothing is lost without a trace of it, not even then."""
-    monitor = Monitor(service="test", prometheus_port=0, exporters=[reports])
+    monitor = Monitor(service="test", server=ServerSettings(port=0), exporters=[reports])
     monitor.close()
     monitor.observe(interaction())
     assert outcomes(monitor.registry) == {"shutdown": len(table.select())}
@@ -110,10 +121,9 @@ def test_a_judge_reads_the_drawn_share_and_its_scores_are_weighted(reports):
     judge = ScriptedJudge(lambda _: assessment("supported", "absent"))
     with Monitor(
         service="test",
-        judge=judge,
-        judge_rate=0.5,
-        judge_repeat_rate=0,
-        prometheus_port=0,
+        judge=JudgeSettings(model=judge, repeat_rate=0),
+        sample=0.5,
+        server=ServerSettings(port=0),
         exporters=[reports],
     ) as monitor:
         for number in range(200):
@@ -149,7 +159,7 @@ def test_a_failing_judge_is_a_cause_and_not_a_score(failure, cause):
         raise failure
 
     with Monitor(
-        service="test", judge=ScriptedJudge(fail), judge_rate=1.0, prometheus_port=0
+        service="test", judge=ScriptedJudge(fail), sample=1.0, server=ServerSettings(port=0)
     ) as monitor:
         monitor.observe(interaction())
         monitor.flush()
@@ -169,9 +179,9 @@ def test_a_judge_that_cannot_tell_its_cost_is_a_cause_too(reports):
     with Monitor(
         service="test",
         judge=judge,
-        judge_rate=1.0,
-        budget_usd_per_day=1,
-        prometheus_port=0,
+        sample=1.0,
+        budget=Budget(usd_per_day=1),
+        server=ServerSettings(port=0),
         exporters=[reports],
     ) as monitor:
         monitor.observe(interaction())
@@ -186,9 +196,9 @@ def test_a_held_trace_takes_the_judge_s_scores_along(reports):
     with Monitor(
         service="test",
         judge=judge,
-        judge_rate=1.0,
-        judge_wait_s=5,
-        prometheus_port=0,
+        sample=1.0,
+        export=ExportSettings(judge_wait_s=5),
+        server=ServerSettings(port=0),
         exporters=[reports],
     ) as monitor:
         monitor.observe(interaction())
@@ -213,9 +223,9 @@ def test_captured_is_scored_plus_unscored_under_load(reports):
     with Monitor(
         service="test",
         judge=judge,
-        judge_rate=0.7,
-        queue_size=50,
-        prometheus_port=0,
+        sample=0.7,
+        capture=CaptureSettings(queue_size=50),
+        server=ServerSettings(port=0),
         exporters=[reports],
     ) as monitor:
         with ThreadPoolExecutor(8) as pool:
@@ -246,7 +256,7 @@ def test_what_close_has_no_time_for_is_counted():
         free.wait(30)
         return text
 
-    monitor = Monitor(service="test", prometheus_port=0, redact=hang)
+    monitor = Monitor(service="test", server=ServerSettings(port=0), redact=hang)
     try:
         for number in range(5):
             monitor.observe(observed(number))
@@ -270,7 +280,12 @@ def test_refusals_do_not_pile_up_while_the_worker_hangs():
         free.wait(30)
         return text
 
-    with Monitor(service="test", prometheus_port=0, queue_size=1, redact=hang) as monitor:
+    with Monitor(
+        service="test",
+        server=ServerSettings(port=0),
+        capture=CaptureSettings(queue_size=1),
+        redact=hang,
+    ) as monitor:
         monitor.observe(interaction())
         assert hanging.wait(10)
         for number in range(12_000):
@@ -291,7 +306,7 @@ def test_an_interaction_that_cannot_be_built_is_counted():
         def interaction(self):
             raise KeyError("translator")
 
-    with Monitor(service="test", prometheus_port=0) as monitor:
+    with Monitor(service="test", server=ServerSettings(port=0)) as monitor:
         monitor._hand_over(Broken())
         monitor.observe(interaction())
         monitor.flush()
@@ -308,8 +323,8 @@ def test_redaction_comes_before_judge_and_exporters(reports):
     with Monitor(
         service="test",
         judge=judge,
-        judge_rate=1.0,
-        prometheus_port=0,
+        sample=1.0,
+        server=ServerSettings(port=0),
         exporters=[reports],
         redact=lambda text: text.replace("Eiffel", "[name]"),
     ) as monitor:
@@ -324,7 +339,7 @@ def test_a_chosen_set_of_evaluators_is_all_there_is(reports):
     """`evaluators=` limits what is scored and counted."""
     with Monitor(
         service="test",
-        prometheus_port=0,
+        server=ServerSettings(port=0),
         evaluators=("faithfulness",),
         exporters=[reports],
     ) as monitor:
@@ -357,7 +372,7 @@ def test_what_waits_at_exit_is_still_scored(tmp_path):
     run_python(
         STORY
         + """
-    monitor = Monitor(service="t", prometheus=False, jsonl="out.jsonl")
+    monitor = Monitor(service="t", server=False, exporters="jsonl:out.jsonl")
     tell(monitor, 50)
     """,
         tmp_path,
@@ -374,7 +389,7 @@ def test_a_forked_child_scores_its_own_and_only_its_own(tmp_path):
         STORY
         + """
     import os
-    monitor = Monitor(service="t", prometheus=False, jsonl="out.jsonl")
+    monitor = Monitor(service="t", server=False, exporters="jsonl:out.jsonl")
     tell(monitor, 20)                       # the worker is busy with these when the fork comes
     children = []
     for _ in range(3):
@@ -399,8 +414,8 @@ def test_two_monitors_of_one_process_keep_apart(reports):
     """Each counts and scores what it was handed."""
     other = ListExporter()
     with (
-        Monitor(service="a", prometheus_port=0, exporters=[reports]) as first,
-        Monitor(service="b", prometheus_port=0, exporters=[other]) as second,
+        Monitor(service="a", server=ServerSettings(port=0), exporters=[reports]) as first,
+        Monitor(service="b", server=ServerSettings(port=0), exporters=[other]) as second,
     ):
         first.observe(observed(1))
         second.observe(observed(2))

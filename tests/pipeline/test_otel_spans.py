@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import wrapt
 
+from ragmonitor import ExportSettings, ServerSettings
+
 pytest.importorskip("openinference.instrumentation.langchain", reason="the group `peers`")
 pytest.importorskip("opentelemetry.instrumentation.genai.langchain", reason="the group `peers`")
 
@@ -436,7 +438,11 @@ class Watched:
     def __init__(self, **options: Any) -> None:
         self.reports = ListExporter()
         self.monitor = Monitor(
-            service="test", prometheus=False, traces=False, exporters=[self.reports], **options
+            service="test",
+            server=False,
+            export=ExportSettings(traces=False),
+            exporters=[self.reports],
+            **options,
         )
         self.provider = TracerProvider()
         self.provider.add_span_processor(self.monitor.span_processor())
@@ -466,7 +472,9 @@ def as_ours(framework: str, app: Callable[[], str]) -> Interaction:
     """Return what our own integration makes of it."""
     integration: Any = {"langchain": ragmonitor_langchain, "llama_index": ragmonitor_llama_index}
     reports = ListExporter()
-    with Monitor(service="test", prometheus=False, traces=False, exporters=[reports]) as monitor:
+    with Monitor(
+        service="test", server=False, export=ExportSettings(traces=False), exporters=[reports]
+    ) as monitor:
         integration[framework].instrument(monitor)
         try:
             app()
@@ -534,7 +542,7 @@ def test_llama_index_tells_the_same_story(
 ) -> None:
     """As above; of OpenLLMetry's streams nothing is known, see the next test."""
     if convention == "openllmetry" and app.__name__ in STREAMS:
-        watched = Watched(open_run_age_s=0.001)
+        watched = Watched(capture={"open_run_age_s": 0.001})
     with instrumented(watched.provider, convention, "llama_index"):
         answer = app()
     if convention == "openllmetry" and app.__name__ in STREAMS:
@@ -725,7 +733,12 @@ def test_scores_come_without_anybody_flushing() -> None:
     """The worker starts with the first span, and its sweep ends the quiet period."""
     reports = ListExporter()
     provider = TracerProvider()
-    with Monitor(service="test", prometheus_port=0, traces=False, exporters=[reports]) as monitor:
+    with Monitor(
+        service="test",
+        server=ServerSettings(port=0),
+        export=ExportSettings(traces=False),
+        exporters=[reports],
+    ) as monitor:
         provider.add_span_processor(monitor.span_processor())
         with instrumented(provider, "openinference", "langchain"):
             invoke()
@@ -741,7 +754,9 @@ def test_the_last_answers_are_not_lost_at_the_end() -> None:
     """Closing the monitor hands over what still waits for its quiet period."""
     reports = ListExporter()
     provider = TracerProvider()
-    monitor = Monitor(service="test", prometheus=False, traces=False, exporters=[reports])
+    monitor = Monitor(
+        service="test", server=False, export=ExportSettings(traces=False), exporters=[reports]
+    )
     provider.add_span_processor(monitor.span_processor())
     with instrumented(provider, "openinference", "langchain"):
         invoke()

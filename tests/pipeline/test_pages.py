@@ -31,7 +31,7 @@ def test_the_pages_have_their_blocks():
 @pytest.mark.parametrize("name", BLOCKS)
 def test_a_block_runs_and_its_answer_is_scored(name, tmp_path):
     """Pasted into a file, nothing added: it runs, and the interaction is counted and scored."""
-    output = run_python(BLOCKS[name] + COUNTED, tmp_path, RAGMONITOR_PROMETHEUS_PORT="0")
+    output = run_python(BLOCKS[name] + COUNTED, tmp_path, RAGMONITOR_SERVER__PORT="0")
     assert "http://127.0.0.1:" in output
 
 

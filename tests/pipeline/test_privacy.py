@@ -11,7 +11,15 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ragmonitor import Cause, Chunk, JudgeError, MissingExtraError, Monitor, SettingsError
+from ragmonitor import (
+    Cause,
+    Chunk,
+    JsonLines,
+    JudgeError,
+    MissingExtraError,
+    Monitor,
+    SettingsError,
+)
 from ragmonitor.cli.drivers import GROUP
 from ragmonitor.cli.replay import Options, run
 from ragmonitor.testing import ListExporter, ScriptedJudge
@@ -30,7 +38,7 @@ def spans(monkeypatch):
 
 
 def monitor(**options):
-    return Monitor(service="test", prometheus=False, **options)
+    return Monitor(service="test", server=False, **options)
 
 
 def everything(spans) -> str:
@@ -46,7 +54,7 @@ def test_a_key_leaves_by_no_way(spans, tmp_path):
         answer=f"Use {KEY}.",
         retrievals=(),
     )
-    with monitor(judge=judge, judge_rate=1.0, jsonl=path) as made:
+    with monitor(judge=judge, sample=1.0, exporters=[JsonLines(path)]) as made:
         made.observe(told)
         assert made.flush()
     assert KEY not in repr(judge.asked)
@@ -76,7 +84,7 @@ def test_what_a_judge_s_provider_says_is_redacted_too():
     def refuse(_):
         raise JudgeError("m", f"invalid key {KEY}", cause=Cause.JUDGE_ERROR, retryable=False)
 
-    with monitor(judge=ScriptedJudge(refuse), judge_rate=1.0, exporters=[reports]) as made:
+    with monitor(judge=ScriptedJudge(refuse), sample=1.0, exporters=[reports]) as made:
         made.observe(interaction())
         made.flush()
     assert "invalid key [redacted:api_key]" in repr(reports.reports)
@@ -88,11 +96,11 @@ def test_the_judge_reads_the_full_text_always(spans):
     judge = ScriptedJudge(lambda _: assessment("supported"))
     answer = "The tower is tall. " * 5_000
     for options in (
-        {"attribute_bytes_most": 256, "span_bytes_most": 4096},
+        {"export": {"max_attribute_bytes": 256, "max_span_bytes": 4096}},
         {"content": "none"},
         {"content": "hashed"},
     ):
-        with monitor(judge=judge, judge_rate=1.0, **options) as made:
+        with monitor(judge=judge, sample=1.0, **options) as made:
             made.observe(interaction(answer=answer, texts=("chunk " * 9_000,)))
             assert made.flush()
     assert [len(read.answer) for read in judge.asked] == [len(answer)] * 3
@@ -105,7 +113,9 @@ def test_hashes_join_spans_and_files(spans, tmp_path):
     """One key, one hash: the question of a line is found on its span; its text nowhere."""
     path = tmp_path / "r.jsonl"
     told = interaction()
-    with monitor(content="hashed", content_hash_key="0123456789abcdef", jsonl=path) as made:
+    with monitor(
+        content={"policy": "hashed", "hash_key": "0123456789abcdef"}, exporters=[JsonLines(path)]
+    ) as made:
         made.observe(told)
         assert made.flush()
     line = json.loads(path.read_text(encoding="utf-8"))

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from ragmonitor import Monitor, Scored
+from ragmonitor import ExportSettings, JudgeSettings, Monitor, Scored
 from ragmonitor.testing import ListExporter
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the helper needs POSIX pipes")
@@ -19,7 +19,11 @@ def answer(monitor: Monitor) -> None:
 def evaluations(*, apart: bool) -> list[tuple[str, float]]:
     reports = ListExporter()
     with Monitor(
-        service="test", prometheus=False, traces=False, exporters=[reports], scoring_process=apart
+        service="test",
+        server=False,
+        export=ExportSettings(traces=False),
+        exporters=[reports],
+        judge=JudgeSettings(builtin_process=apart),
     ) as monitor:
         answer(monitor)
         assert monitor.flush(60)
@@ -36,7 +40,12 @@ def test_scores_do_not_depend_on_where_answers_are_read():
 
 def test_closing_a_monitor_ends_its_helper():
     """No process of ours outlives the monitor."""
-    monitor = Monitor(service="test", prometheus=False, traces=False, scoring_process=True)
+    monitor = Monitor(
+        service="test",
+        server=False,
+        export=ExportSettings(traces=False),
+        judge=JudgeSettings(builtin_process=True),
+    )
     answer(monitor)
     assert monitor.flush(60)
     pid = monitor._worker._builtin.helper_pid

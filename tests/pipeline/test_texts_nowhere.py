@@ -83,7 +83,7 @@ def registered():
 
 
 def judge_that(script):
-    return {"judge": ScriptedJudge(script), "judge_rate": 1.0}
+    return {"judge": ScriptedJudge(script), "sample": 1.0}
 
 
 def refuse(_interaction):
@@ -108,8 +108,8 @@ def _evaluator(error):
 PARTS = {
     "judge": lambda: judge_that(fail),
     "judge's own error": lambda: judge_that(refuse),
-    "asker": lambda: {"judge": AskingJudge(supported), "judge_rate": 1.0},
-    "connection": lambda: {"judge": ConnectedJudge(supported), "judge_rate": 1.0},
+    "asker": lambda: {"judge": AskingJudge(supported), "sample": 1.0},
+    "connection": lambda: {"judge": ConnectedJudge(supported), "sample": 1.0},
     "export": lambda: {"exporters": [Failing("export")]},
     "flush": lambda: {"exporters": [Failing("flush")]},
     "close": lambda: {"exporters": [Failing("close")]},
@@ -131,12 +131,11 @@ def everything(monkeypatch, tmp_path, caplog):
     monkeypatch.setattr(_logs, "get_logger_provider", lambda: loggers)
     caplog.set_level(logging.DEBUG)
     with FakePhoenix() as phoenix, FakeLangfuse("pk", "sk") as langfuse:
-        monkeypatch.setenv("RAGMONITOR_PHOENIX_URL", phoenix.url)
-        monkeypatch.setenv("RAGMONITOR_LANGFUSE_URL", langfuse.url)
-        monkeypatch.setenv("RAGMONITOR_LANGFUSE_PUBLIC_KEY", "pk")
-        monkeypatch.setenv("RAGMONITOR_LANGFUSE_SECRET_KEY", "sk")
-        monkeypatch.setenv("RAGMONITOR_JSONL", str(tmp_path / "r.jsonl"))
-        monkeypatch.setenv("RAGMONITOR_PROMETHEUS", "false")
+        monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "pk")
+        monkeypatch.setenv("LANGFUSE_SECRET_KEY", "sk")
+        places = (f"phoenix:{phoenix.url}", f"langfuse:{langfuse.url}", f"jsonl:{tmp_path}/r.jsonl")
+        monkeypatch.setenv("RAGMONITOR_EXPORTERS", ",".join(places))
+        monkeypatch.setenv("RAGMONITOR_SERVER", "false")
 
         def text():
             posted = b"".join(r.body for r in (*phoenix.requests, *langfuse.requests))
@@ -245,8 +244,8 @@ def test_the_log_says_type_place_and_cause(everything):
 def test_the_strictest_monitor_of_a_process_decides(caplog):
     """An error does not say whose it is."""
     with (
-        Monitor(service="strict", content="none", prometheus=False),
-        Monitor(service="lax", prometheus=False, **judge_that(fail)) as made,
+        Monitor(service="strict", content="none", server=False),
+        Monitor(service="lax", server=False, **judge_that(fail)) as made,
     ):
         made.observe(interaction())
         made.flush()
@@ -281,7 +280,7 @@ def test_what_an_evaluator_says_is_redacted(everything, registered):
 def test_with_a_hook_no_message_is_logged(caplog):
     """The application's own redaction is not for our log, on any thread; so nothing is quoted."""
     options = judge_that(fail)
-    with Monitor(service="test", prometheus=False, redact=str.upper, **options) as made:
+    with Monitor(service="test", server=False, redact=str.upper, **options) as made:
         made.observe(interaction(**TOLD))
         made.flush()
     assert "error in stage judge" in caplog.text

@@ -7,9 +7,10 @@ import re
 
 import pytest
 
-from ragmonitor import Monitor, SettingsError
+from ragmonitor import EstimationSettings, JsonLines, Monitor, SettingsError
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import total
+from tests.support.settings import merged
 from tests.support.stories import assessment, interaction
 
 
@@ -24,14 +25,9 @@ def scored(**options):
     """Return a monitor's reports of three answers."""
     reports = ListExporter()
     judge = ScriptedJudge(lambda _: assessment("supported"))
-    with Monitor(
-        service="test",
-        judge=judge,
-        judge_rate=1.0,
-        prometheus=False,
-        exporters=[reports],
-        **options,
-    ) as made:
+    exporters = [reports, *options.pop("exporters", ())]
+    defaults = {"judge": judge, "sample": 1.0, "server": False, "exporters": exporters}
+    with Monitor("test", **merged(defaults, options)) as made:
         for number in range(3):
             made.observe(interaction(id=f"{number:032x}"))
         assert made.flush()
@@ -39,18 +35,22 @@ def scored(**options):
 
 
 @pytest.mark.parametrize(
-    ("setting", "lost"),
+    ("options", "lost"),
     [
-        ("state_dir", "will be lost at the end of this process"),
-        ("jsonl", "reports are lost until it can"),
-        ("human_labels", "does not correct the hallucination rate"),
+        (lambda place: {"state": place}, "will be lost at the end of this process"),
+        (lambda place: {"exporters": [JsonLines(place)]}, "reports are lost until it can"),
+        (
+            lambda place: {"estimation": EstimationSettings(human_labels=place)},
+            "does not correct the hallucination rate",
+        ),
     ],
+    ids=["state", "jsonl", "human labels"],
 )
 @pytest.mark.parametrize("content", ["all", "none"])
-def test_a_place_that_cannot_be_used_is_a_line_a_matter(caplog, blocked, setting, lost, content):
+def test_a_place_that_cannot_be_used_is_a_line_a_matter(caplog, blocked, options, lost, content):
     """What will be lost and what to do, without a traceback; every answer is scored."""
     caplog.set_level(logging.WARNING)
-    _, reports = scored(content=content, **{setting: blocked})
+    _, reports = scored(content=content, **options(blocked))
     assert len(reports) == 6
     told = [record.getMessage() for record in caplog.records]
     assert told
@@ -64,17 +64,19 @@ def test_a_place_that_cannot_be_used_is_a_line_a_matter(caplog, blocked, setting
 
 def test_reports_that_were_not_written_are_counted(blocked):
     """By their own reason."""
-    made, _ = scored(jsonl=blocked)
+    made, _ = scored(exporters=[JsonLines(blocked)])
     assert total(made.registry, "ragmonitor_dropped_total", reason="jsonl_failed") == 6
 
 
 def test_a_budget_that_cannot_be_kept_is_told_at_once(blocked):
     """Before any money is spent, where somebody looks."""
-    with pytest.raises(SettingsError, match="state_dir"):
-        scored(state_dir=blocked, budget_calls_per_day=10)
+    with pytest.raises(SettingsError, match="state:"):
+        scored(state=blocked, budget={"calls_per_day": 10})
 
 
 def test_anchors_that_are_not_there_are_told_at_once(tmp_path):
     """Where somebody looks."""
-    with pytest.raises(SettingsError, match=r"anchors: .*nothing\.jsonl: No such file"):
-        scored(anchors=tmp_path / "nothing.jsonl")
+    with pytest.raises(
+        SettingsError, match=r"judge.reference_answers: .*nothing\.jsonl: No such file"
+    ):
+        scored(judge={"reference_answers": tmp_path / "nothing.jsonl"})

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from ragmonitor import Chunk, Monitor
+from ragmonitor import Chunk, ExportSettings, Monitor, ServerSettings
 from ragmonitor.errors import SettingsError
 from ragmonitor.settings import Settings
 from tests.support.prometheus_server import free_port
 from tests.support.scripts import ROOT
+from tests.support.settings import merged
 from tests.support.waiting import until
 
 TOKEN = "a token of enough length"
@@ -35,7 +36,8 @@ def _no_settings_from_outside(monkeypatch, tmp_path):
 
 
 def watched(**options: Any) -> Monitor:
-    return Monitor(service="shop", ui=True, prometheus_port=0, traces=False, **options)
+    defaults = {"server": {"ui": True, "port": 0}, "export": {"traces": False}}
+    return Monitor("shop", **merged(defaults, options))
 
 
 def answer(monitor: Monitor, text: str = WRONG) -> None:
@@ -96,7 +98,9 @@ def test_secrets_are_replaced_before_the_page_sees_them():
 
 def test_without_ui_there_is_no_page():
     """It is not a default."""
-    with Monitor(service="shop", prometheus_port=0, traces=False) as monitor:
+    with Monitor(
+        service="shop", server=ServerSettings(port=0), export=ExportSettings(traces=False)
+    ) as monitor:
         monitor.flush()
         assert monitor.metrics_url is not None
         assert monitor.ui_url is None
@@ -107,7 +111,7 @@ def test_without_ui_there_is_no_page():
 def test_where_others_can_connect_the_page_needs_a_token(caplog):
     """Else it is not served, and the log says why; /metrics is."""
     with caplog.at_level(logging.WARNING, "ragmonitor"):
-        monitor = watched(prometheus_host="0.0.0.0")
+        monitor = watched(server={"host": "0.0.0.0"})
     with monitor:
         monitor.flush()
         assert monitor.metrics_url is not None
@@ -118,7 +122,7 @@ def test_where_others_can_connect_the_page_needs_a_token(caplog):
 
 def test_where_others_can_connect_the_token_opens_it():
     """And nothing else does."""
-    with watched(prometheus_host="0.0.0.0", ui_token=TOKEN) as monitor:
+    with watched(server={"host": "0.0.0.0", "ui_token": TOKEN}) as monitor:
         monitor.flush()
         url = str(monitor.ui_url).replace("0.0.0.0", "127.0.0.1")
         with pytest.raises(urllib.error.HTTPError, match="401"):
@@ -131,10 +135,10 @@ def test_where_others_can_connect_the_token_opens_it():
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"ui": True, "prometheus": False}, "needs prometheus=True"),
-        ({"ui_token": "short"}, "ui_token"),
-        ({"ui_trace_url": "http://localhost:16686/trace/"}, "trace_id"),
-        ({"ui_trace_url": "javascript:alert('{trace_id}')"}, "http"),
+        ({"server": {"ui": True, "enabled": False}}, "needs server.enabled"),
+        ({"server": {"ui_token": "short"}}, "ui_token"),
+        ({"server": {"ui_trace_url": "http://localhost:16686/trace/"}}, "trace_id"),
+        ({"server": {"ui_trace_url": "javascript:alert('{trace_id}')"}}, "http"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(options, problem):
@@ -145,14 +149,17 @@ def test_settings_that_cannot_work_are_refused(options, problem):
 
 def test_the_token_stands_in_no_representation():
     """A logged `Settings` tells nobody."""
-    assert TOKEN not in repr(Settings.load(ui=True, ui_token=TOKEN))
+    assert TOKEN not in repr(Settings.load(server=ServerSettings(ui=True, ui_token=TOKEN)))
 
 
 APPLICATION = """
 import sys
 from tests.pipeline.test_view import answer
+from tests.support.settings import merged
 from ragmonitor import Monitor
-monitor = Monitor(service="shop", ui=True, prometheus_port=int(sys.argv[1]), traces=False).start()
+monitor = Monitor(
+    "shop", server={"ui": True, "port": int(sys.argv[1])}, export={"traces": False}
+).start()
 answer(monitor)
 monitor.flush()
 print(monitor.ui_url, flush=True)

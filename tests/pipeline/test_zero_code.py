@@ -51,7 +51,7 @@ print("LlamaIndex says:", index.as_query_engine(llm=MockLLM(max_tokens=9)).query
 METRICS = """
 import os, time
 from urllib.request import urlopen
-address = f"http://127.0.0.1:{os.environ['RAGMONITOR_PROMETHEUS_PORT']}/metrics"
+address = f"http://127.0.0.1:{os.environ['RAGMONITOR_SERVER__PORT']}/metrics"
 for _ in range(600):
     try:
         text = urlopen(address, timeout=5).read().decode()
@@ -95,7 +95,7 @@ def environment(receiver=None, **variables):
         "OTEL_LOGS_EXPORTER": "none",
         "OTEL_TRACES_EXPORTER": "otlp" if receiver else "none",
         "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": OTHERS,
-        "RAGMONITOR_PROMETHEUS_PORT": str(free_port()),
+        "RAGMONITOR_SERVER__PORT": str(free_port()),
     }
     if receiver:
         found["OTEL_EXPORTER_OTLP_ENDPOINT"] = receiver.url
@@ -155,7 +155,7 @@ def test_a_script_that_ends_at_once_is_traced_through_the_global_provider(
 def test_without_a_collector_the_application_ends_at_once_with_one_line(tmp_path):
     """Nobody named one, and none listens: OpenTelemetry's ten seconds of tries are not ours."""
     variables = environment(
-        OTEL_TRACES_EXPORTER="otlp", OTEL_LOGS_EXPORTER="otlp", RAGMONITOR_PROMETHEUS="false"
+        OTEL_TRACES_EXPORTER="otlp", OTEL_LOGS_EXPORTER="otlp", RAGMONITOR_SERVER="false"
     )
     (tmp_path / "app.py").write_text(LANGCHAIN + "import time\nprint('ended', time.time())\n")
     result = subprocess.run(
@@ -199,7 +199,7 @@ def test_an_application_without_a_framework_pays_nothing(tmp_path):
 def test_wrong_settings_are_one_line_and_the_application_runs(tmp_path):
     """Both frameworks work; the log names the setting, once."""
     application = f"import llama_index.core\n{LANGCHAIN}"
-    result = run(application, tmp_path, RAGMONITOR_JUDGE_RATE="7")
+    result = run(application, tmp_path, RAGMONITOR_SAMPLE="7")
     assert "LangChain says" in result.stdout
     (line,) = complaints(result)
     assert "the application runs unmonitored: judge_rate: " in line
@@ -247,14 +247,14 @@ def test_other_projects_instrumentations_trace_beside_it(application, tmp_path):
 
 
 def test_scores_are_linked_to_the_span_that_openinference_has_already(tmp_path):
-    """`RAGMONITOR_LINK_TRACES=true`: no second tree."""
+    """`RAGMONITOR_EXPORT__LINK_TRACES=true`: no second tree."""
     with otlp_receiver() as receiver:
         run(
             LANGCHAIN,
             tmp_path,
             receiver=receiver,
             OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="",
-            RAGMONITOR_LINK_TRACES="true",
+            RAGMONITOR_EXPORT__LINK_TRACES="true",
         )
         found = spans(receiver)
     (mine,) = [span for scope, span in found if scope == "ragmonitor"]
@@ -291,7 +291,7 @@ from ragmonitor.testing import ListExporter
 from ragmonitor import Monitor
 
 reports = ListExporter()
-monitor = Monitor(prometheus=False, exporters=[reports])
+monitor = Monitor(server=False, exporters=[reports])
 switch = RagMonitorInstrumentor()
 for on in (True, False, True):
     switch.instrument(monitor=monitor) if on else switch.uninstrument()
@@ -329,7 +329,7 @@ from ragmonitor_langchain import instrument
 from ragmonitor import Monitor
 from ragmonitor.testing import ListExporter
 reports = ListExporter()
-monitor = Monitor(prometheus=False, traces=False, exporters=[reports])
+monitor = Monitor(server=False, export={"traces": False}, exporters=[reports])
 instrument(monitor)
 {LANGCHAIN}
 monitor.flush()
@@ -394,7 +394,7 @@ def serving(folder, receiver):
             env=environment(
                 receiver,
                 PROMETHEUS_MULTIPROC_DIR=str(folder / "metrics"),
-                RAGMONITOR_PROMETHEUS_PORT=str(metrics),
+                RAGMONITOR_SERVER__PORT=str(metrics),
             ),
             stdout=log,
             stderr=log,

@@ -182,7 +182,7 @@ def exporter():
 @pytest.fixture(scope="module")
 def monitor(exporter):
     with Monitor(
-        service="odd", exporters=[exporter], prometheus=False, redaction=("secrets",)
+        service="odd", exporters=[exporter], server=False, redaction=("secrets",)
     ) as monitor:
         yield monitor
 

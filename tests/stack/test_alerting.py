@@ -12,7 +12,7 @@ from typing import Self
 
 import pytest
 
-from ragmonitor import Monitor
+from ragmonitor import ExportSettings, Monitor, ServerSettings
 from tests.stack.alert_cases import MODEL
 from tests.support.prometheus_server import (
     alertmanager_server,
@@ -68,7 +68,12 @@ def test_a_spike_pages_and_its_end_is_told(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
     mean = 'service_signal_judge:ragmonitor_estimate:mean5m{signal="hallucination"}'
     with (
-        Monitor(service="客服", tolerate=0.05, traces=False, prometheus_port=0) as monitor,
+        Monitor(
+            service="客服",
+            objectives=0.05,
+            export=ExportSettings(traces=False),
+            server=ServerSettings(port=0),
+        ) as monitor,
         Application(monitor) as application,
         webhook() as pager,
     ):

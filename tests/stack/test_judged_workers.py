@@ -130,12 +130,12 @@ def serving(kind: str, folder: Path, **variables: str) -> Iterator[Served]:
             env={
                 **os.environ,
                 "PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics"),
-                "RAGMONITOR_PROMETHEUS_PORT": str(metrics),
-                "RAGMONITOR_STATE_DIR": str(folder / "state"),
+                "RAGMONITOR_SERVER__PORT": str(metrics),
+                "RAGMONITOR_STATE": str(folder / "state"),
                 "RAGMONITOR_JUDGE": "openai/judge",
-                "RAGMONITOR_JUDGE_RATE": "1",
-                "RAGMONITOR_JUDGE_REPEAT_RATE": "0",
-                "RAGMONITOR_ANCHORS_PER_DAY": "0",
+                "RAGMONITOR_SAMPLE": "1",
+                "RAGMONITOR_JUDGE__REPEAT_RATE": "0",
+                "RAGMONITOR_JUDGE__REFERENCE_ANSWERS_PER_DAY": "0",
                 "OPENAI_API_KEY": "none",
                 **variables,
             },
@@ -158,8 +158,8 @@ def test_each_worker_is_judged_out_of_one_budget(kind: str, tmp_path: Path) -> N
         serving(
             kind,
             tmp_path,
-            RAGMONITOR_JUDGE_API_BASE=openai.api_base,
-            RAGMONITOR_BUDGET_CALLS_PER_HOUR=str(BUDGET),
+            RAGMONITOR_JUDGE__API_BASE=openai.api_base,
+            RAGMONITOR_BUDGET__CALLS_PER_HOUR=str(BUDGET),
         ) as served,
     ):
         captured = served.ask_all_workers() + (1 if "before the fork" in kind else 0)

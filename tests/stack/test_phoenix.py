@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
-from ragmonitor.export import OtelExporter, PhoenixExporter
+from ragmonitor.export import OtelExporter, Phoenix
 from ragmonitor.export.posting import DeliveryError
 from ragmonitor.records import SpanReference
 from tests.support.openai_server import OpenAiServer
@@ -55,9 +55,9 @@ ANSWER = "It was built from 1887 to 1889. It was designed by Napoleon Bonaparte.
 monitor = Monitor(
     service="tower",
     judge="openai/judge",
-    judge_rate=1.0,
-    budget_tokens_per_day=100_000_000,
-    prometheus=False,
+    sample=1.0,
+    budget="tokens_per_day=100_000_000",
+    server=False,
 )
 instrument(monitor)
 prompt = ChatPromptTemplate.from_messages(
@@ -87,9 +87,9 @@ def spans(
         run_python(
             APPLICATION,
             tmp_path_factory.mktemp("application"),
-            RAGMONITOR_PHOENIX_URL=phoenix.url,
-            RAGMONITOR_PHOENIX_API_KEY=phoenix.api_key,
-            RAGMONITOR_JUDGE_API_BASE=model.api_base,
+            RAGMONITOR_EXPORTERS=f"phoenix:{phoenix.url}",
+            PHOENIX_API_KEY=phoenix.api_key,
+            RAGMONITOR_JUDGE__API_BASE=model.api_base,
             OPENAI_API_KEY="none",
             OTEL_EXPORTER_OTLP_ENDPOINT=phoenix.url,
             OTEL_EXPORTER_OTLP_HEADERS=phoenix.otlp_headers,
@@ -167,9 +167,9 @@ def emit(phoenix: PhoenixServer, project: str, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_key_is_checked_before_anything_is_sent(phoenix: PhoenixServer) -> None:
     """`ragmonitor doctor` tells the right one from a wrong one."""
-    PhoenixExporter(phoenix.url, api_key=phoenix.api_key).check(10)
+    Phoenix(phoenix.url, api_key=phoenix.api_key).check(10)
     with pytest.raises(DeliveryError, match="answers 401; check phoenix_api_key"):
-        PhoenixExporter(phoenix.url, api_key="wrong").check(10)
+        Phoenix(phoenix.url, api_key="wrong").check(10)
 
 
 def test_the_same_score_twice_is_one_annotation(
@@ -177,7 +177,7 @@ def test_the_same_score_twice_is_one_annotation(
 ) -> None:
     """Retries and repeated reports change a score, and add none."""
     target = emit(phoenix, "twice", monkeypatch)
-    exporter = PhoenixExporter(phoenix.url, api_key=phoenix.api_key)
+    exporter = Phoenix(phoenix.url, api_key=phoenix.api_key)
     score = "faithfulness (openai/gpt-4o-mini)", "faithfulness@1 openai/gpt-4o-mini@p7"
     for value in (0.1, 0.9):
         exporter.export(late_report(target=target, evaluations=evaluations(MODEL, value)))
@@ -199,7 +199,7 @@ def test_a_score_may_come_before_its_span(
     known = emit(phoenix, "known", monkeypatch)
     chosen = secrets.randbits(63) | 1
     target = SpanReference(trace_id="f" * 32, span_id=f"{chosen:016x}")
-    exporter = PhoenixExporter(phoenix.url, api_key=phoenix.api_key)
+    exporter = Phoenix(phoenix.url, api_key=phoenix.api_key)
     exporter.export(late_report(target=target))
     exporter.export(late_report(target=known))
     assert exporter.flush(20)
@@ -219,7 +219,7 @@ def test_a_score_may_come_before_its_span(
 def test_chinese_is_shown_as_it_is(phoenix: PhoenixServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Question, answer, chunks and explanation."""
     target = emit(phoenix, "中文", monkeypatch)
-    exporter = PhoenixExporter(phoenix.url, api_key=phoenix.api_key)
+    exporter = Phoenix(phoenix.url, api_key=phoenix.api_key)
     exporter.export(late_report(target=target))
     assert exporter.flush(20)
     exporter.close()

@@ -65,7 +65,7 @@ def application(request, tmp_path):
         env={
             **os.environ,
             "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "metrics"),
-            "RAGMONITOR_PROMETHEUS_PORT": str(metrics),
+            "RAGMONITOR_SERVER__PORT": str(metrics),
         },
         stdout=log,
         stderr=log,

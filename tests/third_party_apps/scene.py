@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from opentelemetry.sdk.trace import TracerProvider
 
-from ragmonitor import Monitor
+from ragmonitor import ExportSettings, Monitor
 from ragmonitor.guard import errors
 from ragmonitor.records import Chunk, Interaction, Status
 from ragmonitor.testing import ListExporter
@@ -115,7 +115,11 @@ def opened(
     with (
         _served() as server,
         Monitor(
-            service="stranger", exporters=[exporter], prometheus=False, traces=False, **options
+            service="stranger",
+            exporters=[exporter],
+            server=False,
+            export=ExportSettings(traces=False),
+            **options,
         ) as monitor,
     ):
         instrument(monitor)

@@ -1,11 +1,15 @@
 """One frozen settings record from four sources."""
 
-import typing
+import inspect
+import logging
 
 import pytest
 
+import ragmonitor
+from ragmonitor import Budget, CaptureSettings, JudgeSettings, SamplingSettings, ServerSettings
 from ragmonitor.errors import SettingsError
-from ragmonitor.settings import Options, Settings
+from ragmonitor.settings import OPTIONS, Settings, sources
+from ragmonitor.wiring import exporters_of
 
 
 @pytest.fixture(autouse=True)
@@ -14,16 +18,73 @@ def _alone(monkeypatch, tmp_path):
     monkeypatch.delenv("OTEL_SERVICE_NAME", raising=False)
 
 
-def test_arguments_win_over_variables_over_file_over_defaults(monkeypatch, tmp_path):
+@pytest.fixture
+def written(tmp_path):
+    """Return what writes the file."""
+
+    def write(text):
+        (tmp_path / "ragmonitor.toml").write_text(text, encoding="utf-8")
+
+    return write
+
+
+def test_arguments_win_over_variables_over_file_over_defaults(monkeypatch, written):
     """Each source in its order."""
-    (tmp_path / "ragmonitor.toml").write_text(
-        'service = "file"\njudge_rate = 0.3\nqueue_size = 7\n', encoding="utf-8"
-    )
-    monkeypatch.setenv("RAGMONITOR_JUDGE_RATE", "0.4")
+    written('[ragmonitor]\nservice = "file"\nsample = 0.3\n[ragmonitor.capture]\nqueue_size = 7\n')
+    monkeypatch.setenv("RAGMONITOR_SAMPLE", "0.4")
     monkeypatch.setenv("RAGMONITOR_SERVICE", "variable")
     found = Settings.load(service="argument")
-    assert (found.service, found.judge_rate, found.queue_size) == ("argument", 0.4, 7)
-    assert found.prometheus_port == 9464
+    assert (found.service, found.sample.rate, found.capture.queue_size) == ("argument", 0.4, 7)
+    assert found.server.port == 9464
+
+
+def test_a_group_merges_option_by_option(monkeypatch, written):
+    """What the constructor's group does not set, a variable may, else the file."""
+    written('[ragmonitor]\njudge = "openai/file"\n[ragmonitor.budget]\nusd_per_hour = 1\n')
+    monkeypatch.setenv("RAGMONITOR_JUDGE__TIMEOUT_S", "7")
+    monkeypatch.setenv("RAGMONITOR_JUDGE__CONCURRENCY", "3")
+    found = Settings.load(judge=JudgeSettings(timeout_s=9), budget=Budget(usd_per_day=5))
+    judge = found.judge
+    assert (judge.model, judge.timeout_s, judge.concurrency) == ("openai/file", 9, 3)
+    assert found.budget.limits == (5, 1)
+
+
+def test_what_a_group_sets_to_its_default_is_set(monkeypatch):
+    """An explicit value wins, also where it is the default or None."""
+    monkeypatch.setenv("RAGMONITOR_JUDGE__API_BASE", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("RAGMONITOR_JUDGE__TIMEOUT_S", "7")
+    judge = Settings.load(judge=JudgeSettings(timeout_s=15, api_base=None)).judge
+    assert (judge.timeout_s, judge.api_base) == (15, None)
+
+
+def test_the_short_form_of_a_group_stands_beside_its_options(monkeypatch):
+    """The variable of the group sets one option of it, those of its options the others."""
+    monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/gpt-4o-mini")
+    monkeypatch.setenv("RAGMONITOR_JUDGE__TIMEOUT_S", "7")
+    monkeypatch.setenv("RAGMONITOR_BUDGET", "usd_per_day=5,usd_per_hour=1")
+    monkeypatch.setenv("RAGMONITOR_SAMPLE", "0.2")
+    monkeypatch.setenv("RAGMONITOR_SAMPLE__BY", "session")
+    found = Settings.load()
+    assert (found.judge.model, found.judge.timeout_s) == ("openai/gpt-4o-mini", 7)
+    assert found.budget.limits == (5, 1)
+    assert (found.sample.rate, found.sample.by) == (0.2, "session")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"content": "hashed"}, ("content", "policy", "hashed")),
+        ({"redaction": "secrets,personal"}, ("redaction", "kinds", ("secrets", "personal"))),
+        ({"alarms": ("refusal",)}, ("alarms", "signals", ("refusal",))),
+        ({"server": False}, ("server", "enabled", False)),
+        ({"sample": 0.5}, ("sample", "rate", 0.5)),
+        ({"capture": {"queue_size": 5}}, ("capture", "queue_size", 5)),
+    ],
+)
+def test_a_group_is_given_in_short(options, expected):
+    """By the value of its first option, or as a mapping."""
+    group, name, value = expected
+    assert getattr(getattr(Settings.load(**options), group), name) == value
 
 
 def test_the_service_is_opentelemetry_s_by_default(monkeypatch):
@@ -36,33 +97,26 @@ def test_the_service_is_opentelemetry_s_by_default(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"judge": "openai/m"}, r"give budget=Budget\(...\) with usd_per_day, tokens_per_day or"),
+        ({"budget": {"calls_per_hour": 1, "tokens_per_day": 1}}, "one budget"),
+        ({"budget": {"calls_per_day": 0}}, "budget.calls_per_day"),
+        ({"judge": "m", "budget": "usd_per_day=0"}, "budget.usd_per_day"),
+        ({"budget": "usd_per_day"}, "budget.usd_per_day"),
+        ({"budget": {"usd_per_day": 1, "tokens_per_day": 1}}, "one budget"),
+        ({"budget": {"usd_per_hour": 1, "tokens_per_day": 1}}, "one budget"),
+        ({"judge": {"fallbacks": "openai/m"}}, "has no budget"),
         (
-            {"judge": "openai/m"},
-            "set budget_usd_per_day, budget_tokens_per_day or budget_calls_per_day",
+            {"judge": {"model": "m", "second": "m"}, "budget": "usd_per_day=1"},
+            "m is named twice among judge.model, judge.fallbacks and judge.second",
         ),
-        ({"budget_calls_per_hour": 1, "budget_tokens_per_day": 1}, "one budget"),
-        ({"budget_calls_per_day": 0}, "budget_calls_per_day"),
-        ({"judge": "m", "budget_usd_per_day": 0}, "budget_usd_per_day"),
-        ({"budget_usd_per_day": 1, "budget_tokens_per_day": 1}, "one budget"),
-        ({"budget_usd_per_hour": 1, "budget_tokens_per_day": 1}, "one budget"),
-        ({"judge_fallbacks": "openai/m"}, "has no budget"),
-        (
-            {"judge": "m", "second_judge": "m", "budget_usd_per_day": 1},
-            "m is named twice among judge, judge_fallbacks and second_judge",
-        ),
-        ({"judge_rate": 1.5}, "judge_rate"),
-        ({"juge": "m"}, "did you mean judge"),
-        ({"prometheus_port": 70_000}, "prometheus_port"),
-        ({"content": "some"}, "content"),
-        ({"content_hash_key": "short"}, "content_hash_key"),
-        ({"span_bytes_most": 100}, "span_bytes_most"),
-        ({"phoenix_url": "localhost:6006"}, "phoenix_url: an address begins with http"),
-        ({"phoenix_url": "http://h:6006/v1/traces"}, "without the path of an API"),
-        ({"phoenix_api_key": "k"}, "without phoenix_url"),
-        ({"phoenix_url": "http://h", "traces": False}, "needs traces=True"),
-        ({"langfuse_url": "http://h"}, "set langfuse_public_key and langfuse_secret_key"),
-        ({"langfuse_url": "http://h", "langfuse_public_key": "p"}, "set langfuse_secret_key"),
-        ({"langfuse_public_key": "p"}, "without langfuse_url"),
+        ({"judge": 5}, "judge.model: a judge is a model's name, or an object with identity"),
+        ({"sample": 1.5}, "sample.rate"),
+        ({"server": {"port": 70_000}}, "server.port"),
+        ({"content": "some"}, "content.policy"),
+        ({"content": {"hash_key": "short"}}, "content.hash_key"),
+        ({"export": {"max_span_bytes": 100}}, "export.max_span_bytes"),
+        ({"capture": 3}, r"capture takes CaptureSettings\(...\)"),
+        ({"capture": ServerSettings()}, "capture takes CaptureSettings, not ServerSettings"),
     ],
 )
 def test_a_bad_option_says_which_and_what_to_do(options, message):
@@ -71,20 +125,112 @@ def test_a_bad_option_says_which_and_what_to_do(options, message):
         Settings.load(**options)
 
 
-def test_a_misspelt_variable_is_an_error(monkeypatch):
-    """A setting that is silently ignored is a setting that is believed."""
-    monkeypatch.setenv("RAGMONITOR_JUDGE_RAET", "0.1")
-    with pytest.raises(SettingsError, match="RAGMONITOR_JUDGE_RATE"):
+@pytest.mark.parametrize(
+    ("exporters", "message"),
+    [
+        ("phoenix:localhost:6006", "an address begins with http"),
+        ("phoenix:http://h:6006/v1/traces", "without the path of an API"),
+        ("phoenix", "needs an address or a file"),
+        ("phoenx:http://h", "did you mean phoenix:..."),
+        ("langfuse:http://h", "set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY"),
+    ],
+)
+def test_a_bad_exporter_says_what_to_do(monkeypatch, exporters, message):
+    """When the monitor is built, not with the first report."""
+    for name in ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SettingsError, match=message):
+        exporters_of(Settings.load(exporters=exporters), lambda reason, n: None)
+
+
+def test_scores_on_traces_need_traces():
+    """Phoenix would show none."""
+    settings = Settings.load(exporters="phoenix:http://h", export={"traces": False})
+    with pytest.raises(SettingsError, match=r"needs export\.traces"):
+        exporters_of(settings, lambda reason, n: None)
+
+
+@pytest.mark.parametrize(
+    ("options", "meant"),
+    [
+        ({"juge": "m"}, "judge"),
+        ({"judge": {"timeuot_s": 3}}, r"judge=JudgeSettings\(timeout_s=...\)"),
+        ({"judge_timeout_s": 3}, r"judge=JudgeSettings\(timeout_s=...\)"),
+        ({"traces": False}, r"export=ExportSettings\(traces=...\)"),
+        ({"queue_size": 3}, r"capture=CaptureSettings\(queue_size=...\)"),
+        ({"server_port": 3}, r"server=ServerSettings\(port=...\)"),
+        ({"exporter": "jsonl:x"}, "exporters"),
+    ],
+)
+def test_a_misspelt_keyword_is_an_error(options, meant):
+    """In a group as at the top, and where the group was forgotten."""
+    with pytest.raises(SettingsError, match=rf"unknown option .*; did you mean {meant}\?"):
+        Settings.load(**options)
+    with pytest.raises(SettingsError, match=rf"did you mean {meant}\?"):
+        ragmonitor.Monitor(**options)
+
+
+def test_a_misspelt_keyword_of_a_group_is_an_error():
+    """Where it is written, not where the group is used."""
+    with pytest.raises(SettingsError, match=r"did you mean sample=SamplingSettings\(rate=...\)\?"):
+        SamplingSettings(rat=0.1)
+    with pytest.raises(SettingsError, match=r"capture\.queue_size: .*greater than or equal to 1"):
+        CaptureSettings(queue_size=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[ragmonitor]\nsampel = 1", r"unknown option sampel; did you mean sample in \[ragmonitor"),
+        (
+            "[ragmonitor.judge]\ntimeuot_s = 1",
+            r"unknown option judge.timeuot_s; did you mean timeout_s in \[ragmonitor.judge\]\?",
+        ),
+        (
+            "[ragmonitor]\njudge_timeout_s = 1",
+            r"did you mean timeout_s in \[ragmonitor.judge\]\?",
+        ),
+        ("sample = 1", r"ragmonitor.toml: sample stands outside of \[ragmonitor\]"),
+        ("service = ", r"ragmonitor\.toml: "),
+    ],
+)
+def test_a_wrong_file_is_an_error(written, text, message):
+    """It is named, with what was meant."""
+    written(text)
+    with pytest.raises(SettingsError, match=message):
         Settings.load()
 
 
 @pytest.mark.parametrize(
-    "variable",
-    ["RAGMONITOR_SERVICE_HOST", "RAGMONITOR_PORT", "RAGMONITOR_PORT_9464_TCP_ADDR"],
+    ("variable", "meant"),
+    [
+        ("RAGMONITOR_SAMPEL", "RAGMONITOR_SAMPLE"),
+        ("RAGMONITOR_SAMPLE_RATE", "RAGMONITOR_SAMPLE__RATE"),
+        ("RAGMONITOR_JUDGE__TIMEUOT_S", "RAGMONITOR_JUDGE__TIMEOUT_S"),
+        ("RAGMONITOR_JUDGE_TIMEOUT_S", "RAGMONITOR_JUDGE__TIMEOUT_S"),
+        ("RAGMONITOR_SERVER_PORT", "RAGMONITOR_SERVER__PORT"),
+    ],
 )
-def test_what_kubernetes_injects_is_no_setting(monkeypatch, caplog, variable):
+def test_a_misspelt_variable_is_an_error(monkeypatch, variable, meant):
+    """A setting that is silently ignored is a setting that is believed."""
+    monkeypatch.setenv(variable, "1")
+    with pytest.raises(SettingsError, match=rf"{variable}; did you mean {meant}\?"):
+        Settings.load()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("RAGMONITOR_SERVICE_HOST", "10.0.0.1"),
+        ("RAGMONITOR_SERVICE_PORT", "9464"),
+        ("RAGMONITOR_PORT", "tcp://10.0.0.1:9464"),
+        ("RAGMONITOR_SERVER_PORT", "tcp://10.0.0.1:9464"),
+        ("RAGMONITOR_PORT_9464_TCP_ADDR", "10.0.0.1"),
+    ],
+)
+def test_what_kubernetes_injects_is_no_setting(monkeypatch, caplog, variable, value):
     """A service of that name puts such variables into every container of its namespace."""
-    monkeypatch.setenv(variable, "10.0.0.1")
+    monkeypatch.setenv(variable, value)
     assert Settings.load(service="x").service == "x"
     assert caplog.records == []
 
@@ -92,27 +238,24 @@ def test_what_kubernetes_injects_is_no_setting(monkeypatch, caplog, variable):
 def test_a_variable_like_no_setting_is_warned_of(monkeypatch, caplog):
     """It may be somebody else's; an application does not fail for it."""
     monkeypatch.setenv("RAGMONITOR_COLOUR", "blue")
-    assert Settings.load(service="x").service == "x"
+    with caplog.at_level(logging.WARNING):
+        assert Settings.load(service="x").service == "x"
     assert "RAGMONITOR_COLOUR" in caplog.text
 
 
-def test_a_broken_file_is_an_error(tmp_path):
-    """TOML that does not parse is named."""
-    (tmp_path / "ragmonitor.toml").write_text("service = ", encoding="utf-8")
-    with pytest.raises(SettingsError, match=r"ragmonitor\.toml"):
-        Settings.load()
-
-
-def test_keys_are_not_shown():
-    """Neither in a log of the settings nor in an error's traceback."""
-    found = Settings.load(phoenix_url="http://h", phoenix_api_key="hush")
-    assert "hush" not in f"{found!r} {found}"
+def test_where_an_option_comes_from_is_known(monkeypatch, written):
+    """For whoever wonders; a variable stands before the file."""
+    written('[ragmonitor]\njudge = "openai/m"\n[ragmonitor.budget]\nusd_per_day = 1\n')
+    monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/n")
+    assert sources() == {("judge", "model"): "variable", ("budget", "usd_per_day"): "file"}
 
 
 def test_settings_do_not_change():
     """Frozen: what was checked when built stays true."""
     with pytest.raises(ValueError, match="frozen"):
         Settings.load().service = "other"
+    with pytest.raises(ValueError, match="frozen"):
+        Settings.load().judge.timeout_s = 3
 
 
 def test_a_list_in_a_variable_is_comma_separated(monkeypatch):
@@ -121,52 +264,77 @@ def test_a_list_in_a_variable_is_comma_separated(monkeypatch):
     assert Settings.load().evaluators == ("faithfulness", "answer_relevancy")
 
 
-def test_every_setting_is_an_option_of_monitor():
-    """The keyword arguments are the fields, by name."""
-    options = set(typing.get_type_hints(Options))
-    assert options | {"service", "judge"} == set(Settings.model_fields)
+def test_monitor_s_keywords_are_the_settings():
+    """By name and in order, before what only code can give."""
+    keywords = [*inspect.signature(ragmonitor.Monitor.__init__).parameters][1:]
+    assert keywords[: len(Settings.model_fields)] == [*Settings.model_fields]
+    assert keywords[len(Settings.model_fields) :] == ["redact", "embedding", "settings", "unknown"]
+
+
+def test_every_option_says_what_it_is_and_when_to_change_it():
+    """In sentences; docs/settings.md prints them."""
+    for option in OPTIONS:
+        assert option.field.description.endswith((".", ")")), option.name
+        assert option.change.endswith("."), option.name
 
 
 def test_redaction_is_switched_off_by_a_word_in_a_variable(monkeypatch):
     """A variable that is empty counts as not set."""
-    assert Settings.load().redaction == ("secrets",)
+    assert Settings.load().redaction.kinds == ("secrets",)
     monkeypatch.setenv("RAGMONITOR_REDACTION", "none")
-    assert Settings.load().redaction == ()
+    assert Settings.load().redaction.kinds == ()
+    monkeypatch.setenv("RAGMONITOR_REDACTION", "")
+    assert Settings.load().redaction.kinds == ("secrets",)
 
 
 def test_the_key_of_hashes_is_not_printed():
     """Settings are logged and shown; the key would undo the hashes."""
-    found = Settings.load(content_hash_key="0123456789abcdef")
-    assert found.hash_key == b"0123456789abcdef"
+    found = Settings.load(content={"hash_key": "0123456789abcdef"})
+    assert found.content.key == b"0123456789abcdef"
     assert "0123456789abcdef" not in repr(found)
+
+
+def test_a_bad_key_is_not_printed():
+    """An error of a secret does not show it."""
+    with pytest.raises(SettingsError) as error:
+        Settings.load(content={"hash_key": "too-short-key"})
+    assert "too-short-key" not in str(error.value)
 
 
 def test_personal_entities_are_those_of_the_redaction():
     """The default is written twice, for settings know no stage."""
     from ragmonitor.redaction.personal import DEFAULT_ENTITIES
 
-    assert Settings.load().personal_entities == DEFAULT_ENTITIES
+    assert Settings.load().redaction.personal_entities == DEFAULT_ENTITIES
 
 
 def test_an_hour_s_budget_is_one():
     """Of the same unit it may stand beside the day's, or alone."""
-    both = Settings.load(judge="m", budget_usd_per_hour=1, budget_usd_per_day=5)
-    assert (both.budget_unit, both.budget) == ("usd", (5, 1))
-    alone = Settings.load(judge="m", budget_tokens_per_hour=1000)
-    assert (alone.budget_unit, alone.budget) == ("tokens", (None, 1000))
+    both = Budget(usd_per_hour=1, usd_per_day=5)
+    assert (both.unit, both.limits) == ("usd", (5, 1))
+    alone = Budget(tokens_per_hour=1000)
+    assert (alone.unit, alone.limits) == ("tokens", (None, 1000))
 
 
 def test_a_budget_may_count_calls():
     """For judges without a price."""
-    found = Settings.load(judge="m", budget_calls_per_day=500, budget_calls_per_hour=60)
-    assert (found.budget_unit, found.budget) == ("calls", (500, 60))
+    found = Settings.load(judge="m", budget=Budget(calls_per_day=500, calls_per_hour=60)).budget
+    assert (found.unit, found.limits) == ("calls", (500, 60))
+
+
+def test_a_judge_may_bring_the_budget():
+    """It is the monitor's then; given twice it is refused."""
+    judge = ragmonitor.LlmJudge("openai/m", budget=Budget(usd_per_day=5))
+    assert Settings.load(judge=judge).budget.limits == (5, None)
+    with pytest.raises(SettingsError, match="budget once"):
+        Settings.load(judge=judge, budget=Budget(usd_per_day=4))
 
 
 def test_fallbacks_in_a_variable_are_separated_by_commas(monkeypatch):
     """In their order; addresses and all."""
-    monkeypatch.setenv("RAGMONITOR_JUDGE_FALLBACKS", "a/b, c@http://h:1/v1")
-    found = Settings.load(judge="m", budget_usd_per_day=1)
-    assert found.judge_fallbacks == ("a/b", "c@http://h:1/v1")
+    monkeypatch.setenv("RAGMONITOR_JUDGE__FALLBACKS", "a/b, c@http://h:1/v1")
+    found = Settings.load(judge="m", budget=Budget(usd_per_day=1))
+    assert found.judge.fallbacks == ("a/b", "c@http://h:1/v1")
 
 
 @pytest.mark.parametrize(
@@ -178,13 +346,20 @@ def test_fallbacks_in_a_variable_are_separated_by_commas(monkeypatch):
         ({"refusal": 0.3}, {"refusal": 0.3}),
     ],
 )
-def test_what_is_tolerated_is_told_by_signal(given, expected):
+def test_objectives_are_given_by_signal(given, expected):
     """A bare number is the hallucination rate; in a variable it is one line."""
-    assert Settings.load(tolerate=given).tolerate == expected
+    assert Settings.load(objectives=given).objectives == expected
+
+
+def test_objectives_are_a_table_of_the_file(written):
+    """By signal, as everywhere; a constructor's replace them all."""
+    written("[ragmonitor.objectives]\nhallucination = 0.05\nfaithfulness = 0.9\n")
+    assert Settings.load().objectives == {"hallucination": 0.05, "faithfulness": 0.9}
+    assert Settings.load(objectives=0.1).objectives == {"hallucination": 0.1}
 
 
 @pytest.mark.parametrize("given", ["2", "hallucination=", "hallucination=often", 0, {"refusal": 1}])
-def test_what_cannot_be_tolerated_is_refused(given):
+def test_what_cannot_be_an_objective_is_refused(given):
     """A share lies between 0 and 1."""
-    with pytest.raises(SettingsError, match="tolerate"):
-        Settings.load(tolerate=given)
+    with pytest.raises(SettingsError, match="objectives"):
+        Settings.load(objectives=given)

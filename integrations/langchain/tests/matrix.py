@@ -748,7 +748,7 @@ SHAPES: tuple[Shape, ...] = (
         name="create_agent, tool that searches a vector store",
         since=AGENTS,
         how="The last human message; the tool's text as one chunk, if its name is that of a "
-        "search (setting `retrieval_tools`); the last message.",
+        "search (setting `capture.retrieval_tools`); the last message.",
         build=_agent(_store_tool),
         chunks=lambda pump: [(joined(more_notes(pump)), "", None)],
     ),

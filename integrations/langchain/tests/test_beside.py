@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from ragmonitor import ExportSettings
+
 pytest.importorskip("openinference.instrumentation.langchain", reason="the group `peers`")
 
 import requests
@@ -434,7 +436,9 @@ def test_the_setting_reaches_the_handler(apps: Any) -> None:
     """`Monitor(link_traces=True)`: the report names the span."""
     reports = ListExporter()
     with (
-        Monitor(link_traces=True, prometheus=False, exporters=[reports]) as monitor,
+        Monitor(
+            export=ExportSettings(link_traces=True), server=False, exporters=[reports]
+        ) as monitor,
         spans_in_memory() as (provider, kept),
     ):
         LangChainInstrumentor().instrument(tracer_provider=provider)

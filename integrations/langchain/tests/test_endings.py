@@ -33,7 +33,7 @@ from integrations.langchain.tests.matrix import (
     under,
     whole,
 )
-from ragmonitor import Monitor, Unscored
+from ragmonitor import ExportSettings, Monitor, Unscored
 from ragmonitor.records import Status
 from ragmonitor.testing import ListExporter
 from ragmonitor_langchain import instrument, uninstrument
@@ -448,7 +448,9 @@ async def test_an_ending_is_captured(monitor: Any, build: Build, ending: Ending)
 async def test_no_other_ending_is_scored(ending: Ending) -> None:
     """A part of an answer, or none: every score is a cause, and counted."""
     reports = ListExporter()
-    with Monitor(service="test", prometheus=False, traces=False, exporters=[reports]) as monitor:
+    with Monitor(
+        service="test", server=False, export=ExportSettings(traces=False), exporters=[reports]
+    ) as monitor:
         instrument(monitor)
         try:
             await ending.provoke(_lcel)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragmonitor import Monitor, Scored
+from ragmonitor import ExportSettings, Monitor, Scored
 from ragmonitor.testing import ListExporter
 from ragmonitor_langchain import RagMonitorHandler, instrument, uninstrument
 
@@ -22,7 +22,9 @@ def reports() -> Any:
 @pytest.fixture
 def real(reports: Any) -> Any:
     """Run a monitor that serves and sends nothing."""
-    with Monitor(service="test", prometheus=False, traces=False, exporters=[reports]) as monitor:
+    with Monitor(
+        service="test", server=False, export=ExportSettings(traces=False), exporters=[reports]
+    ) as monitor:
         yield monitor
         uninstrument()
 
@@ -58,7 +60,7 @@ def test_the_readme_s_example_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What it says can be pasted."""
-    monkeypatch.setenv("RAGMONITOR_PROMETHEUS", "false")
+    monkeypatch.setenv("RAGMONITOR_SERVER", "false")
     readme = Path(__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
     example, *_ = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     names: dict[str, Any] = {}

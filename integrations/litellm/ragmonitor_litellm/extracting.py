@@ -155,7 +155,7 @@ def tool_messages(
 
     Args:
         names: Patterns (`fnmatch`) of the tools' names; none: `*search*`, `*retriev*`, `*lookup*`,
-            `*knowledge*`, as in the setting `retrieval_tools`.
+            `*knowledge*`, as in the setting `capture.retrieval_tools`.
         chunk: Marks around one chunk of a reply.
         separator: Between two chunks of a reply; None: a reply is one chunk, or, if it is a JSON
             list of texts or of objects with a `text`, `content` or `page_content`, one for each.

@@ -234,7 +234,7 @@ class RagMonitorLogger(CustomLogger):
         )
         if block is None and any(each.get(name) for each in metadata if each for name in _RETRIES):
             self._go_on_with(call)
-        if len(self._open) >= monitor.settings.open_runs_most:
+        if len(self._open) >= monitor.settings.capture.max_open_runs:
             oldest = _first(self._open)
             if oldest is not None:
                 monitor.dropped("too_many_open")
@@ -409,7 +409,7 @@ class RagMonitorLogger(CustomLogger):
         for call in self._failed.copy().values():
             if call.ended_ns < now_ns - int(RETRY_WAIT_MOST_S * 1e9):
                 self._end(call, "error", None)
-        age_s = self._monitor.settings.open_run_age_s if self._monitor is not None else 0.0
+        age_s = self._monitor.settings.capture.open_run_age_s if self._monitor is not None else 0.0
         for call in self._open.copy().values():
             if call.began_ns < now_ns - int(age_s * 1e9):
                 self._abandon(call)

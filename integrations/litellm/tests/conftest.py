@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ragmonitor import ExportSettings
 from tests.support.openai_server import OpenAiServer  # before litellm: it sets its environment
 
 import litellm  # isort: skip
@@ -52,7 +53,11 @@ class Watched:
     def __init__(self, server: OpenAiServer, **options: Any) -> None:
         self.exporter = ListExporter()
         self.monitor = Monitor(
-            service="litellm", prometheus=False, traces=False, exporters=[self.exporter], **options
+            service="litellm",
+            server=False,
+            export=ExportSettings(traces=False),
+            exporters=[self.exporter],
+            **options,
         )
         self.call: dict[str, Any] = {
             "model": "openai/answering-1",

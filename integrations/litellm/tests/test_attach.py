@@ -289,8 +289,8 @@ async def test_a_logger_without_a_monitor_builds_one_from_the_settings(
 ):
     """At the first call that it sees."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RAGMONITOR_PROMETHEUS", "false")
-    monkeypatch.setenv("RAGMONITOR_JSONL", str(tmp_path / "out.jsonl"))
+    monkeypatch.setenv("RAGMONITOR_SERVER", "false")
+    monkeypatch.setenv("RAGMONITOR_EXPORTERS", f"jsonl:{tmp_path}/out.jsonl")
     logger = RagMonitorLogger()
     litellm.callbacks.append(logger)
     try:
@@ -306,7 +306,7 @@ async def test_a_logger_without_a_monitor_builds_one_from_the_settings(
 
 async def test_wrong_settings_leave_the_application_unmonitored(quiet, monkeypatch, caplog, story):
     """And are said, once."""
-    monkeypatch.setenv("RAGMONITOR_QUEUE_SIZE", "none")
+    monkeypatch.setenv("RAGMONITOR_CAPTURE__QUEUE_SIZE", "none")
     caplog.set_level(logging.CRITICAL, "ragmonitor")
     logger = RagMonitorLogger()
     litellm.callbacks.append(logger)
@@ -324,7 +324,7 @@ async def test_wrong_settings_leave_the_application_unmonitored(quiet, monkeypat
 @pytest.fixture
 def small(server):
     """Give a monitor that keeps a hundred open calls."""
-    watched = Watched(server, open_runs_most=100)
+    watched = Watched(server, capture={"max_open_runs": 100})
     yield watched
     watched.monitor.close()
 

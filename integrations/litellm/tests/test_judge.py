@@ -21,10 +21,9 @@ def judged(server, story):
     with OpenAiServer() as judge:
         watched = story.Watched(
             server,
-            judge="openai/judge-1",
-            judge_api_base=judge.api_base,
-            judge_rate=1.0,
-            budget_tokens_per_day=10_000_000,
+            judge={"model": "openai/judge-1", "api_base": judge.api_base},
+            sample=1.0,
+            budget={"tokens_per_day": 10_000_000},
         )
         instrument(watched.monitor, extract=everything)
         yield watched, judge

@@ -153,7 +153,7 @@ def test_a_stream_that_is_held_unread_is_given_up(server, story):
     """A sweep ends what is older than the setting says."""
     from ragmonitor_litellm import from_template, instrument, uninstrument
 
-    watched = story.Watched(server, open_run_age_s=0.001)
+    watched = story.Watched(server, capture={"open_run_age_s": 0.001})
     logger = instrument(watched.monitor, extract=from_template(story.TEMPLATE))
     try:
         pieces = litellm.completion(**watched.call, stream=True)
@@ -170,7 +170,7 @@ def test_open_calls_are_bounded(server, story):
     """The oldest is given up for the newest."""
     from ragmonitor_litellm import from_template, instrument, uninstrument
 
-    watched = story.Watched(server, open_runs_most=100)
+    watched = story.Watched(server, capture={"max_open_runs": 100})
     logger = instrument(watched.monitor, extract=from_template(story.TEMPLATE))
     try:
         call = watched.call | {"mock_response": story.ANSWER, "stream": True}

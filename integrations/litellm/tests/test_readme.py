@@ -28,6 +28,6 @@ def test_a_block_runs_and_its_answer_is_scored(name, tmp_path):
     run_python(
         textwrap.dedent(BLOCKS[name]) + COUNTED,
         tmp_path,
-        RAGMONITOR_PROMETHEUS_PORT="0",
+        RAGMONITOR_SERVER__PORT="0",
         LITELLM_LOCAL_MODEL_COST_MAP="True",
     )

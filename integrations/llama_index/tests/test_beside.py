@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from ragmonitor import ExportSettings
+
 pytest.importorskip("openinference.instrumentation.llama_index", reason="the group `peers`")
 
 from llama_index_instrumentation import get_dispatcher
@@ -325,7 +327,9 @@ def test_unless_told_to_nothing_is_linked(monitor: FakeMonitor) -> None:
 def test_the_setting_reaches_the_listener() -> None:
     """`Monitor(link_traces=True)`: the report names the span."""
     reports = ListExporter()
-    with Monitor(link_traces=True, prometheus=False, traces=False, exporters=[reports]) as monitor:
+    with Monitor(
+        export=ExportSettings(link_traces=True, traces=False), server=False, exporters=[reports]
+    ) as monitor:
         try:
             with openinference() as kept:
                 instrument(monitor)

@@ -39,7 +39,7 @@ from integrations.llama_index.tests.matrix import (
     text_tool,
 )
 from integrations.llama_index.tests.scripted import FakeMonitor
-from ragmonitor import Cause, Monitor, Unscored
+from ragmonitor import Cause, ExportSettings, Monitor, Unscored
 from ragmonitor.testing import ListExporter
 from ragmonitor_llama_index import LlamaIndexTranslator, instrument, uninstrument
 from ragmonitor_llama_index.handler import EventListener
@@ -632,7 +632,9 @@ async def test_a_cancelled_workflow_is_cancelled(monitor: FakeMonitor, how: str)
 def test_no_ending_but_a_whole_answer_is_scored(quiet_monitor: FakeMonitor) -> None:
     """A partial answer and a failure have a cause instead of a score."""
     exporter = ListExporter()
-    with Monitor(service="test", exporters=[exporter], prometheus=False, traces=False) as monitor:
+    with Monitor(
+        service="test", exporters=[exporter], server=False, export=ExportSettings(traces=False)
+    ) as monitor:
         instrument(monitor)
         _closed(Parts(monitor=monitor, streaming=True))
         failing = Parts(monitor=monitor, retriever=Notes(failure=FAILURE))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import ragmonitor
 from ragmonitor.evaluators import table
-from ragmonitor.settings import PREFIX, Settings
+from ragmonitor.settings import OPTIONS
 
 
 def load_documents() -> dict[str, str]:
@@ -35,11 +35,12 @@ def _folder() -> Path:
 
 def _settings() -> str:
     lines = ["# Settings", ""]
-    for name, field in Settings.model_fields.items():
-        known = f"variable {PREFIX}{name.upper()}"
-        if field.default is not None and field.default_factory is None and field.default != ():
-            known += f", default {field.default}"
-        lines += [f"The setting {name} ({known}): {field.description}", ""]
+    for option in OPTIONS:
+        known = f"variable {option.variable}"
+        default = option.field.default
+        if default is not None and option.field.default_factory is None and default != ():
+            known += f", default {default}"
+        lines += [f"The setting {option.name} ({known}): {option.field.description}", ""]
     return "\n".join(lines)
 
 

@@ -26,7 +26,7 @@ from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.evaluators import table
 from ragmonitor.judges.sentences import language
 from ragmonitor.monitor import Monitor
-from ragmonitor.settings import Settings
+from ragmonitor.settings import Budget, EstimationSettings, ServerSettings, Settings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,10 +98,8 @@ def run(options: Options) -> int:
     )
     monitor = Monitor(
         service=SERVICE,
-        exporters=[collector],
-        prometheus=True,
-        prometheus_port=port,
-        ui=True,
+        exporters=[*Settings.load().exporters, collector],
+        server=ServerSettings(enabled=True, port=port, ui=True),
         **_judging(options),
     )
     with contextlib.ExitStack() as cleanup:
@@ -132,13 +130,16 @@ def _judging(options: Options) -> dict[str, Any]:
     A model of one's own answers in its own words: then the built-in judge alone reads them, or the
     judge that the settings name.
     """
-    watched: dict[str, Any] = {"tolerate": TOLERATE, "drift_reference_size": 100}
+    watched: dict[str, Any] = {
+        "objectives": TOLERATE,
+        "estimation": EstimationSettings(drift_reference_size=100),
+    }
     settings = Settings.load()
-    if options.model is not None or settings.judge is not None:
+    if options.model is not None or settings.judge.model is not None:
         return watched
-    watched |= {"judge": QuoteJudge(), "judge_rate": JUDGE_RATE}
-    if not settings.has_budget:
-        watched["budget_usd_per_day"] = BUDGET_USD_PER_DAY
+    watched |= {"judge": QuoteJudge(), "sample": JUDGE_RATE}
+    if not settings.budget.is_given:
+        watched["budget"] = Budget(usd_per_day=BUDGET_USD_PER_DAY)
     return watched
 
 
@@ -255,7 +256,7 @@ def _footer(demo: Demo) -> Iterator[str]:
     if demo.monitor.ui_url is not None:
         yield f"page: {demo.monitor.ui_url}"
     yield f"metrics: {demo.monitor.metrics_url or 'not served'}"
-    sink = destination("TRACES") if demo.monitor.settings.traces else None
+    sink = destination("TRACES") if demo.monitor.settings.export.traces else None
     yield (
         f"traces: {sink.address} ({sink.protocol})"
         if sink
@@ -413,8 +414,8 @@ def _print_alarm(console: Console, demo: Demo, alarm: dict[str, Any]) -> None:
 def _port(options: Options) -> tuple[int, str]:
     """Return the port for /metrics, and what is to be said of it."""
     settings = Settings.load()
-    port = settings.prometheus_port if options.port is None else options.port
-    if port == 0 or is_free(settings.prometheus_host, port):
+    port = settings.server.port if options.port is None else options.port
+    if port == 0 or is_free(settings.server.host, port):
         return port, ""
     if options.port is not None:
         raise SettingsError(f"port {port} is taken; choose another with --port, or 0 for any")

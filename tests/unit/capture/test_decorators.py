@@ -5,7 +5,7 @@ import inspect
 
 import pytest
 
-from ragmonitor import Chunk, Monitor, current_interaction
+from ragmonitor import Chunk, ExportSettings, Monitor, ServerSettings, current_interaction
 from ragmonitor.testing import ListExporter
 
 
@@ -17,7 +17,10 @@ def exporter():
 @pytest.fixture
 def monitor(exporter):
     with Monitor(
-        service="decorated", exporters=[exporter], prometheus_port=0, traces=False
+        service="decorated",
+        exporters=[exporter],
+        server=ServerSettings(port=0),
+        export=ExportSettings(traces=False),
     ) as monitor:
         yield monitor
 

@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 
-from ragmonitor import Chunk, Monitor, current_interaction
+from ragmonitor import Chunk, ExportSettings, Monitor, ServerSettings, current_interaction
 from ragmonitor.capture import streams
 from ragmonitor.testing import ListExporter
 
@@ -22,7 +22,12 @@ def exporter():
 
 @pytest.fixture
 def monitor(exporter):
-    with Monitor(service="lazy", exporters=[exporter], prometheus_port=0, traces=False) as monitor:
+    with Monitor(
+        service="lazy",
+        exporters=[exporter],
+        server=ServerSettings(port=0),
+        export=ExportSettings(traces=False),
+    ) as monitor:
         yield monitor
 
 

@@ -196,7 +196,7 @@ def test_questions_are_the_same_for_the_same_seed():
 def test_the_documents_are_this_projects_own():
     """With a reference that is written from the code."""
     documents = load_documents()
-    assert "judge_rate" in documents["reference/settings.md"]
+    assert "sample.rate" in documents["reference/settings.md"]
     assert "faithfulness" in documents["reference/evaluators.md"]
 
 

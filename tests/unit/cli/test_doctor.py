@@ -28,7 +28,7 @@ from tests.support.scoring_server import FakeLangfuse, FakePhoenix
 def _plain(tmp_path, monkeypatch):
     """Give each test a port and a folder of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RAGMONITOR_PROMETHEUS_PORT", "0")
+    monkeypatch.setenv("RAGMONITOR_SERVER__PORT", "0")
 
 
 def run(*arguments):
@@ -56,22 +56,24 @@ def test_a_sound_installation_is_fine():
 def test_people_read_the_same():
     """Settings, versions, checks."""
     told = run().stdout
-    assert "judge_rate" in told
+    assert "sample.rate" in told
     assert "opentelemetry-sdk" in told
     assert "judge builtin (zh)" in told
 
 
 def test_each_setting_has_its_source(tmp_path):
     """A variable wins over the file, the file over the default."""
-    (tmp_path / "ragmonitor.toml").write_text('service = "shop"\nprometheus_port = 1234\n')
+    (tmp_path / "ragmonitor.toml").write_text(
+        '[ragmonitor]\nservice = "shop"\n[ragmonitor.server]\nport = 1234\n'
+    )
     settings = {s["name"]: s for s in json.loads(run("--json").stdout)["settings"]}
     assert (settings["service"]["value"], settings["service"]["source"]) == ("shop", "file")
-    assert settings["prometheus_port"] == {
-        "name": "prometheus_port",
+    assert settings["server.port"] == {
+        "name": "server.port",
         "value": 0,
         "source": "variable",
     }
-    assert settings["judge_rate"]["source"] == "default"
+    assert settings["sample.rate"]["source"] == "default"
 
 
 HUSH = "h4sh-" + "xyzzy" * 3
@@ -80,21 +82,21 @@ HUSH = "h4sh-" + "xyzzy" * 3
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("RAGMONITOR_JUDGE_API_BASE", f"http://me:{HUSH}@127.0.0.1:1/v1"),
-        ("RAGMONITOR_JUDGE_API_BASE", f"http://127.0.0.1:1/v1?key={HUSH}"),
-        ("RAGMONITOR_JUDGE_API_BASE", f"http://{HUSH}@127.0.0.1:1/v1"),
-        ("RAGMONITOR_JUDGE_API_BASE", f"http://127.0.0.1:1/v1?{HUSH}"),
-        ("RAGMONITOR_JUDGE_API_BASE", f"http://127.0.0.1:1/v1#{HUSH}"),
-        ("RAGMONITOR_SECOND_JUDGE", f"openai/m@http://me:{HUSH}@127.0.0.1:1/v1"),
-        ("RAGMONITOR_JUDGE_FALLBACKS", f"openai/m@http://127.0.0.1:1/v1?key={HUSH},b"),
-        ("RAGMONITOR_PHOENIX_URL", f"http://me:{HUSH}@127.0.0.1:1"),
-        ("RAGMONITOR_PHOENIX_URL", f"http://127.0.0.1:1/?token={HUSH}"),
-        ("RAGMONITOR_PHOENIX_API_KEY", HUSH),
-        ("RAGMONITOR_LANGFUSE_URL", f"http://127.0.0.1:1/?token={HUSH}"),
-        ("RAGMONITOR_LANGFUSE_SECRET_KEY", HUSH),
-        ("RAGMONITOR_CONTENT_HASH_KEY", HUSH),
-        ("RAGMONITOR_UI_TOKEN", HUSH),
-        ("RAGMONITOR_UI_TRACE_URL", f"http://t/{{trace_id}}?key={HUSH}"),
+        ("RAGMONITOR_JUDGE__API_BASE", f"http://me:{HUSH}@127.0.0.1:1/v1"),
+        ("RAGMONITOR_JUDGE__API_BASE", f"http://127.0.0.1:1/v1?key={HUSH}"),
+        ("RAGMONITOR_JUDGE__API_BASE", f"http://{HUSH}@127.0.0.1:1/v1"),
+        ("RAGMONITOR_JUDGE__API_BASE", f"http://127.0.0.1:1/v1?{HUSH}"),
+        ("RAGMONITOR_JUDGE__API_BASE", f"http://127.0.0.1:1/v1#{HUSH}"),
+        ("RAGMONITOR_JUDGE__SECOND", f"openai/m@http://me:{HUSH}@127.0.0.1:1/v1"),
+        ("RAGMONITOR_JUDGE__FALLBACKS", f"openai/m@http://127.0.0.1:1/v1?key={HUSH},b"),
+        ("RAGMONITOR_EXPORTERS", f"phoenix:http://me:{HUSH}@127.0.0.1:1"),
+        ("RAGMONITOR_EXPORTERS", f"phoenix:http://127.0.0.1:1/?token={HUSH}"),
+        ("PHOENIX_API_KEY", HUSH),
+        ("RAGMONITOR_EXPORTERS", f"langfuse:http://127.0.0.1:1/?token={HUSH}"),
+        ("LANGFUSE_SECRET_KEY", HUSH),
+        ("RAGMONITOR_CONTENT__HASH_KEY", HUSH),
+        ("RAGMONITOR_SERVER__UI_TOKEN", HUSH),
+        ("RAGMONITOR_SERVER__UI_TRACE_URL", f"http://t/{{trace_id}}?key={HUSH}"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://me:{HUSH}@127.0.0.1:1"),
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"http://127.0.0.1:1/v1/traces?key={HUSH}"),
         ("OTEL_EXPORTER_OTLP_HEADERS", f"authorization=Bearer%20{HUSH}"),
@@ -105,16 +107,17 @@ HUSH = "h4sh-" + "xyzzy" * 3
 def test_no_key_is_shown(monkeypatch, name, value, arguments):
     """Wherever it stands in a setting or a variable, and whoever is asked with it."""
     monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/m")
-    monkeypatch.setenv("RAGMONITOR_JUDGE_API_BASE", "http://127.0.0.1:1/v1")
-    monkeypatch.setenv("RAGMONITOR_BUDGET_CALLS_PER_DAY", "1")
-    monkeypatch.setenv("RAGMONITOR_PHOENIX_URL", "http://127.0.0.1:1")
-    monkeypatch.setenv("RAGMONITOR_LANGFUSE_URL", "http://127.0.0.1:1")
-    monkeypatch.setenv("RAGMONITOR_LANGFUSE_PUBLIC_KEY", "pk-lf-1")
-    monkeypatch.setenv("RAGMONITOR_LANGFUSE_SECRET_KEY", "sk-lf-other")
+    monkeypatch.setenv("RAGMONITOR_JUDGE__API_BASE", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("RAGMONITOR_BUDGET__CALLS_PER_DAY", "1")
+    monkeypatch.setenv(
+        "RAGMONITOR_EXPORTERS", "phoenix:http://127.0.0.1:1,langfuse:http://127.0.0.1:1"
+    )
+    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "pk-lf-1")
+    monkeypatch.setenv("LANGFUSE_SECRET_KEY", "sk-lf-other")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setenv(name, value)
     monkeypatch.setattr(
-        doctor, "_llm_judge", lambda settings: doctor.ask_judge(Quoting(settings.judge_api_base))
+        doctor, "llm_judge", lambda settings, model: Quoting(settings.judge.api_base)
     )
     result = run(*arguments)
     assert "127.0.0.1:1" in result.stdout
@@ -172,36 +175,39 @@ def blocked(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("setting", "lost"),
-    [("state_dir", "would be lost at each restart"), ("jsonl", "every report would be lost")],
+    ("variable", "setting", "lost"),
+    [
+        ("RAGMONITOR_STATE", "state", "would be lost at each restart"),
+        ("RAGMONITOR_EXPORTERS", "jsonl", "every report would be lost"),
+    ],
 )
-def test_a_place_that_cannot_be_written_is_found(monkeypatch, blocked, setting, lost):
+def test_a_place_that_cannot_be_written_is_found(monkeypatch, blocked, variable, setting, lost):
     """With what would be lost, and the exit code that a deployment's check sees."""
-    monkeypatch.setenv(f"RAGMONITOR_{setting.upper()}", str(blocked))
+    monkeypatch.setenv(variable, f"jsonl:{blocked}" if setting == "jsonl" else str(blocked))
     result = run("--json")
     check = checks(result)[setting]
     assert (result.exit_code, check["state"]) == (1, "failed")
     assert lost in check["found"]
     assert "Not a directory" in check["found"]
-    assert f"RAGMONITOR_{setting.upper()}" in check["todo"]
+    assert variable in check["todo"]
 
 
 def test_a_file_where_a_folder_is_meant_is_found(monkeypatch, tmp_path):
     """And a folder where a file is."""
     (tmp_path / "state").write_text("")
     (tmp_path / "r.jsonl").mkdir()
-    monkeypatch.setenv("RAGMONITOR_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("RAGMONITOR_JSONL", str(tmp_path / "r.jsonl"))
+    monkeypatch.setenv("RAGMONITOR_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("RAGMONITOR_EXPORTERS", f"jsonl:{tmp_path}/r.jsonl")
     found = checks(run("--json"))
-    assert (found["state_dir"]["state"], found["jsonl"]["state"]) == ("failed", "failed")
+    assert (found["state"]["state"], found["jsonl"]["state"]) == ("failed", "failed")
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
 def test_what_another_user_left_is_found(monkeypatch, tmp_path):
     """A folder that can be written may hold a state that cannot."""
     (tmp_path / "budget.json").touch(0o400)
-    monkeypatch.setenv("RAGMONITOR_STATE_DIR", str(tmp_path))
-    assert checks(run("--json"))["state_dir"]["state"] == "failed"
+    monkeypatch.setenv("RAGMONITOR_STATE", str(tmp_path))
+    assert checks(run("--json"))["state"]["state"] == "failed"
 
 
 def test_looking_leaves_no_trace(monkeypatch, tmp_path):
@@ -209,12 +215,12 @@ def test_looking_leaves_no_trace(monkeypatch, tmp_path):
     (tmp_path / "r.jsonl").write_text("{}\n")
     (tmp_path / "r.jsonl").chmod(0o600)
     (tmp_path / "made").mkdir(0o700)
-    monkeypatch.setenv("RAGMONITOR_JSONL", str(tmp_path / "r.jsonl"))
+    monkeypatch.setenv("RAGMONITOR_EXPORTERS", f"jsonl:{tmp_path}/r.jsonl")
     before = sorted(tmp_path.rglob("*"))
     for folder in ("made", "new/inner"):
-        monkeypatch.setenv("RAGMONITOR_STATE_DIR", str(tmp_path / folder))
+        monkeypatch.setenv("RAGMONITOR_STATE", str(tmp_path / folder))
         found = checks(run("--json"))
-        assert (found["state_dir"]["state"], found["jsonl"]["state"]) == ("ok", "ok")
+        assert (found["state"]["state"], found["jsonl"]["state"]) == ("ok", "ok")
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "r.jsonl").read_text() == "{}\n"
 
@@ -223,20 +229,20 @@ def test_files_that_others_may_read_are_noted(monkeypatch, tmp_path):
     """They hold questions and answers; whether others should read them only people know."""
     (tmp_path / "r.jsonl").touch()
     (tmp_path / "r.jsonl").chmod(0o644)
-    monkeypatch.setenv("RAGMONITOR_JSONL", str(tmp_path / "r.jsonl"))
+    monkeypatch.setenv("RAGMONITOR_EXPORTERS", f"jsonl:{tmp_path}/r.jsonl")
     check = checks(run("--json"))["jsonl"]
     assert check["state"] == "note"
     assert "chmod 600" in check["found"]
 
 
-@pytest.mark.parametrize("setting", ["human_labels", "anchors"])
+@pytest.mark.parametrize("setting", ["estimation.human_labels", "judge.reference_answers"])
 def test_a_file_that_is_not_there_is_found(monkeypatch, tmp_path, setting):
     """Or that holds something else."""
     file = tmp_path / "file"
     for made in (False, True):
         if made:
             file.write_text("something else\n")
-        monkeypatch.setenv(f"RAGMONITOR_{setting.upper()}", str(file))
+        monkeypatch.setenv(f"RAGMONITOR_{setting.upper().replace('.', '__')}", str(file))
         result = run("--json")
         check = checks(result)[setting]
         assert (result.exit_code, check["state"]) == (1, "failed")
@@ -249,11 +255,11 @@ def test_labels_and_anchors_that_can_be_read_are_counted(monkeypatch, tmp_path):
     labels.write_text("judged,human,at\nyes,no,2026-01-01\n")
     told = {"question": "q", "contexts": ["c"], "answer": "a", "hallucinated": False}
     anchors.write_text(json.dumps(told))
-    monkeypatch.setenv("RAGMONITOR_HUMAN_LABELS", str(labels))
-    monkeypatch.setenv("RAGMONITOR_ANCHORS", str(anchors))
+    monkeypatch.setenv("RAGMONITOR_ESTIMATION__HUMAN_LABELS", str(labels))
+    monkeypatch.setenv("RAGMONITOR_JUDGE__REFERENCE_ANSWERS", str(anchors))
     found = checks(run("--json"))
-    assert found["human_labels"]["found"].endswith("1 labels")
-    assert found["anchors"]["found"].endswith("1 answers")
+    assert found["estimation.human_labels"]["found"].endswith("1 labels")
+    assert found["judge.reference_answers"]["found"].endswith("1 answers")
 
 
 def test_bad_settings_are_exit_code_2(monkeypatch):
@@ -318,17 +324,17 @@ def test_an_endpoint_without_a_port_has_its_protocols(monkeypatch):
 def test_a_port_that_another_program_has_is_found(monkeypatch):
     """Scrapes would go to the wrong place."""
     with answering("hello") as port:
-        monkeypatch.setenv("RAGMONITOR_PROMETHEUS_PORT", str(port))
+        monkeypatch.setenv("RAGMONITOR_SERVER__PORT", str(port))
         result = run("--json")
     check = checks(result)["metrics"]
     assert (result.exit_code, check["state"]) == (1, "failed")
-    assert "RAGMONITOR_PROMETHEUS_PORT" in check["todo"]
+    assert "RAGMONITOR_SERVER__PORT" in check["todo"]
 
 
 def test_a_port_that_serves_our_own_series_is_fine(monkeypatch):
     """The application is running already."""
     with answering('ragmonitor_interactions_total{service="shop"} 3\n') as port:
-        monkeypatch.setenv("RAGMONITOR_PROMETHEUS_PORT", str(port))
+        monkeypatch.setenv("RAGMONITOR_SERVER__PORT", str(port))
         check = checks(run("--json"))["metrics"]
     assert check["state"] == "ok"
     assert "shop" in check["found"]
@@ -337,8 +343,8 @@ def test_a_port_that_serves_our_own_series_is_fine(monkeypatch):
 def test_a_phoenix_that_takes_scores_is_fine(monkeypatch):
     """It is asked for something that needs the key, and sent nothing."""
     with FakePhoenix(api_key="right") as phoenix:
-        monkeypatch.setenv("RAGMONITOR_PHOENIX_URL", phoenix.url)
-        monkeypatch.setenv("RAGMONITOR_PHOENIX_API_KEY", "right")
+        monkeypatch.setenv("RAGMONITOR_EXPORTERS", f"phoenix:{phoenix.url}")
+        monkeypatch.setenv("PHOENIX_API_KEY", "right")
         result = run("--json")
     assert checks(result)["phoenix"]["state"] == "ok"
     assert [request.method for request in phoenix.requests] == ["GET"]
@@ -348,22 +354,22 @@ def test_a_phoenix_that_takes_scores_is_fine(monkeypatch):
 def test_a_key_that_phoenix_refuses_is_found(monkeypatch):
     """With the setting to correct."""
     with FakePhoenix(api_key="right") as phoenix:
-        monkeypatch.setenv("RAGMONITOR_PHOENIX_URL", phoenix.url)
-        monkeypatch.setenv("RAGMONITOR_PHOENIX_API_KEY", "wrong")
+        monkeypatch.setenv("RAGMONITOR_EXPORTERS", f"phoenix:{phoenix.url}")
+        monkeypatch.setenv("PHOENIX_API_KEY", "wrong")
         result = run("--json")
     check = checks(result)["phoenix"]
     assert (result.exit_code, check["state"]) == (1, "failed")
-    assert "answers 401; check phoenix_api_key" in check["found"]
-    assert "RAGMONITOR_PHOENIX_URL" in check["todo"]
+    assert "answers 401; check PHOENIX_API_KEY" in check["found"]
+    assert "RAGMONITOR_EXPORTERS" in check["todo"]
 
 
 @pytest.mark.parametrize(("secret", "state"), [("sk-lf-1", "ok"), ("sk-lf-2", "failed")])
 def test_langfuse_is_asked_with_its_keys(monkeypatch, secret, state):
     """Both belong to one project."""
     with FakeLangfuse("pk-lf-1", "sk-lf-1") as langfuse:
-        monkeypatch.setenv("RAGMONITOR_LANGFUSE_URL", langfuse.url)
-        monkeypatch.setenv("RAGMONITOR_LANGFUSE_PUBLIC_KEY", "pk-lf-1")
-        monkeypatch.setenv("RAGMONITOR_LANGFUSE_SECRET_KEY", secret)
+        monkeypatch.setenv("RAGMONITOR_EXPORTERS", f"langfuse:{langfuse.url}")
+        monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "pk-lf-1")
+        monkeypatch.setenv("LANGFUSE_SECRET_KEY", secret)
         result = run("--json")
     assert checks(result)["langfuse"]["state"] == state
     assert secret not in result.stdout
@@ -371,7 +377,7 @@ def test_langfuse_is_asked_with_its_keys(monkeypatch, secret, state):
 
 def test_a_phoenix_that_is_not_there_is_found(monkeypatch):
     """With the system's reason."""
-    monkeypatch.setenv("RAGMONITOR_PHOENIX_URL", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("RAGMONITOR_EXPORTERS", f"phoenix:http://127.0.0.1:{free_port()}")
     check = checks(run("--json"))["phoenix"]
     assert check["state"] == "failed"
     assert "Connection refused" in check["found"]

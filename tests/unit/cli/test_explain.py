@@ -373,6 +373,6 @@ def test_host_and_port_are_enough(monkeypatch: pytest.MonkeyPatch):
     assert address("https://a.example/x/metrics") == "https://a.example/x/metrics.json"
     assert address("127.0.0.1:9464/metrics.json") == "http://127.0.0.1:9464/metrics.json"
     assert address(None) == "http://127.0.0.1:9464/metrics.json"
-    monkeypatch.setenv("RAGMONITOR_PROMETHEUS_HOST", "0.0.0.0")
-    monkeypatch.setenv("RAGMONITOR_PROMETHEUS_PORT", "9999")
+    monkeypatch.setenv("RAGMONITOR_SERVER__HOST", "0.0.0.0")
+    monkeypatch.setenv("RAGMONITOR_SERVER__PORT", "9999")
     assert address(None) == "http://127.0.0.1:9999/metrics.json"

@@ -151,7 +151,7 @@ def test_bad_lines_are_counted_and_the_rest_goes_on(capsys, file):
 
 def test_the_queue_never_overflows(capsys, file, monkeypatch):
     """A replay waits where live traffic would be dropped."""
-    monkeypatch.setenv("RAGMONITOR_QUEUE_SIZE", "4")
+    monkeypatch.setenv("RAGMONITOR_CAPTURE__QUEUE_SIZE", "4")
     code, told = outcome(capsys, file, FakeDriver())
     assert (code, told["dropped"]) == (0, {})
 

@@ -270,7 +270,7 @@ def test_bad_settings_are_one_line_and_exit_code_2(tmp_path, monkeypatch):
     monkeypatch.setenv("RAGMONITOR_JUDGE_RATES", "0.1")
     result = run(write(tmp_path, GOOD), "--judge", "m", "--budget-tokens", "10")
     assert result.exit_code == 2
-    assert "RAGMONITOR_JUDGE_RATE?" in result.stderr
+    assert "RAGMONITOR_SAMPLE?" in result.stderr
 
 
 def test_a_plugin_registers_evaluators(tmp_path):
@@ -459,7 +459,7 @@ def test_how_much_the_built_in_judge_reads_is_set_offline_too(
 ):
     """By the option, else by the setting that a monitor has; longer texts have a cause."""
     if variable is not None:
-        monkeypatch.setenv("RAGMONITOR_BUILTIN_MAX_CHARACTERS", variable)
+        monkeypatch.setenv("RAGMONITOR_JUDGE__BUILTIN_MAX_CHARACTERS", variable)
     result = run(write(tmp_path, LONG, GOOD), *given)
     long, short = objects(result.stdout)
     assert long["evaluations"]["faithfulness"]["unscored"] == "too_long"
@@ -468,6 +468,6 @@ def test_how_much_the_built_in_judge_reads_is_set_offline_too(
 
 def test_longer_texts_are_read_where_that_is_asked_for(tmp_path, monkeypatch):
     """The option goes before the setting."""
-    monkeypatch.setenv("RAGMONITOR_BUILTIN_MAX_CHARACTERS", "1000")
+    monkeypatch.setenv("RAGMONITOR_JUDGE__BUILTIN_MAX_CHARACTERS", "1000")
     (line,) = objects(run(write(tmp_path, LONG), "--builtin-max-characters", "100000").stdout)
     assert "score" in line["evaluations"]["faithfulness"]

@@ -18,7 +18,7 @@ from ragmonitor import Monitor, conventions
 from ragmonitor.evaluators import table
 from ragmonitor.judges.builtin import LexicalJudge
 from ragmonitor.records import Diagnosis
-from ragmonitor.settings import Settings
+from ragmonitor.settings import ExportSettings, JudgeSettings
 from tests.unit.deploy.collector_lint import attributes, destinations, faults
 from tests.unit.deploy.manifests import (
     COLLECTOR,
@@ -180,7 +180,7 @@ def test_tempo_listens_where_the_collector_sends():
     receiver = distributor["receivers"]["otlp"]["protocols"]["grpc"]
     _, port = destinations(config())["otlp_grpc/tempo"]
     assert receiver["endpoint"] == f"0.0.0.0:{port}"
-    most = Settings.model_fields["attribute_bytes_most"].default
+    most = ExportSettings.model_fields["max_attribute_bytes"].default
     assert distributor["max_attribute_bytes"] >= most
 
 
@@ -204,9 +204,9 @@ def test_attributes_are_those_that_are_emitted(files: tuple[Path, ...]):
 
 def test_a_decision_waits_for_the_judge():
     """A late span cannot change it: longer than a reading may take and the SDK holds spans back."""
-    fields = Settings.model_fields
-    reading_s = 2 * fields["judge_timeout_s"].default  # judge_reading_timeout_s, unless set
-    held_s = max(part.le for part in fields["judge_wait_s"].metadata if hasattr(part, "le"))
+    reading_s = 2 * JudgeSettings().timeout_s  # reading_timeout_s, unless set
+    wait = ExportSettings.model_fields["judge_wait_s"]
+    held_s = max(part.le for part in wait.metadata if hasattr(part, "le"))
     wait_s = seconds(config()["processors"]["tail_sampling"]["decision_wait"])
     assert wait_s > max(reading_s, held_s) + BATCH_DELAY_S
 
@@ -255,7 +255,7 @@ def test_a_real_root_span_has_what_is_decided_by(monkeypatch: pytest.MonkeyPatch
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
-    with Monitor(service="bot", prometheus=False) as monitor:
+    with Monitor(service="bot", server=False) as monitor:
         with monitor.interaction(query="How long may goods be returned?") as interaction:
             interaction.retrieved(["Goods may be returned within 30 days."])
             interaction.answered("Goods may be returned within 30 days. Shipping costs 99 euros.")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ragmonitor.settings import PREFIX, Settings
+from ragmonitor.settings import PREFIX, VARIABLES, ServerSettings
 from tests.unit.deploy.manifests import (
     COMPOSE,
     DEPLOY,
@@ -139,14 +139,14 @@ def test_variables_of_ragmonitor_are_settings():
     for service in ALL.values():
         for variable in service.get("environment", {}):
             if variable.startswith(PREFIX):
-                assert variable.removeprefix(PREFIX).lower() in Settings.model_fields
+                assert variable in VARIABLES
 
 
 def test_metrics_are_served_to_the_network_of_the_stack():
     """And by the port that Prometheus asks."""
     demo = ALL["demo"]
-    assert demo["environment"]["RAGMONITOR_PROMETHEUS_HOST"] == "0.0.0.0"
-    port = Settings.model_fields["prometheus_port"].default
+    assert demo["environment"]["RAGMONITOR_SERVER__HOST"] == "0.0.0.0"
+    port = ServerSettings.model_fields["port"].default
     (job,) = [one for one in document(PROMETHEUS)["scrape_configs"] if one["job_name"] != "stack"]
     assert job["static_configs"][0]["targets"] == [f"demo:{port}"]
     assert str(port) in published()["demo"]
@@ -226,7 +226,7 @@ def test_with_phoenix_the_collector_sends_there_too():
     files = [text.removeprefix("--config=/etc/otelcol/") for text in ALL["otelcol"]["command"]]
     assert files == ["collector.yaml", "phoenix.yaml"]
     assert all((DEPLOY / "otelcol" / name).is_file() for name in files)
-    url = ALL["demo"]["environment"]["RAGMONITOR_PHOENIX_URL"]
+    url = ALL["demo"]["environment"]["RAGMONITOR_EXPORTERS"].removeprefix("phoenix:")
     endpoint = document(DEPLOY / "otelcol" / "phoenix.yaml")["exporters"]["otlp_http/phoenix"]
     assert url == endpoint["endpoint"]
     assert "demo-state:/var/lib/ragmonitor" in ALL["demo"]["volumes"]
@@ -265,7 +265,7 @@ def test_the_image_runs_as_nobody_in_particular():
     assert re.search(r"(?m)^STOPSIGNAL SIGINT$", text)
     bases = re.findall(r"(?m)^FROM (\S+)", text)
     assert all(re.fullmatch(r"python:3\.\d+-slim-\w+", base) for base in bases)
-    state = services(COMPOSE)["demo"]["environment"]["RAGMONITOR_STATE_DIR"]
+    state = services(COMPOSE)["demo"]["environment"]["RAGMONITOR_STATE"]
     assert f"install -d -o 10001 -g 10001 {state}" in text
 
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from ragmonitor.cli.rules import Options, written
-from ragmonitor.settings import PREFIX, Settings
+from ragmonitor.settings import PREFIX, VARIABLES, Settings
 from tests.unit.deploy.custom_resources import faults
 from tests.unit.deploy.manifests import (
     BASE,
@@ -293,8 +293,8 @@ def test_variables_of_ragmonitor_are_settings():
     for overlay in OVERLAYS:
         for patch in Kustomization(overlay).patches():
             told |= {one["name"] for one in container(patch).get("env", ())}
-    ours = {name.removeprefix(PREFIX).lower() for name in told if name.startswith(PREFIX)}
-    assert {"tolerate", "state_dir"} <= ours <= set(Settings.model_fields)
+    ours = {name for name in told if name.startswith(PREFIX)}
+    assert {"RAGMONITOR_OBJECTIVES", "RAGMONITOR_STATE"} <= ours <= VARIABLES
 
 
 def test_the_settings_of_production_are_accepted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -304,8 +304,8 @@ def test_the_settings_of_production_are_accepted(monkeypatch: pytest.MonkeyPatch
     for one in container(patch)["env"]:
         monkeypatch.setenv(one["name"], one["value"])
     settings = Settings.load()
-    assert settings.tolerate == {"hallucination": 0.05, "faithfulness": 0.9}
-    assert settings.content == "none"
+    assert settings.objectives == {"hallucination": 0.05, "faithfulness": 0.9}
+    assert settings.content.policy == "none"
 
 
 def test_everything_is_denied_but_what_is_allowed():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client import generate_latest
 
-from ragmonitor import Monitor
+from ragmonitor import Budget, ExportSettings, JudgeSettings, Monitor
 from ragmonitor.errors import JudgeError, NotScorableError, SettingsError
 from ragmonitor.evaluators import Table, evaluate, evaluate_asking, rubric
 from ragmonitor.evaluators import table as global_table
@@ -390,14 +390,13 @@ def test_a_registered_rubric_scores_live(server, tone):
     kept = ListExporter()
     with Monitor(
         service="live",
-        judge="openai/judge",
-        judge_api_base=server.api_base,
-        judge_rate=1.0,
-        budget_tokens_per_day=10_000_000,
+        judge=JudgeSettings(model="openai/judge", api_base=server.api_base),
+        sample=1.0,
+        budget=Budget(tokens_per_day=10_000_000),
         evaluators=("faithfulness", tone),
         exporters=[kept],
-        prometheus=False,
-        traces=False,
+        server=False,
+        export=ExportSettings(traces=False),
     ) as monitor:
         monitor.observe(interaction())
         assert monitor.flush(20)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ragmonitor.export import JsonLinesExporter, report_line
+from ragmonitor.export import JsonLines, report_line
+from ragmonitor.protocols import ExportContext
 from ragmonitor.records import Chunk, Report
 from tests.unit.export.examples import (
     ANSWER,
@@ -22,6 +23,13 @@ from tests.unit.export.examples import (
     late_report,
     report,
 )
+
+
+def configured(path, **context):
+    """Return an exporter of a monitor with these settings."""
+    exporter = JsonLines(path)
+    exporter.configure(ExportContext(**context))
+    return exporter
 
 
 def lines(path: Path) -> list[dict[str, object]]:
@@ -87,7 +95,7 @@ def test_a_report_without_assessment_has_no_risk_and_no_sentences() -> None:
 def test_without_content_no_text_is_written(tmp_path: Path) -> None:
     """Verdicts, offsets and scores stay; questions, chunks, answers and words do not."""
     path = tmp_path / "r.jsonl"
-    JsonLinesExporter(path, content="none").export(late_report())
+    configured(path, content="none").export(late_report())
     text = path.read_text(encoding="utf-8")
     assert [t for t in (QUERY, "退货", "99元", "Shipping", "坏的回复") if t in text] == []
     assert lines(path)[0]["sentences"][1]["start"] == 9  # type: ignore[index]
@@ -105,7 +113,7 @@ def test_hashed_texts_are_equal_where_the_texts_were(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     cut = interaction(not_shown=CHUNKS[:1])
     for exported in (report(interaction=cut), late_report(interaction=cut)):
-        JsonLinesExporter(path, content="hashed", hash_key=b"k" * 16).export(exported)
+        configured(path, content="hashed", hash_key=b"k" * 16).export(exported)
     text = path.read_text(encoding="utf-8")
     assert [t for t in (QUERY, "退货", "99元", "Shipping", "坏的回复") if t in text] == []
     first, second = lines(path)
@@ -119,7 +127,7 @@ def test_folders_are_made_and_lines_appended(tmp_path: Path) -> None:
     """A second exporter goes on where the first ended."""
     path = tmp_path / "a" / "b" / "报告.jsonl"
     for _ in range(2):
-        exporter = JsonLinesExporter(path)
+        exporter = JsonLines(path)
         exporter.export(report())
         exporter.close()
     assert [line["question"] for line in lines(path)] == [QUERY, QUERY]
@@ -128,14 +136,14 @@ def test_folders_are_made_and_lines_appended(tmp_path: Path) -> None:
 def test_chinese_is_written_as_it_is(tmp_path: Path) -> None:
     """UTF-8, no escapes: people read these files."""
     path = tmp_path / "r.jsonl"
-    JsonLinesExporter(path).export(report())
+    JsonLines(path).export(report())
     assert QUERY.encode() in path.read_bytes()
 
 
 def test_half_a_character_is_written_as_an_escape(tmp_path: Path) -> None:
     """A lone surrogate, which UTF-8 lacks, comes back when the line is read."""
     path = tmp_path / "r.jsonl"
-    JsonLinesExporter(path).export(report(interaction=interaction(answer="好\ud83d")))
+    JsonLines(path).export(report(interaction=interaction(answer="好\ud83d")))
     assert lines(path)[0]["answer"] == "好\ud83d"
 
 
@@ -145,7 +153,7 @@ def test_several_writers_share_a_file(tmp_path: Path) -> None:
     long = report(interaction=interaction(answer="很长" * 5_000))
 
     def write(_: int) -> None:
-        exporter = JsonLinesExporter(path)
+        exporter = JsonLines(path)
         for _ in range(25):
             exporter.export(long)
         exporter.close()
@@ -158,7 +166,7 @@ def test_several_writers_share_a_file(tmp_path: Path) -> None:
 def test_a_rotated_file_is_opened_anew(tmp_path: Path) -> None:
     """After the file was moved away, lines go to a new one under the old name."""
     path = tmp_path / "r.jsonl"
-    exporter = JsonLinesExporter(path)
+    exporter = JsonLines(path)
     exporter.export(report())
     path.rename(tmp_path / "r.jsonl.1")
     exporter.export(report())
@@ -172,7 +180,7 @@ def test_a_disk_that_recovers_loses_no_later_line(
     """The failed report is counted; the next is written, not glued to the torn one."""
     path = tmp_path / "r.jsonl"
     lost: list[tuple[str, int]] = []
-    exporter = JsonLinesExporter(path, lost=lambda *told: lost.append(told))
+    exporter = configured(path, lost=lambda *told: lost.append(told))
     exporter.export(report())
     write = os.write
     monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:20]))
@@ -193,7 +201,7 @@ def test_a_file_that_cannot_be_written_is_one_clear_line(
     blocker = tmp_path / "blocked"
     blocker.write_text("")
     lost: list[tuple[str, int]] = []
-    exporter = JsonLinesExporter(blocker / "r.jsonl", lost=lambda *told: lost.append(told))
+    exporter = configured(blocker / "r.jsonl", lost=lambda *told: lost.append(told))
     made: Report = report()
     for _ in range(2):
         exporter.export(made)
@@ -212,7 +220,7 @@ def test_a_file_that_cannot_be_written_is_one_clear_line(
 def test_a_score_that_is_no_number_is_null(tmp_path: Path) -> None:
     """JSON has no NaN, and a reader must not stumble over one."""
     path = tmp_path / "r.jsonl"
-    JsonLinesExporter(path).export(report(assessment=assessment(risk=float("nan"))))
+    JsonLines(path).export(report(assessment=assessment(risk=float("nan"))))
     assert lines(path)[0]["risk"] is None
     assert "NaN" not in path.read_text(encoding="utf-8")
 
@@ -222,10 +230,10 @@ def test_the_file_is_its_owner_s_alone(tmp_path: Path) -> None:
     path = tmp_path / "reports" / "r.jsonl"
     umask = os.umask(0)
     try:
-        JsonLinesExporter(path).export(report())
+        JsonLines(path).export(report())
         prepared = tmp_path / "prepared.jsonl"
         prepared.touch(0o640)
-        JsonLinesExporter(prepared).export(report())
+        JsonLines(prepared).export(report())
     finally:
         os.umask(umask)
     modes = [stat.S_IMODE(each.stat().st_mode) for each in (path.parent, path, prepared)]

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.export import LangfuseExporter
+from ragmonitor.export import Langfuse
 from ragmonitor.export.langfuse import refusals
 from ragmonitor.export.posting import Limits
+from ragmonitor.protocols import ExportContext
 from ragmonitor.records import Report
 from tests.support.scoring_server import FakeLangfuse, Fault
 from tests.unit.export.examples import (
@@ -37,14 +38,22 @@ def langfuse() -> Iterator[FakeLangfuse]:
 class Exporting:
     """An exporter, and what it counted as lost."""
 
-    def __init__(self, langfuse: FakeLangfuse, **options: str) -> None:
+    def __init__(
+        self, langfuse: FakeLangfuse, *, content: str = "all", secret_key: str = "sk-lf-1"
+    ) -> None:
         self.lost: list[tuple[str, int]] = []
-        self.exporter = LangfuseExporter(
+        self.exporter = Langfuse(
             langfuse.url,
-            **{"public_key": "pk-lf-1", "secret_key": "sk-lf-1", **options},  # type: ignore[arg-type]
-            lost=lambda reason, n: self.lost.append((reason, n)),
+            public_key="pk-lf-1",
+            secret_key=secret_key,
             limits=QUICK,
             clock_ns=lambda: BEGAN,
+        )
+        self.exporter.configure(
+            ExportContext(
+                content=content,  # type: ignore[arg-type]
+                lost=lambda reason, n: self.lost.append((reason, n)),
+            )
         )
 
     def __call__(self, *reports: Report) -> bool:
@@ -149,7 +158,7 @@ def test_wrong_keys_are_a_loss_that_is_told(
     export = Exporting(langfuse, secret_key="sk-lf-2")
     assert not export(late_report())
     assert export.lost == [("langfuse_refused", 1)]
-    assert "check langfuse_public_key and langfuse_secret_key" in caplog.text
+    assert "check LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY" in caplog.text
     assert "sk-lf-2" not in caplog.text
     export.exporter.close()
 

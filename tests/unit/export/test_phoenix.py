@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ragmonitor import Monitor
-from ragmonitor.export import PhoenixExporter
+from ragmonitor import Monitor, Phoenix
 from ragmonitor.export.posting import Limits
+from ragmonitor.protocols import ExportContext
 from ragmonitor.records import Cause, Report, Unscored
 from tests.support.scoring_server import FakePhoenix
 from tests.support.scripts import run_python
@@ -36,9 +36,12 @@ def phoenix() -> Iterator[FakePhoenix]:
         yield running
 
 
-def export(phoenix: FakePhoenix, *reports: Report, **options: object) -> bool:
+def export(
+    phoenix: FakePhoenix, *reports: Report, api_key: str | None = None, **context: object
+) -> bool:
     """Export and flush; return whether all of it arrived."""
-    exporter = PhoenixExporter(phoenix.url, limits=QUICK, **options)  # type: ignore[arg-type]
+    exporter = Phoenix(phoenix.url, api_key=api_key, limits=QUICK)
+    exporter.configure(ExportContext(**context))  # type: ignore[arg-type]
     for each in reports:
         exporter.export(each)
     arrived = exporter.flush(10)
@@ -146,7 +149,7 @@ def test_a_monitor_annotates_what_its_settings_name(
     # Nobody listens there; the spans need not arrive.
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
-    with Monitor(service="t", prometheus=False, phoenix_url=f"{phoenix.url}/") as monitor:
+    with Monitor(service="t", server=False, exporters=[Phoenix(f"{phoenix.url}/")]) as monitor:
         monitor.observe(interaction())
         monitor.flush(5)
         names = {name for _, name, _ in phoenix.annotations}
@@ -163,7 +166,7 @@ def test_what_is_not_taken_is_in_the_monitors_counters(monkeypatch: pytest.Monke
 
     with (
         FakePhoenix(api_key="right") as phoenix,
-        Monitor(service="t", prometheus=False, phoenix_url=phoenix.url) as monitor,
+        Monitor(service="t", server=False, exporters=[Phoenix(phoenix.url)]) as monitor,
     ):
         monitor.observe(interaction())
         assert not monitor.flush(5)
@@ -179,7 +182,7 @@ def test_a_script_that_just_ends_has_its_scores_sent(phoenix: FakePhoenix, tmp_p
         from opentelemetry.sdk.trace import TracerProvider
         from ragmonitor import Monitor
         trace.set_tracer_provider(TracerProvider())
-        monitor = Monitor(service="t", prometheus=False, phoenix_url="{phoenix.url}")
+        monitor = Monitor(service="t", server=False, exporters="phoenix:{phoenix.url}")
         with monitor.interaction(query="When was it built?") as i:
             i.retrieved(["It was built in 1889."])
             i.answered("It was built in 1889.")

@@ -386,7 +386,7 @@ def test_a_taken_port_is_told_once_with_its_remedy(caplog: pytest.LogCaptureFixt
     messages = [r.message for r in caplog.records if r.levelno == logging.WARNING]
     assert len(messages) == 1
     assert "PROMETHEUS_MULTIPROC_DIR" in messages[0]
-    assert "prometheus_port" in messages[0]
+    assert "server.port" in messages[0]
 
 
 def test_a_port_that_comes_free_is_taken_over() -> None:

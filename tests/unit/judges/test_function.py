@@ -105,7 +105,11 @@ async def test_tokens_are_estimated():
     assert usage.input_tokens > 400
     assert usage.cost_usd == 0
     priced = FunctionJudge(
-        Answering(), name="own", budget_unit="usd", price_input_usd=1, price_output_usd=1
+        Answering(),
+        name="own",
+        budget_unit="usd",
+        input_usd_per_million_tokens=1,
+        output_usd_per_million_tokens=1,
     )
     assert (await priced.assess(told())).usage.cost_usd > 400e-6
 

@@ -223,7 +223,7 @@ async def test_counts_that_cannot_be_are_taken_as_what_can(server, judges, count
         return Reply(body=json.dumps(body).encode())
 
     server.always(reply)
-    judge = judges(price_input_usd=1.0, price_output_usd=1.0)
+    judge = judges(input_usd_per_million_tokens=1.0, output_usd_per_million_tokens=1.0)
     try:
         usage = (await judge.assess(TOLD)).usage
     except JudgeError as error:

@@ -640,7 +640,9 @@ async def test_usage_sums_up_over_the_calls(server, judges):
             output_tokens=30,
         ),
     )
-    judge = judges(price_input_usd=1.0, price_output_usd=10.0, budget_unit="usd")
+    judge = judges(
+        input_usd_per_million_tokens=1.0, output_usd_per_million_tokens=10.0, budget_unit="usd"
+    )
     usage = (await judge.assess(story("It is red.", "It is red."))).usage
     assert (usage.calls, usage.input_tokens, usage.output_tokens) == (2, 2100, 40)
     assert usage.cost_usd == pytest.approx(2100e-6 + 400e-6)
@@ -700,7 +702,11 @@ async def test_the_expected_cost_covers_the_call(server, judges, told):
 async def test_the_expected_cost_in_dollars_follows_the_price(judges):
     """Twice the price, twice the estimate; a price of 0 still gives more than 0."""
     cheap, dear, free = (
-        judges(budget_unit="usd", price_input_usd=price, price_output_usd=price)
+        judges(
+            budget_unit="usd",
+            input_usd_per_million_tokens=price,
+            output_usd_per_million_tokens=price,
+        )
         for price in (1.0, 2.0, 0.0)
     )
     assert dear.expected_cost(WARRANTY) == pytest.approx(2 * cheap.expected_cost(WARRANTY))
