@@ -289,7 +289,7 @@ class JudgeSettings(Group):
 BudgetUnit = Literal["usd", "tokens", "calls"]
 
 
-class BudgetSettings(Group):
+class Budget(Group):
     """What all judges together may spend: in dollars, tokens or calls, per day, hour or both."""
 
     place = "budget"
@@ -361,9 +361,6 @@ class BudgetSettings(Group):
                 "tokens_per_hour or both; or calls_per_day, calls_per_hour or both"
             )
         return self
-
-
-Budget = BudgetSettings
 
 
 class SamplingSettings(Group):
@@ -685,9 +682,7 @@ class Settings(Group):
     sample: SamplingSettings = option(
         SamplingSettings, "Which answers the judge scores.", change=""
     )
-    budget: BudgetSettings = option(
-        BudgetSettings, "What all judges together may spend.", change=""
-    )
+    budget: Budget = option(Budget, "What all judges together may spend.", change="")
     objectives: Annotated[dict[str, float], BeforeValidator(_by_signal)] = option(
         dict,
         "What is accepted, by signal: a hallucination rate of at most 0.05, a mean faithfulness of "
@@ -760,7 +755,7 @@ class Settings(Group):
         for source in (_from_file(), _from_variables(), given):
             _merge(values, source)
         own = getattr(values.get("judge", {}).get("model"), "budget", None)
-        if isinstance(own, BudgetSettings):
+        if isinstance(own, Budget):
             if "budget" in given:
                 raise SettingsError("give the budget once: to the judge, or to the monitor")
             _merge(values, {"budget": own})

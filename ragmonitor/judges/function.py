@@ -27,7 +27,7 @@ from ragmonitor.judges.provider import (
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.protocols import BudgetUnit, Clock
 from ragmonitor.records import JudgeUsage
-from ragmonitor.settings import BudgetSettings
+from ragmonitor.settings import Budget
 
 Function = Callable[[list[str]], Sequence[str] | Awaitable[Sequence[str]]]
 """From prompts to replies, as many and in the same order; plain or a coroutine function."""
@@ -57,7 +57,7 @@ class FunctionJudge(LlmJudge):
         reading_timeout_s: float | None = None,
         input_usd_per_million_tokens: float | None = None,
         output_usd_per_million_tokens: float | None = None,
-        budget: BudgetSettings | None = None,
+        budget: Budget | None = None,
         budget_unit: BudgetUnit = "tokens",
         tokens_per_call: int = TOKENS_PER_CALL,
         max_calls: int = CALLS_MOST,

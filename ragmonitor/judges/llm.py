@@ -49,7 +49,7 @@ from ragmonitor.records import (
     Language,
     SentenceVerdict,
 )
-from ragmonitor.settings import BudgetSettings
+from ragmonitor.settings import Budget
 
 TOKENS_PER_CALL: Final = 8_000
 """Longer evidence is spread over several calls: a judge that skims is worse than none."""
@@ -89,7 +89,7 @@ class LlmJudge:
         reading_timeout_s: float | None = None,
         input_usd_per_million_tokens: float | None = None,
         output_usd_per_million_tokens: float | None = None,
-        budget: BudgetSettings | None = None,
+        budget: Budget | None = None,
         budget_unit: BudgetUnit = "usd",
         reply_format: Form = "json_object",
         tokens_per_call: int = TOKENS_PER_CALL,
@@ -462,8 +462,9 @@ class LlmJudge:
     def _check_price(self) -> None:
         if self._unit == "usd" and self._completer.price is None:
             raise self._error(
-                "litellm knows no price of this model; set judge_price_input_usd and "
-                "judge_price_output_usd, or budget_tokens_per_day instead of a budget in dollars",
+                "litellm knows no price of this model; set judge.input_usd_per_million_tokens and "
+                "judge.output_usd_per_million_tokens, or budget.tokens_per_day instead of a budget "
+                "in dollars",
                 cause=Cause.JUDGE_ERROR,
             )
 

@@ -296,7 +296,7 @@ def test_the_built_in_judge_s_name_is_taken(judge, monitors):
 
 def test_a_given_judge_s_name_is_no_other_s(monitors):
     """As for judges by name."""
-    with pytest.raises(SettingsError, match="also named among judge_fallbacks and second_judge"):
+    with pytest.raises(SettingsError, match="also named among judge.fallbacks and judge.second"):
         monitors(
             by_function().judge,
             judge={"second": "openai/own@http://127.0.0.1:1/v1"},
@@ -328,7 +328,7 @@ def test_a_function_judge_reads_within_a_budget_or_is_refused(options, budget, i
     """What it costs is counted in the budget's unit, whatever it was built with."""
     case = by_function(**options)
     if not is_read:
-        with pytest.raises(SettingsError, match=r"no price in US dollars.*budget_calls_per_day"):
+        with pytest.raises(SettingsError, match=r"no price in US dollars.*budget\.calls_per_day"):
             monitors(case.judge, **budget)
         return
     observe(monitors(case.judge, **budget))
@@ -338,8 +338,10 @@ def test_a_function_judge_reads_within_a_budget_or_is_refused(options, budget, i
 @pytest.mark.parametrize("unit", ["usd", "tokens"])
 def test_a_judge_that_does_not_say_what_it_costs_is_refused(unit, monitors):
     """A budget in dollars or tokens could not hold; the message says what to do."""
-    with pytest.raises(SettingsError, match=r"own does not say.*budget_unit.*budget_calls_per_day"):
-        monitors(Own(), **{f"budget_{unit}_per_day": 100})
+    with pytest.raises(
+        SettingsError, match=r"own does not say.*budget_unit.*budget\.calls_per_day"
+    ):
+        monitors(Own(), budget={f"{unit}_per_day": 100})
 
 
 def test_a_judge_that_counts_another_unit_is_refused(monitors):

@@ -665,7 +665,9 @@ async def test_a_price_that_litellm_knows_is_used(server, judges):
 
 async def test_an_unknown_price_stops_a_budget_in_dollars(server, judges):
     """No call is made, and the message names the settings that help."""
-    with pytest.raises(JudgeError, match=r"judge_price_input_usd.*budget_tokens_per_day") as caught:
+    with pytest.raises(
+        JudgeError, match=r"input_usd_per_million_tokens.*budget\.tokens_per_day"
+    ) as caught:
         await judges(budget_unit="usd").assess(WARRANTY)
     assert caught.value.cause is Cause.JUDGE_ERROR
     assert not server.chats
