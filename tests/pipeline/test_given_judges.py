@@ -296,7 +296,7 @@ def test_the_built_in_judge_s_name_is_taken(judge, monitors):
 
 def test_a_given_judge_s_name_is_no_other_s(monitors):
     """As for judges by name."""
-    with pytest.raises(SettingsError, match="also named among judge.fallbacks and judge.second"):
+    with pytest.raises(SettingsError, match=r"also named among judge\.fallbacks and judge\.second"):
         monitors(
             by_function().judge,
             judge={"second": "openai/own@http://127.0.0.1:1/v1"},
