@@ -23,6 +23,7 @@ from boards.panels import (
     Row,
     State,
     Words,
+    evidence_share,
     pooled,
 )
 
@@ -44,30 +45,29 @@ FIRST = (
     Row(title=Words("What moved first", "最先变化的是什么"), y=0),
     Panel(
         kind="lines",
-        title=Words("Evidence of every signal, in days", "各信号的证据（天）"),
+        title=Words("Evidence of every signal, % of the threshold", "各信号的证据，占阈值的百分比"),
         description=Words(
             "All signals on one axis: what left the floor first is the likeliest cause. Inputs"
             " first (empty or weak retrievals, new kinds of questions): the index or the traffic"
-            " changed. Quality first: the prompt or the model. The judge first (anchors,"
-            " calibration): trust no quality alarm before the judge is checked.",
+            " changed. Quality first: the prompt or the model. The judge first (reference"
+            " answers, calibration): trust no quality alarm before the judge is checked.",
             "所有信号同轴：最先离开底部的最可能是原因。输入先动（检索为空或偏弱、新类型问题）："
             "索引或流量变了；"
-            "质量先动：提示词或模型变了；评审先动（anchors、calibration）：先查评审，"
+            "质量先动：提示词或模型变了；评审先动（参考样例、校准）：先查评审，"
             "再信质量告警。",
         ),
         at=(0, 1, 24, 9),
-        unit="suffix: d",
-        low=0.1,
+        unit="percentunit",
+        low=0.001,
         logarithmic=True,
         queries=(
             Query(
-                expr="clamp_min(max by (service, signal, kind)"
-                f" (ragmonitor_alarm_evidence_seconds{{{SERVICE}}}), 0.1)",
+                expr=evidence_share("max by (service, signal, kind)"),
                 legend="{{service}} · {{kind}} · {{signal}}",
             ),
             Query(
-                expr=f"min(ragmonitor_alarm_threshold_seconds{{{SERVICE}}})",
-                legend=Words("page line", "告警线"),
+                expr=f"0 * max(ragmonitor_alarm_threshold_seconds{{{SERVICE}}}) + 1",
+                legend=Words("threshold", "告警阈值"),
                 look=Look(color=RED, dashed=True, width=2),
             ),
         ),
@@ -95,16 +95,20 @@ FIRST = (
         kind="table",
         title=Words("Alarms, now", "当前告警"),
         description=Words(
-            "Each alarm's evidence, what it tolerates (empty while it still learns), how much of"
+            "Each alarm's evidence, its limit (empty while it is learned), how much of"
             " its learning is done, since when it is active, and how often it was raised in the"
-            " chosen time. Few days of evidence at a high rate: it has only just begun.",
-            "每个告警的证据、容许值（学习期间为空）、学习进度、自何时起活动，"
+            " chosen time. Evidence is in percent of the threshold; little of it at a high rate:"
+            " it has only just begun.",
+            "每个告警的证据、容忍上限（学习期间为空）、学习进度、自何时起活动，"
             "以及所选时间内触发的次数。",
         ),
         at=(10, 10, 14, 9),
         unit="none",
         queries=(
-            Query(expr=per_signal("ragmonitor_alarm_evidence_seconds"), legend="{{signal}}"),
+            Query(
+                expr=evidence_share("max by (service, signal, judge, kind)", floor=0),
+                legend="{{signal}}",
+            ),
             Query(expr=per_signal("ragmonitor_alarm_active"), legend="{{signal}}"),
             Query(expr=per_signal("ragmonitor_alarm_objective"), legend="{{signal}}"),
             Query(expr=per_signal("ragmonitor_alarm_learned_ratio"), legend="{{signal}}"),
@@ -127,9 +131,11 @@ FIRST = (
             Column(
                 name="Value #E", title=Words("Since", "开始于"), unit="dateTimeAsLocalNoDateIfToday"
             ),
-            Column(name="Value #A", title=Words("Evidence", "证据"), unit="suffix: d", decimals=1),
             Column(
-                name="Value #C", title=Words("Tolerates", "容许值"), unit="percentunit", decimals=1
+                name="Value #A", title=Words("Evidence", "证据"), unit="percentunit", decimals=0
+            ),
+            Column(
+                name="Value #C", title=Words("Limit", "容忍上限"), unit="percentunit", decimals=1
             ),
             Column(
                 name="Value #D", title=Words("Learned", "学习进度"), unit="percentunit", decimals=0

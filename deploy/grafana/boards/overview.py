@@ -25,13 +25,15 @@ from boards.panels import (
     Query,
     Row,
     Words,
+    evidence_share,
     pooled,
 )
 
 MEAN = Words("estimate", "估计值")
 UPPER = Words("interval, upper end", "区间上限")
 LOWER = Words("interval, lower end", "区间下限")
-TOLERATED = Words("tolerated", "容许值")
+LIMITS = {True: Words("limit", "容忍上限"), False: Words("limit", "容忍下限")}
+"""By whether the signal is a rate of something bad."""
 
 
 def band(
@@ -43,7 +45,7 @@ def band(
     signal: str,
     color: str,
 ) -> Panel:
-    """Return the panel of one estimate in its interval, and of what the alarm tolerates.
+    """Return the panel of one estimate in its interval, and of its alarm's limit.
 
     Args:
         title: What is estimated.
@@ -67,7 +69,7 @@ def band(
         ),
         Query(
             expr=f'max by (service) (ragmonitor_alarm_objective{{{JUDGED}, signal="{signal}"}})',
-            legend=TOLERATED,
+            legend=LIMITS[root == series],
             look=Look(color=RED, dashed=True),
         ),
     ]
@@ -106,11 +108,11 @@ NOW = (
     ),
     Panel(
         kind="stat",
-        title=Words("Evidence, of its page line", "证据占告警线比例"),
+        title=Words("Evidence, % of the threshold", "证据，占告警阈值的百分比"),
         description=Words(
-            "The strongest evidence of any alarm, as a share of the line at which it pages. 100 %"
-            " pages; a steady climb is worth a look before that.",
-            "所有告警中最强的证据，占触发线的比例。达到 100 % 即告警；若持续上升，宜提前查看。",
+            "The strongest evidence of any alarm, as a share of the threshold at which an alarm is"
+            " raised. At 100 % it is raised; a steady climb is worth a look before that.",
+            "所有告警中最强的证据，占告警阈值的百分比。达到 100 % 即告警；若持续上升，宜提前查看。",
         ),
         at=(4, 0, 4, 5),
         unit="percentunit",
@@ -118,8 +120,7 @@ NOW = (
         thresholds=((None, GREEN), (0.33, ORANGE), (1, RED)),
         queries=(
             Query(
-                expr=f"clamp_max(max by (service) (ragmonitor_alarm_evidence_seconds{{{SERVICE}}})"
-                f" / max by (service) (ragmonitor_alarm_threshold_seconds{{{SERVICE}}}), 1)",
+                expr=evidence_share("max by (service)", floor=0),
                 legend="{{service}}",
             ),
         ),
@@ -130,10 +131,9 @@ NOW = (
         title=Words("Hallucination rate", "幻觉率"),
         description=Words(
             "Share of answers with at least one unsupported sentence, over the window. A number"
-            " without its interval: read it together with the panel below and with “Answers that"
-            " the rate rests on”.",
-            "窗口内至少有一句无依据的回答占比。此处没有区间："
-            "请结合下方图表与“结论所依据的回答数”一起看。",
+            " without its interval: look at it together with the panel below and with “Effective"
+            " sample size”.",
+            "窗口内至少有一句无依据的回答占比。此处没有区间：请结合下方图表与“有效样本量”一起看。",
         ),
         at=(8, 0, 4, 5),
         unit="percentunit",
@@ -153,7 +153,7 @@ NOW = (
         kind="stat",
         title=Words("Faithfulness", "忠实度"),
         description=Words(
-            "Mean share of an answer's claims that its chunks support, over the window. Read it"
+            "Mean share of an answer's claims that its chunks support, over the window. Look at it"
             " together with its interval below.",
             "窗口内，回答中有检索片段支持的论断的平均占比。请结合下方的区间一起看。",
         ),
@@ -173,11 +173,11 @@ NOW = (
     ),
     Panel(
         kind="stat",
-        title=Words("Answers that the rate rests on", "结论所依据的回答数"),
+        title=Words("Effective sample size", "有效样本量"),
         description=Words(
-            "How many judged answers, drawn at random, would tell as much about the hallucination"
-            " rate. Below 20 the interval says little: raise the budget, or look at the 24h"
-            " window.",
+            "How many answers, drawn at random and judged, would tell as much about the"
+            " hallucination rate. Below 20 the interval says little: raise the budget, or look at"
+            " the 24h window.",
             "相当于多少条随机抽取并评审的回答。低于 20 时区间说明不了什么：提高预算，或改看 24h"
             " 窗口。",
         ),
@@ -219,10 +219,10 @@ PER_SERVICE = (
         title=Words("Hallucination rate", "幻觉率"),
         description=Words(
             "Share of answers with an unsupported sentence, in its 95 % interval. It is bad when"
-            " the lower end is above the tolerated rate: open “Investigate”. A wide band means too"
+            " the lower end is above the limit: open “Investigate”. A wide band means too"
             " few judged answers, or many that were not observed: see the coverage. Where that is"
             " below half nothing is shown.",
-            "含无依据句子的回答占比及其 95 % 区间。当区间下限高于容许值时才算变差：打开“排查”。"
+            "含无依据句子的回答占比及其 95 % 区间。当区间下限高于容忍上限时才算变差：打开“排查”。"
             "区间很宽说明评审的回答太少，或有许多回答未被观测：看覆盖率。"
             "覆盖率低于一半时不显示。",
         ),
@@ -233,33 +233,34 @@ PER_SERVICE = (
     ),
     Panel(
         kind="lines",
-        title=Words("Evidence of the alarms, in days", "告警证据（天）"),
+        title=Words("Evidence of the alarms, % of the threshold", "告警证据，占告警阈值的百分比"),
         description=Words(
-            "While everything keeps to its tolerance, all alarms together reach a height of d days"
-            " at most once in d days. Over the page line it pages: look at which signal crossed"
-            " first. The dotted warning only raises the share of answers that are judged.",
-            "一切正常时，所有告警合计平均至多每 d 天才会到达 d 天的高度一次。越过告警线即通知："
-            "先看最早越线的信号。点状预警只会提高被评审的比例，不会通知。",
+            "At 100 % an alarm is raised: look at which signal crossed the threshold first. While"
+            " every objective is met, all alarms together reach an evidence of N days at most once"
+            " in N days; the threshold is 30 days unless set. The dashed early warning only raises"
+            " the share of answers that are judged.",
+            "达到 100 % 即告警：先看最早越过阈值的信号。各目标均达成时，所有告警合计平均至多每 N 天"
+            "达到 N 天的证据一次；阈值默认为 30 天。虚线预警只会提高被评审的比例，不会告警。",
         ),
         at=(12, 6, 12, 8),
-        unit="suffix: d",
-        low=0.1,
+        unit="percentunit",
+        low=0.001,
         logarithmic=True,
         queries=(
             Query(
-                expr="clamp_min(max by (service, signal)"
-                f" (ragmonitor_alarm_evidence_seconds{{{SERVICE}}}), 0.1)",
+                expr=evidence_share("max by (service, signal)"),
                 legend="{{signal}}",
             ),
             Query(
-                expr=f"max by (service) (ragmonitor_alarm_threshold_seconds{{{SERVICE}}})",
-                legend=Words("page line", "告警线"),
+                expr=f"0 * max by (service) (ragmonitor_alarm_threshold_seconds{{{SERVICE}}}) + 1",
+                legend=Words("threshold", "告警阈值"),
                 look=Look(color=RED, dashed=True, width=2),
             ),
             Query(
-                expr="clamp_min(max by (service)"
-                f" (ragmonitor_early_warning_evidence_seconds{{{SERVICE}}}), 0.1)",
-                legend=Words("early warning (built-in judge's score)", "预警（内置分数）"),
+                expr=evidence_share(
+                    "max by (service)", "ragmonitor_early_warning_evidence_seconds"
+                ),
+                legend=Words("early warning (built-in judge)", "预警（内置评审）"),
                 look=Look(color=GREY, dashed=True),
             ),
         ),
@@ -269,9 +270,9 @@ PER_SERVICE = (
         title=Words("Faithfulness", "忠实度"),
         description=Words(
             "Mean share of an answer's claims that its chunks support, in its 95 % interval. Bad"
-            " when the upper end is below the tolerated mean: look at the diagnoses in"
+            " when the upper end is below the limit: look at the diagnoses in"
             " “Investigate”.",
-            "论断有检索片段支持的平均占比及其 95 % 区间。当区间上限低于容许值时才算变差："
+            "论断有检索片段支持的平均占比及其 95 % 区间。当区间上限低于容忍下限时才算变差："
             "看“排查”中的诊断。",
         ),
         at=(0, 14, 8, 7),
@@ -325,7 +326,7 @@ PER_SERVICE = (
             "Blue: the share of the window's answers that the hallucination rate speaks of; what is"
             " missing there widens its interval, and below half the rate is not shown. Red: answers"
             " that had no chance. The others: evaluations that gave a score, by judge. A model only"
-            " reads its sample, so its line is low by design; a fall of the built-in judge's line"
+            " scores its sample, so its line is low by design; a fall of the built-in judge's line"
             " means that capture is incomplete.",
             "蓝线：窗口内幻觉率所代表的回答占比；缺少的部分会使区间变宽，低于一半时不显示幻觉率。"
             "红线：没有机会被评审的回答。其余：打出分数的评估占比（按评审）。"
@@ -411,7 +412,7 @@ PER_SERVICE = (
     ),
     Panel(
         kind="lines",
-        title=Words("Latency, question to last token", "延迟：从提问到最后一个词"),
+        title=Words("Latency, question to last token", "延迟：从提问到最后一个 Token"),
         description=Words(
             "Half, and 95 % of the interactions took at most this long. Dots are single"
             " interactions: a click opens the trace, where the slow step shows.",

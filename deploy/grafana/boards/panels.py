@@ -117,7 +117,7 @@ class Panel:
     """From which value on, which colour; the first has None. Empty: no value is good or bad."""
     lines_at_thresholds: bool = False
     logarithmic: bool = False
-    """Days of evidence go from a tenth to thousands; such a query has its own lower end."""
+    """For evidence, which goes from a thousandth of the threshold to many times it."""
     states: tuple[State, ...] = ()
     columns: tuple[Column, ...] = ()
     sorted_by: Words | None = None
@@ -191,6 +191,22 @@ def pooled(series: str, weight: str, selector: str, *, by: str = "service") -> s
     )
 
 
+def evidence_share(
+    aggregation: str, series: str = "ragmonitor_alarm_evidence_seconds", *, floor: float = 0.001
+) -> str:
+    """Return the expression of evidence as a share of the threshold, for a logarithmic axis.
+
+    Args:
+        aggregation: Over which labels, `service` among them.
+        series: The evidence.
+        floor: What less is shown as; a logarithmic axis has no 0.
+    """
+    return (
+        f"clamp_min({aggregation} ({series}{{{SERVICE}}}) / on (service) group_left ()"
+        f" max by (service) (ragmonitor_alarm_threshold_seconds{{{SERVICE}}}), {floor:g})"
+    )
+
+
 def or_zero(expr: str) -> str:
     """Return the expression with 0 for each service that is there and has no such series yet.
 
@@ -218,11 +234,11 @@ SERVICES = Variable(
 )
 JUDGE = Variable(
     name="judge",
-    label=Words("Judge", "评审模型"),
+    label=Words("Judge", "评审"),
     description=Words(
         "Whose verdicts to show, one judge at a time. Models come first; builtin is the built-in"
-        " judge, which reads every answer.",
-        "查看哪个评审的结论，一次一个。大模型排在最前；builtin 是内置评审，会读每一条回答。",
+        " judge, which scores every answer.",
+        "查看哪个评审的结论，一次一个。大模型排在最前；builtin 是内置评审，会为每一条回答评分。",
     ),
     kind="query",
     query=(

@@ -1,4 +1,4 @@
-"""Is the monitor itself well: the judge, its ruler, its money, and the pipeline behind the app."""
+"""Is the monitor itself well: the judge, its drift, its cost, and the pipeline behind the app."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def all_of(series: str, *, selector: str = SERVICE) -> Query:
 
 
 JUDGE_ROW = (
-    Row(title=Words("Judge", "评审模型"), y=0),
+    Row(title=Words("Judge", "评审"), y=0),
     Panel(
         kind="lines",
         title=Words("Calls of the judge", "评审调用次数"),
         description=Words(
             "Calls of each judge's model per minute, every service added up. Zero while there is"
             " traffic: look at the breaker, the budget and the sampling rate.",
-            "每分钟调用评审模型的次数（各服务合计）。有流量却为零：看熔断、预算与抽样率。",
+            "每分钟调用评审模型的次数（各服务合计）。有流量却为零：看熔断、预算与抽样比例。",
         ),
         at=(0, 1, 8, 8),
         unit="opm",
@@ -70,7 +70,7 @@ JUDGE_ROW = (
         description=Words(
             "US dollars spent on judging in the last hour. More than expected: see tokens per call"
             " (long contexts) and the boost of the sampling.",
-            "最近一小时的评审花费（美元）。高于预期：看每次调用的 token"
+            "最近一小时的评审花费（美元）。高于预期：看每次调用的 Token"
             " 数（上下文过长）与抽样加倍。",
         ),
         at=(8, 1, 8, 8),
@@ -90,8 +90,8 @@ JUDGE_ROW = (
         kind="lines",
         title=Words("Latency of the judge", "评审延迟"),
         description=Words(
-            "How long readings took. It never delays an answer; when it grows, the queue does, and"
-            " alarms come later.",
+            "How long judging one answer took. It never delays an answer; when it grows, the queue"
+            " grows too, and alarms come later.",
             "评审一次的耗时。它不会拖慢回答；但变长时队列会堆积，告警会变晚。",
         ),
         at=(16, 1, 8, 8),
@@ -145,9 +145,9 @@ JUDGE_ROW = (
         unit="none",
         thresholds=((None, GREEN), (1, ORANGE), (2, RED)),
         states=(
-            State(value=0, text=Words("asked", "正常调用"), color=GREEN),
-            State(value=1, text=Words("one reading tries", "试探中"), color=ORANGE),
-            State(value=2, text=Words("left alone", "已断开"), color=RED),
+            State(value=0, text=Words("closed", "正常调用"), color=GREEN),
+            State(value=1, text=Words("half open: one call tries", "试探中"), color=ORANGE),
+            State(value=2, text=Words("open", "已断开"), color=RED),
         ),
         if_empty=FREE,
         queries=(
@@ -162,11 +162,11 @@ JUDGE_ROW = (
     ),
     Panel(
         kind="lines",
-        title=Words("Tokens per call", "每次调用的 token 数"),
+        title=Words("Tokens per call", "每次调用的 Token 数"),
         description=Words(
             "What one call of the judge's model reads and writes. Rising input: longer contexts;"
             " each costs and may exceed the model's window.",
-            "每次调用读入与写出的 token 数。输入上升：上下文变长，花费增加，也可能超出模型窗口。",
+            "每次调用读入与写出的 Token 数。输入上升：上下文变长，花费增加，也可能超出模型窗口。",
         ),
         at=(16, 9, 8, 8),
         unit="short",
@@ -184,34 +184,35 @@ JUDGE_ROW = (
     ),
 )
 
-RULER = (
-    Row(title=Words("Is the ruler still true", "标尺是否仍然可信"), y=17),
+DRIFT = (
+    Row(title=Words("Has the judge drifted", "评审是否漂移"), y=17),
     Panel(
         kind="lines",
         title=Words(
             "Does the judge repeat itself, do others agree", "评审是否前后一致，他人是否认同"
         ),
         description=Words(
-            "How often another verdict comes out: when the judge reads an answer twice, when it"
-            " reads"
-            " the frozen anchors again, and when a second judge reads the same answer. The anchors'"
-            " line rising with the same version: the provider changed the model behind its name."
+            "How often the verdict changes: when the judge scores an answer twice, when it scores"
+            " the reference answers again, and when a second judge scores the same answer. The"
+            " reference answers' line rising with the same version: the provider changed the model"
+            " behind its name."
             " Judges that disagree on more than 20 %: have a person label some answers.",
-            "结论改变的比例：同一回答再读一次、固定样例再读一次，以及由第二个评审读同一回答。"
-            "版本没变而样例线上升：服务商悄悄换了模型。两个评审分歧超过 20 %：请人工标注一些回答。",
+            "结论改变的比例：同一回答再评一次、参考样例再评一次，以及由第二评审评同一回答。"
+            "版本没变而参考样例线上升：服务商悄悄换了模型。两个评审分歧超过 20 %："
+            "请人工标注一些回答。",
         ),
         at=(0, 18, 12, 8),
         unit="percentunit",
         low=0,
-        if_empty=Words("Nothing was read twice yet", "尚无重复评审"),
+        if_empty=Words("Nothing was scored twice yet", "尚无重复评审"),
         queries=(
             Query(
                 expr=f"max by (service) (ragmonitor_judge_flip_rate{{{JUDGED}}})",
-                legend=Words("{{service}} · read twice", "{{service}} · 重复评审"),
+                legend=Words("{{service}} · scored twice", "{{service}} · 重复评审"),
             ),
             Query(
                 expr=f"max by (service) (ragmonitor_anchor_flip_rate{{{JUDGED}}})",
-                legend=Words("{{service}} · anchors", "{{service}} · 固定样例"),
+                legend=Words("{{service}} · reference answers", "{{service}} · 参考样例"),
                 look=Look(width=2),
             ),
             Query(
@@ -236,19 +237,19 @@ RULER = (
     ),
     Panel(
         kind="lines",
-        title=Words("Checks of the anchors", "固定样例的检查"),
+        title=Words("Checks of the reference answers", "参考样例的检查"),
         description=Words(
-            "Anchors read again in the last hour, by what came out, and how many there are. Many"
-            " missing: the judge fails; none at all: no anchors are set, and a moved ruler goes"
-            " unseen.",
-            "最近一小时重读的固定样例及结果，以及样例总数。missing 多：评审失败；"
-            "一个都没有：未设样例，标尺移动将无法察觉。",
+            "Reference answers scored again in the last hour, by outcome, and how many there are."
+            " Many missing: the judge fails; none at all: no reference answers are set, and judge"
+            " drift goes unseen.",
+            "最近一小时重新评审的参考样例及结果，以及样例总数。missing 多：评审失败；"
+            "一个都没有：未设参考样例，评审漂移将无法察觉。",
         ),
         at=(12, 18, 12, 8),
         unit="short",
         decimals=0,
         low=0,
-        if_empty=Words("No anchors are set", "未设置固定样例"),
+        if_empty=Words("No reference answers are set", "未设置参考样例"),
         queries=(
             Query(
                 expr=f"sum by (outcome) (increase(ragmonitor_anchor_checks_total{{{JUDGED}}}[1h]))",
@@ -256,7 +257,7 @@ RULER = (
             ),
             Query(
                 expr=f"max by (service) (ragmonitor_anchors{{{JUDGED}}})",
-                legend=Words("{{service}} · anchors", "{{service}} · 样例数"),
+                legend=Words("{{service}} · reference answers", "{{service}} · 样例数"),
                 look=Look(color=GREY, dashed=True),
             ),
         ),
@@ -354,9 +355,9 @@ SAMPLING = (
         kind="lines",
         title=Words("Share of answers drawn for judging", "被抽中评审的比例"),
         description=Words(
-            "The common chance of being judged, and by how much a suspicion raises it. It follows"
+            "The base rate of sampling, and by how much an early warning raises it. It follows"
             " from traffic and budget; near 0 the intervals are wide: raise the budget.",
-            "每条回答被评审的基础概率，以及可疑时提高的倍数。它由流量与预算决定；接近 0"
+            "基础抽样比例，以及预警时提高的倍数。它由流量与预算决定；接近 0"
             " 时区间很宽：请提高预算。",
         ),
         at=(0, 35, 8, 8),
@@ -365,7 +366,7 @@ SAMPLING = (
         queries=(
             Query(
                 expr=f"avg by (service) (ragmonitor_judge_sampling_rate{{{JUDGED}}})",
-                legend=Words("{{service}} · rate", "{{service}} · 抽样率"),
+                legend=Words("{{service}} · rate", "{{service}} · 抽样比例"),
             ),
             Query(
                 expr=f"max by (service) (ragmonitor_judge_sampling_boost{{{JUDGED}}})",
@@ -376,10 +377,11 @@ SAMPLING = (
     ),
     Panel(
         kind="lines",
-        title=Words("Answers that the numbers rest on", "数字所依据的回答数"),
+        title=Words("Effective sample size", "有效样本量"),
         description=Words(
-            "How many judged answers, drawn at random, would tell as much; of the chosen evaluators"
-            " the one with the fewest. Under 20 nobody should conclude anything from that mean.",
+            "How many answers, drawn at random and judged, would tell as much; of the chosen"
+            " evaluators the one with the fewest. Under 20 nobody should conclude anything from"
+            " that mean.",
             "相当于多少条随机评审的回答，取所选评估项中最少的一个。少于 20 时，不应据此下结论。",
         ),
         at=(8, 35, 8, 8),
@@ -447,11 +449,11 @@ SAMPLING = (
     ),
     Panel(
         kind="lines",
-        title=Words("Expected cost of one reading", "单次评审的预计花费"),
+        title=Words("Expected cost of judging one answer", "单次评审的预计花费"),
         description=Words(
-            "What one reading is expected to cost; the sampling rate follows from it. A step: other"
-            " prices, a longer prompt, longer contexts.",
-            "单次评审的预计花费，抽样率由它推算。阶跃：价格、提示词或上下文长度变了。",
+            "What judging one answer is expected to cost; the sampling rate follows from it. A"
+            " step: other prices, a longer prompt, longer contexts.",
+            "单次评审的预计花费，抽样比例由它推算。阶跃：价格、提示词或上下文长度变了。",
         ),
         at=(8, 43, 8, 8),
         unit="currencyUSD",
@@ -466,7 +468,7 @@ SAMPLING = (
             Query(
                 expr="max by (service) (ragmonitor_judge_expected_cost"
                 f'{{{JUDGED}, unit="tokens"}})',
-                legend=Words("{{service}} · tokens", "{{service}} · token 数"),
+                legend=Words("{{service}} · tokens", "{{service}} · Token 数"),
                 look=Look(color=GREY, dashed=True, unit="none", decimals=0, right_axis=True),
             ),
         ),
@@ -501,7 +503,7 @@ PIPELINE_ROW = (
         kind="lines",
         title=Words("Queue", "队列"),
         description=Words(
-            "Answers that wait to be read, over all processes. Growing without end: scoring is"
+            "Answers that wait to be scored, over all processes. Growing without end: scoring is"
             " slower than the traffic; see the time by stage. A full queue drops, and counts it.",
             "等待处理的回答数（所有进程）。一直增长：评分跟不上流量，看各阶段耗时。"
             "满了会丢弃并计数。",
@@ -601,7 +603,7 @@ PIPELINE_ROW = (
         description=Words(
             "Errors of ragmonitor per minute by stage, and restarts of its worker; the application"
             " never sees them. Above 0: read the log of the logger `ragmonitor`, where each kind is"
-            " told once.",
+            " logged once.",
             "ragmonitor 自身每分钟的错误（按阶段）与工作线程的重启；应用不受影响。大于 0："
             "查看 ragmonitor 日志，每类错误只记一次。",
         ),
@@ -708,11 +710,11 @@ PIPELINE = Board(
     uid="ragmonitor-pipeline",
     title=Words("ragmonitor / Judge and pipeline", "ragmonitor / 评审与流水线"),
     description=Words(
-        "Is the monitor itself well: the judge, its ruler, its money, and what runs behind the"
+        "Is the monitor itself well: the judge, its drift, its cost, and what runs behind the"
         " application. A blind monitor must not look healthy.",
-        "监控自身是否正常：评审、标尺、花费，以及应用背后的流水线。失明的监控不能看起来健康。",
+        "监控自身是否正常：评审及其漂移、花费，以及应用背后的流水线。失明的监控不能看起来健康。",
     ),
     since="now-24h",
     variables=(DATASOURCE, SERVICES, JUDGE, EVALUATOR, WINDOW),
-    contents=(*JUDGE_ROW, *RULER, *SAMPLING, *PIPELINE_ROW),
+    contents=(*JUDGE_ROW, *DRIFT, *SAMPLING, *PIPELINE_ROW),
 )
