@@ -1,25 +1,29 @@
-"""Asking the judges: who reads a drawn answer, who stands in, who reads it again, what it cost."""
+"""Judging one answer: one engine reads it, and the runner asks each judge in its role."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Any
 
+from ragmonitor.capabilities import CapableJudge
 from ragmonitor.errors import JudgeError, MissingExtraError, RagMonitorError
-from ragmonitor.evaluators import Table, diagnosis, evaluate_asking, unscorable, unscored
+from ragmonitor.evaluators import Table, diagnosis, evaluate, evaluate_asking, unscorable, unscored
 from ragmonitor.guard import (
     contained,
     is_asked_to_end,
+    is_fault,
     logger,
     reason,
     record_error,
     record_problem,
 )
-from ragmonitor.protocols import ConnectedJudge, GuardedJudge, Judge, Sampler
+from ragmonitor.protocols import Sampler
 from ragmonitor.records import (
     CERTAIN,
     Assessment,
@@ -27,387 +31,186 @@ from ragmonitor.records import (
     Diagnosis,
     Evaluation,
     Interaction,
+    JudgeRole,
     JudgeUsage,
     Prediction,
     Report,
-    Role,
     SamplingDecision,
     Unscored,
 )
 from ragmonitor.sampling import coin
 
 JUDGE_GRACE_S = 5.0
+"""Beyond a judge's own time for a reading, after which it is given up."""
 
 _PASSED_ON = (Cause.JUDGE_ERROR, Cause.JUDGE_TIMEOUT, Cause.JUDGE_DOWN)
-"""What one judge failed to read for these causes, the next one is asked to."""
+"""What one judge failed to read for these causes, the next fallback is asked to read."""
 
 
-@dataclass(slots=True, kw_only=True)
-class SecondReading:
-    """A judge that reads a share of what the first one reads, to be compared with it."""
-
-    judge: Judge
-    rate: float
-    on_alarm: bool = False
-    """Whether it reads all of them while an alarm is active."""
-    alarmed: bool = False
-
-    @property
-    def share(self) -> float:
-        """What it reads of the judged answers now."""
-        return 1.0 if self.on_alarm and self.alarmed else self.rate
-
-    def reads(self, interaction: Interaction) -> bool:
-        """Return whether it reads this one too; independent of the first judge's coin."""
-        return coin(f"{interaction.id} second") < self.share
+# --- one reading ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repeating:
-    """The same judge, asked again: how often it disagrees with itself, and with its past."""
+class Reading:
+    """The result of one judge's reading of one answer."""
 
-    judge: Judge
-    """Of the first judge's identity; it keeps no readings to give out again."""
-    rate: float
-    """Share of the judged answers that are read twice."""
-
-    def reads(self, interaction: Interaction) -> bool:
-        """Return whether this one is read twice; independent of the other coins."""
-        return coin(f"{interaction.id} repeat") < self.rate
+    report: Report
+    cause: Cause | None = None
+    """Why nothing is scored; None: there is an assessment."""
+    is_usage_known: bool = True
+    """Whether `report.usage` is what the judge counted, and not a guess."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeConfig:
-    """The judge that reads a share of the answers, and how that share is drawn."""
+class Reader:
+    """Has a judge read an answer, and evaluators score what it found.
 
-    judge: Judge
-    fallbacks: tuple[Judge, ...] = ()
-    """Asked in turn where the judge's provider fails; each reports under its own identity."""
-    second: SecondReading | None = None
-    repeating: Repeating | None = None
-    sampler: Sampler
-    concurrency: int
-    waiting_most: int
-    """Drawn answers that may wait; beyond, none is drawn."""
-    reading_timeout_s: float
-    """Over all calls of one reading."""
-    wait_s: float
-    """How long a trace is held for the judge's scores."""
-    spent: Callable[[JudgeUsage], float]
-    """What a reading cost, in the budget's unit."""
-
-    @property
-    def chain(self) -> tuple[Judge, ...]:
-        """Who is asked, in turn, until one has read the answer."""
-        return self.judge, *self.fallbacks
-
-    @property
-    def reporting(self) -> tuple[Judge, ...]:
-        """Whose readings are reported."""
-        return self.chain if self.second is None else (*self.chain, self.second.judge)
-
-    @property
-    def is_down(self) -> bool:
-        """Whether nobody would be asked now."""
-        return not any(_admits(judge) for judge in self.chain)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readings:
-    """What came of one drawn answer."""
-
-    reports: tuple[Report, ...]
-    """By the judge, by those that stood in for it in turn, and last by the second judge if there is
-    one."""
-    judged: Report | None = None
-    """By the judge itself."""
-    stand_in: Report | None = None
-    """By who read it where the judge failed to."""
-    again: Report | None = None
-    """By the judge, which read it twice; reported nowhere."""
-    compared: tuple[Report, Report] | None = None
-    """Two judges' reports of it."""
-
-
-class JudgeRunner:
-    """The judges of one monitor, on one event loop."""
+    It is the one engine for the built-in judge, for drawn, repeated and anchor readings and for
+    offline runs. Whatever a judge raises becomes a report without scores that names the cause.
+    """
 
     def __init__(
-        self, judging: JudgeConfig, entries: Table, *, clean: Callable[[str], str]
+        self,
+        entries: Table,
+        *,
+        clean: Callable[[str], str] = str,
+        timeout_s: float | None = None,
+        asking_timeout_s: float = 60.0,
     ) -> None:
         """Ask nobody yet.
 
         Args:
-            judging: Who judges.
             entries: The evaluators.
             clean: Redacts one text: what a judge's provider says of a failure.
+            timeout_s: For a judge's reading; None: as long as the judge takes.
+            asking_timeout_s: For one evaluator's own questions to the judge.
         """
-        self.judging = judging
         self._entries = entries
         self._clean = clean
-        self.forget()
+        self._timeout_s = timeout_s
+        self._asking_timeout_s = asking_timeout_s
 
-    def forget(self) -> None:
-        """Begin anew on another loop, or in a forked child."""
-        self._slots = asyncio.Semaphore(self.judging.concurrency)
-        self._prepared = asyncio.Event()
-
-    async def prepare(self) -> None:
-        """Load what the judges need; who asks waits for it."""
-        try:
-            for judge in self.judging.reporting:
-                if isinstance(judge, ConnectedJudge):
-                    with contained("judge"):
-                        await _prepare(judge)
-        finally:
-            self._prepared.set()
-
-    async def close(self) -> None:
-        """Close connections of the running loop."""
-        for judge in self.judging.reporting:
-            if isinstance(judge, ConnectedJudge):
-                with contained("judge"):
-                    await judge.close()
-
-    # --- before the coin ------------------------------------------------------------------------
-
-    def draw(
-        self, interaction: Interaction, prediction: Prediction, *, waiting: int
-    ) -> tuple[SamplingDecision, Cause | None]:
-        """Return the chance that it is read, and why it is not.
-
-        Args:
-            interaction: What was answered.
-            prediction: What past verdicts say of it.
-            waiting: How many drawn answers wait already.
-        """
-        cause = unscorable(interaction)
-        if cause is not None:
-            return CERTAIN, cause
-        # Before the coin: what is drawn is always read, or the mean would be biased.
-        if waiting >= self.judging.waiting_most:
-            decision = SamplingDecision(
-                inclusion_probability=0.0, drawn=False, cause=Cause.JUDGE_BUSY
-            )
-        elif self.judging.is_down:
-            decision = SamplingDecision(
-                inclusion_probability=0.0, drawn=False, cause=Cause.JUDGE_DOWN
-            )
-        else:
-            try:
-                decision = self.judging.sampler.draw(
-                    interaction, uncertainty=prediction.uncertainty
-                )
-            except JudgeError as error:  # it could not be read at any cost
-                decision = SamplingDecision(
-                    inclusion_probability=0.0, drawn=False, cause=error.cause
-                )
-            except Exception as error:  # noqa: BLE001 - a judge that cannot tell what it costs
-                record_error("sample", error)
-                decision = SamplingDecision(
-                    inclusion_probability=0.0, drawn=False, cause=Cause.JUDGE_ERROR
-                )
-        return decision, decision.cause or (None if decision.drawn else Cause.NOT_SAMPLED)
-
-    def unread(
-        self, interaction: Interaction, decision: SamplingDecision, cause: Cause
-    ) -> Readings:
-        """Return the reports of an answer that nobody reads."""
-        judged = self._unread_by(self.judging.judge, "judge", interaction, decision, cause)
-        second, its_decision = self.judging.second, self._second_decision(interaction, decision)
-        if second is None or its_decision is None:
-            return Readings(reports=(judged,), judged=judged)
-        other = self._unread_by(second.judge, "second", interaction, its_decision, cause)
-        return Readings(reports=(judged, other), judged=judged)
-
-    def _unread_by(
+    async def read(
         self,
-        judge: Judge,
-        role: Role,
+        judge: CapableJudge,
+        role: JudgeRole,
         interaction: Interaction,
-        decision: SamplingDecision,
-        cause: Cause,
-    ) -> Report:
-        return Report(
-            interaction=interaction,
-            judge=judge.identity,
-            evaluations=unscored(self._entries, judge.identity, cause),
-            assessment=None,
-            decision=decision,
-            role=role,
-        )
-
-    def reserve(self, interaction: Interaction) -> SamplingDecision | None:
-        """Pay for a reading outside the sample; None: it cannot be paid, or has no price."""
-        try:
-            return self.judging.sampler.reserve(interaction)
-        except JudgeError:  # it could not be read at any cost
-            return None
-        except Exception as error:  # noqa: BLE001 - a judge that cannot tell what it costs
-            record_error("sample", error)
-            return None
-
-    def _second_decision(
-        self, interaction: Interaction, decision: SamplingDecision
-    ) -> SamplingDecision | None:
-        second = self.judging.second
-        if second is None:
-            return None
-        return replace(
-            decision,
-            inclusion_probability=decision.inclusion_probability * second.share,
-            drawn=decision.drawn and second.reads(interaction),
-            reserved=0.0,
-        )
-
-    # --- asking ---------------------------------------------------------------------------------
-
-    async def ask(self, interaction: Interaction, decision: SamplingDecision) -> Readings:
-        """Return what the judges found of a drawn answer; its cost is settled, come what may."""
-        # Decided while the coin falls, since the money is set aside then.
-        its_decision = self._second_decision(interaction, decision)
-        spent = 0.0
-        try:
-            # These first: waiting for them must not use up the judge's own time.
-            async with await self._turn():
-                spent = decision.reserved  # if this is cancelled nobody knows what it cost
-                chain, costs = await self._ask_chain(interaction, decision)
-                again, cost = await self._ask_twice(interaction, decision, chain[0])
-                costs.append(cost)
-                other: Report | None = None
-                if its_decision is not None:
-                    other, cost = await self._ask_second(interaction, decision, its_decision)
-                    costs.append(cost)
-                spent = sum(costs)
-        finally:
-            self.judging.sampler.settle(decision, spent)
-        first = next((report for report in chain if report.assessment is not None), None)
-        both = first is not None and other is not None and other.assessment is not None
-        return Readings(
-            reports=tuple(chain) if other is None else (*chain, other),
-            judged=chain[0],
-            stand_in=None if first is chain[0] else first,
-            again=again,
-            compared=(first, other) if both and first is not None and other is not None else None,
-        )
-
-    async def check(self, interaction: Interaction, decision: SamplingDecision) -> Report | None:
-        """Return what the judge says now of an answer that was judged before."""
-        repeating = self.judging.repeating
-        if repeating is None:
-            return None
-        spent = decision.reserved
-        try:
-            async with await self._turn():
-                report, _, cost = await self._ask_one(
-                    repeating.judge, "judge", interaction, decision
-                )
-            spent = _known(cost, decision)
-        finally:
-            self.judging.sampler.settle(decision, spent)
-        return report
-
-    async def _turn(self) -> asyncio.Semaphore:
-        """Return what to hold while asking, once the judges are loaded."""
-        await self._prepared.wait()
-        return self._slots
-
-    async def _ask_chain(
-        self, interaction: Interaction, decision: SamplingDecision
-    ) -> tuple[list[Report], list[float]]:
-        reports: list[Report] = []
-        costs: list[float] = []
-        for judge in self.judging.chain:
-            role: Role = "judge" if judge is self.judging.judge else "fallback"
-            report, cause, cost = await self._ask_one(judge, role, interaction, decision)
-            reports.append(report)
-            costs.append(_known(cost, decision))
-            if cause not in _PASSED_ON:
-                break
-        return reports, costs
-
-    async def _ask_twice(
-        self, interaction: Interaction, decision: SamplingDecision, first: Report
-    ) -> tuple[Report | None, float]:
-        """Have the judge read some of the answers twice that it has read itself."""
-        repeating = self.judging.repeating
-        if repeating is None or first.assessment is None or not repeating.reads(interaction):
-            return None, 0.0
-        again, _, cost = await self._ask_one(repeating.judge, "judge", interaction, decision)
-        return again, _known(cost, decision)
-
-    async def _ask_second(
-        self, interaction: Interaction, decision: SamplingDecision, its_decision: SamplingDecision
-    ) -> tuple[Report, float]:
-        second = self.judging.second
-        assert second is not None  # noqa: S101 - for the type; it has a chance
-        if not its_decision.drawn:
-            cause = Cause.NOT_SAMPLED
-            return self._unread_by(second.judge, "second", interaction, its_decision, cause), 0.0
-        report, _, cost = await self._ask_one(second.judge, "second", interaction, its_decision)
-        return report, _known(cost, decision)
-
-    async def _ask_one(
-        self, judge: Judge, role: Role, interaction: Interaction, decision: SamplingDecision
-    ) -> tuple[Report, Cause | None, float | None]:
-        """Return a judge's report, why there are no scores, and the cost; None: nobody knows it."""
+        decision: SamplingDecision = CERTAIN,
+    ) -> Reading:
+        """Return what the judge found; raises only what ends the running task."""
         usage: JudgeUsage | None = None
-        within_s = self.judging.reading_timeout_s + JUDGE_GRACE_S
         try:
-            async with asyncio.timeout(within_s):
-                assessment = _named(await judge.assess(interaction), judge)
+            async with asyncio.timeout(self._timeout_s):
+                assessment = await judge.assess(interaction)
             usage = assessment.usage
             evaluations, asked = await evaluate_asking(
-                self._entries, interaction, assessment, judge, within_s=within_s
+                self._entries, interaction, assessment, judge, within_s=self._asking_timeout_s
             )
-        except JudgeError as error:
-            cause, detail, usage = error.cause, str(error), error.usage
-        except TimeoutError:
-            cause, detail = Cause.JUDGE_TIMEOUT, "no reply within the time for one reading"
         except BaseException as error:  # a judge is anybody's code
-            if is_asked_to_end(error) or isinstance(error, GeneratorExit):
+            if _ends_the_task(error):
                 raise
-            record_error("judge", error)
-            cause, detail = Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}"
-            if isinstance(error, MissingExtraError):
-                usage = JudgeUsage()
+            cause, detail, usage = _failure(error, usage)
         else:
             usage, is_known = _plausible(usage, asked)
-            report = Report(
-                interaction=interaction,
-                judge=assessment.judge,
-                evaluations=cleaned(evaluations, self._clean),
-                assessment=assessment,
-                decision=decision,
-                diagnosis=diagnosed(interaction, assessment),
-                usage=usage,
-                role=role,
+            report = self._scored(role, interaction, assessment, evaluations)
+            return Reading(
+                report=replace(report, decision=decision, usage=usage), is_usage_known=is_known
             )
-            return report, None, self.judging.spent(usage) if is_known else None
-        is_known = usage is not None
-        if usage is not None:
-            usage, is_known = _plausible(usage)
-        report = Report(
+        report = self.unread(judge, role, interaction, cause, decision, detail=detail)
+        if usage is None:
+            return Reading(
+                report=replace(report, usage=JudgeUsage(calls=1)), cause=cause, is_usage_known=False
+            )
+        usage, is_known = _plausible(usage)
+        return Reading(report=replace(report, usage=usage), cause=cause, is_usage_known=is_known)
+
+    def read_now(self, judge: CapableJudge, interaction: Interaction) -> Reading:
+        """Return what a built-in judge found, without a wait."""
+        cause, detail = unscorable(interaction), ""
+        if cause is None:
+            try:
+                assessment = judge.read(interaction)
+            except JudgeError as error:  # no error of ours: it says why there is no score
+                cause, detail = error.cause, str(error)
+            except BaseException as error:  # one unreadable answer must cost only itself
+                if not is_fault(error):
+                    raise
+                record_error("judge", error)
+                cause = Cause.JUDGE_ERROR
+            else:
+                evaluations = evaluate(self._entries, interaction, assessment)
+                return Reading(report=self._scored("builtin", interaction, assessment, evaluations))
+        report = self.unread(judge, "builtin", interaction, cause, detail=detail)
+        return Reading(report=report, cause=cause)
+
+    def unread(
+        self,
+        judge: CapableJudge,
+        role: JudgeRole,
+        interaction: Interaction,
+        cause: Cause,
+        decision: SamplingDecision = CERTAIN,
+        *,
+        detail: str = "",
+    ) -> Report:
+        """Return the report of an answer that the judge does not read, or could not."""
+        return Report(
             interaction=interaction,
             judge=judge.identity,
             evaluations=unscored(self._entries, judge.identity, cause, self._clean(detail)),
             assessment=None,
             decision=decision,
-            usage=usage or JudgeUsage(calls=1),
             role=role,
         )
-        return report, cause, self.judging.spent(usage) if usage is not None and is_known else None
+
+    def _scored(
+        self,
+        role: JudgeRole,
+        interaction: Interaction,
+        assessment: Assessment,
+        evaluations: Sequence[Evaluation],
+    ) -> Report:
+        return Report(
+            interaction=interaction,
+            judge=assessment.judge,
+            # What an evaluator's failure says may quote anything.
+            evaluations=tuple(
+                replace(each, detail=self._clean(each.detail))
+                if isinstance(each, Unscored) and each.detail
+                else each
+                for each in evaluations
+            ),
+            assessment=assessment,
+            diagnosis=_diagnosed(interaction, assessment),
+            role=role,
+        )
 
 
-def _named(assessment: Assessment, judge: Judge) -> Assessment:
-    """Return the assessment under the name of the judge that was asked, whatever it calls itself.
+def _ends_the_task(error: BaseException) -> bool:
+    """Return whether an error is the running task's own end, or the process's."""
+    is_interrupt = isinstance(error, KeyboardInterrupt)
+    return (
+        is_asked_to_end(error)
+        or isinstance(error, GeneratorExit)
+        # On another thread it is no Ctrl-C, but what the judge's code raised.
+        or (is_interrupt and threading.current_thread() is threading.main_thread())
+    )
 
-    Its version stays: the same judge may read by another prompt.
-    """
-    said, name = assessment.judge, judge.identity.name
-    if said.name == name:
-        return assessment
-    return replace(assessment, judge=replace(said, name=name))
+
+def _failure(
+    error: BaseException, usage: JudgeUsage | None
+) -> tuple[Cause, str, JudgeUsage | None]:
+    """Return why there are no scores, what the error says, and what was spent if that is known."""
+    if isinstance(error, JudgeError):
+        return error.cause, str(error), error.usage
+    if isinstance(error, TimeoutError):
+        return Cause.JUDGE_TIMEOUT, "no reply within the time for one reading", usage
+    record_error("judge", error)
+    detail = f"{type(error).__name__}: {error}"
+    return (
+        Cause.JUDGE_ERROR,
+        detail,
+        JudgeUsage() if isinstance(error, MissingExtraError) else usage,
+    )
 
 
 def _plausible(*usages: JudgeUsage) -> tuple[JudgeUsage, bool]:
@@ -438,38 +241,296 @@ def _plausible(*usages: JudgeUsage) -> tuple[JudgeUsage, bool]:
     return total, not wrong
 
 
-def cleaned(
-    evaluations: Sequence[Evaluation], clean: Callable[[str], str]
-) -> tuple[Evaluation, ...]:
-    """Return evaluations with what their failures say rewritten: it may quote anything."""
-    return tuple(
-        replace(each, detail=clean(each.detail))
-        if isinstance(each, Unscored) and each.detail
-        else each
-        for each in evaluations
-    )
-
-
-def diagnosed(interaction: Interaction, assessment: Assessment | None) -> Diagnosis | None:
-    """Return what went wrong with an answer; None: nothing is known of it."""
-    if assessment is not None:
-        with contained("evaluate"):  # a judge is anybody's code, and so is what it returns
-            return diagnosis(interaction, assessment)
+def _diagnosed(interaction: Interaction, assessment: Assessment) -> Diagnosis | None:
+    with contained("evaluate"):  # a judge is anybody's code, and so is what it returns
+        return diagnosis(interaction, assessment)
     return None
 
 
-async def _prepare(judge: ConnectedJudge) -> None:
+# --- the judges of a monitor ----------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class SecondJudge:
+    """A judge that reads a share of what the sampled judge reads, to be compared with it."""
+
+    judge: CapableJudge
+    rate: float
+    on_alarm: bool = False
+    """Whether it reads all of them while an alarm is active."""
+    alarmed: bool = False
+
+    @property
+    def share(self) -> float:
+        """The share of the judged answers that it reads now."""
+        return 1.0 if self.on_alarm and self.alarmed else self.rate
+
+    def reads(self, interaction: Interaction) -> bool:
+        """Return whether it reads this answer too; independent of the sampled judge's draw."""
+        return coin(f"{interaction.id} second") < self.share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatJudge:
+    """The sampled judge, asked again: how often it disagrees with itself, and with its past."""
+
+    judge: CapableJudge
+    """It has the sampled judge's identity, and keeps no readings to give out again."""
+    rate: float
+    """Share of the judged answers that are read twice."""
+
+    def reads(self, interaction: Interaction) -> bool:
+        """Return whether this answer is read twice; independent of the other draws."""
+        return coin(f"{interaction.id} repeat") < self.rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeConfig:
+    """The judges of a monitor by their roles, and how answers are drawn for them."""
+
+    judge: CapableJudge
+    """The sampled judge: it reads a drawn share of the answers."""
+    fallbacks: tuple[CapableJudge, ...] = ()
+    """Asked in turn where the judge's provider fails; each reports under its own identity."""
+    second: SecondJudge | None = None
+    repeat: RepeatJudge | None = None
+    """Reads some answers twice, and the anchors."""
+    sampler: Sampler
+    concurrency: int
+    max_pending: int
+    """Drawn answers that may wait; beyond, none is drawn."""
+    reading_timeout_s: float
+    """Over all calls of one reading."""
+    wait_s: float
+    """How long a trace is held for the judge's scores."""
+    spent: Callable[[JudgeUsage], float]
+    """The cost of a reading, in the budget's unit."""
+
+    @property
+    def chain(self) -> tuple[tuple[JudgeRole, CapableJudge], ...]:
+        """The judges that are asked in turn until one has read the answer."""
+        return ("sampled", self.judge), *(("fallback", each) for each in self.fallbacks)
+
+    @property
+    def reporting(self) -> tuple[CapableJudge, ...]:
+        """The judges whose readings are reported."""
+        second = () if self.second is None else (self.second.judge,)
+        return self.judge, *self.fallbacks, *second
+
+    @property
+    def is_down(self) -> bool:
+        """Whether nobody would be asked now."""
+        return not any(judge.admits() for _, judge in self.chain)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedAnswer:
+    """The reports on one answer by all judges but the built-in one."""
+
+    sampled: Report
+    """By the sampled judge."""
+    fallbacks: tuple[Report, ...] = ()
+    """By those that were asked in turn where it failed."""
+    second: Report | None = None
+    repeat: Report | None = None
+    """By the sampled judge, which read it twice; reported nowhere."""
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """The reports that are exported."""
+        return self.sampled, *self.fallbacks, *(() if self.second is None else (self.second,))
+
+    @property
+    def fallback(self) -> Report | None:
+        """The report of the fallback that read the answer; None: none had to, or none could."""
+        return next((each for each in self.fallbacks if each.assessment is not None), None)
+
+    @property
+    def compared(self) -> tuple[Report, Report] | None:
+        """Two judges' reports, if two read the answer."""
+        first = self.sampled if self.sampled.assessment is not None else self.fallback
+        if first is None or self.second is None or self.second.assessment is None:
+            return None
+        return first, self.second
+
+
+class JudgeRunner:
+    """Draws answers for the judges of one monitor and asks them, on one event loop."""
+
+    def __init__(self, config: JudgeConfig, entries: Table, *, clean: Callable[[str], str]) -> None:
+        """Ask nobody yet.
+
+        Args:
+            config: The judges.
+            entries: The evaluators.
+            clean: Redacts one text: what a judge's provider says of a failure.
+        """
+        self.config = config
+        timeout_s = config.reading_timeout_s + JUDGE_GRACE_S
+        self._reader = Reader(entries, clean=clean, timeout_s=timeout_s, asking_timeout_s=timeout_s)
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew on another loop, or in a forked child."""
+        self._slots = asyncio.Semaphore(self.config.concurrency)
+        self._prepared = asyncio.Event()
+
+    async def prepare(self) -> None:
+        """Load what the judges need; readings wait for it."""
+        try:
+            for judge in self.config.reporting:
+                with contained("judge"):
+                    await _prepare(judge)
+        finally:
+            self._prepared.set()
+
+    async def close(self) -> None:
+        """Close connections of the running loop."""
+        for judge in self.config.reporting:
+            with contained("judge"):
+                await judge.close()
+
+    # --- sampling -------------------------------------------------------------------------------
+
+    def draw(
+        self, interaction: Interaction, prediction: Prediction, *, pending: int
+    ) -> tuple[SamplingDecision, Cause | None]:
+        """Return the sampling decision, and why the answer is not read; None: it is.
+
+        Args:
+            interaction: The answer.
+            prediction: What past verdicts say of it.
+            pending: How many drawn answers wait already.
+        """
+        cause = unscorable(interaction)
+        if cause is not None:
+            return CERTAIN, cause
+        # Before the draw: what is drawn is always read, or the mean would be biased.
+        if pending >= self.config.max_pending:
+            decision = _never(Cause.JUDGE_BUSY)
+        elif self.config.is_down:
+            decision = _never(Cause.JUDGE_DOWN)
+        else:
+            try:
+                decision = self.config.sampler.draw(interaction, uncertainty=prediction.uncertainty)
+            except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
+                decision = _never(_no_price(error))
+        return decision, decision.cause or (None if decision.drawn else Cause.NOT_SAMPLED)
+
+    def reserve(self, interaction: Interaction) -> SamplingDecision | None:
+        """Pay for a reading outside the sample; None: it cannot be paid, or has no price."""
+        try:
+            return self.config.sampler.reserve(interaction)
+        except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
+            _no_price(error)
+            return None
+
+    def unread(
+        self, interaction: Interaction, decision: SamplingDecision, cause: Cause
+    ) -> JudgedAnswer:
+        """Return the reports of an answer that nobody reads."""
+        second, its_decision = self.config.second, self._second_decision(interaction, decision)
+        return JudgedAnswer(
+            sampled=self._reader.unread(self.config.judge, "sampled", interaction, cause, decision),
+            second=None
+            if second is None or its_decision is None
+            else self._reader.unread(second.judge, "second", interaction, cause, its_decision),
+        )
+
+    def _second_decision(
+        self, interaction: Interaction, decision: SamplingDecision
+    ) -> SamplingDecision | None:
+        second = self.config.second
+        if second is None:
+            return None
+        return replace(
+            decision,
+            inclusion_probability=decision.inclusion_probability * second.share,
+            drawn=decision.drawn and second.reads(interaction),
+            reserved=0.0,
+        )
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    async def ask(self, interaction: Interaction, decision: SamplingDecision) -> JudgedAnswer:
+        """Return the judges' reports on a drawn answer; its cost is charged, come what may."""
+        # Fixed with the draw, since the money is set aside then.
+        its_decision = self._second_decision(interaction, decision)
+        second, repeat = self.config.second, self.config.repeat
+        read_again: Report | None = None
+        read_second: Report | None = None
+        async with self._charged(decision) as readings:
+            for role, judge in self.config.chain:
+                reading = await self._reader.read(judge, role, interaction, decision)
+                readings.append(reading)
+                if reading.cause not in _PASSED_ON:
+                    break
+            sampled, *fallbacks = (reading.report for reading in readings)
+            if repeat is not None and sampled.assessment and repeat.reads(interaction):
+                reading = await self._reader.read(repeat.judge, "repeat", interaction, decision)
+                readings.append(reading)
+                read_again = reading.report
+            if second is not None and its_decision is not None and its_decision.drawn:
+                reading = await self._reader.read(second.judge, "second", interaction, its_decision)
+                readings.append(reading)
+                read_second = reading.report
+            elif second is not None and its_decision is not None:
+                read_second = self._reader.unread(
+                    second.judge, "second", interaction, Cause.NOT_SAMPLED, its_decision
+                )
+        return JudgedAnswer(
+            sampled=sampled, fallbacks=tuple(fallbacks), second=read_second, repeat=read_again
+        )
+
+    async def check_anchor(
+        self, interaction: Interaction, decision: SamplingDecision
+    ) -> Report | None:
+        """Return what the judge says now of an answer that was judged before."""
+        repeat = self.config.repeat
+        if repeat is None:
+            return None
+        async with self._charged(decision) as readings:
+            readings.append(await self._reader.read(repeat.judge, "anchor", interaction, decision))
+        return readings[0].report
+
+    @contextlib.asynccontextmanager
+    async def _charged(self, decision: SamplingDecision) -> AsyncIterator[list[Reading]]:
+        """Wait for a slot, and charge in the end what the readings in the list have cost."""
+        spent = 0.0
+        readings: list[Reading] = []
+        try:
+            # These first: waiting for them must not use up the judge's own time.
+            await self._prepared.wait()
+            async with self._slots:
+                spent = decision.reserved  # if this is cancelled nobody knows what it cost
+                yield readings
+                spent = sum(self._cost(reading, decision) for reading in readings)
+        finally:
+            self.config.sampler.settle(decision, spent)
+
+    def _cost(self, reading: Reading, decision: SamplingDecision) -> float:
+        """Return a reading's cost; where nobody knows it, what was set aside."""
+        usage = reading.report.usage
+        if usage is None or not reading.is_usage_known:
+            return decision.reserved
+        return self.config.spent(usage)
+
+
+def _never(cause: Cause) -> SamplingDecision:
+    return SamplingDecision(inclusion_probability=0.0, drawn=False, cause=cause)
+
+
+def _no_price(error: Exception) -> Cause:
+    """Return why a reading's cost is not known."""
+    if isinstance(error, JudgeError):  # it could not be read at any cost
+        return error.cause
+    record_error("sample", error)
+    return Cause.JUDGE_ERROR
+
+
+async def _prepare(judge: CapableJudge) -> None:
     try:
         await judge.prepare()
     except RagMonitorError as error:
         # Each reading will say so too; here it is said before any money was expected of it.
         logger.warning("ragmonitor: the judge cannot read: %s", reason(error))
-
-
-def _known(cost: float | None, decision: SamplingDecision) -> float:
-    """Return a reading's cost; where nobody knows it, what was set aside."""
-    return decision.reserved if cost is None else cost
-
-
-def _admits(judge: Judge) -> bool:
-    return not isinstance(judge, GuardedJudge) or judge.admits()

@@ -13,9 +13,9 @@ from ragmonitor.evaluators import Table, unscored
 from ragmonitor.guard import contained
 from ragmonitor.protocols import Finished, Judge, Meters
 from ragmonitor.queues import Notes
-from ragmonitor.records import Cause, Interaction, Report, Role, Status
+from ragmonitor.records import Cause, Interaction, JudgeRole, Report, Status
 
-ROLES: Final[tuple[Role, ...]] = ("builtin", "judge", "second")
+ROLES: Final[tuple[JudgeRole, ...]] = ("builtin", "sampled", "second")
 """Who reports on every interaction. A fallback does where it was asked, and owes nothing."""
 
 
@@ -84,7 +84,7 @@ class Ledger:
             for role in self.roles():
                 self.unscored(role, cause, n)
 
-    def roles(self) -> tuple[Role, ...]:
+    def roles(self) -> tuple[JudgeRole, ...]:
         """Return who reports on every interaction."""
         return ROLES[: len(self._judges())]
 
@@ -93,7 +93,7 @@ class Ledger:
         with contained("count"):
             self._meters.interaction(framework, status, n)
 
-    def unscored(self, role: Role, cause: Cause, n: int = 1) -> None:
+    def unscored(self, role: JudgeRole, cause: Cause, n: int = 1) -> None:
         """Count that a judge scored nothing."""
         with contained("count"):
             identity = self._judges()[ROLES.index(role)].identity
@@ -114,7 +114,7 @@ class Account:
         self._framework, self._status = finished.framework, finished.status
         self._is_closed = False
         # Popping a key is atomic: of two threads that pay, one does.
-        self._owed: dict[Role | Literal["capture"], None] = dict.fromkeys(
+        self._owed: dict[JudgeRole | Literal["capture"], None] = dict.fromkeys(
             ("capture", *ledger.roles())
         )
 
@@ -145,5 +145,5 @@ class Account:
             self._ledger.unscored(role, cause)
         return bool(left)
 
-    def _pays(self, debt: Role | Literal["capture"]) -> bool:
+    def _pays(self, debt: JudgeRole | Literal["capture"]) -> bool:
         return self._owed.pop(debt, self) is None

@@ -56,7 +56,7 @@ from ragmonitor.settings import (
     ServerSettings,
     Settings,
 )
-from ragmonitor.wiring import embedded_judge, estimates_of, exporters_of, judging_of, view_of
+from ragmonitor.wiring import builtin_judge, estimates_of, exporters_of, judging_of, view_of
 from ragmonitor.worker import Worker
 
 EXIT_TIMEOUT_S = 5.0
@@ -155,7 +155,7 @@ class Monitor:
             raise SettingsError("give either settings or options, not both")
         self.settings = settings
         _restrict_logs(settings, redact)
-        builtin = embedded_judge(settings)
+        builtin = builtin_judge(settings)
         judging = judging_of(settings)
         view = view_of(settings, builtin, judging)
         self._shows_page = view is not None
@@ -194,7 +194,7 @@ class Monitor:
         self._worker = Worker(
             self._queue,
             builtin=builtin,
-            bench=None
+            runner=None
             if judging is None
             else JudgeRunner(judging, table.select(settings.evaluators), clean=self._redactor.text),
             entries=table.select(settings.evaluators),

@@ -67,9 +67,11 @@ class Source(Protocol):
         ...
 
 
-@runtime_checkable
 class Judge(Protocol):
-    """Reads an interaction once. Slow, sometimes wrong, sometimes absent."""
+    """A judge reads an interaction once. It is slow, sometimes wrong and sometimes absent.
+
+    Two members are needed. What else a judge may have is listed in `capabilities.CapableJudge`.
+    """
 
     @property
     def identity(self) -> JudgeIdentity:
@@ -81,97 +83,11 @@ class Judge(Protocol):
         ...
 
 
-@runtime_checkable
-class BuiltinJudge(Judge, Protocol):
-    """A judge that needs neither network nor model, so that it can read every answer."""
-
-    def read(self, interaction: Interaction) -> Assessment:
-        """Return what was found, within milliseconds. Raises `JudgeError`: too long to be read."""
-        ...
-
-
-@runtime_checkable
-class HoldingJudge(BuiltinJudge, Protocol):
-    """A built-in judge that holds more than memory: a process."""
-
-    def stop(self) -> None:
-        """Let go of it, within seconds. Called once, after the last reading."""
-        ...
-
-
 BudgetUnit = Literal["usd", "tokens", "calls"]
 """What a budget counts."""
 
-
-@runtime_checkable
-class PricedJudge(Judge, Protocol):
-    """A judge that says beforehand what a reading costs, so that a budget can hold."""
-
-    @property
-    def budget_unit(self) -> BudgetUnit | None:
-        """What `expected_cost` counts; None: a reading costs neither money nor tokens."""
-        ...
-
-    def expected_cost(self, interaction: Interaction) -> float:
-        """Return an upper estimate of one reading's cost, in `budget_unit`; finite, from 0."""
-        ...
-
-
-@runtime_checkable
-class RecountingJudge(PricedJudge, Protocol):
-    """A judge that can say what a reading costs in more than one unit."""
-
-    def counting(self, unit: BudgetUnit) -> PricedJudge:
-        """Return this judge, with `expected_cost` in that unit.
-
-        Raises:
-            SettingsError: It cannot tell in that unit; the message says what it lacks.
-        """
-        ...
-
-
-@runtime_checkable
-class CachingJudge(Judge, Protocol):
-    """A judge that may answer from memory: a repeated reading would only agree with the first."""
-
-    def uncached(self) -> Judge:
-        """Return this judge without its memory.
-
-        Same model, address, key and identity. It shares connections with the original, which
-        alone is prepared and closed.
-        """
-        ...
-
-
 BreakerState = Literal["closed", "half_open", "open"]
 """Of a provider that is left alone while it fails: `half_open` is one reading that tries."""
-
-
-@runtime_checkable
-class GuardedJudge(Judge, Protocol):
-    """A judge that leaves its provider alone while that fails."""
-
-    @property
-    def breaker_state(self) -> BreakerState:
-        """As of now."""
-        ...
-
-    def admits(self) -> bool:
-        """Return whether a reading would be made now; if not, it costs nothing and gives none."""
-        ...
-
-
-@runtime_checkable
-class ConnectedJudge(Judge, Protocol):
-    """A judge with something to load before its first reading, and to let go of after its last."""
-
-    async def prepare(self) -> None:
-        """Load and check, so that the first reading need not. Raises `JudgeError`."""
-        ...
-
-    async def close(self) -> None:
-        """Close connections of the running loop."""
-        ...
 
 
 class Evaluator(Protocol):
@@ -233,25 +149,6 @@ class AskingEvaluator(Protocol):
         self, interaction: Interaction, assessment: Assessment, asker: Asker, /
     ) -> float:
         """Return a score from 0 to 1. Raises `NotScorableError`, `JudgeError`."""
-        ...
-
-
-@runtime_checkable
-class AskingJudge(Judge, Protocol):
-    """A judge that evaluators can ask questions of their own."""
-
-    def asker(self, interaction: Interaction, assessment: Assessment, /) -> Asker:
-        """Return whom to ask about one answer."""
-        ...
-
-
-@runtime_checkable
-class VersionedJudge(Judge, Protocol):
-    """A judge with prompts beside its main one, each a ruler of its own."""
-
-    @property
-    def prompt_versions(self) -> Mapping[Literal["question", "reference"], str]:
-        """The version of what surrounds an evaluator's question, and of the reference's reading."""
         ...
 
 

@@ -455,9 +455,10 @@ class CompletedAnswer:
         return self.builtin.interaction
 
 
-Role = Literal["builtin", "judge", "fallback", "second"]
-"""A judge's place: it reads every answer; a drawn share; what the judge failed to; some of those
-once more."""
+JudgeRole = Literal["builtin", "sampled", "fallback", "second", "repeat", "anchor"]
+"""What a judge reads an answer as: the built-in judge of every answer, the judge of a drawn share,
+one that stands in where that judge failed, a second opinion, the same judge once more, or the same
+judge on an answer of the past. It is the role and not the judge's kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -477,8 +478,7 @@ class Report:
     """What asking cost, whether or not it gave anything; None: the judge was not asked."""
     target: SpanReference | None = None
     """The interaction's own root span; None: no trace was emitted."""
-    role: Role = "judge"
-    """Whose place among the judges it is from; their identities do not tell."""
+    role: JudgeRole = "sampled"
     late: bool = False
     """The root span had left before this was known."""
 

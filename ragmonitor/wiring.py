@@ -8,8 +8,10 @@ import fnmatch
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ragmonitor.addresses import shown
+from ragmonitor.capabilities import CapableJudge, as_judge
 from ragmonitor.errors import InputError, JudgeError, SettingsError
 from ragmonitor.estimation import (
     Alarms,
@@ -36,20 +38,15 @@ from ragmonitor.export import (
 from ragmonitor.guard import logger
 from ragmonitor.judges import AssessmentCache, LexicalJudge, LlmJudge
 from ragmonitor.judges.builtin import Limits
-from ragmonitor.judges.pricing import cost_in, priced_in
-from ragmonitor.judging import JudgeConfig, Repeating, SecondReading
+from ragmonitor.judging import JudgeConfig, RepeatJudge, SecondJudge
 from ragmonitor.protocols import (
-    BudgetUnit,
-    BuiltinJudge,
-    CachingJudge,
     ConfigurableExporter,
     ExportContext,
     Exporter,
     Judge,
-    RecountingJudge,
 )
-from ragmonitor.records import Interaction, JudgeUsage
-from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_file
+from ragmonitor.records import Interaction
+from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_file, spent_in
 from ragmonitor.settings import Settings
 from ragmonitor.state import StateFile
 
@@ -127,22 +124,22 @@ def view_of(settings: Settings, builtin: Judge, judging: JudgeConfig | None) -> 
     )
 
 
-def embedded_judge(settings: Settings) -> BuiltinJudge:
+def builtin_judge(settings: Settings) -> CapableJudge:
     """Return the judge that reads every answer."""
     judge = LexicalJudge(Limits(max_characters=settings.judge.builtin_max_characters))
     if settings.judge.builtin_process and os.name == "posix":
         from ragmonitor.judges.process import ProcessJudge
 
-        return ProcessJudge(judge)
+        return as_judge(ProcessJudge(judge))
     if settings.judge.builtin_process:
         logger.warning(
             "ragmonitor: judge.builtin_process needs a POSIX system; scoring on a thread"
         )
-    return judge
+    return as_judge(judge)
 
 
 def judging_of(settings: Settings) -> JudgeConfig | None:
-    """Return the judge that reads a share of the answers, with its sampler; None: there is none.
+    """Return the judges that read a share of the answers, with their sampler; None: none does.
 
     Raises:
         SettingsError: A judge is to stand in or to read a second time, and there is no first; or
@@ -155,29 +152,29 @@ def judging_of(settings: Settings) -> JudgeConfig | None:
             )
         return None
     named = settings.judge.name
-    judge: Judge = settings.judge.model if named is None else llm_judge(settings, named)
-    judge = _counted(judge, settings)
+    judge = _within_budget(
+        settings.judge.model if named is None else llm_judge(settings, named), settings
+    )
     _check_names(judge, settings)
-    fallbacks = tuple(llm_judge(settings, each) for each in settings.judge.fallbacks)
+    fallbacks = tuple(
+        _within_budget(llm_judge(settings, each), settings) for each in settings.judge.fallbacks
+    )
     second = (
-        SecondReading(
-            judge=llm_judge(settings, settings.judge.second),
+        SecondJudge(
+            judge=_within_budget(llm_judge(settings, settings.judge.second), settings),
             rate=settings.judge.second_rate,
             on_alarm=settings.judge.second_on_alarm,
         )
         if settings.judge.second
         else None
     )
-    repeating = Repeating(
-        # What it has kept of earlier readings would agree with them.
-        judge=judge.uncached() if isinstance(judge, CachingJudge) else judge,
-        rate=settings.judge.repeat_rate,
-    )
+    # What it has kept of earlier readings would agree with them.
+    repeat = RepeatJudge(judge=judge.uncached(), rate=settings.judge.repeat_rate)
     return JudgeConfig(
         judge=judge,
         fallbacks=fallbacks,
         second=second,
-        repeating=repeating,
+        repeat=repeat,
         sampler=AdaptiveSampler(
             settings.sample.rate,
             clock=time.monotonic,
@@ -185,9 +182,8 @@ def judging_of(settings: Settings) -> JudgeConfig | None:
             expected_cost=_expected_cost(
                 (judge, *fallbacks),
                 second,
-                repeating,
+                repeat,
                 asking=table.select(settings.evaluators).asking,
-                unit=settings.budget.unit,
             ),
             by_session=settings.sample.by == "session",
             always=settings.sample.always,
@@ -196,24 +192,23 @@ def judging_of(settings: Settings) -> JudgeConfig | None:
             else None,
         ),
         concurrency=settings.judge.concurrency,
-        waiting_most=settings.judge.max_pending,
+        max_pending=settings.judge.max_pending,
         reading_timeout_s=settings.judge.reading_timeout_s or 2 * settings.judge.timeout_s,
         wait_s=settings.export.judge_wait_s,
-        spent=_SPENT[settings.budget.unit],
+        spent=partial(spent_in, settings.budget.unit),
     )
 
 
-def _counted(judge: Judge, settings: Settings) -> Judge:
+def _within_budget(judge: Judge, settings: Settings) -> CapableJudge:
     """Return the judge, saying what it costs in the unit of the budget.
 
     Raises:
         SettingsError: It cannot: the budget would not hold, or nothing would ever be read.
     """
-    if not settings.budget.is_given:
-        # Nothing is reserved; a judge that can count in dollars only needs no price for it.
-        return judge.counting("tokens") if isinstance(judge, RecountingJudge) else judge
     try:
-        return priced_in(judge, settings.budget.unit)
+        return as_judge(judge).within_budget(
+            settings.budget.unit if settings.budget.is_given else None
+        )
     except SettingsError as error:
         raise SettingsError(
             f"{error}; or give the monitor a budget in calls instead: budget.calls_per_day or "
@@ -241,10 +236,10 @@ def _check_names(judge: Judge, settings: Settings) -> None:
         )
 
 
-def llm_judge(settings: Settings, named: str) -> LlmJudge:
+def llm_judge(settings: Settings, named: str, *, with_cache: bool = True) -> LlmJudge:
     """Return the judge of that name: `model`, or `model@http://address` on another server."""
     model, at, address = named.partition("@http")
-    size = settings.judge.cache_size
+    size = settings.judge.cache_size if with_cache else 0
     return LlmJudge(
         model,
         # The first judge's server knows the first judge's model.
@@ -371,43 +366,25 @@ def _anchors(settings: Settings, file: StateFile | None) -> Anchors:
 
 
 def _expected_cost(
-    judges: Sequence[Judge],
-    second: SecondReading | None,
-    repeating: Repeating,
+    judges: Sequence[CapableJudge],
+    second: SecondJudge | None,
+    repeat: RepeatJudge,
     *,
     asking: int,
-    unit: BudgetUnit,
 ) -> Callable[[Interaction], float]:
     """Return what one reading costs at most: of each judge that may be asked, in turn."""
 
     def cost(interaction: Interaction) -> float:
         first, *others = judges
-        total = cost_in(first, unit, interaction)
-        if second is not None and second.reads(interaction):
-            others.append(second.judge)
-        if repeating.reads(interaction):
-            others.append(repeating.judge)
+        total = first.expected_cost(interaction)
+        others += [
+            each.judge for each in (second, repeat) if each is not None and each.reads(interaction)
+        ]
         for judge in others:
             # One that could not read it at any cost will not spend any.
             with contextlib.suppress(JudgeError):
-                total += cost_in(judge, unit, interaction)
+                total += judge.expected_cost(interaction)
         # What an evaluator asks is shown no more than a reading is.
         return total * (1 + asking)
 
     return cost
-
-
-def _dollars(usage: JudgeUsage) -> float:
-    return usage.cost_usd
-
-
-def _tokens(usage: JudgeUsage) -> float:
-    return usage.input_tokens + usage.output_tokens
-
-
-def _calls(usage: JudgeUsage) -> float:
-    # A judge of the user's own that counts nothing made one; only a cache makes none.
-    return usage.calls or float(not usage.cache_hits)
-
-
-_SPENT = {"usd": _dollars, "tokens": _tokens, "calls": _calls}

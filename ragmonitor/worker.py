@@ -21,35 +21,25 @@ from typing import Any
 from opentelemetry import context
 
 from ragmonitor.apart import run, within
-from ragmonitor.errors import JudgeError
-from ragmonitor.evaluators import (
-    Table,
-    evaluate,
-    unscorable,
-    unscored,
-)
+from ragmonitor.capabilities import CapableJudge
+from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import (
     contained,
     errors,
     is_asked_to_end,
-    is_fault,
     logger,
     record_error,
     record_problem,
     shielded,
 )
-from ragmonitor.judging import JudgeRunner, Readings, cleaned, diagnosed
+from ragmonitor.judging import JudgedAnswer, JudgeRunner, Reader
 from ragmonitor.ledger import Account, Ledger
 from ragmonitor.protocols import (
     AlarmListener,
-    BuiltinJudge,
     Estimates,
     Exporter,
     Finished,
-    GuardedJudge,
-    HoldingJudge,
-    Judge,
     Meters,
     SnapshotListener,
     TraceExporter,
@@ -57,7 +47,6 @@ from ragmonitor.protocols import (
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import (
     AlarmEvent,
-    Assessment,
     Cause,
     CompletedAnswer,
     Interaction,
@@ -95,8 +84,8 @@ class Worker:
         self,
         queue: MemoryQueue,
         *,
-        builtin: BuiltinJudge,
-        bench: JudgeRunner | None,
+        builtin: CapableJudge,
+        runner: JudgeRunner | None,
         entries: Table,
         estimates: Estimates,
         traces: TraceExporter,
@@ -111,7 +100,7 @@ class Worker:
         Args:
             queue: Where finished interactions wait.
             builtin: Reads every answer.
-            bench: Judges who read a share of them; None: nobody else does.
+            runner: Asks the judges that read a share of them; None: there are none.
             entries: The evaluators.
             estimates: The windowed means.
             traces: Emits each interaction's trace.
@@ -123,14 +112,13 @@ class Worker:
         """
         self._queue = queue
         self._builtin = builtin
-        self._bench = bench
-        self._entries = entries
+        self._runner = runner
+        self._reader = Reader(entries, clean=clean)
         self._estimates = estimates
         self._traces = traces
         self._meters = meters
         self._exporters = tuple(exporters)
         self._prepare = prepare
-        self._clean = clean
         self._poll = poll
         self._closed = False
         self._ledger = Ledger(meters, entries, self._judges)
@@ -161,9 +149,9 @@ class Worker:
         self._keeping: asyncio.TimerHandle | None = None
         self._checks: set[asyncio.Task[None]] = set()
         """Readings outside the sample, of answers that were judged before."""
-        if self._bench is not None:
+        if self._runner is not None:
             with contained("judge"):
-                self._bench.forget()
+                self._runner.forget()
 
     # --- the application's side -----------------------------------------------------------------
 
@@ -253,9 +241,8 @@ class Worker:
         for exporter in (self._meters, *self._exporters, self._traces):
             with contained("export"):
                 exporter.close()
-        if isinstance(self._builtin, HoldingJudge):
-            with contained("judge"):
-                self._builtin.stop()
+        with contained("judge"):
+            self._builtin.stop()
 
     def _submit(self, work: Coroutine[Any, Any, bool], deadline: float) -> Future[bool] | None:
         while self._loop is None or self._waker is None:
@@ -321,14 +308,14 @@ class Worker:
             for task in unfinished:
                 task.cancel()
             await asyncio.wait(unfinished, timeout=CANCEL_S)
-            if self._bench is not None:
+            if self._runner is not None:
                 with contained("judge"):
                     async with asyncio.timeout(CANCEL_S):
-                        await self._bench.close()
+                        await self._runner.close()
 
     async def _prepare_judges(self) -> None:
-        if self._bench is not None:
-            await self._bench.prepare()
+        if self._runner is not None:
+            await self._runner.prepare()
 
     async def _work_off(self) -> None:
         # One at a time: whoever flushes waits for the batch that is in hand already.
@@ -373,10 +360,11 @@ class Worker:
                 open_runs=open_runs,
                 errors=errors,
             )
-            for judge in self._bench.judging.reporting if self._bench is not None else ():
-                if isinstance(judge, GuardedJudge):
+            for judge in self._runner.config.reporting if self._runner is not None else ():
+                state = judge.breaker_state
+                if state is not None:
                     with contained("judge"):
-                        self._meters.breaker(judge.identity.name, judge.breaker_state)
+                        self._meters.breaker(judge.identity.name, state)
             for exporter in self._exporters:
                 if isinstance(exporter, SnapshotListener):
                     with contained("export"):
@@ -387,10 +375,10 @@ class Worker:
         snapshot = Snapshot()
         with contained("estimate"):
             snapshot = self._estimates.snapshot()
-        if self._bench is not None:
-            judging = self._bench.judging
+        if self._runner is not None:
+            config = self._runner.config
             with contained("sample"):
-                sampling = judging.sampler.readings(judging.judge.identity.name)
+                sampling = config.sampler.readings(config.judge.identity.name)
                 snapshot = replace(snapshot, readings=(*snapshot.readings, *sampling))
         return snapshot
 
@@ -398,15 +386,15 @@ class Worker:
         with contained("estimate"):
             for event in self._estimates.tick():
                 self._announce(event)
-        if self._bench is None:
+        if self._runner is None:
             return
-        judging = self._bench.judging
+        config = self._runner.config
         with contained("sample"):
-            judging.sampler.boost(self._estimates.boost)
-        if judging.second is not None:
-            judging.second.alarmed = self._estimates.alarmed
+            config.sampler.boost(self._estimates.boost)
+        if config.second is not None:
+            config.second.alarmed = self._estimates.alarmed
         with contained("estimate"):
-            self._check_anchors(self._bench)
+            self._check_anchors(self._runner)
 
     def _announce(self, event: AlarmEvent) -> None:
         logger.warning("ragmonitor: %s", event)
@@ -417,13 +405,13 @@ class Worker:
 
     # --- one interaction ------------------------------------------------------------------------
 
-    def _judges(self) -> tuple[Judge, ...]:
+    def _judges(self) -> tuple[CapableJudge, ...]:
         """Return who reports on every interaction; a fallback does where it was asked."""
-        if self._bench is None:
+        if self._runner is None:
             return (self._builtin,)
-        judging = self._bench.judging
-        second = () if judging.second is None else (judging.second.judge,)
-        return self._builtin, judging.judge, *second
+        config = self._runner.config
+        second = () if config.second is None else (config.second.judge,)
+        return self._builtin, config.judge, *second
 
     @contextlib.contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
@@ -469,30 +457,30 @@ class Worker:
             return None
         with self._timed("read"):
             builtin = self._read(interaction)
-        bench = self._bench
-        if bench is None:
+        runner = self._runner
+        if runner is None:
             target = self._deliver(account, builtin)
             self._settle(CompletedAnswer(builtin=builtin, target=target))
             return None
         with self._timed("sample"):
             prediction = self._predict(builtin)
-            waiting = len(self._judgements)
-            decision, cause = bench.draw(interaction, prediction, waiting=waiting)
+            pending = len(self._judgements)
+            decision, cause = runner.draw(interaction, prediction, pending=pending)
         if decision.drawn and cause == decision.cause:
             with shielded("estimate"):
                 self._estimates.awaits(builtin, prediction, decision)
         if cause is None:
             return asyncio.get_running_loop().create_task(
-                self._judge(bench, account, builtin, prediction, decision)
+                self._judge(runner, account, builtin, prediction, decision)
             )
-        found = bench.unread(interaction, decision, cause)
+        found = runner.unread(interaction, decision, cause)
         target = self._deliver(account, builtin, found)
         self._settle(
             CompletedAnswer(
                 builtin=builtin,
                 prediction=prediction,
                 decision=decision,
-                judged=found.judged if decision.drawn else None,
+                judged=found.sampled if decision.drawn else None,
                 target=target,
             )
         )
@@ -541,43 +529,21 @@ class Worker:
                 self._announce(event)
 
     def _read(self, interaction: Interaction) -> Report:
-        identity = self._builtin.identity
-        assessment: Assessment | None = None
-        cause, detail = unscorable(interaction), ""
-        if cause is None:
-            try:
-                assessment = self._builtin.read(interaction)
-            except JudgeError as error:  # no error of ours: it says why there is no score
-                cause, detail = error.cause, self._clean(str(error))
-            except BaseException as error:  # one unreadable answer must cost only itself
-                if not is_fault(error):
-                    raise
-                record_error("judge", error)
-                cause = Cause.SHUTDOWN if self._closed else Cause.JUDGE_ERROR
-        evaluations = (
-            unscored(self._entries, identity, cause or Cause.JUDGE_ERROR, detail)
-            if assessment is None
-            else cleaned(evaluate(self._entries, interaction, assessment), self._clean)
-        )
-        return Report(
-            interaction=interaction,
-            judge=identity,
-            evaluations=evaluations,
-            assessment=assessment,
-            diagnosis=diagnosed(interaction, assessment),
-            role="builtin",
-        )
+        reading = self._reader.read_now(self._builtin, interaction)
+        if self._closed and reading.cause is Cause.JUDGE_ERROR:
+            return self._reader.unread(self._builtin, "builtin", interaction, Cause.SHUTDOWN)
+        return reading.report
 
     async def _judge(
         self,
-        bench: JudgeRunner,
+        runner: JudgeRunner,
         account: Account,
         builtin: Report,
         prediction: Prediction,
         decision: SamplingDecision,
     ) -> None:
-        interaction, wait_s = builtin.interaction, bench.judging.wait_s
-        asking = asyncio.ensure_future(bench.ask(interaction, decision))
+        interaction, wait_s = builtin.interaction, runner.config.wait_s
+        asking = asyncio.ensure_future(runner.ask(interaction, decision))
         delivered, target = False, None
         try:
             if wait_s > 0:
@@ -593,7 +559,7 @@ class Worker:
             if not (is_asked_to_end(error) and self._closed):
                 record_error("judge", error)
                 cause = Cause.INTERNAL_ERROR
-            found = bench.unread(interaction, decision, cause)
+            found = runner.unread(interaction, decision, cause)
         with self._step:
             if delivered:
                 for report in found.reports:
@@ -605,35 +571,35 @@ class Worker:
                     builtin=builtin,
                     prediction=prediction,
                     decision=decision,
-                    judged=found.judged,
-                    stand_in=found.stand_in,
+                    judged=found.sampled,
+                    stand_in=found.fallback,
                     target=target,
                 )
             )
             self._compare(found)
 
-    def _compare(self, found: Readings) -> None:
+    def _compare(self, found: JudgedAnswer) -> None:
         """Take note of what two readings of one answer have in common."""
         if found.compared is not None:
             with contained("export"):
                 self._meters.compared(*found.compared)
-        if found.again is not None and found.judged is not None:
+        if found.repeat is not None:
             with contained("export"):
-                self._meters.charged(found.again)
+                self._meters.charged(found.repeat)
             with contained("estimate"):
-                self._estimates.repeated(found.judged, found.again)
+                self._estimates.repeated(found.sampled, found.repeat)
 
-    def _check_anchors(self, bench: JudgeRunner) -> None:
+    def _check_anchors(self, runner: JudgeRunner) -> None:
         """Have answers that were judged before read again: one batch at a time."""
-        if bench.judging.repeating is None or bench.judging.is_down or self._checks:
+        if runner.config.repeat is None or runner.config.is_down or self._checks:
             return
         for interaction in self._estimates.due():
-            decision = bench.reserve(interaction)
+            decision = runner.reserve(interaction)
             if decision is None:  # nothing left to pay it with: it will be due again
                 self._estimates.checked(interaction, None)
                 continue
             check = asyncio.get_running_loop().create_task(
-                self._check(bench, interaction, decision)
+                self._check(runner, interaction, decision)
             )
             self._checks.add(check)
             check.add_done_callback(self._checked)
@@ -644,9 +610,9 @@ class Worker:
             record_error("judge", error)
 
     async def _check(
-        self, bench: JudgeRunner, interaction: Interaction, decision: SamplingDecision
+        self, runner: JudgeRunner, interaction: Interaction, decision: SamplingDecision
     ) -> None:
-        report = await bench.check(interaction, decision)
+        report = await runner.check_anchor(interaction, decision)
         with self._step:
             with contained("estimate"):
                 self._estimates.checked(interaction, report)
@@ -655,7 +621,7 @@ class Worker:
                     self._meters.charged(report)
 
     def _deliver(
-        self, account: Account, builtin: Report, found: Readings | None = None
+        self, account: Account, builtin: Report, found: JudgedAnswer | None = None
     ) -> SpanReference | None:
         others = () if found is None else found.reports
         target: SpanReference | None = None

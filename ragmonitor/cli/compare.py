@@ -280,8 +280,8 @@ def _show(first: Side, second: Side, pairing: Pairing, scorer: Scorer, options: 
         f"{len(pairing.pairs)} pairs by {pairing.by}; without a partner: {pairing.only_first} "
         f"before, {pairing.only_second} after\n* more than chance: the interval leaves out 0"
     )
-    if scorer.run_budget is not None:
-        beside.print(told_cost(scorer, scorer.run_budget))
+    if scorer.budget is not None:
+        beside.print(told_cost(scorer, scorer.budget))
 
 
 def _table(pairing: Pairing) -> Table:

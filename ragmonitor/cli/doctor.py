@@ -26,7 +26,7 @@ from ragmonitor.estimation.labels import read_labels
 from ragmonitor.export import JsonLines
 from ragmonitor.export.posting import DeliveryError, PostingExporter
 from ragmonitor.judges import LexicalJudge
-from ragmonitor.protocols import BuiltinJudge, Judge
+from ragmonitor.protocols import Judge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
 from ragmonitor.wiring import exporters_of, llm_judge
@@ -335,7 +335,7 @@ def serving(url: str) -> str | None:
     return text.partition('service="')[2].partition('"')[0]
 
 
-def _builtin_judge(judge: BuiltinJudge) -> Iterator[Check]:
+def _builtin_judge(judge: LexicalJudge) -> Iterator[Check]:
     for trial in TRIALS:
         name = f"judge {judge.identity.name} ({trial.language})"
         began = time.perf_counter()

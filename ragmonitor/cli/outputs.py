@@ -19,7 +19,7 @@ from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.evaluators import Table
 from ragmonitor.export.jsonl import encoded
 from ragmonitor.offline.scoring import Outcome, is_finished, texts_key
-from ragmonitor.offline.tally import Tally
+from ragmonitor.offline.summary import Tally
 from ragmonitor.records import (
     Cause,
     Evaluation,

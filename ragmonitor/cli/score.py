@@ -37,11 +37,11 @@ from ragmonitor.evaluators import register_embedding
 from ragmonitor.judges import sentences
 from ragmonitor.judges.embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
-from ragmonitor.offline.evaluating import scorer_of
-from ragmonitor.offline.judging import LEXICAL, judging_of
-from ragmonitor.offline.scoring import Outcome, RunBudget, Scorer
+from ragmonitor.offline.evaluating import BUILTIN, scorer_of
+from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.summary import Summary
 from ragmonitor.records import Cause, Language
+from ragmonitor.sampling import Budget
 
 BAD_LINES_SHOWN = 20
 INTERRUPTED = 130
@@ -55,7 +55,7 @@ class Options:
 
     file: str = "-"
     compare: tuple[str, str] | None = None
-    judge: str = LEXICAL
+    judge: str = BUILTIN
     evaluators: tuple[str, ...] = ()
     form: Format | None = None
     output: Path | None = None
@@ -157,7 +157,7 @@ def scorer_for(options: Options) -> Scorer:
         SettingsError: There is no budget, or there are two; an evaluator is unknown, or a setting
             is wrong.
     """
-    if options.judge != LEXICAL:
+    if options.judge != BUILTIN:
         if options.budget_usd is not None and options.budget_tokens is not None:
             raise SettingsError("give one budget: --budget-usd or --budget-tokens")
         if options.budget_usd is None and options.budget_tokens is None:
@@ -165,18 +165,18 @@ def scorer_for(options: Options) -> Scorer:
                 f"--judge {options.judge} costs money and has no budget; "
                 "add --budget-usd X or --budget-tokens N, the most this run may spend"
             )
-    judging = judging_of(
+    names = options.evaluators
+    if not names and options.compare is None and options.written_form == "ragchecker":
+        names = RAGCHECKERS_OWN
+    return scorer_of(
         options.judge,
+        names,
         budget_usd=options.budget_usd,
         budget_tokens=options.budget_tokens,
         concurrency=options.concurrency,
         api_base=options.api_base,
         builtin_max_characters=options.builtin_max_characters,
     )
-    names = options.evaluators
-    if not names and options.compare is None and options.written_form == "ragchecker":
-        names = RAGCHECKERS_OWN
-    return scorer_of(judging, names)
 
 
 async def prepare(scorer: Scorer) -> None:
@@ -194,7 +194,7 @@ async def prepare(scorer: Scorer) -> None:
             "--budget-tokens instead of --budget-usd, or set "
             "RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS and "
             "RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS"
-            if scorer.run_budget is not None and scorer.run_budget.unit == "usd"
+            if scorer.budget is not None and scorer.budget.unit == "usd"
             else str(error)
         ) from error
 
@@ -279,7 +279,7 @@ class Scoring:
         def interrupt() -> None:
             if self.scorer.stopping.is_set() and task is not None:
                 task.cancel()
-            elif not self.options.quiet and self.scorer.run_budget is not None:
+            elif not self.options.quiet and self.scorer.budget is not None:
                 say("interrupted: replies under way are waited for; Ctrl-C again to give them up")
             self.scorer.stopping.set()
 
@@ -305,7 +305,7 @@ class Scoring:
 
     def _write(self, outcome: Outcome) -> None:
         self._output.write(outcome)
-        if self.is_awaited or self.scorer.run_budget is not None:  # paid for: it must not be lost
+        if self.is_awaited or self.scorer.budget is not None:  # paid for: it must not be lost
             self._file.flush()
         self.summary.add(outcome)
         is_shown = not self.options.quiet and self.summary.bad_lines <= BAD_LINES_SHOWN
@@ -327,7 +327,7 @@ class Scoring:
         if self.options.resume or self.options.overwrite or path.is_dir():
             return
         judge = judged_by(path)
-        if judge and judge.rpartition("@")[0] != LEXICAL:
+        if judge and judge.rpartition("@")[0] != BUILTIN:
             raise InputError(
                 f"{path} holds scores of {judge}, which were paid for; --resume goes on with "
                 "them, --overwrite begins anew"
@@ -360,7 +360,7 @@ class Scoring:
 
     def _so_far(self) -> str:
         usage, done = self.scorer.usage, self.summary.lines
-        if self.scorer.run_budget is None:
+        if self.scorer.budget is None:
             return f"{done} answers"
         tokens = usage.input_tokens + usage.output_tokens
         return f"{done} answers, {tokens} tokens, {usage.cost_usd:.4f} USD"
@@ -371,7 +371,7 @@ class Scoring:
         if self.summary.is_interrupted:
             return INTERRUPTED
         broken = self.summary.tally.unscored.get(Cause.EVALUATOR_ERROR.value, 0)
-        deaf = self.scorer.calls_failed and not self.summary.tally.scored
+        deaf = self.scorer.failed_readings and not self.summary.tally.scored
         return SOMETHING_WRONG if self.summary.bad_lines or broken or deaf else FINE
 
     def tell(self) -> None:
@@ -385,12 +385,12 @@ class Scoring:
 
     def _tell_machines(self) -> None:
         told = self.summary.as_json()
-        run_budget = self.scorer.run_budget
-        if run_budget is not None:
+        budget = self.scorer.budget
+        if budget is not None:
             told["budget"] = {
-                "total": run_budget.total,
-                "unit": run_budget.unit,
-                "is_spent": run_budget.is_spent,
+                "total": budget.capacity,
+                "unit": budget.unit,
+                "is_spent": self.scorer.is_budget_spent,
             }
         if self.options.file_out is not None:
             print_json(told)
@@ -416,8 +416,8 @@ class Scoring:
         hidden = summary.bad_lines - BAD_LINES_SHOWN
         if hidden > 0:
             console.print(f"{hidden} more bad lines are not shown")
-        if self.scorer.run_budget is not None:
-            console.print(told_cost(self.scorer, self.scorer.run_budget))
+        if self.scorer.budget is not None:
+            console.print(told_cost(self.scorer, self.scorer.budget))
         elif self.scorer.usage.calls:
             console.print(f"the embedding's: {_told_usage(self.scorer)}")
 
@@ -440,10 +440,10 @@ class Scoring:
         return self.summary.lines - over
 
 
-def told_cost(scorer: Scorer, run_budget: RunBudget) -> str:
+def told_cost(scorer: Scorer, budget: Budget) -> str:
     """Return what the judge cost, for people."""
-    return f"judge: {_told_usage(scorer)}; budget {run_budget.total:g} {run_budget.unit}" + (
-        ", spent" if run_budget.is_spent else ""
+    return f"judge: {_told_usage(scorer)}; budget {budget.capacity:g} {budget.unit}" + (
+        ", spent" if scorer.is_budget_spent else ""
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ragmonitor.offline.tally import Row
-from ragmonitor.offline.tally import Tally as Sums
+from ragmonitor.offline.summary import EvaluatorSummary
+from ragmonitor.offline.summary import Tally as Sums
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -52,7 +52,9 @@ def table_of(sums: Sums, parts: Mapping[str, Sums] | None = None) -> Table:
     return table
 
 
-def _add(table: Table, title: str, row: Row, *, several: bool, style: str | None = None) -> None:
+def _add(
+    table: Table, title: str, row: EvaluatorSummary, *, several: bool, style: str | None = None
+) -> None:
     estimate = row.estimate
     causes = ", ".join(f"{cause} {n}" for cause, n in sorted(row.unscored.items()))
     table.add_row(

@@ -12,10 +12,11 @@ from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
 from ragmonitor.apart import apart
+from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import JudgeError, NotScorableError, SettingsError
 from ragmonitor.evaluators.embedding import count_embeddings
 from ragmonitor.guard import is_fault, record_error
-from ragmonitor.protocols import Asker, AskingEvaluator, AskingJudge, Evaluator, Judge
+from ragmonitor.protocols import Asker, AskingEvaluator, Evaluator, Judge
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -240,8 +241,8 @@ async def evaluate_asking(
     usage = JudgeUsage()
     with count_embeddings() as embedded:
         for entry in entries:
-            if entry.asks and isinstance(judge, AskingJudge):
-                asker = judge.asker(interaction, assessment)
+            asker = as_judge(judge).asker(interaction, assessment) if entry.asks else None
+            if asker is not None:
                 evaluations.append(await _asked(entry, interaction, assessment, asker, within_s))
                 usage += asker.usage
             elif entry.waits:

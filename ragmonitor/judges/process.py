@@ -17,10 +17,11 @@ import threading
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
+from ragmonitor.capabilities import CapableJudge, as_judge
 from ragmonitor.errors import JudgeError
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger, record_error
-from ragmonitor.protocols import BuiltinJudge
+from ragmonitor.protocols import Judge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeIdentity
 
 STARTS_MOST = 4
@@ -54,14 +55,14 @@ class ProcessJudge:
     own.
     """
 
-    def __init__(self, inner: BuiltinJudge, *, reading_s: float = READING_S) -> None:
+    def __init__(self, inner: Judge, *, reading_s: float = READING_S) -> None:
         """Start nothing yet.
 
         Args:
             inner: Who reads; it is pickled to the helper.
             reading_s: After which a reading fails and its helper is ended.
         """
-        self._inner = inner
+        self._inner = as_judge(inner)
         self._reading_s = reading_s
         self._lock = threading.Lock()
         self._helper: _Helper | None = None
@@ -138,7 +139,7 @@ class ProcessJudge:
 class _Helper:
     """A running helper process, seen from the application."""
 
-    def __init__(self, inner: BuiltinJudge) -> None:
+    def __init__(self, inner: CapableJudge) -> None:
         read, write = os.pipe()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - ourselves
@@ -252,7 +253,7 @@ def serve(asked: Connection, replies: Connection) -> None:
             replies.send_bytes(_pickled(inner, interaction))
 
 
-def _pickled(inner: BuiltinJudge, interaction: Interaction) -> bytes:
+def _pickled(inner: CapableJudge, interaction: Interaction) -> bytes:
     try:
         return pickle.dumps(inner.read(interaction))
     except JudgeError as error:

@@ -6,34 +6,31 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ragmonitor.apart import call_apart, run
+from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.evaluators import table
-from ragmonitor.offline.judging import JudgeConfig, judging_of
+from ragmonitor.judges import LexicalJudge
+from ragmonitor.judges.builtin import Limits
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
-from ragmonitor.offline.summary import Summary
+from ragmonitor.offline.summary import EvaluatorSummary, Summary
 from ragmonitor.protocols import Judge
-from ragmonitor.records import Estimate, Interaction, Report
+from ragmonitor.records import Interaction, Report
+from ragmonitor.sampling import Budget
+from ragmonitor.settings import Settings
+from ragmonitor.wiring import llm_judge
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluatorSummary:
-    """One evaluator over all records."""
-
-    evaluator: str
-    scored: int
-    unscored: Mapping[str, int]
-    """By cause."""
-    estimate: Estimate | None
-    """The mean with its 95 % interval; None where nothing was scored."""
+BUILTIN: Final = "builtin"
+"""The name of the built-in judge."""
+Records = Iterable[Interaction | Mapping[str, Any]] | Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationResult:
-    """What `evaluate` found."""
+    """The result of `evaluate`."""
 
     outcomes: tuple[Outcome, ...]
     """One for each record, in order: a report, or why the record could not be read."""
@@ -44,7 +41,7 @@ class EvaluationResult:
 
     @property
     def reports(self) -> tuple[Report, ...]:
-        """Of the records that could be read."""
+        """The reports on the records that could be read."""
         return tuple(each.report for each in self.outcomes if each.report is not None)
 
     @property
@@ -58,7 +55,7 @@ class EvaluationResult:
 
 
 async def aevaluate(
-    records: Iterable[Interaction | Mapping[str, Any]] | Mapping[str, Any],
+    records: Records,
     *,
     evaluators: Iterable[str] | str = (),
     judge: Judge | str | None = None,
@@ -73,19 +70,20 @@ async def aevaluate(
     The built-in judge reads on the loop itself, a few milliseconds for each answer.
     """
     lines = [*read_given(records)]
-    judging = judging_of(
+    scorer = scorer_of(
         judge,
+        evaluators,
         budget_usd=budget_usd,
         budget_tokens=budget_tokens,
         concurrency=concurrency,
         api_base=api_base,
         builtin_max_characters=builtin_max_characters,
     )
-    return await _evaluated(lines, scorer_of(judging, evaluators))
+    return await _evaluated(lines, scorer)
 
 
 def evaluate(
-    records: Iterable[Interaction | Mapping[str, Any]] | Mapping[str, Any],
+    records: Records,
     *,
     evaluators: Iterable[str] | str = (),
     judge: Judge | str | None = None,
@@ -113,7 +111,8 @@ def evaluate(
         concurrency: Readings by a model in flight.
         api_base: Address of an OpenAI-compatible server for the model.
         builtin_max_characters: Most characters of question, chunks and answer together that the
-            built-in judge reads; longer is `too_long`. None: the setting of that name, 200,000.
+            built-in judge reads; longer is `too_long`. None: the setting
+            `judge.builtin_max_characters`, 200,000.
 
     Raises:
         InputError: The first record is none, or of no format that we know. Later ones that cannot
@@ -130,15 +129,15 @@ def evaluate(
         ```
     """
     lines = [*read_given(records)]
-    judging = judging_of(
+    scorer = scorer_of(
         judge,
+        evaluators,
         budget_usd=budget_usd,
         budget_tokens=budget_tokens,
         concurrency=concurrency,
         api_base=api_base,
         builtin_max_characters=builtin_max_characters,
     )
-    scorer = scorer_of(judging, evaluators)
 
     async def work() -> EvaluationResult:
         try:
@@ -151,27 +150,69 @@ def evaluate(
     return call_apart(run, work())
 
 
-def scorer_of(judging: JudgeConfig, evaluators: Iterable[str] | str = ()) -> Scorer:
-    """Return the engine of one run.
+def scorer_of(
+    judge: Judge | str | None,
+    evaluators: Iterable[str] | str = (),
+    *,
+    budget_usd: float | None = None,
+    budget_tokens: int | None = None,
+    concurrency: int | None = None,
+    api_base: str | None = None,
+    builtin_max_characters: int | None = None,
+) -> Scorer:
+    """Return the engine of one run. Arguments as of `evaluate`.
 
-    Args:
-        judging: Who judges.
-        evaluators: Names or patterns, also in one text with commas; none: the default ones, of
-            which those that need a reference answer score the records that have one.
+    A model is asked with the settings of a monitor's judge.
 
     Raises:
-        SettingsError: A name is unknown.
+        SettingsError: There is no budget, or there are two, or the judge cannot say what it costs
+            in the budget's unit; or an evaluator or a setting is wrong.
     """
     if isinstance(evaluators, str):
         evaluators = [name.strip() for name in evaluators.split(",")]
     names = tuple(name for name in evaluators if name)
+    chosen = table.select(names, with_reference=True)
+    if judge is None or judge == BUILTIN:
+        # A monitor's model, which would need a budget, has no part in this.
+        limit = builtin_max_characters or Settings.load(judge="").judge.builtin_max_characters
+        builtin = LexicalJudge(Limits(max_characters=limit))
+        return Scorer(builtin, chosen, is_fitted=not names, concurrency=1)
+    budget = _budget(budget_usd, budget_tokens)
+    if not isinstance(judge, str):
+        if budget is None and as_judge(judge).budget_unit is not None:
+            raise _no_budget(judge.identity.name)
+        return Scorer(
+            judge, chosen, is_fitted=not names, budget=budget, concurrency=concurrency or 8
+        )
+    if budget is None:
+        raise _no_budget(judge)
+    settings = Settings.load()
+    api_base = api_base or settings.judge.api_base
+    named = f"{judge}@{api_base}" if api_base and "@http" not in judge else judge
     return Scorer(
-        judging.judge,
-        table.select(names, with_reference=True),
+        llm_judge(settings, named, with_cache=False),
+        chosen,
         is_fitted=not names,
-        run_budget=judging.run_budget,
-        concurrency=judging.concurrency,
-        within_s=judging.within_s,
+        budget=budget,
+        concurrency=concurrency or settings.judge.concurrency,
+        asking_timeout_s=settings.judge.reading_timeout_s or 2 * settings.judge.timeout_s,
+    )
+
+
+def _budget(budget_usd: float | None, budget_tokens: int | None) -> Budget | None:
+    if budget_usd is not None and budget_tokens is not None:
+        raise SettingsError("give one budget: budget_usd or budget_tokens")
+    if budget_usd is not None:
+        return Budget(total=budget_usd, unit="usd")
+    if budget_tokens is not None:
+        return Budget(total=budget_tokens, unit="tokens")
+    return None
+
+
+def _no_budget(name: str) -> SettingsError:
+    return SettingsError(
+        f"judge {name} costs money and has no budget; add budget_usd=X or budget_tokens=N, the "
+        "most this run may spend"
     )
 
 
@@ -183,7 +224,7 @@ async def _evaluated(lines: list[Line], scorer: Scorer) -> EvaluationResult:
             f"{error.judge}: litellm knows no price of this model; give budget_tokens instead of "
             "budget_usd, or set RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS and "
             "RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS"
-            if scorer.run_budget is not None and scorer.run_budget.unit == "usd"
+            if scorer.budget is not None and scorer.budget.unit == "usd"
             else str(error)
         ) from error
     summary = Summary(judge=str(scorer.judge.identity))
@@ -195,15 +236,7 @@ async def _evaluated(lines: list[Line], scorer: Scorer) -> EvaluationResult:
     summary.usage = scorer.usage
     return EvaluationResult(
         outcomes=tuple(outcomes),
-        summary={
-            row.evaluator: EvaluatorSummary(
-                evaluator=row.evaluator,
-                scored=row.scored,
-                unscored=dict(row.unscored),
-                estimate=row.estimate,
-            )
-            for row in summary.tally.rows
-        },
+        summary={row.evaluator: row for row in summary.tally.rows},
         totals=summary.as_json(),
     )
 

@@ -5,45 +5,33 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from ragmonitor.apart import apart
-from ragmonitor.errors import InputError, JudgeError
-from ragmonitor.evaluators import (
-    Table,
-    count_embeddings,
-    diagnosis,
-    evaluate,
-    evaluate_asking,
-    unscorable,
-    unscored,
-)
+from ragmonitor.capabilities import as_judge
+from ragmonitor.errors import JudgeError
+from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.export.jsonl import report_line
 from ragmonitor.guard import record_error
+from ragmonitor.judging import Reader, Reading
 from ragmonitor.offline.shapes import Line
-from ragmonitor.protocols import (
-    BuiltinJudge,
-    ConnectedJudge,
-    Judge,
-    PricedJudge,
-    VersionedJudge,
-)
+from ragmonitor.protocols import Judge
 from ragmonitor.records import (
-    Assessment,
     Cause,
     Evaluation,
     Interaction,
+    JudgeRole,
     JudgeUsage,
     Report,
     Scored,
 )
+from ragmonitor.sampling import Budget, spent_in
 
-HELD_PER_CALL: Final = 4
+LINES_PER_CALL: Final = 4
 """Lines held for each call that may be in flight, so that one slow reply stops no others."""
-KEPT: Final = ("id", "judge", "evaluations", "diagnosis", "risk", "sentences")
+KEPT_FIELDS: Final = ("id", "judge", "evaluations", "diagnosis", "risk", "sentences")
 """Of a report's line: what is new beside the input, and the same at every run."""
 PASSING: Final = frozenset(
     {
@@ -58,34 +46,9 @@ PASSING: Final = frozenset(
 """Causes that lie in the moment and not in the record: another run may score it."""
 
 
-@dataclass(slots=True, kw_only=True)
-class RunBudget:
-    """A budget for one run: dollars or tokens, spent in the order of the lines."""
-
-    total: float
-    unit: Literal["usd", "tokens"]
-    spent: float = 0.0
-    reserved: float = 0.0
-    is_spent: bool = False
-    """For good: to go on with the cheaper answers alone would bias every mean."""
-
-    def reserve(self, cost: float) -> bool:
-        """Set this much aside if it is there."""
-        if self.is_spent or self.spent + self.reserved + cost > self.total:
-            return False
-        self.reserved += cost
-        return True
-
-    def settle(self, cost: float, usage: JudgeUsage) -> None:
-        """Replace what was set aside with what was spent."""
-        self.reserved -= cost
-        in_dollars = self.unit == "usd"
-        self.spent += usage.cost_usd if in_dollars else usage.input_tokens + usage.output_tokens
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one line: a report, or the line's own error."""
+    """The result of one line: a report, or the line's own error."""
 
     line: Line
     report: Report | None = None
@@ -99,33 +62,18 @@ class Outcome:
         if self.report is None:
             return {"line": self.line.number, "error": self.line.error}
         whole = report_line(self.report)
-        told = {name: whole[name] for name in KEPT}
-        return told | {"key": key(ruler, self.report.interaction)} if ruler else told
+        kept = {name: whole[name] for name in KEPT_FIELDS}
+        return kept | {"key": key(ruler, self.report.interaction)} if ruler else kept
 
 
-@dataclass(slots=True)
-class _Held:
-    """A line whose report may still be coming."""
-
-    line: Line
-    coming: asyncio.Task[Report | None] | Report | None = None
-    """A task that gives none was stopped before it began."""
-
-    @property
-    def is_done(self) -> bool:
-        return not isinstance(self.coming, asyncio.Task) or self.coming.done()
-
-    async def outcome(self) -> Outcome | None:
-        if not isinstance(self.coming, asyncio.Task):
-            return Outcome(line=self.line, report=self.coming)
-        report = await self.coming
-        return None if report is None else Outcome(line=self.line, report=report)
+Coming = asyncio.Task[Report | None] | Report | None
+"""A line's report, or the task that gives it; None of a task: it was stopped before it began."""
 
 
 class Scorer:
     """Turns lines into outcomes, in the lines' order; at most a few are held at any time.
 
-    The one engine of `ragmonitor score` and of `ragmonitor.evaluate`. For one run.
+    It runs `ragmonitor score` and `ragmonitor.evaluate`. One scorer is for one run.
     """
 
     def __init__(
@@ -134,58 +82,65 @@ class Scorer:
         entries: Table,
         *,
         is_fitted: bool = False,
-        run_budget: RunBudget | None = None,
+        budget: Budget | None = None,
         concurrency: int = 8,
-        within_s: float = 60.0,
+        asking_timeout_s: float = 60.0,
     ) -> None:
         """Begin; nothing is asked yet.
 
         Args:
-            judge: Who reads.
+            judge: Reads the answers.
             entries: The evaluators.
             is_fitted: Those that need a reference answer pass over records without one, instead of
                 saying `no_reference`.
-            run_budget: What reading may cost; None: as much as it takes.
+            budget: What reading may cost; None: as much as it takes.
             concurrency: Readings in flight.
-            within_s: After which an evaluator that asks the judge is given up.
+            asking_timeout_s: For an evaluator's own questions to the judge.
+
+        Raises:
+            SettingsError: The judge cannot say its cost in the budget's unit.
         """
-        self.judge = judge
+        self.judge = as_judge(judge).within_budget(None if budget is None else budget.unit)
         self.entries = entries
         self._without_reference = (
             Table(entry for entry in entries if not entry.needs_reference) if is_fitted else entries
         )
-        self.run_budget = run_budget
+        self._reader = Reader(entries, asking_timeout_s=asking_timeout_s)
+        self._reader_without_reference = Reader(
+            self._without_reference, asking_timeout_s=asking_timeout_s
+        )
+        self._role: JudgeRole = "builtin" if self.judge.is_builtin else "sampled"
+        self.budget = budget
+        self.is_budget_spent = False
+        """For good: to go on with the cheaper answers alone would bias every mean."""
         self.usage = JudgeUsage()
         """Spent so far."""
-        self.calls_failed = 0
+        self.failed_readings = 0
         """Readings that gave nothing."""
         self.stopping = asyncio.Event()
         """Once set no further line is begun; what is in flight is waited for."""
-        self._concurrency = concurrency
-        self._within_s = within_s
+        self._max_held_lines = LINES_PER_CALL * concurrency
         self._slots = asyncio.Semaphore(concurrency)
+        self._under_way: set[asyncio.Task[Report | None]] = set()
 
     @property
     def ruler(self) -> str:
         """Eight hex digits that change with the judge, its prompts and every evaluator."""
         names = [str(self.judge.identity), *(entry.identity for entry in self.entries)]
-        if isinstance(self.judge, VersionedJudge):
-            versions = self.judge.prompt_versions
-            if self.entries.asking:
-                names.append(versions["question"])
-            if any(entry.needs_reference for entry in self.entries):
-                names.append(versions["reference"])
+        versions = self.judge.prompt_versions
+        if versions and self.entries.asking:
+            names.append(versions["question"])
+        if versions and any(entry.needs_reference for entry in self.entries):
+            names.append(versions["reference"])
         return hashlib.blake2b("\n".join(names).encode(), digest_size=4).hexdigest()
 
     async def prepare(self) -> None:
         """Have the judge ready. Raises `JudgeError`, `MissingExtraError`."""
-        if isinstance(self.judge, ConnectedJudge):
-            await self.judge.prepare()
+        await self.judge.prepare()
 
     async def close(self) -> None:
         """Have the judge close its connections; on a loop of our own only, before it ends."""
-        if isinstance(self.judge, ConnectedJudge):
-            await self.judge.close()
+        await self.judge.close()
 
     async def outcomes(
         self, lines: Iterable[Line], *, may_block: bool = False
@@ -197,179 +152,127 @@ class Scorer:
             may_block: The next line may be long in coming; it is then waited for on a thread.
 
         Raises:
-            InputError: The lines did.
+            InputError: The lines raised it.
         """
-        source = iter(lines)
-        if isinstance(self.judge, BuiltinJudge):
-            waits = any(entry.waits for entry in self.entries)
-            for line in source:
-                report = (
-                    await apart(self._read, line.interaction, self.judge)
-                    if waits
-                    else self._read(line.interaction, self.judge)
-                )
-                yield Outcome(line=line, report=report)
-                await asyncio.sleep(0)
-                if self.stopping.is_set():
-                    return
-            return
-        async for outcome in self._asked_for(source, may_block=may_block):
-            yield outcome
-
-    async def _asked_for(
-        self, source: Iterator[Line], *, may_block: bool
-    ) -> AsyncGenerator[Outcome]:
-        held: deque[_Held] = deque()
-        stopping = asyncio.create_task(self.stopping.wait())
-        coming: asyncio.Task[Line | None] | None = None
-        failure: InputError | None = None
-        has_ended = False
+        held: asyncio.Queue[tuple[Line, Coming] | None] = asyncio.Queue(self._max_held_lines)
+        beginning = asyncio.create_task(self._begin_all(iter(lines), held, may_block=may_block))
         try:
-            while held or not has_ended:
-                has_room = len(held) < HELD_PER_CALL * self._concurrency
-                if not has_ended and coming is None and has_room:
-                    coming = asyncio.create_task(_next(source, may_block=may_block))
-                awaited: set[asyncio.Task[Any]] = set()
-                if held and isinstance(first := held[0].coming, asyncio.Task):
-                    awaited.add(first)
-                if not has_ended:
-                    awaited |= {stopping} if coming is None else {stopping, coming}
-                await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-                has_ended = has_ended or stopping.done()
-                if coming is not None and coming.done() and not has_ended:
-                    try:
-                        line = coming.result()
-                    except InputError as error:  # what is in flight is paid for: it comes first
-                        line, failure = None, error
-                    coming, has_ended = None, line is None
-                    if line is not None:
-                        held.append(_Held(line, await self._begun(line, held)))
-                while held and held[0].is_done:
-                    outcome = await held.popleft().outcome()
-                    if outcome is not None:
-                        yield outcome
-            if failure is not None:
-                raise failure
+            while (next_held := await held.get()) is not None:
+                line, coming = next_held
+                report = await coming if isinstance(coming, asyncio.Task) else coming
+                if report is not None or not isinstance(coming, asyncio.Task):
+                    yield Outcome(line=line, report=report)
+            await beginning  # its error comes last: what is in flight is paid for
         finally:
-            for task in (stopping, coming, *(each.coming for each in held)):
-                if isinstance(task, asyncio.Task):
-                    task.cancel()
+            for task in (beginning, *self._under_way):
+                task.cancel()
 
-    async def _begun(
-        self, line: Line, held: Iterable[_Held]
-    ) -> asyncio.Task[Report | None] | Report | None:
-        interaction = line.interaction
+    async def _begin_all(
+        self,
+        lines: Iterator[Line],
+        held: asyncio.Queue[tuple[Line, Coming] | None],
+        *,
+        may_block: bool,
+    ) -> None:
+        failure: Exception | None = None
+        try:
+            while not self.stopping.is_set():
+                line = await self._next(lines) if may_block else next(lines, None)
+                if line is None:
+                    break
+                await held.put((line, await self._begin(line.interaction)))
+                await asyncio.sleep(0)
+        except Exception as error:  # noqa: BLE001 - raised once what is in flight has come
+            failure = error
+        await held.put(None)
+        if failure is not None:
+            raise failure
+
+    async def _next(self, lines: Iterator[Line]) -> Line | None:
+        """Return the next line; None: there is none, or no further one is to be begun."""
+        coming = asyncio.ensure_future(apart(next, lines, None))
+        stopping = asyncio.create_task(self.stopping.wait())
+        try:
+            await asyncio.wait({coming, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            return None if stopping.done() else coming.result()
+        finally:
+            coming.cancel()
+            stopping.cancel()
+
+    async def _begin(self, interaction: Interaction | None) -> Coming:
         if interaction is None:
             return None
         cause = unscorable(interaction)
         if cause is not None:
             return self._unread(interaction, cause)
+        if self.judge.is_builtin:  # on this loop, a few milliseconds
+            return self._counted(await self._read(interaction))
         cost = 0.0
-        if self.run_budget is not None and isinstance(self.judge, PricedJudge):
+        if self.budget is not None:
             try:
                 # A question more is not dearer than a reading: it shows the judge no more.
                 questions = sum(entry.asks for entry in self._entries_for(interaction))
                 cost = self.judge.expected_cost(interaction) * (1 + questions)
-            except JudgeError as error:  # at no price: evidence too long, no price known
-                self.calls_failed += 1
-                return self._unread(interaction, error.cause, str(error))
-        if self.run_budget is not None and not self.run_budget.reserve(cost):
-            # What is under way was reserved with an upper estimate; some of it may come back.
-            under_way = [e.coming for e in held if isinstance(e.coming, asyncio.Task)]
-            if under_way and not self.run_budget.is_spent:
-                await asyncio.wait(under_way)
-            if not self.run_budget.reserve(cost):
-                self.run_budget.is_spent = True
+                is_paid = await self._reserve(self.budget, cost)
+            except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
+                return self._unpriced(interaction, error)
+            if not is_paid:
                 return self._unread(interaction, Cause.OVER_BUDGET)
-        return asyncio.create_task(self._asked(interaction, cost))
+        task = asyncio.create_task(self._ask(interaction, cost))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return task
 
-    async def _asked(self, interaction: Interaction, cost: float) -> Report | None:
-        usage = JudgeUsage()
-        try:
-            async with self._slots:
-                if self.stopping.is_set():
-                    self._spend(cost, usage)
-                    return None
-                assessment = await self.judge.assess(interaction)
-                usage = assessment.usage
-                evaluations, asked = await evaluate_asking(
-                    self._entries_for(interaction),
-                    interaction,
-                    assessment,
-                    self.judge,
-                    within_s=self._within_s,
-                )
-                usage += asked
-        except JudgeError as error:
-            usage, cause, detail = error.usage, error.cause, str(error)
-        except Exception as error:  # noqa: BLE001 - one failed reading must cost only itself
-            cause, detail = Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}"
-        else:
-            self._spend(cost, usage)
-            return self._report(interaction, assessment, evaluations, usage)
-        self._spend(cost, usage)
-        self.calls_failed += 1
-        return self._unread(interaction, cause, detail)
+    async def _reserve(self, budget: Budget, cost: float) -> bool:
+        if self.is_budget_spent:
+            return False
+        if not budget.reserve(cost):
+            # What is under way was reserved with an upper estimate; some of it may come back.
+            if self._under_way:
+                await asyncio.wait(self._under_way)
+            self.is_budget_spent = not budget.reserve(cost)
+        return not self.is_budget_spent
 
-    def _read(self, interaction: Interaction | None, judge: BuiltinJudge) -> Report | None:
-        if interaction is None:
-            return None
-        cause = unscorable(interaction)
-        if cause is not None:
-            return self._unread(interaction, cause)
-        try:
-            assessment = judge.read(interaction)
-        except JudgeError as error:  # no failed call: it says why there is no score
+    def _unpriced(self, interaction: Interaction, error: Exception) -> Report:
+        self.failed_readings += 1
+        if isinstance(error, JudgeError):  # at no price: evidence too long, no price known
             return self._unread(interaction, error.cause, str(error))
-        except Exception as error:  # noqa: BLE001 - one unreadable answer must cost only itself
-            record_error("judge", error)
-            self.calls_failed += 1
-            return self._unread(interaction, Cause.JUDGE_ERROR, f"{type(error).__name__}: {error}")
-        with count_embeddings() as embedded:
-            evaluations = evaluate(self._entries_for(interaction), interaction, assessment)
-        usage = assessment.usage + embedded.usage
-        self.usage += embedded.usage
-        return self._report(interaction, assessment, evaluations, usage)
+        record_error("judge", error)
+        detail = f"{type(error).__name__}: {error}"
+        return self._unread(interaction, Cause.JUDGE_ERROR, detail)
+
+    async def _ask(self, interaction: Interaction, cost: float) -> Report | None:
+        async with self._slots:
+            if self.stopping.is_set():
+                if self.budget is not None:
+                    self.budget.settle(cost, 0.0)
+                return None
+            reading = await self._read(interaction)
+        usage = reading.report.usage
+        if self.budget is not None:
+            is_known = usage is not None and reading.is_usage_known
+            spent = spent_in(self.budget.unit, usage) if usage is not None and is_known else cost
+            self.budget.settle(cost, spent)
+        return self._counted(reading)
+
+    async def _read(self, interaction: Interaction) -> Reading:
+        return await self._reader_for(interaction).read(self.judge, self._role, interaction)
+
+    def _counted(self, reading: Reading) -> Report:
+        self.usage += reading.report.usage or JudgeUsage()
+        # Of a record that is too long for the built-in judge the judge is not to blame.
+        self.failed_readings += reading.cause not in (None, Cause.TOO_LONG)
+        return reading.report
+
+    def _unread(self, interaction: Interaction, cause: Cause, detail: str = "") -> Report:
+        reader = self._reader_for(interaction)
+        return reader.unread(self.judge, self._role, interaction, cause, detail=detail)
+
+    def _reader_for(self, interaction: Interaction) -> Reader:
+        return self._reader if interaction.reference.strip() else self._reader_without_reference
 
     def _entries_for(self, interaction: Interaction) -> Table:
         return self.entries if interaction.reference.strip() else self._without_reference
-
-    def _report(
-        self,
-        interaction: Interaction,
-        assessment: Assessment,
-        evaluations: tuple[Evaluation, ...],
-        usage: JudgeUsage,
-    ) -> Report:
-        return Report(
-            interaction=interaction,
-            judge=self.judge.identity,
-            evaluations=evaluations,
-            assessment=assessment,
-            diagnosis=diagnosis(interaction, assessment),
-            usage=usage,
-        )
-
-    def _unread(self, interaction: Interaction, cause: Cause, detail: str = "") -> Report:
-        return Report(
-            interaction=interaction,
-            judge=self.judge.identity,
-            evaluations=unscored(
-                self._entries_for(interaction), self.judge.identity, cause, detail
-            ),
-            assessment=None,
-        )
-
-    def _spend(self, cost: float, usage: JudgeUsage) -> None:
-        self.usage += usage
-        if self.run_budget is not None:
-            self.run_budget.settle(cost, usage)
-
-
-async def _next(source: Iterator[Line], *, may_block: bool) -> Line | None:
-    if may_block:
-        return await apart(next, source, None)
-    return next(source, None)
 
 
 def key(ruler: str, interaction: Interaction) -> str:

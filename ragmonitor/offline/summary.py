@@ -1,4 +1,4 @@
-"""What a run over recorded interactions came to."""
+"""The sums over a run, or over any answers: scored, unscored by cause, mean and interval."""
 
 from __future__ import annotations
 
@@ -7,28 +7,109 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragmonitor.estimation import summarise
 from ragmonitor.judges import sentences
 from ragmonitor.offline.bottleneck import Bottleneck, bottleneck_of
 from ragmonitor.offline.scoring import Outcome
-from ragmonitor.offline.tally import Tally
-from ragmonitor.records import Evaluation, JudgeUsage, Language
+from ragmonitor.records import (
+    Estimate,
+    Evaluation,
+    JudgeUsage,
+    Language,
+    Moments,
+    Scored,
+    evaluator_name,
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class EvaluatorSummary:
+    """One evaluator's outcomes by one judge, over all records."""
+
+    evaluator: str
+    judge: str
+    scored: int = 0
+    unscored: Counter[str] = field(default_factory=Counter)
+    """By cause."""
+    moments: Moments = field(default_factory=Moments)
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The mean with its 95 % interval; None where nothing was scored."""
+        return summarise(self.moments)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an object for JSON; nulls where nothing was scored."""
+        estimate = self.estimate
+        return {
+            "evaluator": self.evaluator,
+            "judge": self.judge,
+            "scored": self.scored,
+            "unscored": dict(sorted(self.unscored.items())),
+            "mean": estimate and round(estimate.mean, 4),
+            "lower": estimate and round(estimate.lower, 4),
+            "upper": estimate and round(estimate.upper, 4),
+        }
+
+
+class Tally:
+    """Counts evaluations. Its size does not grow with the answers."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str], EvaluatorSummary] = {}
+
+    def add(self, evaluations: Iterable[Evaluation], chance: float = 1.0) -> None:
+        """Take one answer's evaluations in; a score weighs 1 / chance."""
+        for evaluation in evaluations:
+            name, judge = evaluator_name(evaluation.evaluator), evaluation.judge.name
+            row = self._rows.setdefault(
+                (name, judge), EvaluatorSummary(evaluator=name, judge=judge)
+            )
+            if not isinstance(evaluation, Scored):
+                row.unscored[evaluation.cause.value] += 1
+                continue
+            row.scored += 1
+            if chance > 0:
+                row.moments += Moments.of(evaluation.score, 1 / chance)
+
+    @property
+    def rows(self) -> tuple[EvaluatorSummary, ...]:
+        """One per evaluator and judge, in the order they were met."""
+        return tuple(self._rows.values())
+
+    @property
+    def scored(self) -> int:
+        """Scores, over all evaluators and judges."""
+        return sum(row.scored for row in self.rows)
+
+    @property
+    def unscored(self) -> dict[str, int]:
+        """Missing scores by cause, over all evaluators and judges."""
+        causes: Counter[str] = Counter()
+        for row in self.rows:
+            causes.update(row.unscored)
+        return dict(sorted(causes.items()))
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return the rows as objects for JSON."""
+        return [row.as_json() for row in self.rows]
 
 
 @dataclass(slots=True, kw_only=True)
 class Summary:
-    """Sums over a run. Its size does not grow with the lines."""
+    """The sums over a run. Its size does not grow with the lines."""
 
     judge: str = ""
     lines: int = 0
     bad_lines: int = 0
     resumed: int = 0
-    """Of the lines: finished by an earlier run."""
+    """Lines that an earlier run finished."""
     is_interrupted: bool = False
-    """Further lines were not begun."""
+    """Whether further lines were not begun."""
     usage: JudgeUsage = field(default_factory=JudgeUsage)
     tally: Tally = field(default_factory=Tally)
     languages: dict[Language, Tally] = field(default_factory=dict)
-    """The same by the answers' language."""
+    """The tally of each language of the answers."""
     bottlenecks: Counter[Bottleneck] = field(default_factory=Counter)
     """Of the answers that have the three scores it takes."""
 
@@ -47,9 +128,9 @@ class Summary:
         self.lines += 1
         self.tally.add(evaluations)
         self.languages.setdefault(language, Tally()).add(evaluations)
-        found = bottleneck_of(evaluations)
-        if found is not None:
-            self.bottlenecks[found] += 1
+        bottleneck = bottleneck_of(evaluations)
+        if bottleneck is not None:
+            self.bottlenecks[bottleneck] += 1
 
     @property
     def by_language(self) -> dict[str, Tally]:

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ragmonitor.guard import logger, record_unkept
 from ragmonitor.protocols import BudgetUnit, Clock
+from ragmonitor.records import JudgeUsage
 from ragmonitor.state import StateFile, StateLockedError
 
 HOUR_S: Final = 3_600.0
@@ -35,7 +36,7 @@ _STALE_S: Final = 1.0
 
 
 Unit = BudgetUnit
-Span = Literal["hour", "day"]
+Span = Literal["hour", "day", "run"]
 
 
 class BudgetStatus(NamedTuple):
@@ -122,6 +123,7 @@ class Budget:
         per_day: float | None = None,
         *,
         per_hour: float | None = None,
+        total: float | None = None,
         unit: Unit = "usd",
         file: StateFile | None = None,
         clock: Clock = time.monotonic,
@@ -131,7 +133,9 @@ class Budget:
 
         Args:
             per_day: Limit of any 24 hours; None: there is none.
-            per_hour: Limit of any hour; None: there is none. One of the two is needed.
+            per_hour: Limit of any hour; None: there is none.
+            total: Limit of a whole run, which may spend all of it at once; None: there is none. One
+                limit is needed.
             unit: What the limits count, and whoever reserves.
             file: Where the state is kept (`budget_file`); None: in memory.
             clock: For the refill of a budget without a file.
@@ -146,8 +150,12 @@ class Budget:
             self._buckets.append(
                 Bucket(name="hour", limit=per_hour, window_s=HOUR_S, burst_share=HOUR_BURST_SHARE)
             )
+        if total is not None:
+            run = Bucket(name="run", limit=total, window_s=math.inf, burst_share=1.0)
+            run.level = run.capacity
+            self._buckets.append(run)
         if not self._buckets:
-            raise ValueError("a budget has a limit per day or per hour")
+            raise ValueError("a budget has a limit per day, per hour or in total")
         self.unit: Unit = unit
         self._file = file
         self._clock = clock if file is None else now
@@ -367,3 +375,13 @@ def _number(value: Any) -> float:
     if not -1e15 < found < 1e15:
         raise ValueError(f"{found} is no amount")
     return found
+
+
+def spent_in(unit: Unit, usage: JudgeUsage) -> float:
+    """Return what a reading cost, in the unit of a budget."""
+    if unit == "usd":
+        return usage.cost_usd
+    if unit == "tokens":
+        return usage.input_tokens + usage.output_tokens
+    # A judge of the user's own that counts nothing made one call; only a cache makes none.
+    return usage.calls or float(not usage.cache_hits)

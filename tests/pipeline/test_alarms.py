@@ -229,9 +229,10 @@ def test_a_share_is_read_twice_to_know_how_often_the_judge_contradicts_itself(mo
 
 def test_the_second_judge_reads_everything_while_an_alarm_is_active(heard):
     """At rest it reads its share; on alarm all that the first one reads."""
-    from ragmonitor.judging import SecondReading
+    from ragmonitor.capabilities import as_judge
+    from ragmonitor.judging import SecondJudge
 
-    second = SecondReading(judge=ScriptedJudge(good), rate=0.1, on_alarm=True)
+    second = SecondJudge(judge=as_judge(ScriptedJudge(good)), rate=0.1, on_alarm=True)
     at_rest = sum(second.reads(interaction(id=str(n))) for n in range(1_000))
     second.alarmed = True
     assert 60 < at_rest < 140

@@ -278,7 +278,7 @@ def test_roles_are_places_and_not_kinds(servers):
         observe(monitor)
     assert [(r.judge.name, r.role) for r in reports.reports] == [
         ("builtin", "builtin"),
-        ("own", "judge"),
+        ("own", "sampled"),
         ("openai/fallback", "fallback"),
         ("openai/second", "second"),
     ]

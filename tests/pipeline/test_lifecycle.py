@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragmonitor import Monitor
-from ragmonitor.judging import SecondReading
-from ragmonitor.metrics import DROPPED
+from ragmonitor.capabilities import as_judge
+from ragmonitor.judging import SecondJudge
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import outcomes, total
 from tests.support.stories import assessment, interaction
@@ -113,12 +113,12 @@ class Pipeline:
             exporters=[FailingExporter(fails)],
         )
         worker = self.monitor._worker
-        second = SecondReading(judge=ScriptedJudge(judged, name="second"), rate=0.5)
-        worker._bench.judging = replace(worker._bench.judging, second=second)
+        second = SecondJudge(judge=as_judge(ScriptedJudge(judged, name="second")), rate=0.5)
+        worker._runner.config = replace(worker._runner.config, second=second)
         failing(worker._traces, fails, emit="emit", export="late", flush="flush")
         failing(worker._meters, fails, answered="answered", worked="worked", refresh="refresh")
         failing(worker._estimates, fails, predict="predict", add="estimate", tick="tick", due="due")
-        failing(worker._bench.judging.sampler, fails, draw="draw", settle="settle")
+        failing(worker._runner.config.sampler, fails, draw="draw", settle="settle")
 
 
 STAGES = [

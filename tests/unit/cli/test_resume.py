@@ -14,9 +14,9 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
+from ragmonitor import wiring
 from ragmonitor.cli.app import app
 from ragmonitor.errors import JudgeError
-from ragmonitor.offline import judging
 from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage
 from tests.support import stories
 from tests.support.openai_server import OpenAiServer, truthful
@@ -52,6 +52,10 @@ class FakeLlm:
 
     budget_unit = "tokens"
 
+    def counting(self, unit):
+        self.budget_unit = unit
+        return self
+
     def expected_cost(self, interaction):
         return 10.0
 
@@ -66,7 +70,7 @@ class FakeLlm:
 @pytest.fixture
 def llm(monkeypatch):
     FakeLlm.asked, FakeLlm.failing, FakeLlm.version = (), frozenset(), "1"
-    monkeypatch.setattr(judging, "LlmJudge", FakeLlm)
+    monkeypatch.setattr(wiring, "LlmJudge", FakeLlm)
     return FakeLlm
 
 

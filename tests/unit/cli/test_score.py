@@ -13,9 +13,9 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
+from ragmonitor import wiring
 from ragmonitor.cli.app import app
 from ragmonitor.errors import JudgeError
-from ragmonitor.offline import judging
 from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage
 from tests.support import stories
 from tests.support.openai_server import OpenAiServer
@@ -79,6 +79,10 @@ class FakeLlm:
 
     budget_unit = "tokens"
 
+    def counting(self, unit):
+        self.budget_unit = unit
+        return self
+
     def expected_cost(self, interaction):
         return 10.0
 
@@ -99,7 +103,7 @@ class FakeLlm:
 @pytest.fixture
 def llm(monkeypatch):
     FakeLlm.calls = FakeLlm.most_at_once = 0
-    monkeypatch.setattr(judging, "LlmJudge", FakeLlm)
+    monkeypatch.setattr(wiring, "LlmJudge", FakeLlm)
     return FakeLlm
 
 

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
+from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import JudgeError, MissingExtraError
 from ragmonitor.judges.encoder import EncoderJudge, _labels
-from ragmonitor.protocols import ConnectedJudge
 from ragmonitor.records import Cause, Verdict
 from tests.support.stories import interaction
 
@@ -199,7 +199,7 @@ async def test_without_torch_the_extra_is_named(monkeypatch):
 
 def test_it_keeps_the_protocol():
     """A judge with something to load."""
-    assert isinstance(EncoderJudge("any"), ConnectedJudge)
+    assert as_judge(EncoderJudge("any")).connects
     with pytest.raises(ValueError, match="threshold"):
         EncoderJudge("any", threshold=1.0)
 

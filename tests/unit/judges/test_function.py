@@ -8,10 +8,10 @@ import time
 import pytest
 from opentelemetry import context
 
+from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import JudgeError
 from ragmonitor.judges import FunctionJudge
 from ragmonitor.judges.llm import LlmJudge
-from ragmonitor.protocols import GuardedJudge, PricedJudge
 from ragmonitor.records import Cause, Verdict
 from tests.support.openai_server import Request, judged
 from tests.support.stories import interaction
@@ -54,8 +54,8 @@ async def test_a_plain_function_judges():
     assert [s.verdict for s in found.sentences] == [Verdict.SUPPORTED]
     assert len(answering.batches) == 1
     assert answering.threads.isdisjoint({threading.get_ident()})
-    assert isinstance(judge, PricedJudge)
-    assert isinstance(judge, GuardedJudge)
+    assert as_judge(judge).budget_unit == "tokens"
+    assert as_judge(judge).breaker_state == "closed"
 
 
 async def test_the_prompt_is_that_of_the_llm_judge():

@@ -10,9 +10,10 @@ import pytest
 from ragmonitor.errors import InputError, JudgeError
 from ragmonitor.evaluators import Entry, Table, table
 from ragmonitor.judges.llm import LlmJudge
-from ragmonitor.offline.scoring import RunBudget, Scorer, is_finished, texts_key
+from ragmonitor.offline.scoring import Scorer, is_finished, texts_key
 from ragmonitor.offline.shapes import Line
 from ragmonitor.records import Cause, Chunk, JudgeIdentity, JudgeUsage, Scored, Unscored
+from ragmonitor.sampling import Budget
 from ragmonitor.testing import ScriptedJudge
 from tests.support import stories
 
@@ -103,20 +104,21 @@ async def test_what_is_under_way_when_the_lines_break_is_delivered():
 
 async def test_after_a_stop_no_further_line_is_read():
     """What was asked for is delivered."""
-    scorer = Scorer(scripted(), FAITHFULNESS, concurrency=1)
+    judge = scripted()
+    scorer = Scorer(judge, FAITHFULNESS, concurrency=1)
     told = []
     async for outcome in scorer.outcomes(line(n) for n in range(1, 100)):
         told.append(outcome.line.number)
         scorer.stopping.set()
     assert told == [*range(1, len(told) + 1)]
     assert len(told) < 10
-    assert len(scorer.judge.asked) == len(told)
+    assert len(judge.asked) == len(told)
 
 
 async def test_a_record_that_cannot_be_read_at_any_price_costs_only_itself():
     """Evidence beyond all calls, say."""
     judge = PricedJudge()
-    scorer = Scorer(judge, FAITHFULNESS, run_budget=RunBudget(total=100, unit="tokens"))
+    scorer = Scorer(judge, FAITHFULNESS, budget=Budget(total=100, unit="tokens"))
     outcomes = await all_of(scorer, [line(1), line("long"), line(3)])
     assert causes(outcomes) == ["scored", "evidence_too_long", "scored"]
 
@@ -124,12 +126,10 @@ async def test_a_record_that_cannot_be_read_at_any_price_costs_only_itself():
 async def test_a_budget_is_settled_with_what_was_spent():
     """Readings that were cheaper than feared leave room for more; then it is over for good."""
     judge = PricedJudge(tokens=4)
-    scorer = Scorer(
-        judge, FAITHFULNESS, run_budget=RunBudget(total=20, unit="tokens"), concurrency=1
-    )
+    scorer = Scorer(judge, FAITHFULNESS, budget=Budget(total=20, unit="tokens"), concurrency=1)
     outcomes = await all_of(scorer, [line(n) for n in range(6)])
     assert causes(outcomes) == ["scored"] * 3 + ["over_budget"] * 3
-    assert scorer.run_budget.spent == 12
+    assert scorer.budget.level() == 8
 
 
 async def test_an_evaluator_that_asks_has_its_share_of_the_budget():
@@ -139,7 +139,7 @@ async def test_an_evaluator_that_asks_has_its_share_of_the_budget():
         return 1.0
 
     entries = Table([*FAITHFULNESS, Entry(name="kind", version=1, evaluator=kind)])
-    scorer = Scorer(PricedJudge(), entries, run_budget=RunBudget(total=19, unit="tokens"))
+    scorer = Scorer(PricedJudge(), entries, budget=Budget(total=19, unit="tokens"))
     assert causes(await all_of(scorer, [line(1)])) == ["over_budget"] * 2
 
 
