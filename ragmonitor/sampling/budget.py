@@ -155,7 +155,7 @@ class Budget:
             run.level = run.capacity
             self._buckets.append(run)
         if not self._buckets:
-            raise ValueError("a budget has a limit per day, per hour or in total")
+            raise ValueError("a budget has a limit per day or per hour, or in total")
         self.unit: Unit = unit
         self._file = file
         self._clock = clock if file is None else now
