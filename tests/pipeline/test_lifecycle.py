@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from ragmonitor import Monitor
 from ragmonitor.capabilities import as_judge
 from ragmonitor.judging import SecondJudge
+from ragmonitor.metrics import DROPPED
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.scrape import outcomes, total
 from tests.support.stories import assessment, interaction
