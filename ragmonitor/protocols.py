@@ -67,6 +67,7 @@ class Source(Protocol):
         ...
 
 
+@runtime_checkable
 class Judge(Protocol):
     """A judge reads an interaction once. It is slow, sometimes wrong and sometimes absent.
 
