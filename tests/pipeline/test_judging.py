@@ -290,7 +290,7 @@ def test_texts_too_long_for_the_builtin_judge_have_a_cause_of_their_own(servers,
     assert monitor.flush(60)
     (builtin,) = reported(reports, "builtin")
     assert {(e.cause, e.detail.partition(",")[0]) for e in builtin.evaluations} == {
-        (Cause.TOO_LONG, "lexical: question")
+        (Cause.TOO_LONG, "builtin: question")
     }
     assert errors["judge"] == ours
     (judged,) = reported(reports, "openai/first")
