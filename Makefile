@@ -9,7 +9,7 @@ PROXY := .litellm-proxy
 PACKAGES := . integrations/langchain integrations/llama_index integrations/litellm
 SOURCES := ragmonitor integrations/langchain/ragmonitor_langchain integrations/llama_index/ragmonitor_llama_index integrations/litellm/ragmonitor_litellm
 
-.PHONY: help setup phoenix proxy demo demo-stack test check bench bench-numbers bench-judge build clean
+.PHONY: help setup phoenix proxy demo demo-stack test test-all check bench bench-numbers bench-judge build clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -47,8 +47,11 @@ demo: $(STAMP)  ## Watch a live RAG application being monitored (ARGS="--seconds
 demo-stack: $(STAMP)  ## The demo with Prometheus and Alertmanager: see the page fire and resolve (Debian's packages)
 	$(BIN)/python tools/demo_stack.py $(ARGS)
 
-test: $(STAMP)  ## Run every test (ARGS="-k name")
-	$(BIN)/python -m pytest $(ARGS)
+test: $(STAMP)  ## Run what a change needs, in parallel (ARGS="-k name")
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m "not slow" $(ARGS)
+
+test-all: $(STAMP)  ## Run the rest: matrices, simulations, real servers, browsers (some 15 minutes on two cores)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m slow $(ARGS)
 
 check: $(STAMP)  ## Format, lint, strict types, import contracts
 	$(BIN)/ruff format --check .
