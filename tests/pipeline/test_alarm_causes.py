@@ -12,6 +12,8 @@ from tests.support.scrape import total
 from tests.support.settings import merged
 from tests.support.stories import assessment, interaction
 
+pytestmark = pytest.mark.slow
+
 FINE = assessment("supported", "supported")
 BAD = assessment("supported", "absent")
 NEW = 10_000

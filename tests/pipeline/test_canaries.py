@@ -529,6 +529,7 @@ def test_no_text_gets_out_through_a_model(everything, watched, openai, content, 
     assert leaks(everything) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", CONTENTS[:2])
 def test_no_text_gets_out_by_drift_and_alarms(everything, watched, content):
     """Neither what is learned of questions nor an alarm's examples, also for who logs arguments."""

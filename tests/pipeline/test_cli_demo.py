@@ -11,6 +11,8 @@ import pytest
 from ragmonitor.cli.demo.run import Options, run
 from ragmonitor.cli.drivers import GROUP
 
+pytestmark = pytest.mark.slow
+
 FRAMEWORKS = ("langchain", "llama_index")
 
 

@@ -12,6 +12,8 @@ import pytest
 from ragmonitor.cli.drivers import GROUP
 from ragmonitor.cli.replay import Options, run
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(os.environ.get("TESTS_DATA", "../shared/data")).absolute()
 FRAMEWORKS = ("langchain", "llama_index")
 HARD = [

@@ -235,6 +235,7 @@ def test_the_command_and_python_say_the_same(tmp_path):
     assert json.loads(done.stdout) == result.totals
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["begin", "expertqa", "faithdial_audit", "halueval", "summedits", "uhgeval"]
 )
@@ -251,6 +252,7 @@ def test_public_data_are_scored_whole(tmp_path, name):
         assert [json.loads(line)["id"] for line in lines] == [record["id"] for record in records]
 
 
+@pytest.mark.slow
 def test_right_and_invented_answers_are_told_apart(tmp_path):
     """Of 300 questions of a public corpus, one file with the right answers, one with invented."""
     _, records = public("halueval")

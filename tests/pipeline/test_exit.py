@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.scripts import run_python
 
+pytestmark = pytest.mark.slow
+
 PROVIDER = """
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider

@@ -28,6 +28,8 @@ from tests.support.recorded import Sums, recorded
 from tests.support.scripts import ROOT
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 200
 """Longer than anybody looks; it is ended before."""
 RATE = 20

@@ -7,7 +7,10 @@ import pytest
 
 from tests.support.scripts import run_python
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
+    pytest.mark.slow,
+]
 
 SLOW_LITELLM = """
 import time

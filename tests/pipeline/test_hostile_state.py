@@ -90,6 +90,7 @@ def survives(folder):
         monitor.close(10)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

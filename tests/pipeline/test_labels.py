@@ -18,6 +18,8 @@ from ragmonitor.state import StateFile
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.stories import assessment, interaction
 
+pytestmark = pytest.mark.slow
+
 ANSWERS = 400
 SLIPS = 10
 """Every tenth answer that is fine is suspected by the judge; no other error."""

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.scripts import ROOT, run_python
 
+pytestmark = pytest.mark.slow
+
 BLOCKS = {
     name: block
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

@@ -27,6 +27,8 @@ from tests.support.streams import (
     step,
 )
 
+pytestmark = pytest.mark.slow
+
 RATE = SeriesKey(signal="hallucination", judge="judge")
 FAITHFULNESS = SeriesKey(signal="faithfulness", judge="judge")
 

@@ -19,6 +19,8 @@ from tests.support.otlp_receiver import otlp_receiver, plain
 from tests.support.scrape import scrape
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 INSTRUMENT = str(Path(sys.executable).with_name("opentelemetry-instrument"))
 OTHERS = ",".join(
     {entry.name for entry in entry_points(group="opentelemetry_instrumentor")} - {"ragmonitor"}

@@ -12,7 +12,7 @@ import yaml
 
 from tests.support.prometheus_server import require_binary
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 STACK = DEPLOY / "compose.yml"

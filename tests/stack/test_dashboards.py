@@ -38,7 +38,7 @@ from tests.support.prometheus_server import (
 )
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
 NOBODY = "127.0.0.1:9"
 ENGLISH = tuple(path for path in PATHS if not path.stem.endswith("-zh"))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.prometheus_server import require_binary
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
 SCRIPT = Path(__file__).parents[2] / "tools" / "demo_stack.py"
 

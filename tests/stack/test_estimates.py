@@ -18,7 +18,7 @@ from tests.support.simulation import Service
 from tests.support.streams import Records, Stream, steady
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
 SIGNALS = ("hallucination", "refusal", "faithfulness", "answer_relevancy")
 MEAN = """

@@ -22,6 +22,8 @@ from tests.support.openai_server import OpenAiServer
 from tests.support.scrape import scrape
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 APPLICATION = """
 import atexit, os, time
 # Registered first, so that it runs last: what the interpreter then frees is not ours.

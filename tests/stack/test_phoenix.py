@@ -27,7 +27,7 @@ from tests.unit.export.examples import (
     late_report,
 )
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
 PATIENCE_S = 60.0
 """Phoenix looks every ten seconds for the spans of annotations that came first."""

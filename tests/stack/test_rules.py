@@ -140,6 +140,7 @@ def test_it_fires_and_says_why(case: Case, tmp_path: Path):
     check(tmp_path, case.bad("bot"), rules=rules, step=case.step, alerts=[expected])
 
 
+@pytest.mark.slow
 @every_alert
 def test_it_does_not_fire_while_all_is_well(case: Case, tmp_path: Path):
     """A value just inside what is accepted is no alert."""
@@ -147,6 +148,7 @@ def test_it_does_not_fire_while_all_is_well(case: Case, tmp_path: Path):
     check(tmp_path, case.good("bot"), rules=rules, step=case.step, values=[firing(case, ())])
 
 
+@pytest.mark.slow
 @every_alert
 def test_no_data_is_no_reason_but_where_it_is_meant_to_be(case: Case, tmp_path: Path):
     """Only the alert on absence fires over nothing at all, and no template or rule breaks."""
@@ -154,6 +156,7 @@ def test_no_data_is_no_reason_but_where_it_is_meant_to_be(case: Case, tmp_path: 
     check(tmp_path, other, values=[firing(case, sorted(case.fires_without_data))])
 
 
+@pytest.mark.slow
 @every_alert
 def test_a_restart_of_the_process_is_told_from_its_troubles(case: Case, tmp_path: Path):
     """Counters that fall to 0 neither raise it nor hide what is going on."""
@@ -168,6 +171,7 @@ def test_a_restart_of_the_process_is_told_from_its_troubles(case: Case, tmp_path
     )
 
 
+@pytest.mark.slow
 @every_alert
 def test_one_service_of_two(case: Case, tmp_path: Path):
     """The other service is not blamed."""
@@ -287,6 +291,7 @@ def burning(*services: str, at: str, factor: str) -> Mapping[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bad", "factors"),
     [(0.03, ()), (0.1, ("1",)), (0.2, ("1", "3")), (0.5, ("1", "3", "6"))],

@@ -39,7 +39,7 @@ from ragmonitor.testing import ManualClock
 from tests.support.browser import Page, browser
 from tests.unit.export.examples import LEXICAL, MODEL, TARGET, assessment, interaction, report
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
 SCRIPT = "<script>window.broken = true</script><img src=x onerror='window.broken = true'>"
 SERVICE = f"shop {SCRIPT}"

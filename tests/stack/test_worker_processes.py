@@ -12,6 +12,8 @@ import pytest
 from tests.support.scrape import scrape
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 APPLICATION = """
 import os
 from ragmonitor import Monitor

@@ -11,6 +11,8 @@ from tests.support.openai_server import Reply, refused
 from tests.support.plain_framework import Plain
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 PLAIN = [{"role": "user", "content": "Hello."}]
 
 

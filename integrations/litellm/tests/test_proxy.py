@@ -17,7 +17,7 @@ from tests.support.prometheus_server import REQUIRED, free_port
 from tests.support.scripts import ROOT
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
 CONFIG = """
 model_list:

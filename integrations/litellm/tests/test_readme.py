@@ -7,6 +7,8 @@ import pytest
 
 from tests.support.scripts import ROOT, run_python
 
+pytestmark = pytest.mark.slow
+
 BLOCKS = dict(
     re.findall(
         r"<!-- runs: (\w+) -->\n *```python\n(.*?)\n *```",

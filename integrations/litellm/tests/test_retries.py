@@ -9,6 +9,8 @@ import pytest
 from ragmonitor_litellm import logger as logger_module
 from tests.support.openai_server import rate_limited, refused
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def router(watched):
