@@ -21,7 +21,7 @@ from ragmonitor.cli.masking import Masker
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json
 from ragmonitor.cli.writable import WriteCheck, checked_file, checked_folder
 from ragmonitor.errors import InputError, RagMonitorError
-from ragmonitor.estimation.anchors.given import read_given
+from ragmonitor.estimation.anchors.anchor_files import read_own
 from ragmonitor.estimation.labels import read_labels
 from ragmonitor.export import JsonLines
 from ragmonitor.export.posting import DeliveryError, PostingExporter
@@ -269,7 +269,7 @@ def _files(settings: Settings) -> Iterator[Check]:
         )
     if settings.judge.reference_answers is not None:
         yield _read(
-            "judge.reference_answers", settings.judge.reference_answers, read_given, what="answers"
+            "judge.reference_answers", settings.judge.reference_answers, read_own, what="answers"
         )
 
 

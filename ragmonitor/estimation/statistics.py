@@ -128,7 +128,9 @@ class Statistics:
             calibration_file: Where the calibration outlives the process.
         """
         self._builtin = builtin
-        self._identity = judge
+        self._reader: JudgeIdentity | None = None
+        """The judge as its verdicts carry it: a model that rejects the strict form of reply answers
+        under another identity than it was asked by. None: it has given no verdict yet."""
         self._judge = None if judge is None else judge.name
         self._alarms = watchers.alarms
         self._warning = watchers.warning
@@ -278,7 +280,7 @@ class Statistics:
     def _stand_in(self, settled: CompletedAnswer, read: Report, decision: SamplingDecision) -> None:
         """Take in who reads what the judge fails to, and of which nothing was predicted.
 
-        Its means rest on its verdicts by 1 / chance alone; alarms take any ruler's verdict.
+        Its means rest on its verdicts by 1 / chance alone; alarms take any judge's verdict.
         """
         found, series = outcomes(read), self._of_judge(read.judge.name)
         group = self._group_of(settled.interaction.session_id)
@@ -323,6 +325,7 @@ class Statistics:
 
     def _judge_the_judge(self, settled: CompletedAnswer, judged: Report, outcome: Outcome) -> None:
         interaction, decision = settled.interaction, settled.decision
+        self._reader = judged.judge
         self._anchors.offer(interaction, outcome.value > 0, judged.judge)
         if decision is not None:
             at_s, weight = interaction.ended_ns / 1e9, 1 / decision.inclusion_probability
@@ -425,7 +428,7 @@ class Statistics:
 
     def _changes_of_judge(self) -> Iterator[AlarmEvent]:
         for change in self._anchors.changes():
-            if not change.moved:
+            if not change.drifted:
                 logger.info("ragmonitor: %s", change)
                 continue
             yield AlarmEvent(
@@ -498,7 +501,7 @@ class Statistics:
     def _states(self) -> Iterator[AlarmState]:
         change = self._anchors.last_change
         cause, found_s = self._anchors.cause(), None
-        if change is not None and change.moved and self._now() - change.at_s < CHANGE_SHOWN_S:
+        if change is not None and change.drifted and self._now() - change.at_s < CHANGE_SHOWN_S:
             found_s = change.at_s
         elif cause is not None and cause.cause == "judge":
             found_s = cause.since_s
@@ -601,9 +604,9 @@ class Statistics:
 
     def due(self) -> Sequence[Interaction]:
         """Return the frozen answers that the judge is to read again now."""
-        if self._identity is None:
+        if self._reader is None:
             return ()
-        return self._anchors.due(self._now(), self._identity, rise=self._rise())
+        return self._anchors.due(self._now(), self._reader, rise=self._rise())
 
     def checked(self, interaction: Interaction, report: Report | None) -> None:
         """Take in what came of one that was due; None: it was not read, and is due again."""

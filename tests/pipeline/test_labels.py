@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from ragmonitor.estimation.labels import HumanLabels, wilson
 from ragmonitor.records import Estimate, Verdict
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ListExporter, ScriptedJudge
-from tests.support.stories import assessment, interaction
+from tests.support.stories import JUDGE, assessment, interaction
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +96,7 @@ def test_people_correct_the_rate_of_a_live_monitor(monitored, tmp_path):
 
 
 def test_a_judge_is_watched_by_the_answers_it_has_read(monitored, tmp_path):
-    """Real reports become anchors; a new version that suspects less is a ruler that moved."""
+    """Real reports become anchors; a new version that suspects less is a judge that drifted."""
     state = StateFile.of_service(tmp_path, "anchors", "test", version=VERSION)
     anchors = Anchors(per_day=1_000, file=state, keep_texts=True)
     for report in monitored[1]:
@@ -115,6 +116,34 @@ def test_a_judge_is_watched_by_the_answers_it_has_read(monitored, tmp_path):
     laxer = type(judge)(name=judge.name, version="2", kind=judge.kind)
     read(laxer, lambda told: is_hallucinated(number_of(told)), 3)
     [change] = anchors.changes()
-    assert change.moved
+    assert change.drifted
     assert change.to_fine == change.flipped > 10
     assert change.to_hallucinated == 0
+
+
+def test_a_judge_is_known_by_the_identity_that_its_verdicts_carry(tmp_path):
+    """A model that rejects the strict form of reply is asked as one judge and answers as another.
+
+    After a restart too, old answers wait for its first verdict instead of being compared anew.
+    """
+    answering = replace(JUDGE, version="short")
+    judge = ScriptedJudge(lambda _: assessment("supported", judge=answering))
+    for start in range(2):
+        with Monitor(
+            service="test",
+            judge=judge,
+            judge_rate=1.0,
+            traces=False,
+            prometheus=False,
+            state_dir=tmp_path,
+            content="all",
+            anchors_per_day=1_000,
+        ) as monitor:
+            for number in range(20):
+                monitor.observe(interaction(id=f"{start} {number}"))
+            assert monitor.flush(20)
+        [path] = tmp_path.glob("anchors-*.json")
+        state = json.loads(path.read_text())
+        assert state["judge"] == str(answering)
+        assert (state["rereading"], state["last_change"]) == (None, None)
+    assert any(anchor["confirmations"] for anchor in state["anchors"].values())

@@ -57,7 +57,7 @@ def run(seed, **of_judge):
             anchors.checked(told.id, judge.read(told.id), JUDGE, now_s)
         detector.pass_time(now_s)
         for _, flipped in anchors.take():
-            detector.bet(float(flipped))
+            detector.update(float(flipped))
             if not judge.has_moved:
                 flips.append(flipped)
         if detector.evidence >= LINE_DAYS:

@@ -178,7 +178,7 @@ def test_answers_without_a_verdict_are_not_drawn(tmp_path):
 
 
 def test_several_judges_have_to_be_chosen_from(tmp_path):
-    """Their verdicts are different rulers."""
+    """They do not measure alike."""
     path = write(tmp_path / "r.jsonl", line("a", 1.0), line("b", 0.0, judge="other@1"))
     result = run("sample", path, "-o", "x.csv")
     assert result.exit_code == 2

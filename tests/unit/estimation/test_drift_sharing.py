@@ -121,7 +121,7 @@ def test_a_process_that_ends_fitting_is_replaced_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("other", [{"size": SIZE + 1}, {"embed": lambda t: [[1.0]] * len(t)}])
-def test_another_ruler_collects_anew(tmp_path, other):
+def test_another_embedding_collects_anew(tmp_path, other):
     """A reference of another size or embedding is no drift, and not used."""
     first = Process(tmp_path)
     first.observe(questions(ASKED, SIZE), "a")

@@ -6,13 +6,13 @@ import pytest
 
 from ragmonitor.estimation.anchors import VERSION, Anchors, Rise
 from ragmonitor.estimation.anchors.inquiry import (
-    AT_ONCE,
+    MAX_AT_ONCE,
+    MAX_RESERVE,
+    MAX_TRIES,
     RENEWED_S,
-    RESERVE_CHARACTERS_MOST,
-    RESERVE_MOST,
-    TRIES_MOST,
     readings_needed,
 )
+from ragmonitor.estimation.anchors.membership import MAX_RESERVE_CHARACTERS
 from ragmonitor.estimation.rises import AFTER_LEAST, BEFORE_LEAST, VERDICTS_MOST, Rises
 from ragmonitor.records import AlarmCause, JudgeIdentity
 from ragmonitor.state import StateFile
@@ -42,7 +42,7 @@ def filled(count=400, **how):
 
 
 def reserve(anchors):
-    return [each for each in anchors._state.anchors.values() if each.reserve]
+    return [each for each in anchors._set.anchors.values() if each.in_reserve]
 
 
 def asked(anchors, now_s, *, rise=RISE, flips=False, judge=JUDGE):
@@ -60,22 +60,22 @@ def test_fine_answers_beyond_the_checked_ones_are_kept_in_reserve():
 
 def test_the_reserve_is_bounded_and_renewed_within_a_week():
     """The oldest gives way, as seldom as lets it reach back a week."""
-    anchors = filled(RESERVE_MOST + 500)
-    assert len(reserve(anchors)) == RESERVE_MOST
-    between_s = RENEWED_S / RESERVE_MOST
-    at_s = BEGAN_S + RESERVE_MOST + 500
+    anchors = filled(MAX_RESERVE + 500)
+    assert len(reserve(anchors)) == MAX_RESERVE
+    between_s = RENEWED_S / MAX_RESERVE
+    at_s = BEGAN_S + MAX_RESERVE + 500
     for number in range(5_000, 5_020):
         at_s += between_s / 2
         anchors.offer(answer(number, at_s=at_s), False, JUDGE)
-    newcomers = [each for each in reserve(anchors) if each.joined_s > BEGAN_S + RESERVE_MOST + 500]
-    assert len(reserve(anchors)) == RESERVE_MOST
+    newcomers = [each for each in reserve(anchors) if each.joined_s > BEGAN_S + MAX_RESERVE + 500]
+    assert len(reserve(anchors)) == MAX_RESERVE
     assert 5 <= len(newcomers) <= 12
 
 
 def test_a_long_answer_is_not_kept_in_reserve():
     """Five hundred of them would be felt in memory."""
     anchors = filled(100)
-    long = answer(1_000, answer="x" * (RESERVE_CHARACTERS_MOST + 1))
+    long = answer(1_000, answer="x" * (MAX_RESERVE_CHARACTERS + 1))
     anchors.offer(long, False, JUDGE)
     assert not any(each.id == "a1000" for each in reserve(anchors))
 
@@ -94,7 +94,7 @@ def test_a_few_are_read_at_once_until_the_cause_is_known():
     """No more than a decision may have to wait for."""
     anchors = filled()
     anchors.inquire(BEGAN_S + 1_000, BEGAN_S + 2_000)
-    assert len(anchors.due(BEGAN_S + 2_001, JUDGE, rise=RISE)) == AT_ONCE
+    assert len(anchors.due(BEGAN_S + 2_001, JUDGE, rise=RISE)) == MAX_AT_ONCE
     assert len(anchors.due(BEGAN_S + 2_002, JUDGE, rise=RISE)) <= 1
     anchors = filled()
     anchors.inquire(BEGAN_S + 1_000, BEGAN_S + 2_000)
@@ -146,7 +146,7 @@ def test_a_reference_that_cannot_be_read_is_tried_a_few_times():
             tries[each.id] = tries.get(each.id, 0) + 1
             anchors.checked(each.id, None, JUDGE, now_s)
     reserved = {each.id for each in reserve(anchors)}
-    assert {count for each, count in tries.items() if each in reserved} == {TRIES_MOST}
+    assert {count for each, count in tries.items() if each in reserved} == {MAX_TRIES}
     assert anchors.cause().waiting == 0
 
 

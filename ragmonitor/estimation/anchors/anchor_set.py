@@ -1,4 +1,4 @@
-"""What is known of the anchors, and what is told of them."""
+"""The anchors that the processes of a service share, and what is known of them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-SETTLED_FINE: Final = 1
+CONFIRMATIONS_FINE: Final = 1
 """How often the judge has to say the same again."""
-SETTLED_HALLUCINATED: Final = 2
+CONFIRMATIONS_HALLUCINATED: Final = 2
 """More often of the rare verdict, which has the more slips among its own."""
 CLAIM_S: Final = 600.0
-"""What a process took to read and says nothing of for so long is due again."""
+"""What a process took to read and does not report for so long is due again."""
 CHECKS_SHOWN: Final = 100
 DAY_S: Final = 86_400.0
 
@@ -21,7 +21,7 @@ Cause = Literal["judge", "application", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RulerChange:
+class JudgeChange:
     """What became of the anchors when the judge's identity changed."""
 
     before: str
@@ -41,19 +41,19 @@ class RulerChange:
     """From hallucinated to fine. It is laxer there."""
     p_value: float
     """Chance that one judge, read twice, differs on so many: binomial, `FLIPS_EXPECTED` each."""
-    moved: bool
+    drifted: bool
     """Too many for chance, and nobody had asked to freeze anew."""
 
     def __str__(self) -> str:
-        """Say it in a sentence or two, for an alarm's text."""
-        told = (
+        """Return it as a sentence or two, for an alarm's text."""
+        flips = (
             f"The judge changed from {self.before} to {self.after}: {self.flipped} of "
-            f"{self.checked} anchors flipped ({self.to_hallucinated} from fine to hallucinated, "
-            f"{self.to_fine} from hallucinated to fine; p = {self.p_value:.2g})."
+            f"{self.checked} reference answers flipped ({self.to_hallucinated} from fine to "
+            f"hallucinated, {self.to_fine} from hallucinated to fine; p = {self.p_value:.2g})."
         )
-        if self.moved:
-            return f"{told} The ruler moved: rates before and after cannot be compared."
-        return told
+        if self.drifted:
+            return f"{flips} The judge drifted: rates before and after cannot be compared."
+        return flips
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,46 +64,45 @@ class Anchor:
     hallucinated: bool | None
     """The frozen verdict; None: the first reading is still to come."""
     joined_s: float
-    agreed: int = 0
+    confirmations: int = 0
     """How often the judge said the same again."""
     flipped: bool = False
     """At the last check."""
     claimed_until_s: float = 0.0
-    given: bool = False
-    """Brought by a person, not drawn from the traffic."""
-    said: bool | None = None
-    """What that person says of it."""
-    reserve: bool = False
+    label: bool | None = None
+    """What a person's own file says of it; None: it was drawn from the traffic."""
+    in_reserve: bool = False
     """Kept for an inquiry only: fine at its one reading, and never checked day by day."""
-    lot: bytes = field(init=False)
-    """The hash that decides which fine ones stay."""
-
-    def __post_init__(self) -> None:
-        self.lot = digest(self.id)
 
     @property
-    def settled(self) -> bool:
+    def is_own(self) -> bool:
+        """Whether a person brought it."""
+        return self.label is not None
+
+    @property
+    def is_confirmed(self) -> bool:
         """Whether it says something of the judge when it flips."""
-        return self.agreed >= (SETTLED_HALLUCINATED if self.hallucinated else SETTLED_FINE)
+        needed = CONFIRMATIONS_HALLUCINATED if self.hallucinated else CONFIRMATIONS_FINE
+        return self.confirmations >= needed
 
     def is_free(self, now_s: float) -> bool:
-        """Whether no process reads it just now."""
+        """Return whether no process reads it just now."""
         # A claim far ahead is of a clock that was set back since.
         return not now_s < self.claimed_until_s <= now_s + DAY_S
 
 
 @dataclass(slots=True, kw_only=True)
-class Batch:
-    """All anchors, being read by a judge that is not the one whose verdicts are frozen."""
+class Rereading:
+    """All confirmed anchors, being read by a judge whose verdicts will be the frozen ones."""
 
-    to: str
+    judge: str
     began_s: float
     members: list[str]
     verdicts: dict[str, bool | None] = field(default_factory=dict)
-    """None: there was none in `TRIES_MOST` tries."""
+    """None: there was none in `MAX_TRIES` tries."""
     tries: dict[str, int] = field(default_factory=dict)
-    asked: bool = False
-    """Somebody wants the anchors frozen anew."""
+    is_requested: bool = False
+    """A person wants the anchors frozen anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +133,7 @@ class Inquiry:
     """None: too few verdicts since."""
     log_ratio: float = 0.0
     """Logarithm of the likelihood ratio of "the judge" over "not the judge"."""
-    read: dict[str, bool] = field(default_factory=dict)
+    flips: dict[str, bool] = field(default_factory=dict)
     """Whether its verdict flipped to hallucinated, by id."""
     tries: dict[str, int] = field(default_factory=dict)
     """Readings without a verdict, by id."""
@@ -144,40 +143,30 @@ class Inquiry:
     expected_else: float = 0.0
     """Share of flips expected of a judge that has not changed."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
-    """One reading of an anchor."""
-
-    id: str
-    verdict: bool | None
-    by: str
-    at_s: float
+    @property
+    def is_decided(self) -> bool:
+        """Whether the cause is known."""
+        return self.cause != "unknown"
 
 
 @dataclass(slots=True, kw_only=True)
-class State:
-    """What the processes share."""
+class AnchorSet:
+    """What the processes of a service share."""
 
     judge: str = ""
     """Whose verdicts are frozen."""
     anchors: dict[str, Anchor] = field(default_factory=dict)
     began_s: float = 0.0
     """When the first anchor joined."""
-    next_at_s: float = 0.0
+    next_check_s: float = 0.0
     draws: int = 0
-    batch: Batch | None = None
-    refreeze: bool = False
-    aliases: dict[str, str] = field(default_factory=dict)
-    """Who read, by who was asked to: a model that rejects the strict form of reply is asked as one
-    judge and answers as another, after every start."""
-    past: dict[str, float] = field(default_factory=dict)
-    """Judges that were replaced, and when."""
-    left: list[str] = field(default_factory=list)
-    """Given ones that wobbled: not to be taken in again."""
-    recent: list[bool] = field(default_factory=list)
+    rereading: Rereading | None = None
+    is_refreeze_requested: bool = False
+    rejected: list[str] = field(default_factory=list)
+    """A person's own ones on which the judge wavers: not to be taken in again."""
+    recent_flips: list[bool] = field(default_factory=list)
     """Whether it flipped, of the last checks, oldest first."""
-    last_change: RulerChange | None = None
+    last_change: JudgeChange | None = None
     inquiry: Inquiry | None = None
     """Only while an alarm is active."""
     pairs: float = 0.0
@@ -185,11 +174,39 @@ class State:
     pairs_flipped: float = 0.0
     """Of these, those that it found hallucinated at the second reading."""
 
-    def note(self, flipped: bool) -> None:
-        """Take a check into the recent ones."""
-        self.recent = [*self.recent, flipped][-CHECKS_SHOWN:]
+    @property
+    def checked(self) -> list[Anchor]:
+        """Those that are read day by day, candidates among them."""
+        return [anchor for anchor in self.anchors.values() if not anchor.in_reserve]
+
+    @property
+    def reserve(self) -> list[Anchor]:
+        """Those that are kept for an inquiry only."""
+        return [anchor for anchor in self.anchors.values() if anchor.in_reserve]
+
+    @property
+    def has_confirmed(self) -> bool:
+        """Whether there is an anchor that another judge could be compared on."""
+        return any(anchor.is_confirmed for anchor in self.anchors.values())
+
+    def note_check(self, flipped: bool) -> None:
+        """Add a check to the recent ones."""
+        self.recent_flips = [*self.recent_flips, flipped][-CHECKS_SHOWN:]
+
+    def remove(self, identity: str) -> None:
+        """Give the place up; what a person brought is not taken in again."""
+        if self.anchors.pop(identity).is_own:
+            self.rejected.append(identity)
+
+    def forget_verdicts(self) -> None:
+        """Keep a person's own anchors only, as if no judge had read them."""
+        for identity, anchor in [*self.anchors.items()]:
+            if anchor.is_own:
+                anchor.hallucinated, anchor.confirmations = None, 0
+            else:
+                self.remove(identity)
 
 
 def digest(text: str) -> bytes:
-    """Return eight bytes that decide as a lot would, and alike in every process."""
+    """Return eight bytes that decide as a draw would, and alike in every process."""
     return hashlib.blake2b(text.encode(), digest_size=8, key=b"ragmonitor anchor").digest()

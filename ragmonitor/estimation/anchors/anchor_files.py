@@ -1,0 +1,143 @@
+"""Keeps the anchors and their texts on disk, and reads a person's own ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from ragmonitor.errors import InputError
+from ragmonitor.estimation.anchors.anchor_set import Anchor, AnchorSet, digest
+from ragmonitor.estimation.anchors.membership import MAX_ANCHORS
+from ragmonitor.guard import logger, reason, record_error, record_problem
+from ragmonitor.records import Chunk, Interaction
+from ragmonitor.state import StateFile
+
+VERSION: Final = 3
+"""Of the state's shape."""
+
+
+@cache
+def _adapter() -> TypeAdapter[AnchorSet]:
+    return TypeAdapter(AnchorSet)
+
+
+def anchors_of(state: Mapping[str, Any]) -> AnchorSet:
+    """Return what a state holds; of one that cannot be understood: nothing.
+
+    Values are checked by the declared types: one field of another type would fail at every check.
+    """
+    try:
+        return _adapter().validate_python(state)
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        # Anchors come again by themselves; a monitor that stops over them would be worse.
+        why = reason(error)
+        if isinstance(error, ValidationError):
+            why = ", ".join(".".join(map(str, each["loc"][:3])) for each in error.errors()[:3])
+        record_problem("estimation", f"the reference answers in state_dir begin anew: {why}")
+        return AnchorSet()
+
+
+def state_of(anchors: AnchorSet) -> dict[str, Any]:
+    """Return what JSON can hold of the anchors."""
+    state: dict[str, Any] = _adapter().dump_python(anchors, mode="json")
+    return state
+
+
+# --- the texts ------------------------------------------------------------------------------------
+
+# Texts have files of their own: the state is read and written at every check, and parsing a
+# megabyte would hold up the application's threads meanwhile.
+
+
+def texts_file(file: StateFile, identity: str) -> StateFile:
+    """Return the file of one anchor's texts, beside that of the state."""
+    folder = file.path.with_suffix("")
+    return StateFile(folder / f"{digest(identity).hex()}.json", version=VERSION)
+
+
+def write_texts(file: StateFile, texts: Interaction) -> None:
+    """Write an anchor's texts beside the state. Raises `OSError`."""
+    kept = texts_file(file, texts.id)
+    kept.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fields: dict[str, Any] = {name: getattr(texts, name) for name in (*_TEXTS, *_TIMES)}
+    kept.write(fields | {"chunks": [[chunk.id, chunk.text] for chunk in texts.chunks]})
+
+
+_TEXTS: Final = ("id", "query", "answer", "framework")
+_TIMES: Final = ("started_ns", "ended_ns")
+
+
+def read_texts(file: StateFile, identity: str) -> Interaction | None:
+    """Return an anchor's texts; None: there are none, or, an error of ours, they are unreadable."""
+    try:
+        state = texts_file(file, identity).read()
+        if state is None:
+            return None
+        fields: dict[str, Any] = {name: str(state[name]) for name in _TEXTS}
+        fields |= {name: int(state[name]) for name in _TIMES}
+        chunks = tuple(Chunk(id=str(name), text=str(text)) for name, text in state["chunks"])
+        return Interaction(chunks=chunks, **fields)
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
+        record_error("estimation", error)
+        return None
+
+
+# --- a person's own -------------------------------------------------------------------------------
+
+
+def read_own(path: Path) -> dict[str, tuple[Anchor, Interaction]]:
+    """Return the anchors of a file of JSON lines and their texts, by id; no judge has read them.
+
+    Raises:
+        InputError: The file, or a line of it, cannot be read.
+    """
+    own: dict[str, tuple[Anchor, Interaction]] = {}
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        problem = error.strerror if isinstance(error, OSError) else "no UTF-8"
+        raise InputError(f"{path}: {problem or error}") from error
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                anchor, texts = _own_anchor(json.loads(line))
+            except (ValueError, InputError) as error:
+                raise InputError(f"{path}, line {number}: {error}") from error
+            own[anchor.id] = anchor, texts
+    if len(own) > MAX_ANCHORS:
+        logger.warning(
+            "ragmonitor: %s: of %d reference answers the first %d are used",
+            path,
+            len(own),
+            MAX_ANCHORS,
+        )
+    return dict([*own.items()][:MAX_ANCHORS])
+
+
+def _own_anchor(line: object) -> tuple[Anchor, Interaction]:
+    if not isinstance(line, dict):
+        raise InputError("not a JSON object")
+    question, answer = line.get("question"), line.get("answer")
+    contexts, hallucinated = line.get("contexts"), line.get("hallucinated")
+    if not isinstance(question, str) or not isinstance(answer, str):
+        raise InputError("`question` and `answer` are texts, and needed")
+    if not isinstance(contexts, list) or not all(isinstance(text, str) for text in contexts):
+        raise InputError("`contexts` is a list of texts, and needed")
+    if not isinstance(hallucinated, bool):
+        raise InputError("`hallucinated` is true or false, and needed")
+    identity = f"given-{digest(json.dumps([question, contexts, answer])).hex()}"
+    texts = Interaction(
+        id=identity,
+        query=question,
+        chunks=tuple(Chunk(text=text) for text in contexts),
+        answer=answer,
+        framework="python",
+        started_ns=0,
+        ended_ns=0,
+    )
+    return Anchor(id=identity, hallucinated=None, joined_s=0.0, label=hallucinated), texts
