@@ -1,8 +1,8 @@
-"""Keys, tokens and passwords in a text: found by their shape, or by the name they are given.
+"""Keys, tokens and passwords in a text, found by their format or by the name they are given.
 
 Why not a library: detect-secrets scans files line by line and reports lines, and its patterns of
 providers are older than their keys; gitleaks' rules are made for source code, in another language.
-The shapes of providers' keys below follow what their documentation says of the prefix.
+The formats of providers' keys follow what their documentation says of the prefix.
 
 Cost: everything that a provider gives out has a long run of key characters, and a name that gives
 a value away is followed by one; so a clean text is passed over by substring searches alone. Every
@@ -14,29 +14,17 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ragmonitor.redaction.shapes import BEGINS, PLACES, RUN_LEAST, SHAPED, kind_of
-
-MARK = "[redacted:{kind}]"
-"""Stands where something was taken out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """Where a secret stands in a text, and of what kind it is."""
-
-    start: int
-    end: int
-    kind: str
-
+from ragmonitor.redaction.detections import Detection, apart, redacted
+from ragmonitor.redaction.key_formats import BEGINS, FORMATTED, MIN_RUN, PLACES, kind_of
 
 _KEY_CHARACTERS = string.ascii_letters + string.digits + "_-.~"
 _RUNS = bytes(0x61 if chr(code) in _KEY_CHARACTERS else 0x20 for code in range(256))
-_RUN = b"a" * RUN_LEAST
+_RUN = b"a" * MIN_RUN
 _BEFORE = 64
-"""How far before its run a shape may begin; no shape has a space."""
+"""How far before its run a key may begin; no key has a space."""
 
 _NAMES = ("key", "token", "secret", "pass", "pwd", "credential", "sig=")
 _NAMES_ZH = ("密码", "密钥", "密匙", "秘钥", "私钥", "口令", "令牌", "授权码")
@@ -68,84 +56,39 @@ _PLACEHOLDER = re.compile(
     r"|hidden|changed|unchanged|expired|incorrect|invalid|protected)\Z",
     re.IGNORECASE,
 )
-_BEARER = re.compile(r"bearer\s{1,4}['\"]?(?P<value>[A-Za-z0-9._~+/=-]{16,4096}+)", re.IGNORECASE)
-_BASIC = re.compile(r"basic\s{1,4}(?P<value>[A-Za-z0-9+/=]{8,1024}+)", re.IGNORECASE)
-_AUTHORIZES = re.compile(r"authorization['\"]?\s{0,2}[:=]\s{0,2}['\"]?\Z")
-_IN_ADDRESS = re.compile(r"://[^\s:@/'\"<>\[]{0,128}+:(?P<value>[^\s@/'\"<>]{1,256}+)@")
-_TOKEN_IN_ADDRESS = re.compile(r"://(?P<value>[A-Za-z0-9_~+=%-]{16,256}+)@")
-_IN_QUERY = re.compile(
-    r"(?:key|code|auth|signature|ticket)=(?P<value>[A-Za-z0-9%._~+/=-]{16,2048}+)", re.IGNORECASE
-)
-_BEFORE_QUERY = re.compile(r"[?&][a-z0-9_-]{0,24}\Z")
-_AUTHORIZATION = re.compile(
-    r"authorization['\"]?\s{0,2}[:=]\s{0,2}['\"]?(?:[A-Za-z][\w-]{1,20}\s{1,4})?"
-    r"(?P<value>[A-Za-z0-9._~+/=:-]{16,4096}+)",
-    re.IGNORECASE,
-)
 _COOKIES = re.compile(r"cookie['\"]?\s{0,2}[:=]\s{0,2}(?P<pairs>[^\r\n]{8,8192}+)", re.IGNORECASE)
 _COOKIE = re.compile(r"=(?P<value>[A-Za-z0-9%._~+/|:-]{16,4096}+)")
-_SESSION = re.compile(
-    r"(?:sess(?:ion)?(?:[_.-]?id)?|sid)=['\"]?(?P<value>[A-Za-z0-9%._~+/=-]{16,2048}+)",
-    re.IGNORECASE,
-)
-_IDENTIFIED = re.compile(
-    r"identified\s{1,3}by\s{1,3}(?:password\s{1,3})?['\"](?P<value>[^'\"\r\n]{4,256}+)['\"]",
-    re.IGNORECASE,
-)
-_OF_USER = re.compile(
-    r"-(?:u|-user)[ =]['\"]?(?P<user>[^\s:'\"]{1,64}+):(?P<value>[^\s'\"]{4,128}+)"
-)
 _PUTTY = re.compile(r"private-lines:[ ]?[0-9]{1,3}", re.IGNORECASE)
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----", re.IGNORECASE)
 _KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----", re.IGNORECASE)
 _KEY_LINES = re.compile(r"(?:(?:\\[nr]|\s)*+[A-Za-z0-9+/=]{16,}+)*+")
-_KEY_MOST = 20_000
+_MAX_KEY = 20_000
+"""Characters of a private key that are searched for its end."""
 
 
-def secrets_in(text: str) -> list[Secret]:
-    """Return what must not leave, in order, none overlapping another."""
-    found = sorted((*_shaped(text), *_named(text)), key=lambda secret: (secret.start, -secret.end))
-    apart: list[Secret] = []
-    for secret in found:
-        if apart and secret.start < apart[-1].end:
-            if secret.end > apart[-1].end:
-                apart[-1] = Secret(apart[-1].start, secret.end, apart[-1].kind)
-        else:
-            apart.append(secret)
-    return apart
-
-
-def without(text: str, secrets: list[Secret]) -> str:
-    """Return the text with a mark where each secret stood."""
-    if not secrets:
-        return text
-    pieces, done = [], 0
-    for secret in secrets:
-        pieces += [text[done : secret.start], MARK.format(kind=secret.kind)]
-        done = secret.end
-    return "".join([*pieces, text[done:]])
+def secrets_in(text: str) -> list[Detection]:
+    """Return the secrets in a text, in order, none overlapping another."""
+    return apart((*_formatted(text), *_named(text)))
 
 
 def without_secrets(text: str) -> str:
-    """Return the text with a mark where each secret stood that is found in it."""
-    return without(text, secrets_in(text))
+    """Return the text with a mark in place of each secret that is found in it."""
+    return redacted(text, secrets_in(text))
 
 
 def is_secret_under(name: str, value: str) -> bool:
     """Return whether a value is a secret by the name it has: `{"password": "..."}`."""
-    assigned = _ASSIGNED.search(f"{_words(name)}=")
+    text = name.lower().replace(" ", "_") + "="
+    assigned = _ASSIGNED.search(text)
     if assigned is None or assigned.end() != len(name) + 1:
         return False
-    return _is_name(assigned, f"{_words(name)}=", assigned.start()) and _is_secret(
-        value, _kind(assigned["name"]), quoted=True, least=6
-    )
+    if not _gives_away(assigned, text, assigned.start()):
+        return False
+    return _is_secret(value, _kind(assigned["name"]), quoted=True, min_length=6)
 
 
-def _words(name: str) -> str:
-    return name.lower().replace(" ", "_")
-
-
-def _shaped(text: str) -> Iterator[Secret]:
+def _formatted(text: str) -> Iterator[Detection]:
+    """Yield keys and tokens that are known by their format."""
     # One byte a character, so that places in the one are places in the other.
     runs = text.encode("ascii", "replace").translate(_RUNS)
     start, done = runs.find(_RUN), 0
@@ -158,46 +101,32 @@ def _shaped(text: str) -> Iterator[Secret]:
             place = word.start()
             if place < done or BEGINS.match(text, place) is None:
                 continue
-            match = SHAPED.match(text, place)
+            match = FORMATTED.match(text, place)
             if match is not None:
                 done = match.end()
                 if text[done - 1 : done + 1].isalnum() and done < end:
                     done = end  # longer than any that is known: none of it may stay
-                yield Secret(place, done, kind_of(match))
+                yield Detection(place, done, kind_of(match))
         start = runs.find(_RUN, end)
 
 
-def _named(text: str) -> Iterator[Secret]:
+def _named(text: str) -> Iterator[Detection]:
+    """Yield secrets that the words around them give away."""
     lower = _lower(text)
     for name in _NAMES if text.isascii() else _NAMES + _NAMES_ZH:
         for place in _places(lower, name):
             yield from _assigned(text, lower, place)
-    for name, pattern, kind in _SAID_IN_PLACES:
-        for place in _places(lower, name):
-            match = pattern.match(text, place)
-            if match and _has_digit(match["value"]):
-                yield Secret(*match.span("value"), kind)
-    for place in _places(lower, "-u"):
-        match = _OF_USER.match(text, place)
-        if match and _has_digit(match["value"]) and not match["user"].isdigit():
-            yield Secret(*match.span("value"), "password")
-    for place in _places(lower, "basic "):
-        match = _BASIC.match(text, place)
-        if match and _AUTHORIZES.search(lower, max(0, place - 24), place):
-            yield Secret(*match.span("value"), "basic_auth")
-    for place in _places(lower, "authorization"):  # by any other scheme
-        match = _AUTHORIZATION.match(text, place)
-        if match and _has_digit(match["value"]):
-            yield Secret(*match.span("value"), "token")
-    for place in _places(text, "://"):
-        match = _IN_ADDRESS.match(text, place)
-        if match and not _PLACEHOLDER.match(match["value"]):
-            yield Secret(*match.span("value"), "password")
-        match = _TOKEN_IN_ADDRESS.match(text, place)
-        if match and _is_mixed(match["value"]):
-            yield Secret(*match.span("value"), "token")
-    for place in _places(lower, "="):
-        yield from _of_query(text, lower, place)
+    for rule in _RULES:
+        for sign in rule.signs:
+            for place in _places(lower, sign):
+                match = rule.pattern.match(text, place)
+                if match and rule.is_secret(match):
+                    yield Detection(*match.span("value"), rule.kind)
+    yield from _cookies(text, lower)
+    yield from _private_keys(text, lower)
+
+
+def _cookies(text: str, lower: str) -> Iterator[Detection]:
     done = 0
     for place in _places(lower, "cookie"):
         header = _COOKIES.match(text, place) if place >= done else None
@@ -205,29 +134,7 @@ def _named(text: str) -> Iterator[Secret]:
             done = header.end()
             for match in _COOKIE.finditer(text, *header.span("pairs")):
                 if _has_digit(match["value"]):
-                    yield Secret(*match.span("value"), "cookie")
-    yield from _private_keys(text, lower)
-
-
-def _of_query(text: str, lower: str, place: int) -> Iterator[Secret]:
-    for name in _IN_QUERIES:
-        if lower.endswith(name, 0, place):
-            begin = place - len(name)
-            match = _IN_QUERY.match(text, begin)
-            is_query = _BEFORE_QUERY.search(lower, max(0, begin - 26), begin)
-            if match and is_query and _is_mixed(match["value"]):
-                yield Secret(*match.span("value"), "token")
-            return
-
-
-_IN_QUERIES = ("key", "code", "auth", "signature", "ticket")
-_SAID_IN_PLACES = (
-    ("bearer", _BEARER, "bearer_token"),
-    ("sess", _SESSION, "cookie"),
-    ("sid=", _SESSION, "cookie"),
-    ("identified", _IDENTIFIED, "password"),
-)
-"""What gives a value away, what the two look like, and what it then is."""
+                    yield Detection(*match.span("value"), "cookie")
 
 
 def _lower(text: str) -> str:
@@ -247,9 +154,9 @@ def _places(text: str, part: str) -> Iterator[int]:
         place = text.find(part, place + len(part))
 
 
-def _assigned(text: str, lower: str, place: int) -> Iterator[Secret]:
+def _assigned(text: str, lower: str, place: int) -> Iterator[Detection]:
     match = _ASSIGNED.match(text, place)
-    if match is None or not _is_name(match, lower, place):
+    if match is None or not _gives_away(match, lower, place):
         return
     if lower.endswith("[redacted:", 0, place):  # a mark of ours
         return
@@ -263,10 +170,10 @@ def _assigned(text: str, lower: str, place: int) -> Iterator[Secret]:
     kind = _kind(match["name"])
     # In prose a name is followed by all sorts of things: what stands there must look the part.
     assigned = match["assigned"] or match["element"] or ""
-    least = 6 if kind == "password" else 8 if quoted or "=" in assigned else 12
+    min_length = 6 if kind == "password" else 8 if quoted or "=" in assigned else 12
     plain = words.isalpha() and _is_set(text, place, match, assigned)
-    if _is_secret(words, kind, quoted=(quoted and bool(assigned)) or plain, least=least):
-        yield Secret(value.start(), value.start() + len(words), kind)
+    if _is_secret(words, kind, quoted=(quoted and bool(assigned)) or plain, min_length=min_length):
+        yield Detection(value.start(), value.start() + len(words), kind)
 
 
 def _is_set(text: str, place: int, match: re.Match[str], assigned: str) -> bool:
@@ -276,7 +183,8 @@ def _is_set(text: str, place: int, match: re.Match[str], assigned: str) -> bool:
     return _OF_A_VARIABLE.search(text, max(0, place - 42), place) is not None
 
 
-def _is_name(match: re.Match[str], lower: str, place: int) -> bool:
+def _gives_away(match: re.Match[str], lower: str, place: int) -> bool:
+    """Return whether a name is one of secrets: `key` alone is none, `api_key` is one."""
     if match["name"].lower() != "key":
         return True
     return _QUALIFIES_KEY.search(lower, max(0, place - 14), place) is not None
@@ -291,8 +199,10 @@ def _kind(name: str) -> str:
     return "token" if name in ("token", "令牌") else "secret"
 
 
-def _is_secret(value: str, kind: str, *, quoted: bool, least: int) -> bool:
-    if len(value) < least or not value.isascii() or "://" in value or _PLACEHOLDER.match(value):
+def _is_secret(value: str, kind: str, *, quoted: bool, min_length: int) -> bool:
+    if len(value) < min_length or not value.isascii():
+        return False
+    if "://" in value or _PLACEHOLDER.match(value):
         return False
     digit, letter = _has_digit(value), any(map(str.isalpha, value))
     if kind == "password":
@@ -312,20 +222,110 @@ def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
-def _private_keys(text: str, lower: str) -> Iterator[Secret]:
+def _private_keys(text: str, lower: str) -> Iterator[Detection]:
     for place in _places(lower, "private-lines:"):
         begin = _PUTTY.match(text, place)
         end = begin and _KEY_LINES.match(text, begin.end())
         if begin is not None and end is not None and end.end() > begin.end():
-            yield Secret(begin.end(), end.end(), "private_key")
+            yield Detection(begin.end(), end.end(), "private_key")
     done = 0
     for place in _places(lower, "-----begin"):
         begin = _KEY_BEGINS.match(text, place) if place >= done else None
         if begin is None:
             continue
-        ends = lower.find("-----end", begin.end(), begin.end() + _KEY_MOST)
+        ends = lower.find("-----end", begin.end(), begin.end() + _MAX_KEY)
         end = _KEY_ENDS.match(text, ends) if ends >= 0 else None
         if end is None:  # a chunk that ends in the middle of a key
             end = _KEY_LINES.match(text, begin.end())
         done = end.end() if end is not None else begin.end()
-        yield Secret(place, done, "private_key")
+        yield Detection(place, done, "private_key")
+
+
+def _value_has_digit(match: re.Match[str]) -> bool:
+    return _has_digit(match["value"])
+
+
+def _value_is_mixed(match: re.Match[str]) -> bool:
+    return _is_mixed(match["value"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A way in which the words around a secret give it away."""
+
+    kind: str
+    signs: tuple[str, ...]
+    """Texts in lower case at which `pattern` is tried: to search for them is cheap."""
+    pattern: re.Pattern[str]
+    """Its group `value` is the secret."""
+    is_secret: Callable[[re.Match[str]], bool]
+
+
+def _rule(
+    kind: str,
+    signs: tuple[str, ...],
+    pattern: str,
+    is_secret: Callable[[re.Match[str]], bool] = _value_has_digit,
+) -> _Rule:
+    return _Rule(kind, signs, re.compile(pattern, re.IGNORECASE), is_secret)
+
+
+_AUTHORIZES = re.compile(r"authorization['\"]?\s{0,2}[:=]\s{0,2}['\"]?\Z", re.IGNORECASE)
+_QUERY_BEGINS = re.compile(r"[?&][a-z0-9_-]{0,24}\Z", re.IGNORECASE)
+
+
+def _authorizes(match: re.Match[str]) -> bool:
+    place = match.start()
+    return _AUTHORIZES.search(match.string, max(0, place - 24), place) is not None
+
+
+def _is_in_query(match: re.Match[str]) -> bool:
+    place = match.start()
+    if _QUERY_BEGINS.search(match.string, max(0, place - 26), place) is None:
+        return False
+    return _value_is_mixed(match)
+
+
+_RULES = (
+    _rule(
+        "bearer_token", ("bearer",), r"bearer\s{1,4}['\"]?(?P<value>[A-Za-z0-9._~+/=-]{16,4096}+)"
+    ),
+    _rule(
+        "cookie",
+        ("sess", "sid="),
+        r"(?:sess(?:ion)?(?:[_.-]?id)?|sid)=['\"]?(?P<value>[A-Za-z0-9%._~+/=-]{16,2048}+)",
+    ),
+    _rule(
+        "password",
+        ("identified",),
+        r"identified\s{1,3}by\s{1,3}(?:password\s{1,3})?['\"](?P<value>[^'\"\r\n]{4,256}+)['\"]",
+    ),
+    _rule(
+        "password",
+        ("-u",),
+        r"(?-i:-(?:u|-user))[ =]['\"]?(?P<user>[^\s:'\"]{1,64}+):(?P<value>[^\s'\"]{4,128}+)",
+        lambda match: _value_has_digit(match) and not match["user"].isdigit(),
+    ),
+    _rule(
+        "basic_auth", ("basic ",), r"basic\s{1,4}(?P<value>[A-Za-z0-9+/=]{8,1024}+)", _authorizes
+    ),
+    _rule(
+        "token",  # of any other scheme
+        ("authorization",),
+        r"authorization['\"]?\s{0,2}[:=]\s{0,2}['\"]?(?:[A-Za-z][\w-]{1,20}\s{1,4})?"
+        r"(?P<value>[A-Za-z0-9._~+/=:-]{16,4096}+)",
+    ),
+    _rule(
+        "password",
+        ("://",),
+        r"://[^\s:@/'\"<>\[]{0,128}+:(?P<value>[^\s@/'\"<>]{1,256}+)@",
+        lambda match: not _PLACEHOLDER.match(match["value"]),
+    ),
+    _rule("token", ("://",), r"://(?P<value>[A-Za-z0-9_~+=%-]{16,256}+)@", _value_is_mixed),
+    _rule(
+        "token",
+        ("key=", "code=", "auth=", "signature=", "ticket="),
+        r"(?:key|code|auth|signature|ticket)=(?P<value>[A-Za-z0-9%._~+/=-]{16,2048}+)",
+        _is_in_query,
+    ),
+)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.guard import logger
-from ragmonitor.redaction.numbers import numbers_in, plain_digits
+from ragmonitor.redaction.identity_numbers import numbers_in, plain_digits
 
 Language = Literal["en", "zh"]
 
@@ -44,7 +44,7 @@ _BY_PATTERN = (
     "NATIONAL_ID",
 )
 _NUMBERS = ("CREDIT_CARD", "CN_ID_CARD", "NATIONAL_ID")
-"""Those that `ragmonitor.redaction.numbers` finds too, or alone."""
+"""Those that `ragmonitor.redaction.identity_numbers` finds too, or alone."""
 ENTITIES = _BY_MODEL + _BY_PATTERN
 
 MODELS: dict[Language, tuple[str, ...]] = {
@@ -58,7 +58,7 @@ PHONE_REGIONS = ("US", "GB", "CN")
 
 SCORES = {"CREDIT_CARD": 0.9, "CN_ID_CARD": 0.9, "NATIONAL_ID": 0.5}
 """Of what is found by our own patterns: where two find the same, the more certain names it."""
-SCORE_LEAST = 0.35
+MIN_SCORE = 0.35
 """Presidio gives a phone number 0.4 and its weakest patterns 0.01 to 0.3."""
 
 _EMAIL = (
@@ -204,7 +204,7 @@ def _load(entities: Sequence[str], models: Sequence[str]) -> Callable[[str], str
         ),
         nlp_engine=engine,
         supported_languages=list(languages),
-        default_score_threshold=SCORE_LEAST,
+        default_score_threshold=MIN_SCORE,
     )
     anonymizer = AnonymizerEngine()
     marks = {

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.redaction.credentials import is_secret_under, secrets_in, without
+from ragmonitor.redaction.credentials import is_secret_under, secrets_in
+from ragmonitor.redaction.detections import redacted
 from tests.support.timing import grows_at_most
 
 HEX32 = "0123456789abcdef0123456789abcdef"
@@ -75,7 +76,7 @@ def test_what_a_provider_gives_out_is_found_by_its_shape(kind: str, secret: str,
     text = around.format(secret)
     found = secrets_in(text)
     assert kind in {each.kind for each in found}
-    cleaned = without(text, found)
+    cleaned = redacted(text, found)
     assert secret[6:] not in cleaned
     assert B62[:8] not in cleaned
 
@@ -83,7 +84,7 @@ def test_what_a_provider_gives_out_is_found_by_its_shape(kind: str, secret: str,
 def test_a_bot_s_token_goes_and_its_number_stays():
     """Telegram puts a number, which is public, before its secret."""
     text = "token 123456789:AA" + B62[:33]
-    assert without(text, secrets_in(text)) == "token 123456789:[redacted:api_key]"
+    assert redacted(text, secrets_in(text)) == "token 123456789:[redacted:api_key]"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_what_only_looks_a_little_like_it_stays(text: str):
 def test_a_value_is_given_away_by_its_name(text: str, value: str, kind: str):
     """In settings, JSON, headers, addresses and prose; the name stays, the value goes."""
     found = secrets_in(text)
-    cleaned = without(text, found)
+    cleaned = redacted(text, found)
     assert value not in cleaned
     assert f"[redacted:{kind}]" in cleaned
     assert cleaned[:2] == text[:2]
@@ -171,7 +172,7 @@ def test_a_name_without_a_secret_gives_nothing_away(text: str):
 def test_headers_are_cleaned():
     """Bearer and basic authorization go; the words in prose stay."""
     text = f"Authorization: Bearer {B62[:32]}\nauthorization: Basic dXNlcjpwYXNzd29yZA==\n"
-    assert without(text, secrets_in(text)) == (
+    assert redacted(text, secrets_in(text)) == (
         "Authorization: Bearer [redacted:bearer_token]\n"
         "authorization: Basic [redacted:basic_auth]\n"
     )
@@ -186,7 +187,7 @@ def test_headers_are_cleaned():
 def test_an_address_loses_its_password_only():
     """User, host and database stay, for people to know which it is."""
     text = "postgresql://app:s3cr3t@db.example.com:5432/shop and redis://:pw@cache"
-    assert without(text, secrets_in(text)) == (
+    assert redacted(text, secrets_in(text)) == (
         "postgresql://app:[redacted:password]@db.example.com:5432/shop "
         "and redis://:[redacted:password]@cache"
     )
@@ -206,14 +207,14 @@ BODY = "\n".join(B62[:50] for _ in range(4))
 def test_a_private_key_goes_whole(kind: str):
     """From its first line to its last; a certificate and a public key stay."""
     text = f"before\n-----BEGIN {kind}-----\n{BODY}\n-----END {kind}-----\nafter"
-    assert without(text, secrets_in(text)) == "before\n[redacted:private_key]\nafter"
+    assert redacted(text, secrets_in(text)) == "before\n[redacted:private_key]\nafter"
     public = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----"
     assert secrets_in(public) == []
 
 
 def test_a_private_key_that_a_splitter_cut_goes_too():
     """A chunk that ends in the middle of one keeps nothing of it."""
-    cut = without(text := f"-----BEGIN PRIVATE KEY-----\\n{BODY}", secrets_in(text))
+    cut = redacted(text := f"-----BEGIN PRIVATE KEY-----\\n{BODY}", secrets_in(text))
     assert cut == "[redacted:private_key]"
 
 
@@ -257,7 +258,7 @@ def test_what_is_found_lies_apart_and_in_order(text: str):
 def test_nothing_around_a_secret_hides_it(before: str, after: str, shape: tuple[str, str]):
     """Whatever stands before and after, unless it makes it a part of a longer word."""
     text = f"{before} {shape[1]} {after}"
-    assert shape[1] not in without(text, secrets_in(text))
+    assert shape[1] not in redacted(text, secrets_in(text))
 
 
 REPEATED = [
@@ -290,4 +291,4 @@ def test_a_clean_text_costs_little():
 def test_letters_that_grow_in_lower_case_move_nothing():
     """A Turkish capital is two characters in lower case; what follows is found all the same."""
     text = "İİİ password=hunter22 " + string.ascii_letters
-    assert without(text, secrets_in(text)).startswith("İİİ password=[redacted:password] a")
+    assert redacted(text, secrets_in(text)).startswith("İİİ password=[redacted:password] a")

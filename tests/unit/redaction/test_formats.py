@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from ragmonitor.redaction import PersonalData, secrets_in, without_secrets
-from ragmonitor.redaction.numbers import SHAPES as NUMBERS
-from ragmonitor.redaction.numbers import is_cn_id_card, numbers_in
+from ragmonitor.redaction.identity_numbers import FORMATS as NUMBERS
+from ragmonitor.redaction.identity_numbers import is_cn_id_card, numbers_in
+from ragmonitor.redaction.key_formats import BEGINS, FORMATS, FORMATTED, MIN_RUN
 from ragmonitor.redaction.personal import DEFAULT_ENTITIES
-from ragmonitor.redaction.shapes import BEGINS, RUN_LEAST, SHAPED, SHAPES
 from tests.support.timing import grows_at_most
 from tests.unit.redaction.formats import PERSONAL, SECRETS, Format
 
@@ -74,16 +74,16 @@ def test_there_are_as_many_formats_as_the_documentation_says():
     ]
 
 
-@pytest.mark.parametrize("number", range(len(SHAPES)))
+@pytest.mark.parametrize("number", range(len(FORMATS)))
 def test_a_shape_is_looked_for_where_it_begins(number):
     """A shape that the first search passes over would never be found."""
-    shape = SHAPES[number]
+    shape = FORMATS[number]
     found = [told for told in SECRETS if re.search(shape.pattern, told.text)]
     for told in found:
         match = re.search(shape.pattern, told.text)
         assert BEGINS.match(told.text, match.start())
-    assert SHAPED.groups >= len(SHAPES)
-    assert RUN_LEAST == 20
+    assert FORMATTED.groups >= len(FORMATS)
+    assert MIN_RUN == 20
 
 
 # --- linear
@@ -91,7 +91,7 @@ def test_a_shape_is_looked_for_where_it_begins(number):
 
 REPEATED = sorted(
     {
-        *(shape.begins.replace("\\", "") for shape in SHAPES),
+        *(shape.begins.replace("\\", "") for shape in FORMATS),
         *("1//0a", "sk_a", "a.", "pat", "-us1", "AZDO", "a" * 31 + ".", "0" * 32 + "."),
         *("$2b$", "$argon2id$", "LS0tLS1CRUdJTi", "MTa.", "discord.com/api/", "hooks.slack.com/"),
         *("password=", "password:", "password is ", "--password ", "login a password ", "密码："),

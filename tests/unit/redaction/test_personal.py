@@ -9,7 +9,7 @@ import pytest
 
 from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.redaction import PersonalData, Redactor
-from ragmonitor.redaction.numbers import is_cn_id_card
+from ragmonitor.redaction.identity_numbers import is_cn_id_card
 from ragmonitor.redaction.personal import ENTITIES, languages_of
 from tests.support.stories import interaction
 

@@ -1,4 +1,4 @@
-"""The shapes of what providers give out: keys and tokens that are known by how they begin.
+"""Formats of the keys and tokens that providers give out, which are known by how they begin.
 
 Each follows what its provider's documentation says of the prefix and the alphabet. Where a length
 is documented the pattern allows for some more, since providers lengthen their keys.
@@ -11,52 +11,52 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What the keys of one kind look like."""
+class Format:
+    """The format of one kind of keys."""
 
     kind: str
-    """Stands in the mark that replaces it."""
+    """Stands in the mark that replaces the key."""
     begins: str
-    """A short pattern to search for: that is cheap, and a search for the whole shape is not."""
+    """A short pattern to search for: that is cheap, and a search for the whole key is not."""
     rest: str
-    """What follows it; has a run of at least `RUN_LEAST` characters of keys with it. Every
-    repetition is bounded."""
+    """The pattern of what follows; with `begins` it has a run of at least `MIN_RUN` characters of
+    keys. Every repetition is bounded."""
     before: int = 0
-    """So many characters of the shape stand before `begins`..."""
+    """So many characters of the key stand before `begins`..."""
     lead: str = ""
     """... and look like this."""
 
     @property
     def pattern(self) -> str:
-        """The whole shape."""
+        """The pattern of a whole key."""
         return f"{self.lead}(?:{self.begins}){self.rest}"
 
 
-RUN_LEAST = 20
-"""Characters; every shape has a run of key characters at least as long."""
+MIN_RUN = 20
+"""Characters; every key has a run of key characters at least as long."""
 _UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 _END = r"(?![A-Za-z0-9])"
 _HAS_DIGIT = r"(?=[A-Za-z0-9_-]{0,200}?[0-9])"
 
 
-def _api_keys(*rows: tuple[str, str]) -> list[Shape]:
-    return [Shape("api_key", begins, rest) for begins, rest in rows]
+def _api_keys(*rows: tuple[str, str]) -> list[Format]:
+    return [Format("api_key", begins, rest) for begins, rest in rows]
 
 
-SHAPES = (
+FORMATS = (
     # --- clouds
-    Shape("aws_key", r"AKIA|ASIA|ABIA|ACCA", rf"[A-Z0-9]{{16}}{_END}"),
-    Shape("aws_key", r"A3T", rf"[A-Z0-9]{{17}}{_END}"),
-    Shape("aws_key", r"ABSK", r"[A-Za-z0-9+/=]{100,400}"),
-    Shape("aws_key", r"bedrock-api-key-", r"[A-Za-z0-9+/=]{40,4096}"),
-    Shape("google_key", r"AIza", r"[A-Za-z0-9_-]{35}"),
-    Shape("google_key", r"GOCSPX-", r"[A-Za-z0-9_-]{24,40}"),
-    Shape("google_key", r"ya29\.", r"[A-Za-z0-9_-]{20,512}"),
-    Shape("google_key", r"1//0", r"[A-Za-z0-9_-]{40,200}"),
-    Shape("google_key", r"AAAA", r"[A-Za-z0-9_-]{7}:[A-Za-z0-9_-]{100,200}"),  # Firebase messaging
-    Shape("azure_key", r"Q~", r"[A-Za-z0-9_~.-]{31,34}", 4, r"[A-Za-z0-9_~.]{3}[0-9]"),
-    Shape("azure_key", r"JQQJ99", r"[A-Za-z0-9]{20,40}", 52, r"[A-Za-z0-9]{52}"),
-    Shape("azure_key", r"AZDO", rf"[A-Za-z0-9]{{4}}{_END}", 76, r"[A-Za-z0-9]{76}"),
+    Format("aws_key", r"AKIA|ASIA|ABIA|ACCA", rf"[A-Z0-9]{{16}}{_END}"),
+    Format("aws_key", r"A3T", rf"[A-Z0-9]{{17}}{_END}"),
+    Format("aws_key", r"ABSK", r"[A-Za-z0-9+/=]{100,400}"),
+    Format("aws_key", r"bedrock-api-key-", r"[A-Za-z0-9+/=]{40,4096}"),
+    Format("google_key", r"AIza", r"[A-Za-z0-9_-]{35}"),
+    Format("google_key", r"GOCSPX-", r"[A-Za-z0-9_-]{24,40}"),
+    Format("google_key", r"ya29\.", r"[A-Za-z0-9_-]{20,512}"),
+    Format("google_key", r"1//0", r"[A-Za-z0-9_-]{40,200}"),
+    Format("google_key", r"AAAA", r"[A-Za-z0-9_-]{7}:[A-Za-z0-9_-]{100,200}"),  # Firebase messaging
+    Format("azure_key", r"Q~", r"[A-Za-z0-9_~.-]{31,34}", 4, r"[A-Za-z0-9_~.]{3}[0-9]"),
+    Format("azure_key", r"JQQJ99", r"[A-Za-z0-9]{20,40}", 52, r"[A-Za-z0-9]{52}"),
+    Format("azure_key", r"AZDO", rf"[A-Za-z0-9]{{4}}{_END}", 76, r"[A-Za-z0-9]{76}"),
     *_api_keys(
         (r"LTAI", rf"[A-Za-z0-9]{{16,24}}{_END}"),  # Alibaba Cloud
         (r"AKID", rf"[A-Za-z0-9]{{32}}{_END}"),  # Tencent Cloud
@@ -80,16 +80,18 @@ SHAPES = (
         (r"AGE-SECRET-KEY-1", r"[0-9A-Z]{58}"),
         (r"dnkey-", r"[A-Za-z0-9=_-]{26}-[A-Za-z0-9=_-]{52}"),
     ),
-    Shape("api_key", r"\.atlasv1\.", r"[A-Za-z0-9_=-]{60,80}", 14, r"[A-Za-z0-9]{14}"),  # Terraform
+    Format(
+        "api_key", r"\.atlasv1\.", r"[A-Za-z0-9_=-]{60,80}", 14, r"[A-Za-z0-9]{14}"
+    ),  # Terraform
     # --- code and its delivery
-    Shape("github_token", r"gh[pousr]_", r"[A-Za-z0-9]{36,255}"),
-    Shape("github_token", r"github_pat_", r"[A-Za-z0-9_]{50,255}"),
-    Shape(
+    Format("github_token", r"gh[pousr]_", r"[A-Za-z0-9]{36,255}"),
+    Format("github_token", r"github_pat_", r"[A-Za-z0-9_]{50,255}"),
+    Format(
         "gitlab_token",
         r"gl(?:pat|dt|ft|soat|rt|ptt|cbt|agent|oas|imt|ffct)-",
         r"[A-Za-z0-9_.-]{20,300}",
     ),
-    Shape("gitlab_token", r"GR1348941", r"[A-Za-z0-9_-]{20,60}"),
+    Format("gitlab_token", r"GR1348941", r"[A-Za-z0-9_-]{20,60}"),
     *_api_keys(
         (r"npm_", r"[A-Za-z0-9]{36}"),
         (r"pypi-", r"[A-Za-z0-9_-]{50,255}"),
@@ -114,7 +116,7 @@ SHAPES = (
         (r"dbt[uc]_", r"[A-Za-z0-9_=-]{30,80}"),
     ),
     # --- models
-    Shape(
+    Format(
         "api_key",  # of OpenAI, Anthropic, OpenRouter, DeepSeek, Qwen, Moonshot, Langfuse
         r"sk-",
         rf"{_HAS_DIGIT}(?=[A-Za-z0-9_-]{{0,200}}?[A-Za-z0-9]{{10}})[A-Za-z0-9_-]{{20,255}}",
@@ -144,10 +146,10 @@ SHAPES = (
         (r"m0-", rf"(?=[A-Za-z0-9]{{0,39}}?[0-9])[A-Za-z0-9]{{40}}{_END}"),  # Mem0
         (r"dapi", r"[0-9a-f]{32}(?:-[0-9])?"),  # Databricks
     ),
-    Shape("api_key", r"\.", rf"[A-Za-z0-9]{{16}}{_END}", 32, r"[0-9a-f]{32}"),  # Zhipu
+    Format("api_key", r"\.", rf"[A-Za-z0-9]{{16}}{_END}", 32, r"[0-9a-f]{32}"),  # Zhipu
     # --- payment and shops
-    Shape("stripe_key", r"[rs]k_(?:live|test|prod|sbox)_", r"[A-Za-z0-9]{16,255}"),
-    Shape("stripe_key", r"whsec_", r"[A-Za-z0-9+/=]{24,100}"),
+    Format("stripe_key", r"[rs]k_(?:live|test|prod|sbox)_", r"[A-Za-z0-9]{16,255}"),
+    Format("stripe_key", r"whsec_", r"[A-Za-z0-9+/=]{24,100}"),
     *_api_keys(
         (r"sk_", rf"[0-9a-f]{{48}}{_END}"),  # ElevenLabs
         (r"sq0(?:atp|csp|idp)-", r"[A-Za-z0-9_-]{22,60}"),  # Square
@@ -163,16 +165,16 @@ SHAPES = (
         (r"shp(?:at|ss|ca|pa|ua)_", r"[0-9a-fA-F]{32}"),  # Shopify
     ),
     # --- messages and offices
-    Shape("slack_token", r"xox[abeoprs]-", r"[A-Za-z0-9-]{20,300}"),
-    Shape("slack_token", r"xoxe\.xox[bp]-", r"[A-Za-z0-9-]{20,300}"),
-    Shape("slack_token", r"xapp-", r"[0-9]-[A-Za-z0-9-]{20,300}"),
-    Shape("slack_token", r"hooks\.slack\.com/", r"(?:services|workflows)/[A-Za-z0-9/]{20,120}"),
-    Shape(
+    Format("slack_token", r"xox[abeoprs]-", r"[A-Za-z0-9-]{20,300}"),
+    Format("slack_token", r"xoxe\.xox[bp]-", r"[A-Za-z0-9-]{20,300}"),
+    Format("slack_token", r"xapp-", r"[0-9]-[A-Za-z0-9-]{20,300}"),
+    Format("slack_token", r"hooks\.slack\.com/", r"(?:services|workflows)/[A-Za-z0-9/]{20,120}"),
+    Format(
         "discord_token",
         r"[MN][DTjz]|O[DT]",
         r"[A-Za-z0-9_-]{21,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45}",
     ),
-    Shape(
+    Format(
         "discord_token",
         r"discord(?:app)?\.com/api/",
         r"(?:v[0-9]{1,2}/)?webhooks/[0-9]{15,21}/[A-Za-z0-9_-]{40,100}",
@@ -199,9 +201,9 @@ SHAPES = (
         (r"open\.(?:feishu\.cn|larksuite\.com)/", rf"open-apis/bot/v2/hook/{_UUID}"),
         (r"outlook\.office\.com/webhook/", rf"{_UUID}[A-Za-z0-9@/-]{{0,200}}"),
     ),
-    Shape("api_key", r"-us", rf"[0-9]{{1,2}}{_END}", 32, r"[0-9a-f]{32}"),  # Mailchimp
+    Format("api_key", r"-us", rf"[0-9]{{1,2}}{_END}", 32, r"[0-9a-f]{32}"),  # Mailchimp
     # Telegram's number is public, and stays.
-    Shape("api_key", r"AA", r"[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])", 0, r"(?<=[0-9]:)"),
+    Format("api_key", r"AA", r"[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])", 0, r"(?<=[0-9]:)"),
     # --- data, maps, meters
     *_api_keys(
         (r"sb_secret_", r"[A-Za-z0-9_-]{20,60}"),  # Supabase
@@ -219,21 +221,21 @@ SHAPES = (
         (r"rootly_", r"[0-9a-f]{64}"),
         (r"p8e-", rf"[a-z0-9]{{32}}{_END}"),  # Adobe
     ),
-    Shape("api_key", r"NRAL", _END, 36, r"[0-9a-f]{36}"),
-    Shape("api_key", r"_mmk", _END, 36, r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}"),  # MaxMind
-    Shape(
+    Format("api_key", r"NRAL", _END, 36, r"[0-9a-f]{36}"),
+    Format("api_key", r"_mmk", _END, 36, r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}"),  # MaxMind
+    Format(
         "jwt",
         r"eyJ",
         r"[A-Za-z0-9_-]{8,4096}+\.[A-Za-z0-9_-]{8,8192}+(?:\.[A-Za-z0-9_-]{0,8192}+){1,3}",
     ),
     # --- what a password became, and keys in base64
-    Shape("password_hash", r"\$2[abxy]\$", r"[0-9]{2}\$[./A-Za-z0-9]{53}"),
-    Shape("password_hash", r"\$argon2", r"(?:id?|d)\$[A-Za-z0-9$=,+/.-]{30,300}"),
-    Shape("password_hash", r"\$[156y]\$", r"[A-Za-z0-9$=./,-]{20,200}"),
-    Shape(
+    Format("password_hash", r"\$2[abxy]\$", r"[0-9]{2}\$[./A-Za-z0-9]{53}"),
+    Format("password_hash", r"\$argon2", r"(?:id?|d)\$[A-Za-z0-9$=,+/.-]{30,300}"),
+    Format("password_hash", r"\$[156y]\$", r"[A-Za-z0-9$=./,-]{20,200}"),
+    Format(
         "password_hash", r"pbkdf2_sha", r"[0-9]{3}\$[0-9]{3,8}\$[A-Za-z0-9]{8,40}\$[\w+/=]{40,100}"
     ),
-    Shape(
+    Format(
         "private_key",  # `-----BEGIN ... PRIVATE KEY` in base64, as Kubernetes keeps it
         r"LS0tLS1CRUdJTi",
         r"(?:BSU0EgUFJJVkFUR|BQUklWQVRFI|BFQyBQUklWQVRFI|BPUEVOU1NIIFBSSVZBV|BFTkNSWVBURUQgUFJJV)"
@@ -241,24 +243,22 @@ SHAPES = (
     ),
 )
 
-SHAPED = re.compile(
+FORMATTED = re.compile(
     r"(?<![A-Za-z0-9])(?:"
-    + "|".join(f"(?P<s{n}>{shape.pattern})" for n, shape in enumerate(SHAPES))
+    + "|".join(f"(?P<s{n}>{key.pattern})" for n, key in enumerate(FORMATS))
     + ")"
 )
 PLACES = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9$_~.]")
-"""Where a word begins, and with it a shape may."""
+"""Where a word begins, and with it a key may."""
 BEGINS = re.compile(
-    "|".join(
-        f".{{{shape.before}}}{shape.begins}" if shape.before else shape.begins for shape in SHAPES
-    )
+    "|".join(f".{{{key.before}}}{key.begins}" if key.before else key.begins for key in FORMATS)
 )
-"""What is at such a place where it is worth while to look for a shape.
+"""The beginning of a word that makes it worth while to look for a key.
 
 Without groups, and with the alternatives side by side: `re` is ten times as fast over such.
 """
 
 
 def kind_of(match: re.Match[str]) -> str:
-    """Return the kind of what `SHAPED` matched."""
-    return SHAPES[int((match.lastgroup or "s0")[1:])].kind
+    """Return the kind of the key that `FORMATTED` matched."""
+    return FORMATS[int((match.lastgroup or "s0")[1:])].kind

@@ -1,4 +1,4 @@
-"""Numbers that states and banks give to people: found by shape, check digit, or the word before.
+"""Numbers that states and banks give to people, found by format, check digit or the word before.
 
 Every pattern begins at a place that a lookbehind bounds and has only bounded repetitions, so that
 the time is linear in the text.
@@ -11,19 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """Where a number stands in a text, and of what kind it is."""
-
-    start: int
-    end: int
-    kind: str
+from ragmonitor.redaction.detections import Detection
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What a kind of number looks like."""
+class NumberFormat:
+    """The format of one kind of numbers."""
 
     kind: str
     pattern: re.Pattern[str]
@@ -32,14 +25,15 @@ class Shape:
     """Takes the number without spaces and hyphens."""
 
 
-def numbers_in(text: str) -> Iterator[Number]:
+def numbers_in(text: str) -> Iterator[Detection]:
     """Yield the numbers of people in a text; some may overlap."""
     plain = plain_digits(text)
-    for shape in SHAPES:
-        for match in shape.pattern.finditer(plain):
-            group = "value" if "value" in shape.pattern.groupindex else 0
-            if shape.is_right(re.sub(r"[ \-.]", "", match[group])):
-                yield Number(*match.span(group), shape.kind)
+    for number_format in FORMATS:
+        pattern = number_format.pattern
+        group = "value" if "value" in pattern.groupindex else 0
+        for match in pattern.finditer(plain):
+            if number_format.is_right(re.sub(r"[ \-.]", "", match[group])):
+                yield Detection(*match.span(group), number_format.kind)
 
 
 def plain_digits(text: str) -> str:
@@ -100,7 +94,7 @@ _LETTERS = {letter: 10 + place for place, letter in enumerate("ABCDEFGHJKLMNPQRS
 """Taiwan's values of letters."""
 
 
-def _is_taiwanese(number: str) -> bool:
+def _is_taiwan_id(number: str) -> bool:
     code = _LETTERS[number[0]]
     digits = (code // 10, code % 10, *map(int, number[1:]))
     return (
@@ -108,7 +102,7 @@ def _is_taiwanese(number: str) -> bool:
     )
 
 
-def _is_hong_kongs(number: str) -> bool:
+def _is_hong_kong_id(number: str) -> bool:
     body, check = number[: number.index("(")], number[number.index("(") + 1]
     values = [36] if len(body) == 7 else []
     values += [ord(sign) - 55 if sign.isalpha() else int(sign) for sign in body]
@@ -116,7 +110,7 @@ def _is_hong_kongs(number: str) -> bool:
     return (total + (10 if check == "A" else int(check))) % 11 == 0
 
 
-def _is_singapores(number: str) -> bool:
+def _is_singapore_id(number: str) -> bool:
     weights = (2, 7, 6, 5, 4, 3, 2)
     total = sum(int(d) * w for d, w in zip(number[1:8], weights, strict=True))
     total += 4 if number[0] in "TG" else 3 if number[0] == "M" else 0
@@ -125,21 +119,21 @@ def _is_singapores(number: str) -> bool:
     return ("JZIHGFEDCBA" if number[0] in "ST" else "XWUTRQPNMLK")[total % 11] == number[8]
 
 
-def _is_koreas(number: str) -> bool:
+def _is_korea_id(number: str) -> bool:
     century = {"1": "19", "2": "19", "5": "19", "6": "19"}.get(number[6], "20")
     return _is_date(century + number[:6])
 
 
-def _is_spains(number: str) -> bool:
+def _is_spain_id(number: str) -> bool:
     number = {"X": "0", "Y": "1", "Z": "2"}.get(number[0], number[0]) + number[1:]
     return "TRWAGMYFPDXBNJZSQVHLCKE"[int(number[:-1]) % 23] == number[-1]
 
 
-def _is_frances(number: str) -> bool:
+def _is_france_id(number: str) -> bool:
     return 97 - int(number[:13]) % 97 == int(number[13:])
 
 
-def _is_brazils(number: str) -> bool:
+def _is_brazil_id(number: str) -> bool:
     digits = [*map(int, number)]
     for length in (9, 10):
         total = sum(d * w for d, w in zip(digits, range(length + 1, 1, -1), strict=False))
@@ -148,7 +142,7 @@ def _is_brazils(number: str) -> bool:
     return len(set(digits)) > 1
 
 
-def _is_polands(number: str) -> bool:
+def _is_poland_id(number: str) -> bool:
     total = sum(int(d) * w for d, w in zip(number, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3), strict=False))
     month = int(number[2:4])
     century = {0: "19", 1: "20"}.get(month // 20, "")
@@ -159,19 +153,15 @@ def _is_polands(number: str) -> bool:
     )
 
 
-def _is_finlands(number: str) -> bool:
+def _is_finland_id(number: str) -> bool:
     digits = number[:6] + number[-4:-1]
     check = "0123456789ABCDEFHJKLMNPRSTUVWXY"[int(digits) % 31]
     return check == number[-1] and _is_date(f"19{number[4:6]}{number[2:4]}{number[:2]}")
 
 
-def _is_swedens(number: str) -> bool:
+def _is_sweden_id(number: str) -> bool:
     digits = re.sub(r"\D", "", number)
     return is_luhn(digits) and _is_date(f"19{digits[:6]}")
-
-
-def _is_card(number: str) -> bool:
-    return is_luhn(number)
 
 
 _ALONE = r"(?<![\dA-Za-z])"
@@ -179,48 +169,48 @@ _ENDS = r"(?![\dA-Za-z])"
 _SEP = r"[ -]?"
 
 
-def _shape(kind: str, pattern: str, is_right: Callable[[str], bool] = bool) -> Shape:
-    return Shape(kind, re.compile(f"{_ALONE}{pattern}{_ENDS}", re.ASCII), is_right)
+def _format(kind: str, pattern: str, is_right: Callable[[str], bool] = bool) -> NumberFormat:
+    return NumberFormat(kind, re.compile(f"{_ALONE}{pattern}{_ENDS}", re.ASCII), is_right)
 
 
-def _named(pattern: str, value: str) -> Shape:
+def _named(pattern: str, value: str) -> NumberFormat:
     between = (
         r"(?:[ ]?(?:no|number|num|id|#|号码?|編號|编号))?[.']?[ ]?(?:[:：#=]|is|为|是)?[ ]{0,2}"
     )
     whole = f"(?:{pattern}){between}(?P<value>{value})(?![0-9A-Za-z])"
-    return Shape("NATIONAL_ID", re.compile(whole, re.IGNORECASE | re.ASCII), _has_digits)
+    return NumberFormat("NATIONAL_ID", re.compile(whole, re.IGNORECASE | re.ASCII), _has_digits)
 
 
 def _has_digits(number: str) -> bool:
     return sum(map(str.isdigit, number)) >= 5
 
 
-SHAPES = (
-    _shape("CN_ID_CARD", rf"[1-9](?:{_SEP}\d){{16}}{_SEP}[\dXx]", is_cn_id_card),
-    _shape("CN_ID_CARD", rf"[1-9](?:{_SEP}\d){{14}}", is_cn_id_card),
+FORMATS = (
+    _format("CN_ID_CARD", rf"[1-9](?:{_SEP}\d){{16}}{_SEP}[\dXx]", is_cn_id_card),
+    _format("CN_ID_CARD", rf"[1-9](?:{_SEP}\d){{14}}", is_cn_id_card),
     # UnionPay's have up to 19 digits; Mastercard's begin with 2 too.
-    _shape("CREDIT_CARD", rf"(?:62|81)\d{{2}}(?:{_SEP}\d{{4}}){{3}}(?:{_SEP}\d{{1,3}})?", _is_card),
-    _shape("CREDIT_CARD", rf"(?:62|81)\d{{4}}{_SEP}\d{{13}}", _is_card),
-    _shape("CREDIT_CARD", rf"2[2-7]\d{{2}}(?:{_SEP}\d{{4}}){{3}}", _is_card),
-    _shape("NATIONAL_ID", r"[A-Z]{1,2}\d{6} ?\([\dA]\)(?<=\))", _is_hong_kongs),
-    _shape("NATIONAL_ID", r"[A-Z][12]\d{8}", _is_taiwanese),
-    _shape("NATIONAL_ID", r"[STFGM]\d{7}[A-Z]", _is_singapores),
-    _shape("NATIONAL_ID", r"\d{6}-[1-8]\d{6}", _is_koreas),
-    _shape("NATIONAL_ID", r"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z](?: ?\d{2}){3} ?[A-D]"),
-    _shape("NATIONAL_ID", r"\d{8}-?[A-HJ-NP-TV-Z]", _is_spains),
-    _shape("NATIONAL_ID", r"[XYZ]-?\d{7}-?[A-HJ-NP-TV-Z]", _is_spains),
-    _shape("NATIONAL_ID", r"[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]"),
-    _shape(
+    _format("CREDIT_CARD", rf"(?:62|81)\d{{2}}(?:{_SEP}\d{{4}}){{3}}(?:{_SEP}\d{{1,3}})?", is_luhn),
+    _format("CREDIT_CARD", rf"(?:62|81)\d{{4}}{_SEP}\d{{13}}", is_luhn),
+    _format("CREDIT_CARD", rf"2[2-7]\d{{2}}(?:{_SEP}\d{{4}}){{3}}", is_luhn),
+    _format("NATIONAL_ID", r"[A-Z]{1,2}\d{6} ?\([\dA]\)(?<=\))", _is_hong_kong_id),
+    _format("NATIONAL_ID", r"[A-Z][12]\d{8}", _is_taiwan_id),
+    _format("NATIONAL_ID", r"[STFGM]\d{7}[A-Z]", _is_singapore_id),
+    _format("NATIONAL_ID", r"\d{6}-[1-8]\d{6}", _is_korea_id),
+    _format("NATIONAL_ID", r"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z](?: ?\d{2}){3} ?[A-D]"),
+    _format("NATIONAL_ID", r"\d{8}-?[A-HJ-NP-TV-Z]", _is_spain_id),
+    _format("NATIONAL_ID", r"[XYZ]-?\d{7}-?[A-HJ-NP-TV-Z]", _is_spain_id),
+    _format("NATIONAL_ID", r"[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]"),
+    _format(
         "NATIONAL_ID",
         r"[12] ?\d{2} ?(?:0[1-9]|1[0-2]) ?\d{2} ?\d{3} ?\d{3} ?\d{2}",
-        _is_frances,
+        _is_france_id,
     ),
-    _shape("NATIONAL_ID", r"\d{3}\.\d{3}\.\d{3}-\d{2}", _is_brazils),
-    _shape("NATIONAL_ID", r"[A-Z]{3}[ABCFGHLJPT][A-Z]\d{4}[A-Z]"),
-    _shape("NATIONAL_ID", r"\d{11}", _is_polands),
-    _shape("NATIONAL_ID", r"\d{6}[-+A]\d{3}[\dA-FHJ-NPR-Y]", _is_finlands),
-    _shape("NATIONAL_ID", r"(?:19|20)?\d{6}[-+]\d{4}", _is_swedens),
-    _shape("NATIONAL_ID", r"9\d{2}-[5-9]\d-\d{4}"),
+    _format("NATIONAL_ID", r"\d{3}\.\d{3}\.\d{3}-\d{2}", _is_brazil_id),
+    _format("NATIONAL_ID", r"[A-Z]{3}[ABCFGHLJPT][A-Z]\d{4}[A-Z]"),
+    _format("NATIONAL_ID", r"\d{11}", _is_poland_id),
+    _format("NATIONAL_ID", r"\d{6}[-+A]\d{3}[\dA-FHJ-NPR-Y]", _is_finland_id),
+    _format("NATIONAL_ID", r"(?:19|20)?\d{6}[-+]\d{4}", _is_sweden_id),
+    _format("NATIONAL_ID", r"9\d{2}-[5-9]\d-\d{4}"),
     _named("passport|护照|護照|通行证|通行證|军官证", r"[A-Z]{0,2}\d{6,10}"),
     _named("driv(?:er'?s?|ing) licen[cs]e|驾驶证|驾照", r"[A-Z0-9][A-Z0-9-]{5,17}"),
     _named(r"\b(?:SIN|TFN|NHS|Aadhaar|My ?Number|Steuer-?ID|SSN|BSN)", r"\d(?:[ -]?\d){7,11}"),

@@ -10,7 +10,8 @@ from typing import Any
 from ragmonitor.errors import RagMonitorError, SettingsError
 from ragmonitor.guard import record_error
 from ragmonitor.records import Chunk, Interaction, error_type
-from ragmonitor.redaction.credentials import MARK, is_secret_under, secrets_in, without
+from ragmonitor.redaction.credentials import is_secret_under, secrets_in, without_secrets
+from ragmonitor.redaction.detections import MARK, redacted
 from ragmonitor.redaction.personal import PersonalData
 
 Redact = Callable[[str], str]
@@ -21,11 +22,11 @@ Rewrite = Callable[[str, str], str]
 
 BUILT_IN = ("secrets", "personal")
 
-DEPTH_MOST = 10
+MAX_DEPTH = 10
 """Of metadata; what is nested deeper is rewritten as the text that it prints as."""
-KNOWN_LEAST = 8
+MIN_KNOWN = 8
 """Characters from which on a secret is recognised again where nothing gives it away."""
-KNOWN_MOST = 200
+MAX_KNOWN = 200
 
 
 class RedactionError(RagMonitorError):
@@ -90,38 +91,35 @@ class Redactor:
     def text(self, text: str) -> str:
         """Return one text that belongs to no record (what a judge's provider says) rewritten."""
         try:
-            return self._stepped(without(text, secrets_in(text)) if self._secrets else text)
+            return self._stepped(without_secrets(text) if self._secrets else text)
         except Exception as error:  # noqa: BLE001 - the hook is anybody's code
             record_error("redact", _withheld(error))
             return ""
 
     def _redacted(self, interaction: Interaction) -> Interaction:
-        rewritten: dict[tuple[str, str], str] = {}
-        """By text and name: a chunk stands in a record twice, and as the same text."""
+        # By text and name: a chunk stands in a record twice, and as the same text.
+        cleaned: dict[tuple[str, str], str] = {}
         if self._secrets:
-            rewritten = _without_secrets(interaction)
-            if not self._steps and all(done == given for (given, _), done in rewritten.items()):
+            cleaned = _without_secrets(interaction)
+            if not self._steps and all(text == original for (original, _), text in cleaned.items()):
                 return interaction
+        rewritten: dict[tuple[str, str], str] = {}
 
-        def text(text: str, name: str) -> str:
-            if not text:
-                return text
-            done = stepped.get((text, name))
-            if done is None:
-                without_secrets = rewritten.get((text, name), text)
-                done = stepped[text, name] = self._stepped(without_secrets)
-            return done
+        def rewrite(text: str, name: str) -> str:
+            key = text, name
+            if text and key not in rewritten:
+                rewritten[key] = self._stepped(cleaned.get(key, text))
+            return rewritten[key] if text else text
 
-        def label(text: str, name: str) -> str:
+        def rewrite_label(text: str, name: str) -> str:
             # The application's own names for an interaction: no hook for questions gets them.
-            return rewritten.get((text, name), text)
+            return cleaned.get((text, name), text)
 
-        stepped: dict[tuple[str, str], str] = {}
-        found = _rewritten(interaction, text, label)
+        record = _rewritten(interaction, rewrite, rewrite_label)
         labels = interaction.attributes.items()
-        changed = {given for (given, _), done in stepped.items() if done != given}
-        changed |= {given for name, given in labels if label(given, name) != given}
-        return replace(found, redacted=len(changed)) if changed else found
+        changed = {original for (original, _), text in rewritten.items() if text != original}
+        changed |= {text for name, text in labels if rewrite_label(text, name) != text}
+        return replace(record, redacted=len(changed)) if changed else record
 
     def _stepped(self, text: str) -> str:
         for step in self._steps:
@@ -139,7 +137,7 @@ def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
     def clean(text: str, name: str) -> str:
         if text and (text, name) not in cleaned:
             secrets = secrets_in(text)
-            cleaned[text, name] = without(text, secrets)
+            cleaned[text, name] = redacted(text, secrets)
             for secret in secrets:
                 known.setdefault(text[secret.start : secret.end], secret.kind)
             if name and is_secret_under(name, text):
@@ -148,9 +146,9 @@ def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
         return ""
 
     _rewritten(interaction, clean, clean)
-    again = {value: kind for value, kind in known.items() if len(value) >= KNOWN_LEAST}
+    again = {value: kind for value, kind in known.items() if len(value) >= MIN_KNOWN}
     if again:
-        values = sorted(list(again)[:KNOWN_MOST], key=len, reverse=True)
+        values = sorted(list(again)[:MAX_KNOWN], key=len, reverse=True)
         anywhere = re.compile(
             r"(?<![A-Za-z0-9])(?:" + "|".join(map(re.escape, values)) + r")(?![A-Za-z0-9])"
         )
@@ -159,14 +157,17 @@ def _without_secrets(interaction: Interaction) -> dict[tuple[str, str], str]:
     return cleaned
 
 
-def _rewritten(interaction: Interaction, text: Rewrite, label: Rewrite) -> Interaction:
+def _rewritten(
+    interaction: Interaction, text: Rewrite, label: Rewrite, *, with_metadata: bool = True
+) -> Interaction:
+    """Return the record with its texts rewritten by `text`, and its attributes by `label`."""
+
+    def metadata(of: Mapping[str, Any]) -> dict[str, Any]:
+        return _mapping(of, text, 1) if with_metadata else {}
+
     def chunks(of: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
         return tuple(
-            replace(
-                chunk,
-                text=text(chunk.text, ""),
-                metadata=_mapping(chunk.metadata, text, 1) if chunk.metadata else {},
-            )
+            replace(chunk, text=text(chunk.text, ""), metadata=metadata(chunk.metadata))
             for chunk in of
         )
 
@@ -186,7 +187,7 @@ def _rewritten(interaction: Interaction, text: Rewrite, label: Rewrite) -> Inter
         generations=tuple(
             replace(
                 g,
-                input=tuple(replace(said, text=text(said.text, "")) for said in g.input),
+                input=tuple(replace(m, text=text(m.text, "")) for m in g.input),
                 output=text(g.output, ""),
                 error=text(g.error, ""),
             )
@@ -212,7 +213,7 @@ def _value(value: Any, name: str, text: Rewrite, depth: int) -> Any:
         return text(str(value), name)
     if value is None or isinstance(value, bool | int | float):
         return value
-    if depth < DEPTH_MOST:
+    if depth < MAX_DEPTH:
         if isinstance(value, Mapping):
             return _mapping(value, text, depth + 1)
         if isinstance(value, list | tuple | set | frozenset):
@@ -221,26 +222,19 @@ def _value(value: Any, name: str, text: Rewrite, depth: int) -> Any:
 
 
 def _without_texts(interaction: Interaction) -> Interaction:
-    def none(_text: str, _name: str) -> str:
+    def empty(_text: str, _name: str) -> str:
         return ""
 
-    def bare(of: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
-        return tuple(replace(chunk, metadata={}) for chunk in of)
-
-    interaction = replace(
-        interaction,
-        chunks=bare(interaction.chunks),
-        not_shown=bare(interaction.not_shown),
-        reference_chunks=bare(interaction.reference_chunks),
-        retrievals=tuple(replace(r, chunks=bare(r.chunks)) for r in interaction.retrievals),
-        attributes={},
+    emptied = _rewritten(interaction, empty, empty, with_metadata=False)
+    return replace(
+        emptied, attributes={}, error=error_type(interaction.error), capture_incomplete=True
     )
-    emptied = _rewritten(interaction, none, none)
-    return replace(emptied, error=error_type(interaction.error), capture_incomplete=True)
 
 
 def _withheld(error: Exception) -> Exception:
     """Return an error with the traceback of this one but without its message: it may quote."""
     # The type of the first is part of the second's text, and not its cause: causes are printed.
-    told = RedactionError(f"{type(error).__name__} in a redaction; its message may quote the text")
-    return told.with_traceback(error.__traceback__)
+    withheld = RedactionError(
+        f"{type(error).__name__} in a redaction; its message may quote the text"
+    )
+    return withheld.with_traceback(error.__traceback__)
