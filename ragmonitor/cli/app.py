@@ -19,8 +19,8 @@ from ragmonitor.cli.labels import commands as labels_commands
 from ragmonitor.cli.terminal import EXIT_CODES, SOMETHING_WRONG, USAGE, say
 
 if TYPE_CHECKING:
-    from ragmonitor.cli.outputs import OutputFormat
-    from ragmonitor.cli.readers import Format
+    from ragmonitor.cli.record_files import Format
+    from ragmonitor.cli.score_files import OutputFormat
 
 
 class Guarded(TyperGroup):

@@ -1,4 +1,4 @@
-"""Two versions of an application on the same questions: what their scores differ by."""
+"""Compares the scores of two versions of an application on the same questions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragmonitor.cli.outputs import Written, read_back, written_form
-from ragmonitor.cli.readers import Format, Records
+from ragmonitor.cli.record_files import Format, Records
 from ragmonitor.cli.score import BAD_LINES_SHOWN, equip, prepare, scorer_for, told_cost
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, progress, say
+from ragmonitor.cli.score_files import Written, read_back, written_form
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, figures_table, print_json, progress, say
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.estimation.paired import Difference, paired_difference
 from ragmonitor.offline.scoring import Outcome, Scorer
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One answer's scores."""
+    """The scores of one answer."""
 
     id: str
     question: str | None
@@ -80,7 +80,7 @@ def run(options: Options, files: tuple[str, str]) -> int:
     """Compare two files, scoring what is not scored yet, and return the exit code.
 
     Raises:
-        RagMonitorError: A file or a setting is wrong; or the two were scored by different rulers,
+        RagMonitorError: A file or a setting is wrong; or the two were scored by different judges,
             or have no question in common.
     """
     if options.output is not None or options.resume:
@@ -208,8 +208,8 @@ def _scored(file: str) -> Side | None:
             side = Side(path=file, judge=written.judge, ruler=written.ruler)
         elif (side.judge, side.ruler) != (written.judge, written.ruler):
             raise InputError(
-                f"{file} was scored by several rulers: {side.judge} and {written.judge}; "
-                "score it anew by one of them"
+                f"{file} was scored by several judges, or versions of evaluators: {side.judge} and "
+                f"{written.judge}; score it anew by one of them"
             )
         side.answers.append(_answer(written))
     return side
@@ -285,13 +285,7 @@ def _show(first: Side, second: Side, pairing: Pairing, scorer: Scorer, options: 
 
 
 def _table(pairing: Pairing) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("evaluator", overflow="fold")
-    for title in ("pairs", "before", "after", "difference", "95 % interval"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = figures_table("evaluator", "pairs", "before", "after", "difference", "95 % interval")
     for name, found in pairing.differences().items():
         if found is None:
             table.add_row(name, "0", "-", "-", "-", "-")

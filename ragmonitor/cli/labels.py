@@ -267,7 +267,7 @@ def _draw(
 
     A longer draw of the same seed has the shorter one's answers among its own.
     """
-    from ragmonitor.cli.outputs import csv_cell
+    from ragmonitor.cli.score_files import csv_cell
 
     kinds: dict[bool, list[_Judged]] = {True: [], False: []}
     for answer in answers:
@@ -296,7 +296,7 @@ def _lot(name: str, seed: int) -> bytes:
 
 
 def _rows(read: _Reports, drawn: Sequence[tuple[_Judged, int]]) -> list[dict[str, object]]:
-    from ragmonitor.cli.outputs import csv_cell
+    from ragmonitor.cli.score_files import csv_cell
     from ragmonitor.errors import InputError
 
     rows: list[dict[str, object]] = []

@@ -13,9 +13,9 @@ from ragmonitor.addresses import HIDDEN, secrets_of, shown
 from ragmonitor.redaction import without_secrets
 from ragmonitor.settings import OPTIONS, Settings
 
-LEAST = 4
+MIN_CHARACTERS = 4
 """Characters of a secret of a setting's; a shorter one would be found in every other word."""
-VARIABLE_LEAST = 8
+MIN_VARIABLE_CHARACTERS = 8
 _NAMED = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|HEADERS")
 
 
@@ -56,7 +56,7 @@ def _of_settings(settings: Settings) -> Iterator[str]:
         else:
             texts = value if isinstance(value, tuple) else (value,)
             secrets = [s for text in texts if isinstance(text, str) for s in secrets_of(text)]
-        yield from (secret for secret in secrets if len(secret) >= LEAST)
+        yield from (secret for secret in secrets if len(secret) >= MIN_CHARACTERS)
 
 
 def _of_variables() -> Iterator[str]:
@@ -67,4 +67,4 @@ def _of_variables() -> Iterator[str]:
             if "HEADERS" in name:  # `authorization=Bearer%20key,x-api-key=key`
                 values = (pair.partition("=")[2] for pair in value.split(","))
                 found += [part for each in values for part in re.split(r"\s|%20", each)]
-        yield from (secret for secret in found if len(secret) >= VARIABLE_LEAST)
+        yield from (secret for secret in found if len(secret) >= MIN_VARIABLE_CHARACTERS)

@@ -13,14 +13,15 @@ from typing import Any
 
 from ragmonitor.cli.counts import Counts, read_counts
 from ragmonitor.cli.drivers import Driver, load
-from ragmonitor.cli.outputs import opened
-from ragmonitor.cli.readers import Format, Line, Records
-from ragmonitor.cli.tally import Tally
+from ragmonitor.cli.record_files import Format, Line, Records
+from ragmonitor.cli.score_files import opened
+from ragmonitor.cli.score_tables import scores_table
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, progress, say
 from ragmonitor.errors import InputError
 from ragmonitor.evaluators import table
 from ragmonitor.export import JsonLines
 from ragmonitor.monitor import Monitor
+from ragmonitor.offline.summary import Tally
 from ragmonitor.protocols import Exporter
 from ragmonitor.records import Interaction, Report
 from ragmonitor.settings import ServerSettings, Settings
@@ -377,7 +378,7 @@ def _print_summary(outcome: Outcome, checker: Checker, counts: Counts, *, in_ful
     from rich.console import Console
 
     console = Console(highlight=False)
-    console.print(checker.tally.table())
+    console.print(scores_table(checker.tally))
     causes = ", ".join(f"{cause} {n}" for cause, n in counts.unscored.items())
     console.print(
         f"{outcome.framework}: {outcome.read} read, {outcome.replayed} replayed, "

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from ragmonitor.cli.outputs import (
+from ragmonitor.cli.record_files import Format, Line, Records
+from ragmonitor.cli.score_files import (
     SUFFIXES,
     Kept,
-    Output,
     OutputFormat,
+    ScoreFile,
     Written,
     check_fits,
     judged_by,
@@ -29,9 +30,8 @@ from ragmonitor.cli.outputs import (
     rewrite,
     sift,
 )
-from ragmonitor.cli.readers import Format, Line, Records
-from ragmonitor.cli.tally import table_of
-from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, progress, say
+from ragmonitor.cli.score_tables import scores_table
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, figures_table, print_json, progress, say
 from ragmonitor.errors import InputError, JudgeError, SettingsError
 from ragmonitor.evaluators import register_embedding
 from ragmonitor.judges import sentences
@@ -42,6 +42,9 @@ from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.summary import Summary
 from ragmonitor.records import Cause, Language
 from ragmonitor.sampling import Budget
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 BAD_LINES_SHOWN = 20
 INTERRUPTED = 130
@@ -211,7 +214,7 @@ class Scoring:
     skipped: Counter[tuple[str, str]] = field(init=False, default_factory=Counter)
     """Records that an earlier run finished, by id and hash of the texts."""
     _file: BinaryIO = field(init=False)
-    _output: Output = field(init=False)
+    _output: ScoreFile = field(init=False)
 
     def __post_init__(self) -> None:
         self.summary = Summary(judge=str(self.scorer.judge.identity))
@@ -312,7 +315,7 @@ class Scoring:
         if outcome.report is None and is_shown:
             say(f"line {outcome.line.number}: {outcome.line.error}")
 
-    def _begin(self, file: BinaryIO) -> Output:
+    def _begin(self, file: BinaryIO) -> ScoreFile:
         self._file = file
         self._output = output_for(
             self.options.written_form, file, self.scorer.entries, self.scorer.ruler
@@ -404,7 +407,7 @@ class Scoring:
 
         summary = self.summary
         console = Console(stderr=True, highlight=False)
-        console.print(table_of(summary.tally, summary.by_language))
+        console.print(scores_table(summary.tally, summary.by_language))
         if summary.bottlenecks:
             console.print(_bottlenecks(summary.bottlenecks))
         console.print(
@@ -464,15 +467,8 @@ def _resumed(path: Path, kept: Kept) -> str:
     return told
 
 
-def _bottlenecks(counts: Counter[Bottleneck]) -> object:
-    from rich import box
-    from rich.table import Table as Shown
-
-    shown = Shown(box=box.SIMPLE, pad_edge=False)
-    shown.add_column("work on", no_wrap=True)
-    shown.add_column("answers", justify="right")
-    shown.add_column("share", justify="right")
-    shown.add_column("advice")
+def _bottlenecks(counts: Counter[Bottleneck]) -> Table:
+    table = figures_table("work on", "answers", "share", "advice", texts=["advice"])
     for name, n in counts.most_common():
-        shown.add_row(name.value, str(n), f"{n / counts.total():.0%}", ADVICE[name])
-    return shown
+        table.add_row(name.value, str(n), f"{n / counts.total():.0%}", ADVICE[name])
+    return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -39,15 +39,20 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False))
 
 
-def figures_table(*columns: str) -> Table:
-    """Return an empty table for people, of names and the figures behind them."""
+def figures_table(*columns: str, texts: Collection[str] = ()) -> Table:
+    """Return an empty table for people, of names and the figures behind them.
+
+    Args:
+        columns: Their titles; the first is of the names.
+        texts: Titles of further columns that hold texts.
+    """
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE, pad_edge=False)
-    for number, column in enumerate(columns):
+    for column in columns:
         # Figures stay whole: a terminal of 80 columns has room for them.
-        if number == 0:
+        if column == columns[0] or column in texts:
             table.add_column(column, overflow="fold")
         else:
             table.add_column(column, justify="right", no_wrap=True)

@@ -1,49 +1,33 @@
-"""The sums over many answers as a table for people."""
+"""Shows the scores of many answers as a table for people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ragmonitor.offline.summary import EvaluatorSummary
-from ragmonitor.offline.summary import Tally as Sums
+from ragmonitor.cli.terminal import figures_table
+from ragmonitor.offline.summary import EvaluatorSummary, Tally
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-class Tally(Sums):
-    """Sums that can be shown."""
-
-    def table(self) -> Table:
-        """Return the rows as a table for people."""
-        return table_of(self)
-
-
-def table_of(sums: Sums, parts: Mapping[str, Sums] | None = None) -> Table:
-    """Return the rows as a table for people, each followed by what the parts say of it.
+def scores_table(tally: Tally, parts: Mapping[str, Tally] | None = None) -> Table:
+    """Return a row for each evaluator, each followed by the rows of the parts.
 
     Args:
-        sums: Over all answers.
-        parts: Sums over some of them by a name, such as a language.
+        tally: Over all answers.
+        parts: Over some of them, by a name, such as a language.
     """
-    from rich import box
-    from rich.table import Table
-
-    several = len({row.judge for row in sums.rows}) > 1
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("evaluator", overflow="fold")
-    if several:
-        table.add_column("judge", no_wrap=True)
-    table.add_column("scored", justify="right", no_wrap=True)
-    table.add_column("unscored")
-    table.add_column("mean", justify="right", no_wrap=True)
-    table.add_column("95 % interval", justify="right", no_wrap=True)
+    several = len({row.judge for row in tally.rows}) > 1
+    judge = ("judge",) if several else ()
+    columns = ("evaluator", *judge, "scored", "not scored", "mean", "95 % interval")
+    table = figures_table(*columns, texts=["judge", "not scored"])
     rows_of = {
         name: {(row.evaluator, row.judge): row for row in part.rows}
         for name, part in (parts or {}).items()
     }
-    for row in sums.rows:
+    for row in tally.rows:
         _add(table, row.evaluator, row, several=several)
         for name, rows in rows_of.items():
             if (row.evaluator, row.judge) in rows:

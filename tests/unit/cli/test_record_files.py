@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.cli.readers import COLUMNS, Format, Records, UnknownColumnsError, read_record
+from ragmonitor.cli.record_files import COLUMNS, Format, Records, UnknownColumnsError, read_record
 from ragmonitor.errors import InputError
 
 OURS = {"question": "q", "contexts": ["a", "b"], "answer": "x", "id": "one"}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.cli.readers import Records
-from ragmonitor.cli.tables import read_list
+from ragmonitor.cli.record_files import Records
+from ragmonitor.cli.table_files import read_list
 from ragmonitor.errors import InputError, MissingExtraError
 
 arrow = pytest.importorskip("pyarrow", reason="needs ragmonitor[datasets]")

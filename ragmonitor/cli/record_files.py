@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from ragmonitor.cli import tables
+from ragmonitor.cli import table_files
 from ragmonitor.errors import InputError
 from ragmonitor.offline.shapes import (
     COLUMNS,
@@ -55,15 +55,15 @@ class Records:
         self.size_bytes: int | None = None
         self.read_bytes = 0
         self._reader = Reader(form, name=self.name)
-        self._rows: Iterator[tables.Row] | None = None
+        self._rows: Iterator[table_files.Row] | None = None
         self._file: BinaryIO | None = None
         if path == "-":
             self._file = sys.stdin.buffer
             return
         try:
-            if tables.is_table(Path(path)):
-                self.size_bytes = tables.size_bytes(Path(path))
-                self._rows = tables.rows(Path(path))
+            if table_files.is_table(Path(path)):
+                self.size_bytes = table_files.size_bytes(Path(path))
+                self._rows = table_files.rows(Path(path))
             else:
                 self._file = Path(path).open("rb")  # noqa: SIM115 - closed by __exit__
                 self.size_bytes = Path(path).stat().st_size
@@ -100,7 +100,7 @@ class Records:
             started = True
             yield self._line(number, raw)
 
-    def _of_table(self, rows: Iterator[tables.Row]) -> Iterator[Line]:
+    def _of_table(self, rows: Iterator[table_files.Row]) -> Iterator[Line]:
         try:
             for number, row in enumerate(rows, 1):
                 self.read_bytes = round(row.done * (self.size_bytes or 0))

@@ -15,9 +15,9 @@ from typing import Any
 from ragmonitor.errors import InputError, MissingExtraError
 from ragmonitor.offline.shapes import COLUMNS, LISTS
 
-CELL_BYTES_MOST = 64 * 1024 * 1024
+MAX_CELL_BYTES = 64 * 1024 * 1024
 """Of one cell of a CSV file: all chunks of an answer."""
-NESTING_MOST = 8
+MAX_NESTING = 8
 """Of brackets in a cell: a list of objects has two."""
 _NO_LIST = "expected a list as JSON or as Python writes it"
 ROWS_AT_ONCE = 256
@@ -103,7 +103,7 @@ def _with_commas(text: str) -> str:
     depth = 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         depth += (token.string in "[({") - (token.string in "])}") if token.string else 0
-        if depth > NESTING_MOST:  # the parser's own stack has an end
+        if depth > MAX_NESTING:  # the parser's own stack has an end
             raise InputError("a list nested too deep")
         if token.string == "..." or (token.type == tokenize.OP and token.string == "."):
             raise InputError("a list with an ellipsis: numpy printed only a part of it")
@@ -134,7 +134,7 @@ def _with_lists(row: Row) -> Row:
 def _csv(path: Path) -> Iterator[Row]:
     size = max(1, path.stat().st_size)
     # The default, 128 kB, is less than the chunks of many an answer. It is the process's own.
-    csv.field_size_limit(max(csv.field_size_limit(), CELL_BYTES_MOST))
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
     with (
         path.open("rb") as file,
         # Wrong bytes become what no text holds, so that they cost their own row alone.

@@ -1,4 +1,4 @@
-"""What `ragmonitor score` writes, and how an interrupted file is read back and gone on with."""
+"""Writes the files of `ragmonitor score`, and reads an interrupted one back to resume it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, Protocol
+from typing import Any, BinaryIO, Final, Literal
 
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.evaluators import Table
@@ -56,7 +56,7 @@ _BEGINS: Final = (CSV_BEGINS, b'{"id":', b'{"line":', b'{"results":')
 """How what we write begins, even if it was torn off in its first record."""
 _FORMULA_BEGINS: Final = (*"=+-@\t\r\n", *map(chr, (0xFF1D, 0xFF0B, 0xFF0D, 0xFF20)))
 """Those of full width are signs of formulas where such are written."""
-CELL_BYTES_MOST: Final = 64 * 1024 * 1024
+MAX_CELL_BYTES: Final = 64 * 1024 * 1024
 
 
 def opened(path: Path) -> BinaryIO:
@@ -64,20 +64,23 @@ def opened(path: Path) -> BinaryIO:
     return open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
-class Output(Protocol):
-    """Takes outcomes in order; after each, what is written can be gone on with."""
+class ScoreFile:
+    """Writes outcomes in order, as JSON lines; after each, the file can be resumed."""
+
+    def __init__(self, file: BinaryIO, ruler: str) -> None:
+        self._file = file
+        self._ruler = ruler
 
     def write(self, outcome: Outcome) -> None:
         """Write one line's outcome."""
-        ...
+        self._file.write(encoded(outcome.as_dict(self._ruler)))
 
     def copy(self, raw: bytes) -> None:
-        """Write what an earlier run had written of one record."""
-        ...
+        """Write one record of an earlier run again."""
+        self._file.write(raw + b"\n")
 
     def finish(self, tally: Tally) -> None:
-        """Write what stands after all records."""
-        ...
+        """Write the end of the file, which JSON lines and CSV do not have."""
 
 
 def check_fits(form: OutputFormat, entries: Table) -> None:
@@ -92,40 +95,20 @@ def check_fits(form: OutputFormat, entries: Table) -> None:
         )
 
 
-def output_for(form: OutputFormat, file: BinaryIO, entries: Table, ruler: str) -> Output:
+def output_for(form: OutputFormat, file: BinaryIO, entries: Table, ruler: str) -> ScoreFile:
     """Return what writes this format to an open file."""
     if form == "csv":
-        return CsvOutput(file, entries, ruler)
+        return CsvFile(file, entries, ruler)
     if form == "ragchecker":
-        return RagCheckerOutput(file, ruler)
-    return JsonLinesOutput(file, ruler)
+        return RagCheckerFile(file, ruler)
+    return ScoreFile(file, ruler)
 
 
-class JsonLinesOutput:
-    """One object a line."""
-
-    def __init__(self, file: BinaryIO, ruler: str) -> None:
-        self._file = file
-        self._ruler = ruler
-
-    def write(self, outcome: Outcome) -> None:
-        """Write one line."""
-        self._file.write(encoded(outcome.as_dict(self._ruler)))
-
-    def copy(self, raw: bytes) -> None:
-        """Write a line again."""
-        self._file.write(raw + b"\n")
-
-    def finish(self, tally: Tally) -> None:
-        """Have nothing to add."""
-
-
-class CsvOutput:
+class CsvFile(ScoreFile):
     """A row for each line: what scored, and why the rest did not."""
 
     def __init__(self, file: BinaryIO, entries: Table, ruler: str) -> None:
-        self._file = file
-        self._ruler = ruler
+        super().__init__(file, ruler)
         names = [entry.name for entry in entries]
         self._columns = (
             "id",
@@ -143,17 +126,17 @@ class CsvOutput:
 
     def write(self, outcome: Outcome) -> None:
         """Write one row."""
-        told = outcome.as_dict(self._ruler)
+        record = outcome.as_dict(self._ruler)
         row: dict[str, object] = {
-            name: told.get(name) for name in ("id", "error", "diagnosis", "risk", "judge", "key")
+            name: record.get(name) for name in ("id", "error", "diagnosis", "risk", "judge", "key")
         }
         row["line"] = outcome.line.number
-        for name, found in told.get("evaluations", {}).items():
-            row[name] = found.get("score")
-            row[f"{name}_unscored"] = found.get("unscored")
+        for name, evaluation in record.get("evaluations", {}).items():
+            row[name] = evaluation.get("score")
+            row[f"{name}_unscored"] = evaluation.get("unscored")
         row["unsupported"] = "\n".join(
             sentence["text"]
-            for sentence in told.get("sentences", ())
+            for sentence in record.get("sentences", ())
             if sentence["verdict"] in (Verdict.ABSENT, Verdict.CONTRADICTED)
         )
         self._put(row)
@@ -161,9 +144,6 @@ class CsvOutput:
     def copy(self, raw: bytes) -> None:
         """Write a row again."""
         self._file.write(raw)
-
-    def finish(self, tally: Tally) -> None:
-        """Have nothing to add."""
 
     def _put(self, row: Mapping[str, object]) -> None:
         cells = {
@@ -175,7 +155,7 @@ class CsvOutput:
         self._file.write(text.getvalue().removesuffix("\r\n").encode() + b"\n")
 
 
-class RagCheckerOutput:
+class RagCheckerFile(ScoreFile):
     """The file that RAGChecker's own command writes, one record a line.
 
     Shares of records are from 0 to 1, those of the whole in percent, as there. Where there is no
@@ -183,8 +163,7 @@ class RagCheckerOutput:
     """
 
     def __init__(self, file: BinaryIO, ruler: str) -> None:
-        self._file = file
-        self._ruler = ruler
+        super().__init__(file, ruler)
         self._is_first = True
         self._file.write(b'{"results": [\n')
 
@@ -192,15 +171,13 @@ class RagCheckerOutput:
         """Write one record; a line that could not be read has no place in this format."""
         if outcome.report is None:
             return
-        told = outcome.as_dict(self._ruler)
+        record = outcome.as_dict(self._ruler)
         scores = {
-            name.removeprefix(RAGCHECKER): found["score"]
-            for name, found in told["evaluations"].items()
-            if name.startswith(RAGCHECKER) and "score" in found
+            name.removeprefix(RAGCHECKER): evaluation["score"]
+            for name, evaluation in record["evaluations"].items()
+            if name.startswith(RAGCHECKER) and "score" in evaluation
         }
-        self.copy(
-            encoded(_ragchecker_record(outcome.report, scores, told)).rstrip(b"\n"),
-        )
+        self.copy(encoded(_ragchecker_record(outcome.report, scores, record)).rstrip(b"\n"))
 
     def copy(self, raw: bytes) -> None:
         """Write a record again."""
@@ -227,7 +204,7 @@ def ragchecker_metrics(tally: Tally) -> dict[str, dict[str, float]]:
 
 
 def _ragchecker_record(
-    report: Report, scores: Mapping[str, float], told: Mapping[str, Any]
+    report: Report, scores: Mapping[str, float], record: Mapping[str, Any]
 ) -> dict[str, Any]:
     interaction = report.interaction
     return {
@@ -240,7 +217,7 @@ def _ragchecker_record(
         ],
         "metrics": dict(scores),
         # Read by nobody else, and what to go on with after an interruption.
-        "ragmonitor": {name: told[name] for name in ("judge", "key", "evaluations", "diagnosis")},
+        "ragmonitor": {name: record[name] for name in ("judge", "key", "evaluations", "diagnosis")},
     }
 
 
@@ -255,7 +232,7 @@ def csv_cell(text: str) -> str:
 
 
 def name_of(interaction: Interaction, form: OutputFormat) -> tuple[str, str]:
-    """Return by what a record is known again in an output: its id as it is written, its texts."""
+    """Return the name of a record in an output: its written id, and a hash of its texts."""
     identity = csv_cell(interaction.id) if form == "csv" else interaction.id
     return identity, texts_key(interaction)
 
@@ -280,10 +257,10 @@ class Written:
     def evaluations(self, judge: JudgeIdentity) -> tuple[Evaluation, ...]:
         """Return the evaluations it tells of."""
         return tuple(
-            Unscored(evaluator=name, judge=judge, cause=found)
-            if isinstance(found, Cause)
-            else Scored(evaluator=name, judge=judge, score=found)
-            for name, found in self.scores.items()
+            Unscored(evaluator=name, judge=judge, cause=outcome)
+            if isinstance(outcome, Cause)
+            else Scored(evaluator=name, judge=judge, score=outcome)
+            for name, outcome in self.scores.items()
         )
 
 
@@ -331,37 +308,37 @@ def _of_line(raw: bytes) -> Written | None:
 
 def _of_ragchecker(raw: bytes) -> Written | None:
     raw = raw.removesuffix(b",")
-    told = _object(raw)
-    ours = told.get("ragmonitor")
-    return _written({"id": told.get("query_id")} | ours, raw) if isinstance(ours, dict) else None
+    record = _object(raw)
+    ours = record.get("ragmonitor")
+    return _written({"id": record.get("query_id")} | ours, raw) if isinstance(ours, dict) else None
 
 
 def _object(raw: bytes) -> dict[str, Any]:
     try:
-        told = json.loads(raw)
+        record = json.loads(raw)
     except (ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
-def _written(told: Mapping[str, Any], raw: bytes) -> Written | None:
-    identity, evaluations = told.get("id"), told.get("evaluations")
+def _written(record: Mapping[str, Any], raw: bytes) -> Written | None:
+    identity, evaluations = record.get("id"), record.get("evaluations")
     if not isinstance(identity, str) or not isinstance(evaluations, dict):
         return None
     scores: dict[str, float | Cause] = {}
-    for name, found in evaluations.items():
-        score = found.get("score") if isinstance(found, dict) else None
+    for name, evaluation in evaluations.items():
+        score = evaluation.get("score") if isinstance(evaluation, dict) else None
         if isinstance(score, int | float) and not isinstance(score, bool):
             scores[name] = float(score)
             continue
-        cause = found.get("unscored") if isinstance(found, dict) else None
+        cause = evaluation.get("unscored") if isinstance(evaluation, dict) else None
         if cause not in _CAUSES:
             return None
         scores[name] = Cause(cause)
-    ruler, _, texts = str(told.get("key", "")).partition("-")
+    ruler, _, texts = str(record.get("key", "")).partition("-")
     return Written(
         id=identity,
-        judge=str(told.get("judge", "")),
+        judge=str(record.get("judge", "")),
         ruler=ruler,
         texts=texts,
         scores=scores,
@@ -378,7 +355,7 @@ def _rows_written(path: Path) -> Iterator[Written]:
             yield line
 
     # The default, 128 kB, is less than the sentences of a long answer. It is the process's own.
-    csv.field_size_limit(max(csv.field_size_limit(), CELL_BYTES_MOST))
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
     with path.open(encoding="utf-8", errors="surrogateescape", newline="") as text:
         try:
             for row in csv.DictReader(lines(text)):
@@ -401,8 +378,8 @@ def _of_row(row: Mapping[str, str], raw: bytes) -> Written | None:
         # Neither: an evaluator that passed over this record.
         and (row[name] or row[f"{name}_unscored"])
     }
-    told = {name: row[name] for name in ("id", "judge", "key")}
-    return _written(told | {"evaluations": evaluations}, raw)
+    record = {name: row[name] for name in ("id", "judge", "key")}
+    return _written(record | {"evaluations": evaluations}, raw)
 
 
 def _without_header(raw: bytes) -> bytes:
@@ -425,7 +402,7 @@ _CAUSES: Final = frozenset(cause.value for cause in Cause)
 
 @dataclass(slots=True, kw_only=True)
 class Kept:
-    """What of an earlier output stays, by id and texts."""
+    """Counts the records of an earlier output by what becomes of them, by id and texts."""
 
     finished: Counter[tuple[str, str]]
     """How many records of each are done."""
@@ -436,7 +413,7 @@ class Kept:
 
 
 def sift(path: Path, form: OutputFormat, *, ruler: str, wanted: Counter[tuple[str, str]]) -> Kept:
-    """Return what of an output can stay.
+    """Return which records of an output can stay.
 
     Args:
         path: Of an earlier run's output.
@@ -445,8 +422,8 @@ def sift(path: Path, form: OutputFormat, *, ruler: str, wanted: Counter[tuple[st
         wanted: The records of the input, by id and hash of the texts.
 
     Raises:
-        InputError: It was scored by another ruler, or holds records that are not in the input: to
-            go on would mix what must not be compared, or lose what was paid for.
+        InputError: It was scored by another judge or version, or holds records that are not in the
+            input: to go on would mix what must not be compared, or lose what was paid for.
     """
     _check_ours(path, form)
     kept = Kept(finished=Counter())
@@ -477,10 +454,12 @@ def sift(path: Path, form: OutputFormat, *, ruler: str, wanted: Counter[tuple[st
 
 
 def _check_ours(path: Path, form: OutputFormat) -> None:
-    """See that nobody's file is rewritten. Raises `InputError`."""
-    found = written_form(path)
-    if found is not None and found != form:
-        raise InputError(f"{path} holds the format {found}; name it with --output-format {found}")
+    """Raise `InputError` unless the file is an output of ours."""
+    present = written_form(path)
+    if present is not None and present != form:
+        raise InputError(
+            f"{path} holds the format {present}; name it with --output-format {present}"
+        )
     with path.open("rb") as file:
         begins = file.read(len(CSV_BEGINS))
     if begins and not any(mark.startswith(begins) or begins.startswith(mark) for mark in _BEGINS):
@@ -494,19 +473,19 @@ def rewrite(
     path: Path,
     form: OutputFormat,
     kept: Kept,
-    begin: Callable[[BinaryIO], Output],
-    told: Callable[[Written], None],
-) -> tuple[BinaryIO, Output]:
-    """Replace the output by what stays of it, and return it open at its end.
+    begin: Callable[[BinaryIO], ScoreFile],
+    on_kept: Callable[[Written], None],
+) -> tuple[BinaryIO, ScoreFile]:
+    """Replace the output by the records that stay, and return it open at its end.
 
-    Whoever dies meanwhile leaves the old file whole.
+    A process that dies meanwhile leaves the old file whole.
 
     Args:
         path: Of the output.
         form: Its format.
-        kept: What stays.
+        kept: Which records stay.
         begin: Builds the writer on the open file.
-        told: Called with each record that stays.
+        on_kept: Called with each record that stays.
     """
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     left = Counter(kept.finished)
@@ -519,7 +498,7 @@ def rewrite(
             if left[name] > 0 and is_finished(written.evaluations(_ANY)):
                 left[name] -= 1
                 output.copy(written.raw)
-                told(written)
+                on_kept(written)
         file.flush()
         os.fsync(file.fileno())
         draft.replace(path)
