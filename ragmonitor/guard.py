@@ -185,8 +185,8 @@ def record_unkept(stage: str, subject: str, error: OSError) -> None:
     """Count and log that the state folder fails, so that the subject ends with this process."""
     record_problem(
         stage,
-        f"{subject} cannot be kept in state_dir ({reason(error)}) and will be lost at the end of "
-        "this process; give its user write access to the folder, or free space on the disk",
+        f"{subject} cannot be kept in the state folder ({reason(error)}) and will be lost at the "
+        "end of this process; give its user write access to the folder, or free space on the disk",
         about=subject,
     )
 

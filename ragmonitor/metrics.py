@@ -311,7 +311,7 @@ ALARM_LEARNED_RATIO: Final = _alarms(
 ALARM_OBJECTIVES: Final = _alarms(
     "gauge",
     "ragmonitor_alarm_objectives",
-    "Different objectives that processes of one state_dir set; the strictest holds, 0 if learned.",
+    "Different objectives in processes of one state folder; the strictest holds, 0 if learned.",
     _ALARM,
     merge="livemax",
 )

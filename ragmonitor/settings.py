@@ -42,18 +42,21 @@ OptionPath = tuple[str, ...]
 """Where an option stands: `("service",)` or `("judge", "timeout_s")`."""
 
 
-def option(default: Any, description: str, *, change: str, **limits: Any) -> Any:
+def option(default: Any, description: str, *, change: str, unit: str = "", **limits: Any) -> Any:
     """Return the field of one option.
 
     Args:
         default: Its value where nobody gives one.
         description: What it is, for people; states what None or 0 means.
         change: When to change it, for people.
+        unit: Of a number.
         limits: Of its values, as pydantic's `Field` takes them.
     """
     key = "default_factory" if callable(default) else "default"
     given: dict[str, Any] = {key: default, **limits}
-    return Field(description=description, json_schema_extra={"change": change}, **given)
+    return Field(
+        description=description, json_schema_extra={"change": change, "unit": unit}, **given
+    )
 
 
 def _at_commas(value: Any) -> Any:
@@ -134,18 +137,21 @@ class JudgeSettings(Group):
     input_usd_per_million_tokens: float | None = option(
         None,
         "US dollars per million input tokens. None: litellm's price.",
+        unit="US dollars per million tokens",
         change="When litellm knows no price of the model and the budget is in dollars.",
         ge=0,
     )
     output_usd_per_million_tokens: float | None = option(
         None,
         "US dollars per million output tokens. None: litellm's price.",
+        unit="US dollars per million tokens",
         change="Together with the price of input tokens.",
         ge=0,
     )
     timeout_s: float = option(
         15.0,
         "Seconds that one call of the judge may take.",
+        unit="seconds",
         change="Raise it for slow models of your own; `unscored{cause=judge_timeout}` shows it.",
         gt=0,
         le=600,
@@ -153,6 +159,7 @@ class JudgeSettings(Group):
     reading_timeout_s: float | None = option(
         None,
         "Seconds that one answer may take, over all calls and pauses. None: twice timeout_s.",
+        unit="seconds",
         change="When long answers are spread over many calls.",
         gt=0,
         le=1200,
@@ -160,6 +167,7 @@ class JudgeSettings(Group):
     concurrency: int = option(
         8,
         "Answers that the judge scores at once.",
+        unit="answers",
         change="Lower it for a provider's rate limit, raise it when answers wait.",
         ge=1,
         le=256,
@@ -167,6 +175,7 @@ class JudgeSettings(Group):
     max_pending: int = option(
         1_000,
         "Sampled answers that may wait for the judge; beyond, none is sampled.",
+        unit="answers",
         change="Lower it where memory is short.",
         ge=1,
         le=100_000,
@@ -179,12 +188,14 @@ class JudgeSettings(Group):
     tokens_per_call: int = option(
         8_000,
         "Tokens of one prompt, estimated; longer evidence is spread over calls.",
+        unit="tokens",
         change="Lower it for models with a small context.",
         ge=1_500,
     )
     max_calls: int = option(
         6,
         "Calls over which the evidence of one answer may be spread; more is `too_long`.",
+        unit="calls",
         change="Raise it for very long contexts.",
         ge=1,
         le=50,
@@ -192,12 +203,14 @@ class JudgeSettings(Group):
     cache_size: int = option(
         1_000,
         "Verdicts kept in memory for exact duplicates; 0: none.",
+        unit="verdicts",
         change="Raise it when the same questions come again and again.",
         ge=0,
     )
     cache_age_s: float = option(
         3_600.0,
         "Seconds that a verdict serves exact duplicates.",
+        unit="seconds",
         change="Lower it when answers must be scored anew.",
         gt=0,
     )
@@ -216,6 +229,7 @@ class JudgeSettings(Group):
     second_rate: float = option(
         0.1,
         "Share of the judged answers that the second judge scores.",
+        unit="share",
         change="Raise it for narrower intervals of the agreement.",
         gt=0,
         le=1,
@@ -229,6 +243,7 @@ class JudgeSettings(Group):
         0.05,
         "Share of the judged answers that the judge scores twice, to know how often it disagrees "
         "with itself.",
+        unit="share",
         change="0 saves the calls.",
         ge=0,
         le=1,
@@ -244,6 +259,7 @@ class JudgeSettings(Group):
         "Reference answers that the judge scores again each day, to tell a changed judge from a "
         "changed application; 0: none. Processes without a common state folder have their own "
         "each, and so they do unless content is 'all'.",
+        unit="answers per day",
         change="0 saves the calls; raise it to notice a changed judge sooner.",
         ge=0,
         le=1_000,
@@ -252,6 +268,7 @@ class JudgeSettings(Group):
         200_000,
         "Characters of question, chunks and answer together that the built-in judge scores; longer "
         "is `too_long`.",
+        unit="characters",
         change="Raise it when `unscored{cause=too_long}` appears.",
         ge=1_000,
     )
@@ -297,29 +314,44 @@ class Budget(Group):
     usd_per_day: float | None = option(
         None,
         "US dollars in 24 hours.",
+        unit="US dollars per day",
         change="The usual budget of a provider's model.",
         gt=0,
     )
     usd_per_hour: float | None = option(
         None,
         "US dollars in an hour.",
+        unit="US dollars per hour",
         change="To keep a burst of traffic from spending the day's budget.",
         gt=0,
     )
     tokens_per_day: int | None = option(
-        None, "Tokens in 24 hours.", change="For models without a price.", gt=0
+        None,
+        "Tokens in 24 hours.",
+        unit="tokens per day",
+        change="For models without a price.",
+        gt=0,
     )
     tokens_per_hour: int | None = option(
-        None, "Tokens in an hour.", change="For models without a price.", gt=0
+        None,
+        "Tokens in an hour.",
+        unit="tokens per hour",
+        change="For models without a price.",
+        gt=0,
     )
     calls_per_day: int | None = option(
         None,
         "Calls in 24 hours.",
+        unit="calls per day",
         change="For judges that know neither a price nor tokens.",
         gt=0,
     )
     calls_per_hour: int | None = option(
-        None, "Calls in an hour.", change="For a provider's rate limit.", gt=0
+        None,
+        "Calls in an hour.",
+        unit="calls per hour",
+        change="For a provider's rate limit.",
+        gt=0,
     )
 
     @classmethod
@@ -372,6 +404,7 @@ class SamplingSettings(Group):
     rate: float = option(
         0.1,
         "Share of the answers that the judge scores, budget permitting.",
+        unit="share",
         change="Raise it for narrower intervals and sooner alarms; `ragmonitor explain` plans it.",
         gt=0,
         le=1,
@@ -396,6 +429,7 @@ class SamplingSettings(Group):
         9.0,
         "Answers judged per hour, at least, for each value of floor_by; all together at most half "
         "of what the budget bears.",
+        unit="answers per hour",
         change="Together with floor_by.",
         gt=0,
     )
@@ -403,6 +437,7 @@ class SamplingSettings(Group):
         4.0,
         "Factor by which sampling is raised for 45 minutes when the built-in judge's score alone "
         "gets suspicious; 1: not at all.",
+        unit="factor",
         change="1 for an even spending.",
         ge=1,
         le=100,
@@ -495,24 +530,28 @@ class CaptureSettings(Group):
     queue_size: int = option(
         10_000,
         "Finished interactions that may wait for the worker.",
+        unit="interactions",
         change="Raise it for bursts; `unscored{cause=queue_full}` shows it.",
         ge=1,
     )
     max_open_runs: int = option(
         50_000,
         "Framework runs that may be open at once.",
+        unit="runs",
         change="Lower it where memory is short.",
         ge=100,
     )
     open_run_age_s: float = option(
         900.0,
         "Seconds after which an open run is taken as abandoned.",
+        unit="seconds",
         change="Raise it for answers that take longer than a quarter of an hour.",
         gt=0,
     )
     paused_run_age_s: float = option(
         14_400.0,
         "Seconds after which a graph that waits for a person is taken as never resumed.",
+        unit="seconds",
         change="Raise it where people answer on the next day.",
         gt=0,
     )
@@ -533,6 +572,7 @@ class AlarmSettings(Group):
         30.0,
         "Days between false alarms: while every objective is met, all alarms together are raised "
         "at most once in so many days, on average.",
+        unit="days",
         change="Raise it for fewer false alarms and longer delays.",
         gt=0,
         le=3_650,
@@ -553,6 +593,7 @@ class EstimationSettings(Group):
     drift_reference_size: int = option(
         2_000,
         "Questions and retrievals that later ones are compared with.",
+        unit="interactions",
         change="Lower it for little traffic.",
         ge=100,
         le=100_000,
@@ -579,6 +620,7 @@ class ServerSettings(Group):
     port: int = option(
         9464,
         "Port to listen on; 0: any free one.",
+        unit="port",
         change="When the port is taken.",
         ge=0,
         le=65535,
@@ -638,6 +680,7 @@ class ExportSettings(Group):
     judge_wait_s: float = option(
         0.0,
         "Seconds that a trace is held for the judge's scores; 0: they follow on their own.",
+        unit="seconds",
         change="For backends that do not join linked spans.",
         ge=0,
         le=20,
@@ -645,12 +688,14 @@ class ExportSettings(Group):
     max_attribute_bytes: int = option(
         32 * 1024,
         "UTF-8 bytes after which the value of a span's attribute is cut.",
+        unit="bytes",
         change="Lower it for backends with smaller limits.",
         ge=256,
     )
     max_span_bytes: int = option(
         256 * 1024,
         "UTF-8 bytes that the names and values of one span may take together.",
+        unit="bytes",
         change="Lower it for backends with smaller limits.",
         ge=4096,
     )
@@ -794,6 +839,12 @@ class Option:
         """When to change it."""
         extra = self.field.json_schema_extra
         return str(extra["change"]) if isinstance(extra, dict) else ""
+
+    @property
+    def unit(self) -> str:
+        """Of a number; empty: it is none."""
+        extra = self.field.json_schema_extra
+        return str(extra["unit"]) if isinstance(extra, dict) else ""
 
     def value(self, settings: Settings) -> Any:
         """Return its value."""

@@ -181,7 +181,7 @@ class StateFile:
                 _STAGE,
                 f"another process keeps the lock of {self.path} to itself; until it lets go, this "
                 "process goes on alone, and spends nothing of a budget that is kept there. Give "
-                "each service, and each user, a state_dir of its own",
+                "each service, and each user, a state folder of its own",
             )
         raise StateLockedError(self.path)
 

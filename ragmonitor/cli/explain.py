@@ -209,7 +209,7 @@ def _judge(state: ServiceState) -> Iterator[str]:
     if state.processes > 1:
         yield (
             f"{state.processes} processes add up their series here; the alarms are those of the "
-            "process that answered, which are everybody's where they share a state_dir."
+            "process that answered, which are everybody's where they share a state folder."
         )
 
 

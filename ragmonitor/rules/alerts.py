@@ -478,7 +478,7 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
             severity="ticket",
             summary="Processes of one service have different objectives.",
             description=(
-                f"{SERVICE}: processes that share state say {{{{ $value }}}} different "
+                f"{SERVICE}: processes of one state folder say {{{{ $value }}}} different "
                 "objectives for {{ $labels.signal }}. The strictest holds for all: "
                 + number(
                     f"max({names.ALARM_OBJECTIVE}{{service=%q,signal=%q}})", "service", "signal"

@@ -291,7 +291,7 @@ def _uncovered(rate: float) -> SamplingDecision:
 def _unseen(error: OSError) -> None:
     record_problem(
         "sampling",
-        f"the budget in state_dir cannot be read or written ({reason(error)}): what other "
+        f"the budget in the state folder cannot be read or written ({reason(error)}): what other "
         "processes have spent is not known, so nothing is spent and no answer is judged; give "
         "this process's user write access to the folder, or free space on the disk",
     )

@@ -140,7 +140,7 @@ def test_a_new_process_goes_on_asking_where_the_last_one_was(run, tmp_path):
 
 
 def test_without_references_the_cause_is_not_yet_known(run):
-    """`anchors_per_day=0` keeps no old answers; nothing is asked, and nothing is claimed."""
+    """Without reference answers no old ones are kept; nothing is asked, nothing is claimed."""
     heard, script = Heard(), Changing(worse=True)
     monitor = run(script, heard, judge={"reference_answers_per_day": 0})
     tell(monitor, range(100))

@@ -2,7 +2,7 @@
 
 Each way in carries a word of its own, so that a word that is found says which way it took. Ways out
 are all that a process has: spans, log events, the file of lines, what Phoenix and Langfuse are
-posted, /metrics, the page, what `state_dir` and the folder of several processes keep, the log of
+posted, /metrics, the page, what `state` and the folder of several processes keep, the log of
 everybody at DEBUG, and both standard streams.
 """
 

@@ -204,7 +204,7 @@ def test_wrong_settings_are_one_line_and_the_application_runs(tmp_path):
     result = run(application, tmp_path, RAGMONITOR_SAMPLE="7")
     assert "LangChain says" in result.stdout
     (line,) = complaints(result)
-    assert "the application runs unmonitored: judge_rate: " in line
+    assert "the application runs unmonitored: sample.rate: " in line
 
 
 def test_it_can_be_disabled_by_name(tmp_path):

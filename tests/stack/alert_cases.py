@@ -472,7 +472,7 @@ JUDGING = (
         at="1h30m",
         labels={"service": "bot", "signal": "hallucination", "severity": "ticket"},
         description=(
-            "bot: processes that share state_dir say 2 different objectives for hallucination. The "
+            "bot: processes of one state folder say 2 different objectives for hallucination. The "
             "strictest holds for all: 0.05. A deployment that changes it is over in less time."
         ),
         dashboard=f"{PIPELINE}{SINCE}",

@@ -276,6 +276,8 @@ def test_every_option_says_what_it_is_and_when_to_change_it():
     for option in OPTIONS:
         assert option.field.description.endswith((".", ")")), option.name
         assert option.change.endswith("."), option.name
+        numbers = {int, float, float | None, int | None}
+        assert bool(option.unit) == (option.field.annotation in numbers), option.name
 
 
 def test_redaction_is_switched_off_by_a_word_in_a_variable(monkeypatch):

@@ -1,4 +1,4 @@
-"""Finds the span in which OpenInference traces the same run, for the setting `link_traces`.
+"""Finds the span in which OpenInference traces the same run, for the setting `export.link_traces`.
 
 OpenInference's tracer is one more callback handler. In a synchronous call it is told of a run
 before ours is, unless ours was given to that one call; in an asynchronous one after ours, as it

@@ -1,4 +1,4 @@
-"""Finds the span in which OpenInference traces the same call, for the setting `link_traces`.
+"""Finds the span in which OpenInference traces the same call, for the setting `export.link_traces`.
 
 OpenInference's span handler keeps its open spans by LlamaIndex's own span id. Which of two handlers
 is told of a call first depends on which was installed first, so its span is looked for three times:

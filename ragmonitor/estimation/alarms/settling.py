@@ -278,7 +278,7 @@ class Alarms:
         elif place not in self._disputed:
             self._disputed.add(place)
             logger.warning(
-                "ragmonitor: processes that share state_dir say different objectives for %s: %s; "
+                "ragmonitor: processes of one state folder say different objectives for %s: %s; "
                 "the strictest, %.4g, holds for all of them until none has said it for %.0f "
                 "minutes. Give all of them the same setting",
                 self._streams[place].signal,

@@ -94,7 +94,7 @@ class HumanLabels:
     def _tell(self, error: Exception) -> None:
         record_problem(
             "estimation",
-            f"human_labels {self._path} cannot be read ({reason(error)}): what people said since "
-            "does not correct the hallucination rate; name the file that `ragmonitor labels` "
-            "wrote, or correct it",
+            f"estimation.human_labels {self._path} cannot be read ({reason(error)}): what people "
+            "said since does not correct the hallucination rate; name the file that `ragmonitor "
+            "labels` wrote, or correct it",
         )

@@ -336,7 +336,7 @@ def test_a_bad_cell_is_named(reports):
 
 
 def test_the_live_monitor_reads_what_sample_wrote(reports, tmp_path):
-    """The same file is the setting human_labels."""
+    """The same file is the setting `estimation.human_labels`."""
     fill_in(sampled(reports), agrees)
     assert len(read_labels(tmp_path / "labels.csv")) == 100
 
