@@ -6,7 +6,7 @@ import atexit
 import threading
 import time
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Never, ParamSpec, Self, TypeVar, overload
@@ -15,12 +15,10 @@ from prometheus_client import CollectorRegistry
 
 from ragmonitor.capture import (
     InteractionRecorder,
-    InteractionScope,
     Record,
     Recorder,
     Translator,
     answers,
-    joined,
     name_of,
     retrieves,
     sound,
@@ -39,7 +37,7 @@ from ragmonitor.export import (
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import clean_messages, shielded, withhold_messages
 from ragmonitor.judging import JudgeRunner
-from ragmonitor.protocols import Exporter, Finished, Judge, Source
+from ragmonitor.protocols import Exporter, Finished, Judge
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import AlarmState, Cause, Chunk, Interaction
 from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
@@ -186,7 +184,6 @@ class Monitor:
         self._queue = MemoryQueue(settings.capture.queue_size)
         self._recorders: dict[str, Recorder] = {}
         self._recorders_lock = threading.Lock()
-        self._sources: list[Source] = []
         self._spans: InteractionSpanProcessor | None = None
         self._closed = False
         self._is_judged = judging is not None
@@ -367,7 +364,6 @@ class Monitor:
                     span_age_s=self.settings.capture.open_run_age_s,
                     on_forgotten=self._worker.give_up,
                 )
-                self._sources.append(self._spans)
             return self._spans
 
     @property
@@ -408,12 +404,12 @@ class Monitor:
     @property
     def open_runs(self) -> int:
         """How many framework runs are under way, or were left open and will age out."""
-        return sum(len(source) for source in self._tended())
+        return sum(len(source) for source in self._sources())
 
     def flush(self, timeout_s: float = 10.0) -> bool:
         """Wait until everything so far is judged and exported; return whether it is."""
         with shielded("flush"):
-            self._settle(timeout_s)
+            self._drain(timeout_s)
             return self._worker.flush(timeout_s)
         return False
 
@@ -428,7 +424,7 @@ class Monitor:
         deadline = time.monotonic() + timeout_s
         with shielded("close"):
             # Half of the time at most: what waits is to be scored in the other.
-            self._settle(timeout_s / 2)
+            self._drain(timeout_s / 2)
             if self._spans is not None:
                 self._spans.shutdown()
             self._closed = True
@@ -449,48 +445,34 @@ class Monitor:
 
     # --- for integrations -----------------------------------------------------------------------
 
-    def recorder(self, translator: Translator) -> Recorder:
-        """Return the recorder of the translator's framework: one per monitor and framework."""
+    def recorder(
+        self, translator: Translator, *, yields: bool = False, drain_s: float = 0.0
+    ) -> Recorder:
+        """Return the recorder of the translator's framework: one per monitor and framework.
+
+        Args:
+            translator: Turns the framework's objects into records, behind the request path.
+            yields: The framework makes single model calls, which frameworks above it report too.
+            drain_s: It reports ends up to so long after they happened; a flush waits for them.
+        """
         with self._recorders_lock:
             known = self._recorders.get(translator.framework)
             if known is None:
                 known = self._recorders[translator.framework] = Recorder(
                     translator,
                     self._hand_over,
-                    open_runs_most=self.settings.capture.max_open_runs,
+                    max_open_runs=self.settings.capture.max_open_runs,
                     open_run_age_s=self.settings.capture.open_run_age_s,
                     paused_run_age_s=self.settings.capture.paused_run_age_s,
                     innermost=self.settings.capture.interaction == "innermost",
                     root_names=self.settings.capture.root_names,
                     retrieval_tools=self.settings.capture.retrieval_tools,
                     links=self.settings.export.link_traces,
+                    yields=yields,
+                    drain_s=drain_s,
                     on_forgotten=self._worker.give_up,
                 )
             return known
-
-    def register_source(self, source: Source) -> None:
-        """Tend an integration that keeps its own open calls, from now on; twice changes nothing."""
-        with self._recorders_lock:
-            if source not in self._sources:
-                self._sources.append(source)
-
-    def take(self, finished: Finished) -> None:
-        """Take what such an integration has seen to its end. Never raises or blocks."""
-        with shielded("capture"):
-            self._hand_over(finished)
-
-    def dropped(self, reason: str) -> None:
-        """Count what such an integration has given up, by its reason. Never raises or blocks."""
-        with shielded("capture"):
-            self._worker.give_up(reason)
-
-    def joined(self, part: Hashable) -> InteractionScope | None:
-        """Return the `interaction` block that this thread or task is in; it now waits for `part`.
-
-        The caller tells it the end: `leaves(part, finished)`. None: there is no block, or what the
-        part is about is being seen by a framework's run in it.
-        """
-        return joined(part, self._hand_over)
 
     def _hand_over(self, finished: Finished) -> None:
         exit_first = self._exit_first
@@ -506,26 +488,27 @@ class Monitor:
             self._worker.refuse(finished, Cause.QUEUE_FULL)
 
     def _poll(self) -> int:
-        for source in self._tended():
+        for source in self._sources():
             with shielded("capture"):
                 source.sweep()
         return self.open_runs
 
-    def _tended(self) -> tuple[Recorder | Source, ...]:
-        return (*self._recorders.values(), *self._sources)
+    def _sources(self) -> tuple[Recorder | InteractionSpanProcessor, ...]:
+        spans = () if self._spans is None else (self._spans,)
+        return (*self._recorders.values(), *spans)
 
-    def _settle(self, timeout_s: float) -> None:
+    def _drain(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
-        for source in tuple(self._sources):
+        for source in self._sources():
             with shielded("capture"):
-                source.settle(max(0.0, deadline - time.monotonic()))
+                source.drain(max(0.0, deadline - time.monotonic()))
 
     def after_fork_in_child(self) -> None:
         """Forget the open runs, which stayed with the parent process."""
         self._forget()
 
     def _forget(self) -> None:
-        for source in self._tended():
+        for source in self._sources():
             with shielded("capture"):  # one that fails must not keep the worker from its end
                 source.clear()
 

@@ -47,26 +47,6 @@ class Finished(Protocol):
         ...
 
 
-class Source(Protocol):
-    """An integration that keeps its own open calls, and not in a `Recorder`."""
-
-    def __len__(self) -> int:
-        """Return how many calls are open."""
-        ...
-
-    def sweep(self) -> None:
-        """Give up what has been open for too long; called from the worker, now and then."""
-        ...
-
-    def settle(self, timeout_s: float) -> None:
-        """Hand over what has ended and was held back: a flush, or the end, is near."""
-        ...
-
-    def clear(self) -> None:
-        """Forget every open call: the monitor is closed, or this is a forked child."""
-        ...
-
-
 @runtime_checkable
 class Judge(Protocol):
     """A judge reads an interaction once. It is slow, sometimes wrong and sometimes absent.

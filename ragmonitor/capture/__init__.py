@@ -3,7 +3,6 @@
 from ragmonitor.capture.assembly import Translator
 from ragmonitor.capture.coercion import error_text, json_of, sound
 from ragmonitor.capture.decorators import answers, name_of, retrieves
-from ragmonitor.capture.gathering import InteractionScope, joined
 from ragmonitor.capture.plain import InteractionRecorder, Record, current_interaction
 from ragmonitor.capture.recorder import INTERACTION_TAG, Recorder
 from ragmonitor.capture.runs import Root, Run, RunKind
@@ -11,7 +10,6 @@ from ragmonitor.capture.runs import Root, Run, RunKind
 __all__ = [
     "INTERACTION_TAG",
     "InteractionRecorder",
-    "InteractionScope",
     "Record",
     "Recorder",
     "Root",
@@ -21,7 +19,6 @@ __all__ = [
     "answers",
     "current_interaction",
     "error_text",
-    "joined",
     "json_of",
     "name_of",
     "retrieves",

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import uuid
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from ragmonitor.capture.coercion import without_texts
 from ragmonitor.capture.labels import merged
 from ragmonitor.capture.prompts import Searching, not_among, seen_in
+from ragmonitor.capture.readers import SafeReader
 from ragmonitor.capture.runs import Root, Run
 from ragmonitor.guard import record_error
 from ragmonitor.records import (
@@ -31,7 +32,7 @@ from ragmonitor.records import (
 class Translator(Protocol):
     """Turns one framework's objects, as they were noted on a run, into records.
 
-    Every method takes a run whose `given` and `gave` may be None (a run that failed or was left
+    Every method takes a run whose `inputs` and `outputs` may be None (a run that failed or was left
     open) and then returns something empty. Called behind the request path.
     """
 
@@ -42,8 +43,8 @@ class Translator(Protocol):
         """Return the question that a root or a retriever run was given; empty if unknown."""
         ...
 
-    def chunks(self, run: Run) -> Sequence[Chunk]:
-        """Return what a retriever or tool run gave, in order.
+    def chunks(self, run: Run) -> Sequence[Chunk] | None:
+        """Return what a retriever or tool run gave, in order; None: it was no retrieval.
 
         A tool gave chunks, or text that counts as retrieved (`Recorder.is_retrieval_tool`).
         """
@@ -78,66 +79,28 @@ class Translator(Protocol):
         ...
 
 
-T = TypeVar("T")
-
-
-class _Careful:
-    """A translator of which no question raises; it notes whether a text was lost by that."""
-
-    def __init__(self, translator: Translator) -> None:
-        self.framework = translator.framework
-        self.lost = False
-        self._translator = translator
-        self._chunks: dict[int, Sequence[Chunk]] = {}
-        self._answers: dict[int, str] = {}
-        """By the run's identity, as long as the runs live: both are asked for more than once."""
-
-    def query(self, run: Run) -> str:
-        return self._answer(self._translator.query, run, "")
-
-    def chunks(self, run: Run) -> Sequence[Chunk]:
-        if id(run) not in self._chunks:
-            self._chunks[id(run)] = self._answer(self._translator.chunks, run, ())
-        return self._chunks[id(run)]
-
-    def shown(self, root: Run) -> Sequence[Chunk] | None:
-        return self._answer(self._translator.shown, root, None)
-
-    def prompt(self, run: Run) -> Sequence[Message]:
-        return self._answer(self._translator.prompt, run, ())
-
-    def answer(self, run: Run) -> str:
-        if id(run) not in self._answers:
-            self._answers[id(run)] = self._answer(self._translator.answer, run, "")
-        return self._answers[id(run)]
-
-    def model(self, run: Run) -> tuple[str, str]:
-        return self._answer(self._translator.model, run, ("", ""))
-
-    def usage(self, run: Run) -> Usage:
-        return self._answer(self._translator.usage, run, Usage())
-
-    def labels(self, root: Run) -> dict[str, Any]:
-        return self._answer(self._translator.labels, root, dict[str, Any]())
-
-    def _answer(self, ask: Callable[[Run], T], run: Run, nothing: T) -> T:
-        try:
-            return ask(run)
-        except Exception as error:  # noqa: BLE001 - objects of the application's own classes
-            record_error("capture", error)
-            self.lost = True
-            return nothing
+_EMPTY: Mapping[str, Callable[[], Any]] = {
+    "query": str,
+    "chunks": tuple,
+    "shown": lambda: None,
+    "prompt": tuple,
+    "answer": str,
+    "model": lambda: ("", ""),
+    "usage": Usage,
+    "labels": dict,
+}
 
 
 class FinishedRuns:
     """A root run that has ended, with its members: an interaction in the framework's objects."""
 
-    __slots__ = ("_root", "_translator")
+    __slots__ = ("_reader", "_root", "_translator")
 
     def __init__(self, root: Root, translator: Translator) -> None:
         self._root = root
         self._translator = translator
-        """Made a careful one behind the request path, where its questions are asked."""
+        self._reader: Any = None
+        """The translator as a `SafeReader`, made behind the request path."""
 
     @property
     def framework(self) -> str:
@@ -172,7 +135,7 @@ class FinishedRuns:
                     continue
                 retrieved = True
                 asked = asked or (bool(run.error) and not in_turn)
-            elif run.kind == "tool" and run.gave is not None:
+            elif run.kind == "tool" and run.outputs is not None:
                 retrieved = True
             elif run.kind == "model" and not run.inside_retriever:
                 asked = asked or retrieved or not in_turn
@@ -185,7 +148,7 @@ class FinishedRuns:
             if run.kind == "model" and retrieved and not run.inside_retriever:
                 return False
             if (run.kind == "retriever" and run is not self._root) or (
-                run.kind == "tool" and run.gave is not None
+                run.kind == "tool" and run.outputs is not None
             ):
                 retrieved = True
         return retrieved
@@ -229,27 +192,27 @@ class FinishedRuns:
         """Return the record."""
         root = self._root
         try:
-            found = self._interaction()
+            record = self._interaction()
         except Exception as error:  # noqa: BLE001 - counted and kept, without what cannot be read
             record_error("capture", error)
-            found = without_texts(
+            record = without_texts(
                 self.framework,
                 root.status,
                 identity=_interaction_id(root.id),
                 started_ns=root.started_ns,
                 ended_ns=root.ended_ns,
             )
-        if found is not None and (self._careful().lost or root.lost):
-            return replace(found, capture_incomplete=True)
-        return found
+        if record is not None and (self._safe_reader().lost or root.lost):
+            return replace(record, capture_incomplete=True)
+        return record
 
-    def _careful(self) -> _Careful:
-        if not isinstance(self._translator, _Careful):
-            self._translator = _Careful(self._translator)
-        return self._translator
+    def _safe_reader(self) -> Any:
+        if self._reader is None:
+            self._reader = SafeReader(self._translator, _EMPTY)
+        return self._reader
 
     def _interaction(self) -> Interaction | None:
-        root, translator = self._root, self._careful()
+        root, translator = self._root, self._safe_reader()
         retrievals = self.retrievals()
         if not retrievals:
             return None
@@ -288,7 +251,7 @@ class FinishedRuns:
 
         As a part of a block it is asked last, when all else has been read.
         """
-        translator = self._careful()
+        translator = self._safe_reader()
         labels = merged(translator.labels(self._root), self._root.labels)
         if translator.lost or self._root.lost:
             labels["capture_incomplete"] = True
@@ -297,33 +260,34 @@ class FinishedRuns:
     def answer(self) -> str:
         """Return the text that the user saw, as far as it is known."""
         root = self._root
-        answer = self._careful().answer(root)
+        answer: str = self._safe_reader().answer(root)
         models = self._models()
         if root.status == "partial":
             # LangChain loses the last piece of a stream that is closed early, or all of it.
             seen = "".join(next((run.pieces for run in reversed(models) if run.pieces), ()))
             answer = seen if seen.startswith(answer) else answer
         if not answer and not root.asked:
-            # Where the root itself names no answer, the last thing a model said is one; unless
-            # something failed or was cancelled then: what was said earlier is a step's.
+            # Where the root itself names no answer, the last output of a model is one; unless
+            # something failed or was cancelled then: an earlier output is a step's.
             failed = root.status in ("error", "cancelled") or (models and models[-1].error)
-            said = models[-1:] if failed else models
-            answer = next((text for m in reversed(said) if (text := self._said(m))), "")
+            candidates = models[-1:] if failed else models
+            answer = next((text for m in reversed(candidates) if (text := self._output(m))), "")
         return answer
 
     def retrievals(self) -> tuple[Retrieval, ...]:
         """Return the outermost retriever runs, and the tools that retrieved without one."""
-        found = [
-            (run, self._retrieval(run))
+        retrieved = [
+            (run, retrieval)
             for run in self._members()
-            if (run.kind == "retriever" or (run.kind == "tool" and run.gave is not None))
+            if run.has_retrieved
             and not run.inside_retriever
+            and (retrieval := self._retrieval(run)) is not None
         ]
-        known = {_key(c) for run, r in found if run.kind == "retriever" for c in r.chunks}
+        known = {_key(c) for run, r in retrieved if run.kind == "retriever" for c in r.chunks}
         repeats = self._repeating()
         return tuple(
             retrieval
-            for run, retrieval in found
+            for run, retrieval in retrieved
             if run.kind == "retriever" or self._adds(run, retrieval, known, repeats)
         )
 
@@ -334,7 +298,7 @@ class FinishedRuns:
         known: set[tuple[str, str]],
         repeats: Callable[[Run, str], bool],
     ) -> bool:
-        if isinstance(tool.gave, str) and (tool.retrieved or repeats(tool, tool.gave)):
+        if isinstance(tool.outputs, str) and (tool.retrieved or repeats(tool, tool.outputs)):
             return False  # a retriever's documents, put into one text
         return bool(tool.error) or any(_key(chunk) not in known for chunk in retrieval.chunks)
 
@@ -356,13 +320,13 @@ class FinishedRuns:
                 if not run.started_ns <= run.ended_ns <= tool.ended_ns:
                     continue
                 if run.kind == "retriever":
-                    chunks = self._careful().chunks(run)
+                    chunks = self._safe_reader().chunks(run)
                     if any(c.text and searching.find(c.text, text) >= 0 for c in chunks):
                         return True
                 else:
-                    # Most of it: a question that a model rewrote may stand in what is found.
-                    said = self._said(run)
-                    if len(said) * 2 > len(text) and searching.find(said, text) >= 0:
+                    # Most of it: a question that a model rewrote may stand in a retrieved text.
+                    output = self._output(run)
+                    if len(output) * 2 > len(text) and searching.find(output, text) >= 0:
                         return True
             return False
 
@@ -370,15 +334,15 @@ class FinishedRuns:
 
     def shown(self) -> Sequence[Chunk]:
         """Return what the root's own result names as the model's context; empty if nothing."""
-        return self._careful().shown(self._root) or ()
+        return self._safe_reader().shown(self._root) or ()
 
     def retrieved(self) -> list[Chunk]:
         """Return what every retriever gave, those inside others included, in order."""
         return [
             chunk
             for run in self._members()
-            if run.kind == "retriever" or (run.kind == "tool" and not isinstance(run.gave, str))
-            for chunk in self._careful().chunks(run)
+            if run.kind == "retriever" or (run.kind == "tool" and not isinstance(run.outputs, str))
+            for chunk in self._safe_reader().chunks(run) or ()
         ]
 
     def generations(self) -> tuple[Generation, ...]:
@@ -390,13 +354,16 @@ class FinishedRuns:
         return sorted(self._root.members, key=lambda run: run.started_ns)
 
     def _models(self) -> list[Run]:
-        return [r for r in self._members() if r.kind == "model" and not r.inside_retriever]
+        return [run for run in self._members() if run.is_generation]
 
-    def _retrieval(self, run: Run) -> Retrieval:
-        translator = self._careful()
+    def _retrieval(self, run: Run) -> Retrieval | None:
+        translator = self._safe_reader()
+        chunks = () if run.outputs == "" else translator.chunks(run)
+        if chunks is None:
+            return None
         return Retrieval(
             query=translator.query(run),
-            chunks=() if run.gave == "" else tuple(translator.chunks(run)),
+            chunks=tuple(chunks),
             started_ns=run.started_ns,
             ended_ns=run.ended_ns or self._root.ended_ns,
             name=run.name,
@@ -404,11 +371,11 @@ class FinishedRuns:
         )
 
     def _generation(self, run: Run) -> Generation:
-        translator = self._careful()
+        translator = self._safe_reader()
         provider, model = translator.model(run)
         return Generation(
             input=tuple(translator.prompt(run)),
-            output=self._said(run),
+            output=self._output(run),
             started_ns=run.started_ns,
             ended_ns=run.ended_ns or self._root.ended_ns,
             model=model,
@@ -417,8 +384,8 @@ class FinishedRuns:
             error=run.error,
         )
 
-    def _said(self, model: Run) -> str:
-        return self._careful().answer(model) or "".join(model.pieces)
+    def _output(self, model: Run) -> str:
+        return self._safe_reader().answer(model) or "".join(model.pieces)
 
 
 def shown_of(

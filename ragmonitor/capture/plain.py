@@ -43,11 +43,11 @@ from ragmonitor.capture.coercion import (
     usage_in,
     without_texts,
 )
-from ragmonitor.capture.gathering import PARTS_MOST, InteractionScope, Part, gathering
 from ragmonitor.capture.labels import labels_in, merged
 from ragmonitor.capture.prompts import not_among
 from ragmonitor.capture.recorder import status_of
-from ragmonitor.capture.streams import PIECES_MOST, HeardAsyncIterator, HeardIterator, Kept
+from ragmonitor.capture.scopes import MAX_PARTS, InteractionScope, Part, entered_scope
+from ragmonitor.capture.streams import PIECES_MOST, Kept, ObservedAsyncIterator, ObservedIterator
 from ragmonitor.guard import record_error, shielded
 from ragmonitor.protocols import Finished
 from ragmonitor.records import (
@@ -139,7 +139,7 @@ class InteractionRecorder:
             if current:
                 self._caller = trace.get_current_span(current).get_span_context()
                 self._inherited = labels_in(current)
-        self._gathering = InteractionScope(hand_over, self._leave)
+        self._scope = InteractionScope(hand_over, self._leave)
         self._before: list[tuple[InteractionScope | None, InteractionRecorder | None]] = []
 
     def __enter__(self) -> Self:
@@ -170,8 +170,8 @@ class InteractionRecorder:
 
     def enter(self) -> None:
         """Make this the current interaction of this thread or task."""
-        self._before.append((gathering.get(), _current.get()))
-        gathering.set(self._gathering)
+        self._before.append((entered_scope.get(), _current.get()))
+        entered_scope.set(self._scope)
         _current.set(self)
 
     def exit(self) -> None:
@@ -180,7 +180,7 @@ class InteractionRecorder:
             return
         # Set, not reset by token: a generator may be closed in another context than it began in.
         block, interaction = self._before.pop()
-        gathering.set(block)
+        entered_scope.set(block)
         _current.set(interaction)
 
     def end(self, error: BaseException | None = None) -> None:
@@ -189,7 +189,7 @@ class InteractionRecorder:
             if error is not None:
                 self.failed(error)
             self._ended_ns = self._ended_ns or time.time_ns()
-            self._gathering.close(wait=error is None)
+            self._scope.close(wait=error is None)
         except Exception as problem:  # noqa: BLE001 - the border to the host application
             record_error("capture", problem)
 
@@ -245,10 +245,10 @@ class InteractionRecorder:
         """Return whether something more can be noted; what cannot is counted."""
         if self._is_over:
             note_unreadable("said of an interaction that had ended, and was handed over")
-        elif kept >= PARTS_MOST:
+        elif kept >= MAX_PARTS:
             self._incomplete = True
-            note_unreadable(f"more than {PARTS_MOST} retrievals, or answers, of one interaction")
-        return not self._is_over and kept < PARTS_MOST
+            note_unreadable(f"more than {MAX_PARTS} retrievals, or answers, of one interaction")
+        return not self._is_over and kept < MAX_PARTS
 
     def answered(
         self,
@@ -308,7 +308,7 @@ class InteractionRecorder:
             self._incomplete = True
             note_unreadable(f"streamed() takes an iterable of texts, not {type(pieces).__name__}")
             return pieces  # type: ignore[return-value]
-        return HeardIterator(inner, AnswerPieces(self, block=True), pieces)
+        return ObservedIterator(inner, AnswerPieces(self, block=True), pieces)
 
     def astreamed(self, pieces: AsyncIterable[str]) -> AsyncIterator[str]:
         """Return the pieces of an answer unchanged; as `streamed`."""
@@ -318,15 +318,15 @@ class InteractionRecorder:
             self._incomplete = True
             note_unreadable(f"astreamed() takes asynchronous texts, not {type(pieces).__name__}")
             return pieces  # type: ignore[return-value]
-        return HeardAsyncIterator(inner, AnswerPieces(self, block=True), pieces)
+        return ObservedAsyncIterator(inner, AnswerPieces(self, block=True), pieces)
 
     def waits_for(self, stream: Hashable) -> None:
         """Do not end before this stream does."""
-        self._gathering.joins(stream)
+        self._scope.add(stream)
 
     def waits_no_more_for(self, stream: Hashable) -> None:
         """End, if this stream was the last thing that was waited for."""
-        self._gathering.leaves(stream)
+        self._scope.finish(stream)
 
     def heard(
         self,
@@ -382,7 +382,7 @@ class InteractionRecorder:
                     each.end()
             if not self._answer and self.status == "ok":
                 # The answer is what the last part gave; so its end is the answer's.
-                parts = reversed(self._gathering.parts)
+                parts = reversed(self._scope.parts)
                 last = next((part for part in parts if part.status != "error"), None)
                 if last is not None:
                     self.status = last.status
@@ -404,7 +404,7 @@ class InteractionRecorder:
         return replace(found, capture_incomplete=True) if read.incomplete else found
 
     def _interaction(self, read: RecordReader) -> Interaction:
-        parts = self._gathering.parts
+        parts = self._scope.parts
         noted = tuple(
             retrieval
             for each in self._retrievals
@@ -433,7 +433,7 @@ class InteractionRecorder:
             if self.status == "ok":  # the application has caught it
                 self.status, self._error = "error", failure
         labels = self._all_labels(read, parts)
-        if self._incomplete or self._gathering.lost or (self._unanswered and not answer):
+        if self._incomplete or self._scope.lost or (self._unanswered and not answer):
             read.incomplete = True
         return Interaction(
             id=uuid.uuid4().hex,

@@ -11,17 +11,17 @@ import time
 from collections.abc import Callable, Collection, Hashable, Sequence
 from fnmatch import fnmatch
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from opentelemetry import context, trace
 from opentelemetry.trace import SpanContext
 
 from ragmonitor.capture.assembly import FinishedRuns, Translator
 from ragmonitor.capture.coercion import error_text
-from ragmonitor.capture.gathering import gathering
 from ragmonitor.capture.labels import labels_in
 from ragmonitor.capture.runs import Root, Run, RunKind
-from ragmonitor.guard import record_error
+from ragmonitor.capture.scopes import InteractionScope, scope_of
+from ragmonitor.guard import record_error, shielded
 from ragmonitor.protocols import Finished
 from ragmonitor.records import Status
 
@@ -34,13 +34,26 @@ _OUTLIVES_ROOT_NS = 60 * 10**9
 INTERACTION_TAG: Final = "ragmonitor:interaction"
 """The tag by which an application chooses a run as the interaction."""
 
-PAUSED_MOST = 1_000
+MAX_PAUSED: Final = 1_000
 """Roots that wait for a person at once. Each holds its question's texts, for hours perhaps."""
 
-MEMBERS_MOST = 10_000
+MAX_MEMBERS: Final = 10_000
 """Retrievers, models and tools that one root keeps."""
 
-_TOOLS_KNOWN_MOST = 4_096
+_MAX_KNOWN_TOOLS = 4_096
+
+_capture = shielded("capture")
+
+SpanOf = Callable[[Hashable], SpanContext | None]
+"""From a run's id to another instrumentation's span of that run; None: it has none."""
+
+
+class _HeldFailure(NamedTuple):
+    """A failure that is not final yet: the framework may try again."""
+
+    error: str
+    ended_ns: int
+    final_ns: int
 
 
 class Recorder:
@@ -55,13 +68,15 @@ class Recorder:
         translator: Translator,
         hand_over: Callable[[Finished], None],
         *,
-        open_runs_most: int = 50_000,
+        max_open_runs: int = 50_000,
         open_run_age_s: float = 900.0,
         paused_run_age_s: float = 14_400.0,
         innermost: bool = False,
         root_names: Collection[str] = (),
         retrieval_tools: Sequence[str] = (),
         links: bool = False,
+        yields: bool = False,
+        drain_s: float = 0.0,
         on_forgotten: Callable[[str], None] = lambda _reason: None,
     ) -> None:
         """Begin with no run open.
@@ -69,36 +84,43 @@ class Recorder:
         Args:
             translator: Turns the framework's objects into records, behind the request path.
             hand_over: Takes a finished interaction; must return at once and never raise.
-            open_runs_most: When more runs are open, roots, members and steps alike, the oldest
-                are forgotten: a root is handed over as partial, what lost one as incomplete.
+            max_open_runs: When more runs are open, roots, members and steps alike, the oldest
+                are forgotten: a root is handed over as partial, a root that lost one as incomplete.
             open_run_age_s: A root that is open for longer is handed over as partial by `sweep`.
             paused_run_age_s: A paused root that is not resumed within this time is handed over
-                as partial; of the most that are open, as many may be paused as `PAUSED_MOST`.
+                as partial; at most `MAX_PAUSED` of the open runs may be paused.
             innermost: Of nested runs that retrieve and then ask a model, the innermost is the
                 interaction and not the outermost.
             root_names: Only runs of these names are interactions, and tagged ones; empty: any.
             retrieval_tools: Patterns (`fnmatch`) of the names of tools that retrieve text.
-            links: Whether to look for other instrumentations' spans; see `links`.
-            on_forgotten: Told the reason whenever a run is given up.
+            links: Whether to look for other instrumentations' spans; see `link_spans`.
+            yields: Within a scope of plain code, a root is no part while a run of another framework
+                is under way there: that framework reports the same call.
+            drain_s: The framework reports ends up to so long after they happened; `drain` waits.
+            on_forgotten: Called with the reason whenever a run is given up.
         """
         self._translator = translator
         self._hand_over = hand_over
         self._open: dict[Hashable, Run] = {}
         """By run id; a chain under another run stands for that run."""
         self._given_up: dict[Hashable, None] = {}
+        self._held: dict[Hashable, _HeldFailure] = {}
+        """By the ids of open roots that have failed and may be tried again."""
         self._paused: dict[Hashable, Root] = {}
-        """By what a later run names to go on with it."""
+        """By the key under which a later run resumes them."""
         self.innermost = innermost
         """Every chain below another may be an interaction."""
         self._root_names = frozenset(root_names)
-        self._retrieval_tools = tuple(retrieval_tools)
+        self._retrieval_tools = tuple(pattern.lower() for pattern in retrieval_tools)
         self._tools: dict[str, bool] = {}
-        self.links = links
-        """The integration should look for the span of another instrumentation (`target`)."""
+        self._links = links
+        self._span_of: SpanOf | None = None
         self.chooses = innermost or bool(root_names)
         """Runs below others may be interactions by their name; by a tag they always may."""
-        self._open_runs_most = open_runs_most
-        self._forgotten_at_once = max(1, open_runs_most // 1_000)
+        self._yields = yields
+        self._drain_s = drain_s
+        self._max_open_runs = max_open_runs
+        self._forgotten_at_once = max(1, max_open_runs // 1_000)
         self._open_run_age_ns = int(open_run_age_s * 1e9)
         self._paused_run_age_ns = int(paused_run_age_s * 1e9)
         self._on_forgotten = on_forgotten
@@ -121,27 +143,27 @@ class Recorder:
         """Return whether the text that this tool gives counts as retrieved."""
         known = self._tools.get(name)
         if known is None:
-            if len(self._tools) >= _TOOLS_KNOWN_MOST:  # names made in a loop
+            if len(self._tools) >= _MAX_KNOWN_TOOLS:  # names made in a loop
                 self._tools.clear()
             lowered = name.lower()
-            known = any(fnmatch(lowered, pattern.lower()) for pattern in self._retrieval_tools)
+            known = any(fnmatch(lowered, pattern) for pattern in self._retrieval_tools)
             self._tools[name] = known
         return known
 
-    def started(  # noqa: PLR0915, PLR0917 - positional, in one: called several times per request
+    def started(  # noqa: PLR0917 - positional, in one: called several times per request
         self,
         run_id: Hashable,
         parent_id: Hashable | None,
         kind: RunKind,
         name: str,
-        given: Any = None,
+        inputs: Any = None,
         details: Any = None,
         *,
         asked: bool = False,
         picked: bool = False,
-        target: SpanContext | None = None,
         thread: Hashable | None = None,
         resumes: Hashable | None = None,
+        at_ns: int = 0,
     ) -> None:
         """Note that a run began. A second start of the same run changes nothing.
 
@@ -150,118 +172,157 @@ class Recorder:
             parent_id: The run it was started by; a root names none, or one that is not known.
             kind: What it is to an interaction.
             name: What the application calls it.
-            given: Its input.
+            inputs: What it was given.
             details: For the translator.
             asked: This run, if it is a root, answers a question, whether or not a model run
                 shows it.
             picked: What `picks` returned.
-            target: Of a root: another instrumentation's span of this run.
             thread: Of a root: the key under which it pauses if it stops half-way: `interrupted`,
                 or with something retrieved and no model asked since. A later root with this key
                 that does not resume it gives it up.
             resumes: Of a root: the key under which an earlier run paused; this one goes on.
+            at_ns: When it began, in nanoseconds since the epoch; 0: now.
         """
         try:
             runs = self._open
             if run_id in runs:
                 return
-            if len(runs) >= self._open_runs_most:
+            if len(runs) >= self._max_open_runs:
                 self._forget_oldest()
             parent = None if parent_id is None else runs.get(parent_id)
+            run: Run | None
             if parent is not None:
+                if self._span_of is not None:
+                    self._link(parent.root)
                 if kind != "chain":
-                    run = Run(run_id, parent, kind, name, given)
-                    if kind == "retriever" and parent.kind == "tool":
-                        parent.retrieved = True
-                    if run.root.ended_ns == 0:
-                        if len(run.root.members) >= MEMBERS_MOST:
-                            self._lose(run.root)
-                            runs[run_id] = parent  # carries the tree, and nothing else
-                            return
-                        run.root.members.append(run)
+                    run = self._member(run_id, parent, kind, name, inputs)
                 elif (picked or (self.innermost and not parent.root.picked)) and not (
-                    # A block is the interaction that its code says it is.
+                    # A scope is the interaction that its code says it is.
                     parent.inside_retriever
                     or parent.kind == "retriever"
-                    or parent.root.block is not None
+                    or parent.root.scope is not None
                 ):
-                    run = self._inner(run_id, parent, name, given)
-                    run.asked = asked
-                    run.picked = picked
-                    run.target = target
-                    if picked and thread is not None:
-                        run.thread = thread
-                        self._resume(run, thread)
+                    run = self._inner(run_id, parent, name, inputs, thread if picked else None)
                 else:
                     # A step between root and retriever or model carries the tree and nothing
                     # else: what starts under it starts under its parent.
+                    run = None
+                if run is None:
                     runs[run_id] = parent
                     return
             else:
-                if parent_id is not None and parent_id in self._given_up:
+                run = self._root(run_id, parent_id, kind, name, inputs, thread, resumes)
+                if run is None:
                     return
-                # Empty wherever nobody has attached anything; then there is nothing to ask it.
-                current = context.get_current()
-                if current and context.get_value(_SUPPRESSED, current):
-                    return
-                run = Root(run_id, None, kind, name, given)
-                if current:
-                    caller = trace.get_current_span(current).get_span_context()
-                    if caller.is_valid:
-                        run.caller = caller
-                    run.labels = labels_in(current)
-                block = gathering.get()
-                # Compared, not identified: a bound method is a new object each time.
-                if block is not None and block.hand_over == self._hand_over and block.joins(run):
-                    run.block = block
-                run.asked = asked
+            if isinstance(run, Root):
+                run.asked = run.asked or asked
                 run.picked = picked
-                run.target = target
-                run.thread = thread
-                if resumes is not None:
-                    self._resume(run, resumes)
-                elif thread is not None and thread in self._paused:
-                    self._abandon(thread)  # asked anew, instead of going on
-                if kind != "chain":
-                    run.members.append(run)
+                if self._span_of is not None:
+                    self._link(run)
+            if at_ns:
+                run.started_ns = at_ns
             run.details = details
             runs[run_id] = run
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
-    def _inner(self, run_id: Hashable, parent: Run, name: str, given: Any) -> Root:
-        run = Root(run_id, parent, "chain", name, given)
+    def _root(  # noqa: PLR0917 - as `started`
+        self,
+        run_id: Hashable,
+        parent_id: Hashable | None,
+        kind: RunKind,
+        name: str,
+        inputs: Any,
+        thread: Hashable | None,
+        resumes: Hashable | None,
+    ) -> Root | None:
+        """Return a root; None: instrumentation is suppressed, or its parent was given up."""
+        if parent_id is not None and parent_id in self._given_up:
+            return None
+        # Empty wherever nobody has attached anything; then there is nothing to ask it.
+        current = context.get_current()
+        if current and context.get_value(_SUPPRESSED, current):
+            return None
+        run = Root(run_id, None, kind, name, inputs)
+        if current:
+            caller = trace.get_current_span(current).get_span_context()
+            if caller.is_valid:
+                run.caller = caller
+            run.labels = labels_in(current)
+        scope = self.scope()
+        if scope is not None and scope.add(run, self):
+            run.scope = scope
+        run.thread = thread
+        if resumes is not None:
+            self._resume(run, resumes)
+        elif thread is not None and thread in self._paused:
+            self._abandon(thread)  # asked anew, instead of going on
+        if kind != "chain":
+            run.members.append(run)
+        return run
+
+    def _member(
+        self, run_id: Hashable, parent: Run, kind: RunKind, name: str, inputs: Any
+    ) -> Run | None:
+        """Return a retriever's, model's or tool's run; None: its root has too many."""
+        run = Run(run_id, parent, kind, name, inputs)
+        root = run.root
+        if kind == "retriever" and parent.kind == "tool":
+            parent.retrieved = True
+        if self._held:
+            self._held.pop(root.id, None)  # the framework tries again
+        if root.ended_ns == 0:
+            if len(root.members) >= MAX_MEMBERS:
+                self._lose(root)
+                return None
+            root.members.append(run)
+        return run
+
+    def _inner(
+        self, run_id: Hashable, parent: Run, name: str, inputs: Any, thread: Hashable | None
+    ) -> Root:
+        run = Root(run_id, parent, "chain", name, inputs)
         run.caller = parent.root.caller
         run.labels = parent.root.labels
+        if thread is not None:
+            run.thread = thread
+            self._resume(run, thread)
         return run
+
+    def scope(self) -> InteractionScope | None:
+        """Return the scope of plain code that a root which starts now is a part of."""
+        scope = scope_of(self._hand_over)
+        if scope is not None and self._yields and scope.is_observed_by_others(self):
+            return None
+        return scope
 
     def _resume(self, run: Root, key: Hashable) -> None:
         paused = self._paused.pop(key, None)
         if paused is None:
             return
-        # The question is the one that was asked at first; now something else was given: the reply
-        # to what the pause was for.
+        # The question is the one that was asked at first; the inputs of this run are the reply to
+        # what the pause was for.
         run.resumed_ns = run.started_ns
-        run.given = paused.given
+        run.inputs = paused.inputs
         run.started_ns = paused.started_ns
         run.members = paused.members
-        run.asked = run.asked or paused.asked
+        run.asked = paused.asked
         for member in run.members:
             member.root = run
 
-    def link(self, run_id: Hashable, span_of: Callable[[Hashable], SpanContext | None]) -> None:
-        """Ask for another instrumentation's span of this run's root, if none is known yet.
+    def link_spans(self, span_of: SpanOf) -> None:
+        """Look for another instrumentation's span of each root, if the setting says so.
 
-        For an integration that is told of a run before the other instrumentation is: the span is
-        there when the next run starts or, at the latest, before the root is reported as ended.
+        That instrumentation may be told of a run before us or after us. So its span is looked for
+        three times: when the root starts, when anything below it starts, and before it ends.
         """
-        try:
-            run = self._open.get(run_id)
-            root = None if run is None else run.root
-            if root is not None and root.target is None and root.is_open:
-                root.target = span_of(root.id)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error("capture", error)
+        if self._links:
+            self._span_of = span_of
+
+    def _link(self, root: Root) -> None:
+        with _capture:
+            if self._span_of is not None and root.target is None and root.is_open:
+                root.target = self._span_of(root.id)
 
     def piece(self, run_id: Hashable, text: str) -> None:
         """Note one piece of a stream."""
@@ -286,53 +347,88 @@ class Recorder:
     def ended(
         self,
         run_id: Hashable,
-        gave: Any = None,
+        outputs: Any = None,
         *,
-        given: Any = None,
+        inputs: Any = None,
         status: Status = "ok",
+        error: str = "",
         asked: bool = True,
         pauses: Hashable | None = None,
+        at_ns: int = 0,
     ) -> None:
-        """Note that a run ended, with what it gave.
+        """Note that a run ended, with its outputs.
 
         Args:
             run_id: As in `started`.
-            gave: The run's output. Of a tool: what it retrieved, None if that is nothing.
-            given: The run's input, where it became known only at the end.
+            outputs: What it gave. Of a tool: what it retrieved, None if that is nothing.
+            inputs: What it was given, where that became known only at the end.
             status: `partial` for a stream that was closed before its end.
+            error: `TypeName: message`, where the status is `error`; see `failed`.
             asked: False takes back what `started` said: it was asked for texts only.
             pauses: Of a root: it waits for a person, and a later run goes on under this key.
+            at_ns: When it ended, in nanoseconds since the epoch; 0: now.
         """
         try:
             run = self._open.pop(run_id, None)
-            if run is not None and run.id == run_id:
-                if isinstance(run, Root):
-                    run.asked = run.asked and asked
-                    if pauses is not None:
-                        run.waits = True
-                    elif run.thread is not None and (run.waits or self._is_unanswered(run)):
-                        pauses = run.thread
-                    if pauses is not None and run.block is None and run.outer is None:
-                        self._pause(run, gave, given, pauses)
-                        return
-                self._close(run, gave, given, status, "")
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error("capture", error)
+            if run is None or run.id != run_id:
+                return
+            if isinstance(run, Root):
+                if self._held:
+                    self._held.pop(run_id, None)
+                run.asked = run.asked and asked
+                if pauses is not None:
+                    run.waits = True
+                elif run.thread is not None and (run.waits or self._is_unanswered(run)):
+                    pauses = run.thread
+                if pauses is not None and run.scope is None and run.outer is None:
+                    self._pause(run, outputs, inputs, pauses)
+                    return
+            self._close(run, outputs, inputs, status, error, at_ns)
+        except Exception as problem:  # noqa: BLE001 - the border to the host application
+            record_error("capture", problem)
+
+    def hold(self, run_id: Hashable, error: str, *, at_ns: int, wait_s: float) -> None:
+        """Note that a root has failed, and that the framework may try again.
+
+        It ends with this error after `wait_s`, or at a drain, unless a run starts under it or its
+        end is reported before.
+        """
+        with _capture:
+            if run_id in self._open:
+                final_ns = time.time_ns() + int(wait_s * 1e9)
+                self._held[run_id] = _HeldFailure(error, at_ns, final_ns)
+
+    def _end_held(self, run_id: Hashable) -> None:
+        failure = self._held.pop(run_id, None)
+        if failure is not None:
+            self.ended(run_id, status="error", error=failure.error, at_ns=failure.ended_ns)
+
+    def forget(self, run_id: Hashable) -> None:
+        """Drop a root with its runs: it turned out to be no interaction."""
+        with _capture:
+            root = self._open.pop(run_id, None)
+            if isinstance(root, Root) and root.id == run_id:
+                self._held.pop(run_id, None)
+                root.ended_ns = time.time_ns()
+                for member in root.members:
+                    self._open.pop(member.id, None)
+                if root.scope is not None:
+                    root.scope.finish(root)
 
     def interrupted(self, run_id: Hashable, parent_id: Hashable | None) -> None:
         """Note that a run stopped because the application waits for a person: it did not fail.
 
         Its parent, if that is a root, ends next, and pauses under its `thread`.
         """
-        try:
+        with _capture:
             run = self._open.pop(run_id, None)
             if isinstance(run, Root) and run.id == run_id:
                 run.waits = True
-                if run.thread is not None and run.block is None:
+                if run.thread is not None and run.scope is None:
                     self._pause(run, None, None, run.thread)
                 elif run.outer is not None:
                     run.ended_ns = time.time_ns()
-                    self._leave(run, run.outer)
+                    self._move(run, run.outer)
                 else:
                     self._close(run, None, None, "partial", "")
             elif run is not None and run.id == run_id:
@@ -340,24 +436,25 @@ class Recorder:
             parent = None if parent_id is None else self._open.get(parent_id)
             if isinstance(parent, Root) and parent.id == parent_id:
                 parent.waits = True
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error("capture", error)
 
     def failed(
-        self, run_id: Hashable, failure: BaseException, gave: Any = None, *, given: Any = None
+        self,
+        run_id: Hashable,
+        failure: BaseException,
+        outputs: Any = None,
+        *,
+        inputs: Any = None,
     ) -> None:
-        """Note that a run ended with an exception, with what is known of its output."""
-        try:
+        """Note that a run ended with an exception, with what is known of its outputs."""
+        with _capture:
             run = self._open.pop(run_id, None)
             if run is not None and run.id == run_id:
                 status = status_of(failure)
-                if run.kind == "tool" and gave is None and self.is_retrieval_tool(run.name):
-                    gave = ""  # a search that failed is a retrieval too
+                if run.kind == "tool" and outputs is None and self.is_retrieval_tool(run.name):
+                    outputs = ""  # a search that failed is a retrieval too
                 # Text only: an exception holds its frames, and with them the whole request.
                 text = error_text(failure) if status == "error" else ""
-                self._close(run, gave, given, status, text)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error("capture", error)
+                self._close(run, outputs, inputs, status, text)
 
     def is_open(self, run_id: Hashable) -> bool:
         """Return whether this run was started here and has not ended."""
@@ -368,31 +465,35 @@ class Recorder:
         run = self._open.get(run_id)
         return run is not None and run.id != run_id
 
-    def _close(self, run: Run, gave: Any, given: Any, status: Status, error: str) -> None:
-        run.ended_ns = time.time_ns()
-        run.gave = gave
+    def _close(  # noqa: PLR0917 - as `started`
+        self, run: Run, outputs: Any, inputs: Any, status: Status, error: str, at_ns: int = 0
+    ) -> None:
+        if self._span_of is not None and isinstance(run, Root):
+            self._link(run)
+        run.ended_ns = max(at_ns, run.started_ns) if at_ns else time.time_ns()
+        run.outputs = outputs
         run.status = status
         run.error = error
         if isinstance(run, Root):
-            if given is not None and not run.resumed_ns:
-                run.given = given
+            if inputs is not None and not run.resumed_ns:
+                run.inputs = inputs
             if status == "cancelled":
                 for member in run.members:
                     # LangChain never ends the model run of a cancelled request.
                     if member.kind == "model" and member.is_open:
                         self._open.pop(member.id, None)
             self._finish(run)
-        elif given is not None:
-            run.given = given
+        elif inputs is not None:
+            run.inputs = inputs
 
-    def _pause(self, root: Root, gave: Any, given: Any, key: Hashable) -> None:
+    def _pause(self, root: Root, outputs: Any, inputs: Any, key: Hashable) -> None:
         root.ended_ns = time.time_ns()
-        root.gave = gave
-        if given is not None and not root.resumed_ns:
-            root.given = given
+        root.outputs = outputs
+        if inputs is not None and not root.resumed_ns:
+            root.inputs = inputs
         # A new question may have been asked instead of going on with the old one.
         self._abandon(key)
-        if len(self._paused) >= min(PAUSED_MOST, self._open_runs_most):
+        if len(self._paused) >= min(MAX_PAUSED, self._max_open_runs):
             self._on_forgotten("too_many_open")
             self._abandon(next(iter(self._paused), None))
         self._paused[key] = root
@@ -410,21 +511,21 @@ class Recorder:
 
     def _finish(self, root: Root) -> None:
         finished = FinishedRuns(root, self._translator)
-        block, outer = root.block, root.outer
-        if block is not None:
-            root.block = None
-            self._settle(root, finished)
-            block.leaves(root, finished)
+        scope, outer = root.scope, root.outer
+        if scope is not None:
+            root.scope = None
+            self._finalize(root, finished)
+            scope.finish(root, finished)
         elif (root.picked or not self._root_names) and finished.is_interaction(
             in_turn=outer is not None and not root.picked
         ):
-            self._settle(root, finished)
+            self._finalize(root, finished)
             if outer is not None:
                 self._mark_tools(root, outer)
             self._hand_over(finished)
         elif outer is not None:
             # An inner run that was no interaction by itself: its retrievals belong to the outer.
-            self._leave(root, outer)
+            self._move(root, outer)
 
     @staticmethod
     def _mark_tools(inner: Root | None, outer: Root | None) -> None:
@@ -433,7 +534,7 @@ class Recorder:
         What the tool gives is then that interaction's answer, not to be judged against itself.
         """
         while inner is not None and outer is not None:
-            # Where it was started beside its tool (see `FinishedRuns._repeats`), the one that is
+            # Where it was started beside its tool (see `FinishedRuns._repeating`), the one that is
             # open tells as much.
             beside = [run for run in outer.members if run.kind == "tool" and run.is_open]
             tool = inner.tool or (beside[0] if len(beside) == 1 else None)
@@ -442,14 +543,14 @@ class Recorder:
             inner, outer = outer, outer.outer
 
     @staticmethod
-    def _leave(root: Root, outer: Root) -> None:
+    def _move(root: Root, outer: Root) -> None:
         for member in root.members:
             member.root = outer
         if outer.ended_ns == 0:
             outer.members.extend(root.members)
 
     @staticmethod
-    def _settle(root: Root, finished: FinishedRuns) -> None:
+    def _finalize(root: Root, finished: FinishedRuns) -> None:
         if root.status == "ok" and finished.is_cut_short():
             root.status = "partial"
         for run in root.members:
@@ -457,9 +558,23 @@ class Recorder:
                 # Whoever holds `pieces` may go on appending: what its user has not seen.
                 run.pieces = run.pieces.copy()
 
+    def drain(self, timeout_s: float) -> None:
+        """Wait for ends that the framework is about to report; take every held failure as final."""
+        deadline = time.monotonic() + min(timeout_s, self._drain_s)
+        while time.monotonic() < deadline and any(
+            run.is_root and run.is_open and run_id not in self._held
+            for run_id, run in [*self._open.copy().items()]
+        ):
+            time.sleep(0.005)
+        for run_id in self._held.copy():
+            self._end_held(run_id)
+
     def sweep(self) -> None:
         """Give up what has been open for too long; called from the worker, now and then."""
         now_ns = time.time_ns()
+        for run_id, failure in self._held.copy().items():
+            if failure.final_ns < now_ns:
+                self._end_held(run_id)
         aged_ns = now_ns - self._open_run_age_ns
         outlives_ns = now_ns - min(self._open_run_age_ns, _OUTLIVES_ROOT_NS)
         for key, paused in [*self._paused.copy().items()]:
@@ -484,6 +599,7 @@ class Recorder:
     def clear(self) -> None:
         """Forget every open run; for a forked child, whose parent keeps them."""
         self._open.clear()
+        self._held.clear()
         self._paused.clear()
         self._given_up.clear()
 
@@ -503,14 +619,12 @@ class Recorder:
 
     def lost(self, run_id: Hashable, reason: str = "too_many_open") -> None:
         """Note that something below this run was not followed; its interaction is incomplete."""
-        try:
+        with _capture:
             run = self._open.get(run_id)
             if run is None:
                 self._on_forgotten(reason)
             else:
                 self._lose(run.root, reason)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error("capture", error)
 
     def _lose(self, root: Root, reason: str = "too_many_open") -> None:
         root.lost += 1
@@ -519,7 +633,7 @@ class Recorder:
     def _bury(self, run_id: Hashable) -> None:
         # Its children may still report, and a child without a parent would look like a root.
         self._given_up[run_id] = None
-        if len(self._given_up) > self._open_runs_most:
+        if len(self._given_up) > self._max_open_runs:
             try:
                 oldest = [*islice(self._given_up, self._forgotten_at_once)]
             except RuntimeError:  # as in `_forget_oldest`
@@ -528,6 +642,9 @@ class Recorder:
                 self._given_up.pop(each, None)
 
     def _give_up(self, run: Run, reason: str) -> None:
+        if run.id in self._held:
+            self._on_forgotten(reason)
+            self._end_held(run.id)
         if self._open.pop(run.id, None) is None:
             return
         self._on_forgotten(reason)

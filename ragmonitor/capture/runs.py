@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from opentelemetry.trace import SpanContext
 
+from ragmonitor.capture.scopes import InteractionScope
 from ragmonitor.records import Status
-
-if TYPE_CHECKING:
-    from ragmonitor.capture.gathering import InteractionScope
 
 RunKind = Literal["chain", "retriever", "model", "tool"]
 
 
 class Run:
-    """What is noted of one run while it is open. Mutable, and never shared with the application.
+    """The notes on one run while it is open. Mutable, and never shared with the application.
 
-    `given` and `gave` hold the framework's own objects. An integration passes references to what
-    nobody changes afterwards (texts, messages) and shallow copies of what the application may
+    `inputs` and `outputs` hold the framework's own objects. An integration passes references to
+    what nobody changes afterwards (texts, messages) and shallow copies of what the application may
     change (dicts, lists); a `Translator` turns them into text behind the request path.
     """
 
@@ -28,12 +26,12 @@ class Run:
         "details",
         "ended_ns",
         "error",
-        "gave",
-        "given",
         "id",
+        "inputs",
         "inside_retriever",
         "kind",
         "name",
+        "outputs",
         "pieces",
         "retrieved",
         "root",
@@ -44,13 +42,13 @@ class Run:
     root: Root
 
     def __init__(
-        self, run_id: Hashable, parent: Run | None, kind: RunKind, name: str, given: Any
+        self, run_id: Hashable, parent: Run | None, kind: RunKind, name: str, inputs: Any
     ) -> None:
         self.id = run_id
         self.kind = kind
         self.name = name
-        self.given = given
-        self.gave: Any = None
+        self.inputs = inputs
+        self.outputs: Any = None
         self.started_ns = time.time_ns()
         self.ended_ns = 0
         """0 while the run is open."""
@@ -59,9 +57,9 @@ class Run:
         self.pieces: list[str] = []
         """Text of the stream so far, piece by piece."""
         self.retrieved = False
-        """Of a tool: a retriever run in it has the chunks; what the tool gave repeats them."""
+        """Of a tool: a retriever run in it has the chunks, and the tool's output repeats them."""
         self.details: Any = None
-        """Of any run: what the integration wants its translator to see (tags, metadata)."""
+        """Further notes of the integration for its translator, such as tags and metadata."""
         if parent is None:
             self.inside_retriever = False
         else:
@@ -78,13 +76,22 @@ class Run:
         """Whether its end has not been seen."""
         return self.ended_ns == 0
 
+    @property
+    def has_retrieved(self) -> bool:
+        """Whether this run is a retrieval: a retriever's, or a tool's that gave chunks or text."""
+        return self.kind == "retriever" or (self.kind == "tool" and self.outputs is not None)
+
+    @property
+    def is_generation(self) -> bool:
+        """Whether this run is a model call that worked on the answer, and not on a search."""
+        return self.kind == "model" and not self.inside_retriever
+
 
 class Root(Run):
     """A run that is an interaction, or may be one, with the runs that belong to it."""
 
     __slots__ = (
         "asked",
-        "block",
         "caller",
         "labels",
         "lost",
@@ -92,6 +99,7 @@ class Root(Run):
         "outer",
         "picked",
         "resumed_ns",
+        "scope",
         "target",
         "thread",
         "tool",
@@ -99,25 +107,25 @@ class Root(Run):
     )
 
     def __init__(
-        self, run_id: Hashable, outer: Run | None, kind: RunKind, name: str, given: Any
+        self, run_id: Hashable, outer: Run | None, kind: RunKind, name: str, inputs: Any
     ) -> None:
-        super().__init__(run_id, outer, kind, name, given)
+        super().__init__(run_id, outer, kind, name, inputs)
         self.root = self
         self.outer: Root | None = None if outer is None else outer.root
         """The interaction that this one was taken out of, by choice of the application."""
         self.members: list[Run] = []
         """Its retriever, model and tool runs."""
         self.lost = 0
-        """Runs of it that were not kept: there were too many, or they were given up."""
+        """Number of its runs that were not kept: there were too many, or they were given up."""
         self.asked = False
         """Known to answer a question, even where no model run shows it (a framework's own words
-        when nothing was found, a failure before the model)."""
+        when nothing was retrieved, a failure before the model)."""
         self.picked = False
         """The application named or tagged this run as the interaction."""
         self.resumed_ns = 0
-        """When it went on with what an earlier run was given, which paused; 0: it did not."""
+        """When it resumed an earlier run that had paused; 0: it did not."""
         self.thread: Hashable | None = None
-        """What a later run names to go on with this one, should it pause."""
+        """The key under which it pauses, and by which a later run resumes it."""
         self.waits = False
         """It stopped because the application waits for a person."""
         self.tool = outer if outer is not None and outer.kind == "tool" else None
@@ -127,6 +135,6 @@ class Root(Run):
         self.target: SpanContext | None = None
         """Another instrumentation's span of this very run."""
         self.labels: Mapping[str, Any] | None = None
-        """What the context of the caller says of the interaction; see `labels.py`."""
-        self.block: InteractionScope | None = None
-        """The block of plain code that it is a part of."""
+        """Labels in the caller's OpenTelemetry context; see `labels.py`."""
+        self.scope: InteractionScope | None = None
+        """The scope of plain code that it is a part of."""

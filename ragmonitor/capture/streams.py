@@ -11,13 +11,13 @@ import inspect
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
+    Awaitable,
     Callable,
-    Coroutine,
     Generator,
     Iterator,
     Mapping,
 )
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType, TracebackType
 from typing import Any, Final, Protocol
 
 from ragmonitor.guard import record_error
@@ -77,16 +77,62 @@ class Kept:
             self.pieces.append(piece)
 
 
-class HeardIterator(Iterator[Any]):
-    """An iterator on its way to the application. What else it has can be had of this too."""
+class _Step:
+    """One step of the application's code between two pieces: entered, left, and its failure noted.
+
+    An end of the kind `exhausted` is the stream's own, and no failure.
+    """
+
+    __slots__ = ("_exhausted", "_listener")
+
+    def __init__(self, listener: Listener, exhausted: type[BaseException] | tuple[()] = ()) -> None:
+        self._listener = listener
+        self._exhausted = exhausted
+
+    def __enter__(self) -> None:
+        self._listener.enter()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if isinstance(error, self._exhausted):
+                self._listener.end(whole=True)
+            elif error is not None:
+                self._listener.end(error)
+        finally:
+            self._listener.exit()
+
+
+class _Observed:
+    """What both kinds of observed iterator share: everything else that the original offers."""
 
     def __init__(self, inner: Any, listener: Listener, shown: Any = None) -> None:
         self._inner = inner
         self._listener = listener
         self._shown = inner if shown is None else shown
-        """What the iterator was taken from: whose attributes this has."""
+        """The object that the iterator was taken from: this one has its attributes."""
         self.closed_with: Any = None
-        """What the generator returned when it was closed (Python 3.13 gives it to the closer)."""
+        """The value that the generator returned when it was closed (Python 3.13 passes it on)."""
+
+    def _closer(self, name: str) -> Callable[[], Any] | None:
+        found: Any = getattr(self._shown, name, None) or getattr(self._inner, name, None)
+        return found  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(object.__getattribute__(self, "_shown"), name)
+
+    def __del__(self) -> None:
+        _end(self._listener)
+
+
+class ObservedIterator(_Observed, Iterator[Any]):
+    """An iterator on its way to the application, with everything that the original offers."""
 
     def __next__(self) -> Any:
         return self._advanced(self._inner.__next__)
@@ -100,56 +146,25 @@ class HeardIterator(Iterator[Any]):
         return self._advanced(self._inner.throw, *raised)
 
     def close(self) -> Any:
-        """Close it: what was read is what the application saw."""
-        listener = self._listener
+        """Close it: the application saw what was read by now."""
         try:
-            close = getattr(self._shown, "close", None) or getattr(self._inner, "close", None)
-            if close is None:
-                return None
-            listener.enter()
-            try:
-                self.closed_with = close()
-            finally:
-                listener.exit()
-        except BaseException as error:
-            listener.end(error)
-            raise
+            close = self._closer("close")
+            if close is not None:
+                with _Step(self._listener):
+                    self.closed_with = close()
         finally:
-            listener.end()
+            self._listener.end()
         return self.closed_with
 
-    def _advanced(self, advance: Callable[..., Any], *given: Any) -> Any:
-        listener = self._listener
-        listener.enter()
-        try:
-            item = advance(*given)
-        except StopIteration:
-            listener.end(whole=True)
-            raise
-        except BaseException as error:
-            listener.end(error)
-            raise
-        finally:
-            listener.exit()
-        listener.take(item)
+    def _advanced(self, advance: Callable[..., Any], *values: Any) -> Any:
+        with _Step(self._listener, StopIteration):
+            item = advance(*values)
+        self._listener.take(item)
         return item
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(object.__getattribute__(self, "_shown"), name)
 
-    def __del__(self) -> None:
-        _end(self._listener)
-
-
-class HeardAsyncIterator(AsyncIterator[Any]):
-    """An asynchronous iterator on its way to the application; as `HeardIterator`."""
-
-    def __init__(self, inner: Any, listener: Listener, shown: Any = None) -> None:
-        self._inner = inner
-        self._listener = listener
-        self._shown = inner if shown is None else shown
+class ObservedAsyncIterator(_Observed, AsyncIterator[Any]):
+    """An asynchronous iterator on its way to the application; as `ObservedIterator`."""
 
     async def __anext__(self) -> Any:
         return await self._advanced(self._inner.__anext__)
@@ -163,46 +178,20 @@ class HeardAsyncIterator(AsyncIterator[Any]):
         return await self._advanced(self._inner.athrow, *raised)
 
     async def aclose(self) -> None:
-        """Close it: what was read is what the application saw."""
-        listener = self._listener
+        """Close it: the application saw what was read by now."""
         try:
-            close = getattr(self._shown, "aclose", None) or getattr(self._inner, "aclose", None)
-            if close is None:
-                return
-            listener.enter()
-            try:
-                await close()
-            finally:
-                listener.exit()
-        except BaseException as error:
-            listener.end(error)
-            raise
+            close = self._closer("aclose")
+            if close is not None:
+                with _Step(self._listener):
+                    await close()
         finally:
-            listener.end()
+            self._listener.end()
 
-    async def _advanced(self, advance: Callable[..., Any], *given: Any) -> Any:
-        listener = self._listener
-        listener.enter()
-        try:
-            item = await advance(*given)
-        except StopAsyncIteration:
-            listener.end(whole=True)
-            raise
-        except BaseException as error:
-            listener.end(error)
-            raise
-        finally:
-            listener.exit()
-        listener.take(item)
+    async def _advanced(self, advance: Callable[..., Any], *values: Any) -> Any:
+        with _Step(self._listener, StopAsyncIteration):
+            item = await advance(*values)
+        self._listener.take(item)
         return item
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(object.__getattribute__(self, "_shown"), name)
-
-    def __del__(self) -> None:
-        _end(self._listener)
 
 
 def _end(listener: Listener) -> None:
@@ -224,77 +213,62 @@ def listened(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
     """
     # Of an object that is called, its class says what the call is.
     call = getattr(type(function), "__call__", None)  # noqa: B004 - the method is what is wanted
-    found: Any
     if inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(call):
-        found = _asynchronous_generator(function, begin)
+        wrap = _asynchronous_generator
     elif inspect.isgeneratorfunction(function) or inspect.isgeneratorfunction(call):
-        found = _generator(function, begin)
+        wrap = _generator
     elif inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
-        found = _coroutine(function, begin)
+        wrap = _coroutine
     else:
-        found = _plain(function, begin)
-    return functools.wraps(function)(found)
+        wrap = _plain
+    return functools.wraps(function)(wrap(function, begin))
 
 
 def _plain(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
-    def called(*given: Any, **named: Any) -> Any:
-        listener = begin(given, named)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        listener = begin(args, kwargs)
         if listener is None:
-            return function(*given, **named)
-        return heard(_result(function, listener, given, named), listener)
+            return function(*args, **kwargs)
+        return heard(_called(function, listener, args, kwargs), listener)
 
     return called
 
 
-def _result(
+def _called(
     function: Callable[..., Any],
     listener: Listener,
-    given: tuple[Any, ...],
-    named: Mapping[str, Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
 ) -> Any:
-    listener.enter()
-    try:
-        return function(*given, **named)
-    except BaseException as error:
-        listener.end(error)
-        raise
-    finally:
-        listener.exit()
+    with _Step(listener):
+        return function(*args, **kwargs)
 
 
 def _coroutine(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
-    async def awaited(*given: Any, **named: Any) -> Any:
-        listener = begin(given, named)
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        listener = begin(args, kwargs)
         if listener is None:
-            return await function(*given, **named)
-        listener.enter()
-        try:
-            result = await function(*given, **named)
-        except BaseException as error:
-            listener.end(error)
-            raise
-        finally:
-            listener.exit()
-        return heard(result, listener)
+            return await function(*args, **kwargs)
+        return await _heard_coroutine(_called(function, listener, args, kwargs), listener)
 
     return awaited
 
 
 def _generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
-    def pieces(*given: Any, **named: Any) -> Generator[Any, Any, Any]:
-        listener = begin(given, named)
+    def pieces(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        listener = begin(args, kwargs)
         if listener is None:
-            return (yield from function(*given, **named))
-        stream = HeardIterator(_result(function, listener, given, named), listener)
+            return (yield from function(*args, **kwargs))
+        stream = ObservedIterator(_called(function, listener, args, kwargs), listener)
         return (yield from _passed_on(stream))
 
     return pieces
 
 
 def _asynchronous_generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
-    async def pieces(*given: Any, **named: Any) -> AsyncGenerator[Any, Any]:
-        listener = begin(given, named) or _NOBODY
-        stream = HeardAsyncIterator(_result(function, listener, given, named), listener)
+    async def pieces(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        listener = begin(args, kwargs) or _NOBODY
+        stream = ObservedAsyncIterator(_called(function, listener, args, kwargs), listener)
         advance: Callable[[Any], Any] = stream.asend
         value: Any = None
         while True:
@@ -314,7 +288,7 @@ def _asynchronous_generator(function: Callable[..., Any], begin: Begin) -> Calla
     return pieces
 
 
-def _passed_on(stream: HeardIterator) -> Generator[Any, Any, Any]:
+def _passed_on(stream: ObservedIterator) -> Generator[Any, Any, Any]:
     """Return a generator that is read as the stream's own would be."""
     # `yield from` passes values, exceptions, the closing and the returned value on.
     try:
@@ -348,7 +322,7 @@ _NOBODY = _Nobody()
 
 
 class _Unawaited:
-    """Ends what a coroutine would have told of, should it never be awaited."""
+    """Ends the listener of a coroutine that is never awaited."""
 
     def __init__(self, listener: Listener) -> None:
         self.listener: Listener | None = listener
@@ -359,17 +333,12 @@ class _Unawaited:
 
 
 async def _heard_coroutine(
-    inner: Coroutine[Any, Any, Any], listener: Listener, unawaited: _Unawaited
+    inner: Awaitable[Any], listener: Listener, unawaited: _Unawaited | None = None
 ) -> Any:
-    unawaited.listener = None
-    listener.enter()
-    try:
+    if unawaited is not None:
+        unawaited.listener = None
+    with _Step(listener):
         result = await inner
-    except BaseException as error:
-        listener.end(error)
-        raise
-    finally:
-        listener.exit()
     return heard(result, listener)
 
 
@@ -381,16 +350,16 @@ def heard(result: Any, listener: Listener) -> Any:
     kind = type(result)
     found: Any
     if kind is GeneratorType:
-        found = _named(_passed_on(HeardIterator(result, listener)), result)
+        found = _named(_passed_on(ObservedIterator(result, listener)), result)
     elif kind is AsyncGeneratorType:
         relay = _asynchronous_generator(lambda: result, lambda _given, _named: listener)
         found = _named(relay(), result)
     elif kind is CoroutineType:
         found = _named(_heard_coroutine(result, listener, _Unawaited(listener)), result)
     elif hasattr(kind, "__next__") and _is_only(kind, _ITERATOR):
-        found = HeardIterator(result, listener)
+        found = ObservedIterator(result, listener)
     elif hasattr(kind, "__anext__") and _is_only(kind, _ASYNC_ITERATOR):
-        found = HeardAsyncIterator(result, listener)
+        found = ObservedAsyncIterator(result, listener)
     else:
         return listener.give(result)
     return found

@@ -62,16 +62,16 @@ class Texts:
     framework = "python"
 
     def query(self, run: Run) -> str:
-        return run.given or ""
+        return run.inputs or ""
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
-        return () if run.gave is None else (Chunk(text=run.gave),)
+        return () if run.outputs is None else (Chunk(text=run.outputs),)
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         return None
 
     def answer(self, run: Run) -> str:
-        return run.gave or ""
+        return run.outputs or ""
 
     def prompt(self, run: Run) -> Sequence[Message]:
         return ()

@@ -52,7 +52,7 @@ class FailingSource:
     def __len__(self):
         return fail()
 
-    sweep = settle = fail
+    sweep = drain = fail
 
 
 class FailingFinished:
@@ -202,8 +202,8 @@ def test_no_evaluator_quotes_a_text(everything, registered, content, error):
 def test_no_source_and_no_unreadable_record_quotes_a_text(everything, content):
     """Integrations read the framework's objects, and those quote."""
     with Monitor(service="test", content=content) as made:
-        made.register_source(FailingSource())
-        made.take(FailingFinished())
+        made._recorders["failing"] = FailingSource()
+        made._hand_over(FailingFinished())
         made.flush()
     assert made._worker._thread is None  # the worker ended, whatever the source raised
     assert "error in stage" in everything()

@@ -14,21 +14,21 @@ class Plain:
     framework = "plain"
 
     def query(self, run: Run) -> str:
-        return run.given if isinstance(run.given, str) else ""
+        return run.inputs if isinstance(run.inputs, str) else ""
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
-        if isinstance(run.gave, str):
-            return [Chunk(text=run.gave)]
-        return [Chunk(text=text) for text in run.gave or ()]
+        if isinstance(run.outputs, str):
+            return [Chunk(text=run.outputs)]
+        return [Chunk(text=text) for text in run.outputs or ()]
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         return None
 
     def prompt(self, run: Run) -> Sequence[Message]:
-        return [Message(role="user", text=text) for text in run.given or ()]
+        return [Message(role="user", text=text) for text in run.inputs or ()]
 
     def answer(self, run: Run) -> str:
-        return run.gave if isinstance(run.gave, str) else ""
+        return run.outputs if isinstance(run.outputs, str) else ""
 
     def model(self, run: Run) -> tuple[str, str]:
         return "openai", "m"

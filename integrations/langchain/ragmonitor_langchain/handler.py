@@ -24,6 +24,7 @@ from langchain_core.tracers import context as tracer_context
 from langchain_core.tracers.context import register_configure_hook
 
 from ragmonitor import INTERACTION_TAG, record_error
+from ragmonitor_langchain.openinference import span_of
 from ragmonitor_langchain.translate import (
     LangChainTranslator,
     LastPiece,
@@ -96,10 +97,7 @@ class RagMonitorHandler(BaseCallbackHandler):
         self._is_retrieval_tool = recorder.is_retrieval_tool
         self._chooses = recorder.chooses
         self._innermost = recorder.innermost
-        if recorder.links:
-            from ragmonitor_langchain.openinference import linked
-
-            self._started, self._ended, self._failed = linked(recorder)
+        recorder.link_spans(span_of)
 
     def __copy__(self) -> Self:
         return self
@@ -188,7 +186,7 @@ class RagMonitorHandler(BaseCallbackHandler):
             gave = _kept(outputs)
             if inputs is not None and gave is not None and not hasattr(type(outputs), "__add__"):
                 gave = LastPiece(gave)
-            self._ended(key, gave, given=_kept(inputs))
+            self._ended(key, gave, inputs=_kept(inputs))
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, error)
 
@@ -206,7 +204,7 @@ class RagMonitorHandler(BaseCallbackHandler):
             key = _key(run_id)
             bubbling = _bubbling(error)
             if bubbling == "":
-                self._failed(key, error, given=_kept(inputs))
+                self._failed(key, error, inputs=_kept(inputs))
             elif bubbling == "ParentCommand":
                 self._ended(key)
             else:

@@ -2,20 +2,16 @@
 
 OpenInference's tracer is one more callback handler. In a synchronous call it is told of a run
 before ours is, unless ours was given to that one call; in an asynchronous one after ours, as it
-does not run inline. So its span is looked for three times: when the root starts, when anything
-below it starts, and before its end is reported.
+does not run inline.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Hashable
 from uuid import UUID
 
 from opentelemetry.trace import SpanContext
-
-from ragmonitor import Recorder
 
 _MODULE = "openinference.instrumentation.langchain"
 
@@ -37,23 +33,3 @@ def span_of(run_id: Hashable) -> SpanContext | None:
     span = instrumentor.get_span(UUID(int=run_id) if isinstance(run_id, int) else run_id)
     context: SpanContext | None = None if span is None else span.get_span_context()
     return context if context is not None and context.is_valid else None
-
-
-def linked(recorder: Recorder) -> tuple[Callable[..., None], ...]:
-    """Return the recorder's `started`, `ended` and `failed`, each of which looks for the span."""
-    link = recorder.link
-
-    def started(run_id: Hashable, parent_id: Hashable | None, *args: Any, **kwargs: Any) -> None:
-        recorder.started(run_id, parent_id, *args, **kwargs)
-        # Of a run below the root, this asks for the root's span.
-        link(run_id, span_of)
-
-    def ended(run_id: Hashable, *args: Any, **kwargs: Any) -> None:
-        link(run_id, span_of)
-        recorder.ended(run_id, *args, **kwargs)
-
-    def failed(run_id: Hashable, *args: Any, **kwargs: Any) -> None:
-        link(run_id, span_of)
-        recorder.failed(run_id, *args, **kwargs)
-
-    return started, ended, failed

@@ -92,10 +92,10 @@ def tool_messages(output: Any) -> Sequence[Any]:
 class LangChainTranslator:
     """Reads the runs that `RagMonitorHandler` noted.
 
-    On a run, `details` is `(tags, metadata, invocation_params)` or None; `given` and `gave` of a
-    root are what `keep` returned, the latter perhaps in a `LastPiece`; `gave` of a retriever or
-    tool run is `KeptDocuments`, a tool's text, or None, and `gave` of a model run is LangChain's
-    own `LLMResult`.
+    On a run, `details` is `(tags, metadata, invocation_params)` or None; `inputs` and `outputs` of
+    a root are what `keep` returned, the latter perhaps in a `LastPiece`; `outputs` of a retriever
+    or tool run is `KeptDocuments`, a tool's text, or None, and `outputs` of a model run is
+    LangChain's own `LLMResult`.
     """
 
     framework = "langchain"
@@ -106,20 +106,20 @@ class LangChainTranslator:
         Where it was given none, as a graph that goes on after a pause in another process, its
         state in the end may still hold it.
         """
-        return _question(run.given) or _question_in_state(run.gave)
+        return _question(run.inputs) or _question_in_state(run.outputs)
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
         """Return what a retriever or tool run gave, in order."""
-        if isinstance(run.gave, str):  # of a retrieval tool
-            return [Chunk(text=run.gave)]
-        return _chunks(run.gave) if isinstance(run.gave, KeptDocuments) else ()
+        if isinstance(run.outputs, str):  # of a retrieval tool
+            return [Chunk(text=run.outputs)]
+        return _chunks(run.outputs) if isinstance(run.outputs, KeptDocuments) else ()
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         """Return the documents that stand beside the answer in the root's output.
 
         `create_retrieval_chain` and most graphs put the model's context there. None: they do not.
         """
-        gave = root.gave.value if isinstance(root.gave, LastPiece) else root.gave
+        gave = root.outputs.value if isinstance(root.outputs, LastPiece) else root.outputs
         for key in _SHOWN_KEYS:
             found = _member(gave, key)
             if isinstance(found, KeptDocuments):
@@ -134,18 +134,18 @@ class LangChainTranslator:
             Message(role=_role(message), text=_shown_text(message))
             if isinstance(message, BaseMessage)
             else Message(role="user", text=str(message))
-            for message in run.given or ()
+            for message in run.inputs or ()
         ]
 
     def answer(self, run: Run) -> str:
         """Return the text that a root or a model run gave."""
-        if isinstance(run.gave, LLMResult):
-            return _generated(run.gave)
-        if isinstance(run.gave, LastPiece):
-            answer = _answer(run.gave.value)
+        if isinstance(run.outputs, LLMResult):
+            return _generated(run.outputs)
+        if isinstance(run.outputs, LastPiece):
+            answer = _answer(run.outputs.value)
             # Then it is a piece and not the whole, which only the models' own pieces tell.
             return "" if answer and answer in _last_pieces(run) else answer
-        return _answer(run.gave)
+        return _answer(run.outputs)
 
     def model(self, run: Run) -> tuple[str, str]:
         """Return (provider, model) of a model run."""
@@ -154,7 +154,7 @@ class LangChainTranslator:
         replied = next(
             (
                 message.response_metadata
-                for message in _messages_of(run.gave)
+                for message in _messages_of(run.outputs)
                 if message.response_metadata
             ),
             {},
@@ -171,13 +171,13 @@ class LangChainTranslator:
 
     def usage(self, run: Run) -> Usage:
         """Return the tokens that a model run used, as its provider counted them."""
-        for message in _messages_of(run.gave):
+        for message in _messages_of(run.outputs):
             counted = getattr(message, "usage_metadata", None)
             if counted:
                 return _usage(counted)
-        if isinstance(run.gave, LLMResult):
-            reports = [run.gave.llm_output or {}]
-            reports += [message.response_metadata for message in _messages_of(run.gave)]
+        if isinstance(run.outputs, LLMResult):
+            reports = [run.outputs.llm_output or {}]
+            reports += [message.response_metadata for message in _messages_of(run.outputs)]
             for report in reports:
                 for key in ("token_usage", "usage"):
                     counted = report.get(key)

@@ -49,7 +49,7 @@ class App:
 
     def __init__(self, chain: Any, given: Callable[[str], Any], text: Callable[[Any], str]) -> None:
         self.chain = chain
-        self.given = given
+        self.inputs = given
         self.text = text
 
 
@@ -79,40 +79,40 @@ def retrieval_chain(retriever: Any = None, llm: Any = None) -> App:
 
 
 async def _invoke(app: App, questions: list[str], config: Any) -> list[str]:
-    return [app.text(app.chain.invoke(app.given(q), config)) for q in questions]
+    return [app.text(app.chain.invoke(app.inputs(q), config)) for q in questions]
 
 
 async def _ainvoke(app: App, questions: list[str], config: Any) -> list[str]:
-    return [app.text(await app.chain.ainvoke(app.given(q), config)) for q in questions]
+    return [app.text(await app.chain.ainvoke(app.inputs(q), config)) for q in questions]
 
 
 async def _stream(app: App, questions: list[str], config: Any) -> list[str]:
-    return ["".join(map(app.text, app.chain.stream(app.given(q), config))) for q in questions]
+    return ["".join(map(app.text, app.chain.stream(app.inputs(q), config))) for q in questions]
 
 
 async def _astream(app: App, questions: list[str], config: Any) -> list[str]:
     return [
-        "".join([app.text(piece) async for piece in app.chain.astream(app.given(q), config)])
+        "".join([app.text(piece) async for piece in app.chain.astream(app.inputs(q), config)])
         for q in questions
     ]
 
 
 async def _batch(app: App, questions: list[str], config: Any) -> list[str]:
-    return [app.text(o) for o in app.chain.batch([app.given(q) for q in questions], config)]
+    return [app.text(o) for o in app.chain.batch([app.inputs(q) for q in questions], config)]
 
 
 async def _abatch(app: App, questions: list[str], config: Any) -> list[str]:
-    return [app.text(o) for o in await app.chain.abatch([app.given(q) for q in questions], config)]
+    return [app.text(o) for o in await app.chain.abatch([app.inputs(q) for q in questions], config)]
 
 
 async def _gather(app: App, questions: list[str], config: Any) -> list[str]:
-    calls = (app.chain.ainvoke(app.given(q), config) for q in questions)
+    calls = (app.chain.ainvoke(app.inputs(q), config) for q in questions)
     return [app.text(output) for output in await asyncio.gather(*calls)]
 
 
 async def _threads(app: App, questions: list[str], config: Any) -> list[str]:
     with ThreadPoolExecutor(3) as pool:
-        calls = [pool.submit(app.chain.invoke, app.given(q), config) for q in questions]
+        calls = [pool.submit(app.chain.invoke, app.inputs(q), config) for q in questions]
         return [app.text(call.result()) for call in calls]
 
 

@@ -289,7 +289,7 @@ def one_call(
     **call: Any,
 ) -> Application:
     def ask(query: str) -> Asking:
-        return text((yield Call(runnable=runnable, given=given(query), **call)))
+        return text((yield Call(runnable=runnable, inputs=given(query), **call)))
 
     return Application(ask=ask, log=log)
 
@@ -597,9 +597,9 @@ def _interrupted(_: Any) -> Application:
     def ask(query: str) -> Asking:
         config = {"configurable": {"thread_id": query}}
         streams = {"stream_mode": "values"}
-        yield Call(runnable=graph, given=state(query), config=config, streams=streams)
+        yield Call(runnable=graph, inputs=state(query), config=config, streams=streams)
         go_on = Command(resume="you may")
-        pieces = yield Call(runnable=graph, given=go_on, config=config, streams=streams)
+        pieces = yield Call(runnable=graph, inputs=go_on, config=config, streams=streams)
         return in_state("answer")(pieces)
 
     return Application(ask=ask, log=log)
@@ -639,9 +639,9 @@ def _block(monitor: Any) -> Application:
 
     def ask(query: str) -> Asking:
         with monitor.interaction(query=query):
-            pieces = yield Call(runnable=retriever, given=query)
+            pieces = yield Call(runnable=retriever, inputs=query)
             prompt = f"{joined(pieces[-1])}\n{query}"
-            return whole((yield Call(runnable=model, given=prompt)))
+            return whole((yield Call(runnable=model, inputs=prompt)))
 
     return Application(ask=ask, log=log)
 
@@ -800,25 +800,25 @@ Answers = dict[str, tuple[str, SpanContext]]
 
 
 async def _invoke(call: Call) -> list[Any]:
-    return [call.runnable.invoke(call.given, call.config)]
+    return [call.runnable.invoke(call.inputs, call.config)]
 
 
 async def _ainvoke(call: Call) -> list[Any]:
-    return [await call.awaited.ainvoke(call.given, call.config)]
+    return [await call.awaited.ainvoke(call.inputs, call.config)]
 
 
 async def _stream(call: Call) -> list[Any]:
-    return [*call.runnable.stream(call.given, call.config, **call.streams)]
+    return [*call.runnable.stream(call.inputs, call.config, **call.streams)]
 
 
 async def _astream(call: Call) -> list[Any]:
-    stream = call.awaited.astream(call.given, call.config, **call.streams)
+    stream = call.awaited.astream(call.inputs, call.config, **call.streams)
     return [piece async for piece in stream]
 
 
 async def _astream_events(call: Call) -> list[Any]:
     root, pieces, ended = "", [], []
-    async for event in call.awaited.astream_events(call.given, call.config, version="v2"):
+    async for event in call.awaited.astream_events(call.inputs, call.config, version="v2"):
         root = root or event["run_id"]
         if event["run_id"] != root:
             continue
@@ -830,12 +830,12 @@ async def _astream_events(call: Call) -> list[Any]:
 
 
 async def _batch(calls: Sequence[Call]) -> list[Any]:
-    given, configs = [c.given for c in calls], [c.config or {} for c in calls]
+    given, configs = [c.inputs for c in calls], [c.config or {} for c in calls]
     return calls[0].runnable.batch(given, configs)
 
 
 async def _abatch(calls: Sequence[Call]) -> list[Any]:
-    given, configs = [c.given for c in calls], [c.config or {} for c in calls]
+    given, configs = [c.inputs for c in calls], [c.config or {} for c in calls]
     return await calls[0].awaited.abatch(given, configs)
 
 

@@ -104,21 +104,21 @@ class App:
     streams: dict[str, Any]
 
     def stream(self) -> Any:
-        return self.runnable.stream(self.given, **self.streams)
+        return self.runnable.stream(self.inputs, **self.streams)
 
     def astream(self) -> Any:
-        return self.runnable.astream(self.given, **self.streams)
+        return self.runnable.astream(self.inputs, **self.streams)
 
 
 def _lcel(retriever: Any = None, model: Any = None) -> App:
     runnable = lcel(retriever=retriever, model=model)
-    return App(runnable=runnable, given=QUERY, text=str, streams={})
+    return App(runnable=runnable, inputs=QUERY, text=str, streams={})
 
 
 def _retrieval_chain(retriever: Any = None, model: Any = None) -> App:
     return App(
         runnable=retrieval_chain(retriever=retriever, model=model),
-        given={"input": QUERY},
+        inputs={"input": QUERY},
         text=lambda piece: under("answer")([piece]),
         streams={},
     )
@@ -135,7 +135,7 @@ def _graph(retriever: Any = None, model: Any = None) -> App:
     node = RunnableLambda(generate, agenerate)
     return App(
         runnable=line(("retrieve", retrieving(retriever)), ("generate", node)),
-        given=state(QUERY),
+        inputs=state(QUERY),
         text=lambda piece: str(piece[0].text),
         streams={"stream_mode": "messages"},
     )
@@ -207,7 +207,7 @@ async def _acollected(build: Build) -> None:
 async def _cancelled(build: Build) -> None:
     waiting = asyncio.Event()
     app = build(model=ModelThatStops(waiting=waiting))
-    task = asyncio.create_task(app.runnable.ainvoke(app.given))
+    task = asyncio.create_task(app.runnable.ainvoke(app.inputs))
     await waiting.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -258,18 +258,18 @@ async def _timed_out_stream(build: Build) -> None:
 async def _interrupted(build: Build) -> None:
     app = build(model=ModelThatStops(failure=KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
-        app.runnable.invoke(app.given)
+        app.runnable.invoke(app.inputs)
 
 
 Way = Callable[[App], Awaitable[Any]]
 
 
 async def _invoke(app: App) -> None:
-    app.runnable.invoke(app.given)
+    app.runnable.invoke(app.inputs)
 
 
 async def _ainvoke(app: App) -> None:
-    await app.runnable.ainvoke(app.given)
+    await app.runnable.ainvoke(app.inputs)
 
 
 async def _stream(app: App) -> None:
@@ -502,7 +502,7 @@ async def test_a_parser_that_fails_is_an_error(monitor: Any, way: str) -> None:
         raise failure
 
     with pytest.raises(BrokenError) as raised:
-        await WAYS[way](App(runnable=lcel(parser=parse), given=QUERY, text=str, streams={}))
+        await WAYS[way](App(runnable=lcel(parser=parse), inputs=QUERY, text=str, streams={}))
     assert raised.value is failure
     assert (monitor.only.status, monitor.only.error) == ("error", "BrokenError: no JSON")
     assert [g.output for g in monitor.only.generations] == [ANSWER]
@@ -610,5 +610,5 @@ def test_a_whole_answer_is_ok(monitor: Any) -> None:
         app = build()
         assert text([*app.stream()]) == ANSWER
     app = _graph()
-    assert in_state("answer")([app.runnable.invoke(app.given)]) == ANSWER
+    assert in_state("answer")([app.runnable.invoke(app.inputs)]) == ANSWER
     assert [(i.status, i.answer) for i in monitor.interactions] == [("ok", ANSWER)] * 3

@@ -35,7 +35,7 @@ class State:
 
 def _run(kind: Any = "chain", given: Any = None, gave: Any = None, details: Any = None) -> Run:
     run = Run("r", None, kind, "", given)
-    run.gave, run.details = gave, details
+    run.outputs, run.details = gave, details
     return run
 
 
@@ -71,7 +71,7 @@ HISTORY = [HumanMessage("before"), AIMessage("so"), HumanMessage("q"), AIMessage
 )
 def test_a_question_in_any_form(given: Any) -> None:
     """The question is found."""
-    assert TRANSLATOR.query(_run(given=keep(given))) == "q"
+    assert TRANSLATOR.query(_run(inputs=keep(given))) == "q"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_question_in_any_form(given: Any) -> None:
 )
 def test_no_question(given: Any) -> None:
     """Nothing is guessed."""
-    assert TRANSLATOR.query(_run(given=keep(given))) == ""
+    assert TRANSLATOR.query(_run(inputs=keep(given))) == ""
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_no_question(given: Any) -> None:
 )
 def test_an_answer_in_any_form(gave: Any) -> None:
     """The answer is found."""
-    assert TRANSLATOR.answer(_run(gave=keep(gave))) == "a"
+    assert TRANSLATOR.answer(_run(outputs=keep(gave))) == "a"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_an_answer_in_any_form(gave: Any) -> None:
 )
 def test_no_answer(gave: Any) -> None:
     """Nothing is guessed, and an answer to an earlier question is none to this."""
-    assert TRANSLATOR.answer(_run(gave=keep(gave))) == ""
+    assert TRANSLATOR.answer(_run(outputs=keep(gave))) == ""
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_no_answer(gave: Any) -> None:
 )
 def test_a_reply_in_any_form(gave: LLMResult) -> None:
     """A model run's text is found."""
-    assert TRANSLATOR.answer(_run("model", gave=gave)) == "a"
+    assert TRANSLATOR.answer(_run("model", outputs=gave)) == "a"
 
 
 @pytest.mark.parametrize(
@@ -146,12 +146,12 @@ def test_a_reply_in_any_form(gave: LLMResult) -> None:
 )
 def test_tokens_in_any_form(gave: LLMResult) -> None:
     """Counted once, wherever the provider's package put them."""
-    assert TRANSLATOR.usage(_run("model", gave=gave)) == Usage(input_tokens=5, output_tokens=2)
+    assert TRANSLATOR.usage(_run("model", outputs=gave)) == Usage(input_tokens=5, output_tokens=2)
 
 
 def test_no_count_is_none() -> None:
     """Not zero: the provider did not say."""
-    assert TRANSLATOR.usage(_run("model", gave=_replied(AIMessage("a")))) == Usage()
+    assert TRANSLATOR.usage(_run("model", outputs=_replied(AIMessage("a")))) == Usage()
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_no_count_is_none() -> None:
 )
 def test_a_model_s_name(details: Any, gave: Any, named: str) -> None:
     """What LangChain says first, else what was asked for, else what replied."""
-    assert TRANSLATOR.model(_run("model", gave=gave, details=details)) == ("openai", named)
+    assert TRANSLATOR.model(_run("model", outputs=gave, details=details)) == ("openai", named)
 
 
 @pytest.mark.parametrize("score", [True, "0.9", None, float("nan"), float("inf")])
 def test_a_score_is_a_number(score: Any) -> None:
     """Anything else is no score."""
     kept = keep_documents([Document("x", metadata={"score": score})])
-    assert [c.score for c in TRANSLATOR.chunks(_run("retriever", gave=kept))] == [None]
+    assert [c.score for c in TRANSLATOR.chunks(_run("retriever", outputs=kept))] == [None]
 
 
 def test_a_run_that_failed_is_empty() -> None:
@@ -199,15 +199,15 @@ def test_a_run_that_failed_is_empty() -> None:
 def test_documents_beside_the_answer_are_what_the_model_saw(key: str) -> None:
     """Under the names that chains and graphs give them."""
     gave = keep({"answer": "a", key: [Document("x", id="1")]})
-    shown = TRANSLATOR.shown(_run(gave=gave))
+    shown = TRANSLATOR.shown(_run(outputs=gave))
     assert shown is not None
     assert [(c.text, c.id) for c in shown] == [("x", "1")]
 
 
 def test_no_documents_beside_the_answer_means_the_model_saw_none() -> None:
     """An empty list says that nothing was shown; a missing or a textual one says nothing."""
-    assert TRANSLATOR.shown(_run(gave=keep({"answer": "a", "context": []}))) == ()
-    assert TRANSLATOR.shown(_run(gave=keep({"answer": "a", "context": "text"}))) is None
+    assert TRANSLATOR.shown(_run(outputs=keep({"answer": "a", "context": []}))) == ()
+    assert TRANSLATOR.shown(_run(outputs=keep({"answer": "a", "context": "text"}))) is None
 
 
 def test_the_framework_s_own_labels_are_left_out() -> None:
@@ -261,7 +261,7 @@ CALL = ToolCall(name="search", args={"query": "Höhe", "k": 3}, id="1")
 )
 def test_a_prompt_in_any_form(message: Any, shown: tuple[str, str]) -> None:
     """Role and text; what is no text is named and not copied."""
-    prompt = TRANSLATOR.prompt(_run("model", given=[message]))
+    prompt = TRANSLATOR.prompt(_run("model", inputs=[message]))
     assert [(m.role, m.text) for m in prompt] == [shown]
 
 
@@ -270,7 +270,7 @@ def _streamed(gave: Any, *pieces: str) -> Root:
     model = Run("m", root, "model", "", None)
     model.pieces = [*pieces]
     root.members.append(model)
-    root.gave = LastPiece(keep(gave))
+    root.outputs = LastPiece(keep(gave))
     return root
 
 
@@ -296,13 +296,13 @@ def test_documents_in_the_last_piece_of_a_stream_are_what_the_model_saw() -> Non
 @pytest.mark.parametrize("gave", [{"question": "q", "answer": "a"}, {"messages": HISTORY}, State()])
 def test_a_question_in_a_graph_s_state(gave: Any) -> None:
     """A graph that goes on after a pause is given none; its state has kept it."""
-    assert TRANSLATOR.query(_run(gave=keep(gave))) == "q"
+    assert TRANSLATOR.query(_run(outputs=keep(gave))) == "q"
 
 
 def test_an_output_is_no_question() -> None:
     """Nothing is guessed of an output without a question's name."""
-    assert TRANSLATOR.query(_run(gave=keep({"answer": "a"}))) == ""
-    assert TRANSLATOR.query(_run(gave="a")) == ""
+    assert TRANSLATOR.query(_run(outputs=keep({"answer": "a"}))) == ""
+    assert TRANSLATOR.query(_run(outputs="a")) == ""
 
 
 def _shared(keys: tuple[str, ...], depth: int) -> dict[str, Any]:
@@ -326,7 +326,7 @@ def test_a_structure_that_is_shared_is_looked_into_once(depth: int) -> None:
 
     sys.setprofile(note)
     try:
-        found = (TRANSLATOR.query(_run(given=given)), TRANSLATOR.answer(_run(gave=gave)))
+        found = (TRANSLATOR.query(_run(inputs=given)), TRANSLATOR.answer(_run(outputs=gave)))
     finally:
         sys.setprofile(None)
     assert found == ("", "")
@@ -339,15 +339,15 @@ def test_a_structure_inside_itself_costs_only_itself() -> None:
     given |= {"question": given, "input": "Why?"}
     gave: dict[str, Any] = {}
     gave |= {"answer": [gave], "result": gave, "output": "Blue."}
-    assert TRANSLATOR.query(_run(given=given)) == "Why?"
-    assert TRANSLATOR.answer(_run(gave=gave)) == "Blue."
+    assert TRANSLATOR.query(_run(inputs=given)) == "Why?"
+    assert TRANSLATOR.answer(_run(outputs=gave)) == "Blue."
 
 
 def test_tool_calls_are_written_within_bounds() -> None:
     """Their arguments may be anything that an application has put together."""
     message = AIMessage("", tool_calls=[ToolCall(name="search", args={"query": "q"}, id="1")])
     message.tool_calls[0]["args"] = _shared(("a", "b"), 80)
-    (shown,) = TRANSLATOR.prompt(_run(given=[message]))
+    (shown,) = TRANSLATOR.prompt(_run(inputs=[message]))
     assert shown.text.startswith("search({")
     assert len(shown.text) < 1_000_000
 

@@ -1,24 +1,12 @@
-"""One call to a model, as it is noted in the request path, and what becomes of it behind it."""
+"""One call to a model: the notes on it, and how they are read behind the request path."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
-
-from ragmonitor import (
-    Chunk,
-    Generation,
-    Interaction,
-    Message,
-    Retrieval,
-    SpanReference,
-    Usage,
-    record_error,
-)
+from ragmonitor import Chunk, Message, Run, Usage, record_error
 from ragmonitor_litellm.extracting import (
     METADATA_KEY,
     Extracted,
@@ -29,22 +17,8 @@ from ragmonitor_litellm.extracting import (
     text_of,
 )
 
-FRAMEWORK = "litellm"
 REDACTED = "redacted-by-litellm"
-"""What litellm puts in the place of texts that its callbacks must not see."""
-
-Status = Literal["ok", "error", "partial", "cancelled"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """A try that failed, and after which litellm tried again."""
-
-    model: str
-    provider: str
-    started_ns: int
-    ended_ns: int
-    error: str
+"""litellm puts this in the place of texts that its callbacks must not see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,173 +32,108 @@ class Reply:
     usage: Usage
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Call:
-    """What is noted of one call while it goes on. Texts by reference; nothing is read yet."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extraction:
+    """What one call is about; without `content`, it answers no question over retrieved text."""
 
+    content: Extracted | None
+    is_incomplete: bool = False
+    """Texts of the call are missing."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
+class Call:
+    """What is noted of one call while it goes on. Texts are kept by reference and not read yet."""
+
+    run_id: str
+    """The recorder's run of the interaction; a router's next call goes on with the same one."""
     messages: tuple[Any, ...]
-    told: Mapping[str, Any]
-    """What litellm tells of it, for extractors; see `TOLD`."""
+    info: Mapping[str, Any]
+    """What litellm tells its callbacks of the call, for extractors; see `KEPT_INFO`."""
     extract: Extractor | None
-    caller: SpanContext | None
     trace_id: str
     model: str
     provider: str
-    started_ns: int
     streams: bool
-    id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    began_ns: int = 0
-    """The last try."""
-    ended_ns: int = 0
-    attempts: list[Attempt] = field(default_factory=list)
+    is_redacted: bool
+    is_in_scope: bool
+    """The call is a part of a block of plain code."""
+    is_routed: bool
+    """A router made the call, and may go on with another one."""
+    request: Hashable = None
+    """The recorder's run of the request that is under way."""
     error: str = ""
-    """Of the last try, where it failed."""
+    """The error of the last request, if it failed."""
+    ended_ns: int = 0
+    """When the last request failed."""
+    earlier_error: str = ""
+    """The error of the request before the last one."""
     was_seen: bool = False
-    """A try failed after the user had seen a part of its answer."""
-    is_redacted: bool = False
-    block: Any = None
-    """The block of plain code that waits for it, with what stands for it there."""
-    is_gathered: bool = False
-    """It is, or was, part of a block."""
-    is_routed: bool = False
-    """It is one try of a router's, which may go on with another."""
-    ticket: list[None] = field(default_factory=lambda: [None])
-    """Taken once, by whoever sees the end first: `pop` is atomic."""
-
-    def ends(self) -> bool:
-        """Return whether this is the first that is heard of the end."""
-        try:
-            self.ticket.pop()
-        except IndexError:
-            return False
-        return True
+    """A request failed after the user had seen a part of its answer."""
+    is_cached: bool = False
+    """litellm took the reply out of its cache."""
+    extraction: Extraction | None = None
+    """Read once, behind the request path."""
 
 
-class FinishedCall:
-    """A call that has ended: an interaction, or part of a block; read behind the request path."""
+class LiteLLMTranslator:
+    """Reads the runs that `RagMonitorLogger` noted.
 
-    framework = FRAMEWORK
+    The root and its one retriever run stand for the call as a whole. Each request is a model run
+    with the `Call` as its inputs. The outputs of a request that succeeded, and of the root, are a
+    `Reply`.
+    """
 
-    def __init__(self, call: Call, status: Status, reply: Reply | None, *, cached: bool) -> None:
-        self.status: Status = status
-        self._call = call
-        self._reply = reply
-        self._cached = cached
-        self._read: tuple[Extracted | None, bool] | None = None
+    framework = "litellm"
 
-    @property
-    def ended_ns(self) -> int:
-        """When it ended."""
-        return self._call.ended_ns
+    def query(self, run: Run) -> str:
+        """Return the question that the last call was about; empty if there is none."""
+        content = _extraction(run).content
+        return "" if content is None else content.query
 
-    def interaction(self) -> Interaction | None:
-        """Return the record; None: no question over retrieved text, or tools were asked for."""
-        try:
-            return self._interaction()
-        except Exception as error:  # noqa: BLE001 - counted and kept, without what cannot be read
-            record_error("capture", error)
-            return Interaction(
-                id=self._call.id,
-                query="",
-                chunks=(),
-                answer="",
-                framework=FRAMEWORK,
-                started_ns=self._call.started_ns,
-                ended_ns=self._call.ended_ns,
-                status=self.status,
-                capture_incomplete=True,
-            )
+    def chunks(self, run: Run) -> Sequence[Chunk] | None:
+        """Return the chunks that the last call shows; None: it is over no retrieved text."""
+        content = _extraction(run).content
+        return None if content is None else [chunk_of(each) for each in content.chunks]
 
-    def _interaction(self) -> Interaction | None:
-        if self._reply is not None and not self._reply.is_answer:
-            return None
-        extracted, is_incomplete = self._extracted()
-        if extracted is None:
-            return None
-        call, labels, generations = self._call, self.labels(), self.generations()
-        retrievals = self.retrievals()
-        return Interaction(
-            id=call.id,
-            query=extracted.query,
-            chunks=tuple(chunk for retrieval in retrievals for chunk in retrieval.chunks),
-            answer=self.answer(),
-            framework=FRAMEWORK,
-            started_ns=call.started_ns,
-            ended_ns=call.ended_ns,
-            status=self.status,
-            error=call.error if self.status == "error" else "",
-            retrievals=retrievals,
-            generations=generations,
-            usage=sum((g.usage for g in generations), Usage()),
-            caller=_reference(call.caller),
-            session_id=labels["session_id"],
-            user_id=labels["user_id"],
-            tags=labels["tags"],
-            attributes=labels["attributes"],
-            capture_incomplete=is_incomplete,
-        )
+    def shown(self, root: Run) -> Sequence[Chunk] | None:
+        """Return the call's chunks; None in a block, where the prompts tell what was shown."""
+        return None if _call_of(root).is_in_scope else self.chunks(root)
 
-    # --- as a part of a block -------------------------------------------------------------------
-
-    def retrievals(self) -> tuple[Retrieval, ...]:
-        """Return what was extracted, as one retrieval that took no time."""
-        extracted, _ = self._extracted()
-        if extracted is None:
+    def prompt(self, run: Run) -> Sequence[Message]:
+        """Return the messages with text."""
+        if _is_redacted(run):
             return ()
-        started_ns = self._call.started_ns
-        return (
-            Retrieval(
-                query=extracted.query,
-                chunks=tuple(chunk_of(each) for each in extracted.chunks),
-                started_ns=started_ns,
-                ended_ns=started_ns,
-            ),
+        return tuple(
+            Message(role=str(message.get("role", "user")), text=text)
+            for message in _messages(run.inputs)
+            if (text := text_of(message))
         )
 
-    def shown(self) -> tuple[Chunk, ...]:
-        """Return nothing: what was retrieved is read off the prompt."""
-        return ()
-
-    def retrieved(self) -> tuple[Chunk, ...]:
-        """Return nothing: what was not shown is not seen."""
-        return ()
-
-    def generations(self) -> tuple[Generation, ...]:
-        """Return the call, after the tries that failed before it."""
-        call, reply = self._call, self._reply
-        failed = tuple(
-            Generation(
-                output="",
-                started_ns=each.started_ns,
-                ended_ns=each.ended_ns,
-                model=each.model,
-                provider=each.provider,
-                error=each.error,
-            )
-            for each in call.attempts
-        )
-        last = Generation(
-            input=() if self._is_redacted() else _prompt(self._messages()),
-            output="" if reply is None or self._is_redacted() else reply.text,
-            started_ns=call.began_ns,
-            ended_ns=call.ended_ns,
-            model=call.model if reply is None else reply.model,
-            provider=call.provider,
-            usage=Usage() if reply is None or self._cached else reply.usage,
-            error=call.error if self.status == "error" else "",
-        )
-        return (*failed, last)
-
-    def answer(self) -> str:
-        """Return the text that the user saw; empty if litellm did not tell it."""
-        if self._reply is None or not self._reply.is_answer or self._is_redacted():
+    def answer(self, run: Run) -> str:
+        """Return the text that the model gave; of the root, only if that is an answer."""
+        reply = run.outputs
+        if not isinstance(reply, Reply) or _is_redacted(run):
             return ""
-        return self._reply.text
+        return reply.text if reply.is_answer or run.kind == "model" else ""
 
-    def labels(self) -> dict[str, Any]:
+    def model(self, run: Run) -> tuple[str, str]:
+        """Return (provider, model); the model as the reply names it."""
+        call: Call = run.inputs
+        return call.provider, run.outputs.model if isinstance(run.outputs, Reply) else call.model
+
+    def usage(self, run: Run) -> Usage:
+        """Return the tokens; a reply out of a cache has cost none."""
+        return (
+            run.outputs.usage
+            if isinstance(run.outputs, Reply) and not run.inputs.is_cached
+            else Usage()
+        )
+
+    def labels(self, root: Run) -> dict[str, Any]:
         """Return what the application says of the call in litellm's own words."""
-        told = self._call.told
-        params = told.get("litellm_params") or {}
+        call = _call_of(root)
+        params = call.info.get("litellm_params") or {}
         metadata = [each for each in metadata_of(params) if isinstance(each, Mapping)]
 
         def first(*names: str) -> str:
@@ -234,18 +143,18 @@ class FinishedCall:
         attributes: dict[Any, Any] = {
             name: value
             for name, value in (
-                ("litellm_call_id", told.get("litellm_call_id")),
+                ("litellm_call_id", call.info.get("litellm_call_id")),
                 ("model_group", first("model_group")),
                 ("trace_id", first("trace_id")),
-                ("cache_hit", "true" if self._cached else ""),
+                ("cache_hit", "true" if call.is_cached else ""),
             )
             if isinstance(value, str) and value
         }
-        said = first_marked(metadata)
-        if isinstance(said, Mapping) and isinstance(said.get("attributes"), Mapping):
-            attributes |= said["attributes"]
+        own = first_marked(metadata)
+        if isinstance(own, Mapping) and isinstance(own.get("attributes"), Mapping):
+            attributes |= own["attributes"]
         tags = next((t for each in metadata if isinstance(t := each.get("tags"), list | tuple)), ())
-        user = (told.get("optional_params") or {}).get("user") or told.get("user")
+        user = (call.info.get("optional_params") or {}).get("user") or call.info.get("user")
         session = params.get("litellm_session_id")
         if session == first("trace_id"):
             session = None  # litellm's own substitute, and one trace is not a session
@@ -254,47 +163,62 @@ class FinishedCall:
             "user_id": _text(user) or first("user_id", "trace_user_id", "user_api_key_end_user_id"),
             "tags": tuple(tag for tag in tags if isinstance(tag, str)),
             "attributes": attributes,
-            "capture_incomplete": self._extracted()[1],
+            "capture_incomplete": _extraction(root).is_incomplete,
         }
 
-    # --- what it is made of ---------------------------------------------------------------------
 
-    def _messages(self) -> list[Mapping[str, Any]]:
-        return [found for m in self._call.messages if (found := _mapping(m)) is not None]
+def _requests(run: Run) -> list[Run]:
+    return [each for each in run.root.members if each.kind == "model"]
 
-    def _is_redacted(self) -> bool:
-        return self._call.is_redacted or (self._reply is not None and self._reply.text == REDACTED)
 
-    def _extracted(self) -> tuple[Extracted | None, bool]:
-        """Return what the call is about, and whether texts of it are missing."""
-        if self._read is None:
-            self._read = self._extract()
-        return self._read
+def _call_of(run: Run) -> Call:
+    """Return the last call of the interaction: a router's fallback has messages of its own."""
+    call: Call = _requests(run)[-1].inputs
+    return call
 
-    def _extract(self) -> tuple[Extracted | None, bool]:
-        messages, told = self._messages(), self._call.told
-        said = first_marked(metadata_of(told.get("litellm_params") or {}))
-        if said is False or (said is None and self._call.extract is None):
-            return None, False
-        extracted: Extracted | None = None
-        try:
-            if said is not None:
-                extracted = from_metadata(said, messages)
-            elif self._call.extract is not None:
-                extracted = self._call.extract(messages, told)
-            if extracted is None:
-                return None, False
-            extracted = Extracted(
-                query=str(extracted.query), chunks=[chunk_of(each) for each in extracted.chunks]
-            )
-        except Exception as error:  # noqa: BLE001 - an extractor is anybody's code
-            # Counted and not scored: with chunks missing, a truthful answer would look invented.
-            record_error("capture", error)
-            extracted = Extracted(query=last_question(messages))
-            return (Extracted(query="") if self._is_redacted() else extracted), True
-        if self._is_redacted():
-            return Extracted(query=""), True
-        return extracted, self._call.was_seen
+
+def _is_redacted(run: Run) -> bool:
+    return any(
+        request.inputs.is_redacted
+        or (isinstance(request.outputs, Reply) and request.outputs.text == REDACTED)
+        for request in _requests(run)
+    )
+
+
+def _extraction(run: Run) -> Extraction:
+    call = _call_of(run)
+    if call.extraction is None:
+        call.extraction = _extract(call, is_redacted=_is_redacted(run))
+        if any(request.inputs.was_seen for request in _requests(run)):
+            call.extraction = Extraction(content=call.extraction.content, is_incomplete=True)
+    return call.extraction
+
+
+def _extract(call: Call, *, is_redacted: bool) -> Extraction:
+    messages = _messages(call)
+    own = first_marked(metadata_of(call.info.get("litellm_params") or {}))
+    try:
+        if own is not None:
+            extracted: Extracted | None = from_metadata(own, messages)
+        else:
+            extracted = None if call.extract is None else call.extract(messages, call.info)
+        if extracted is None:
+            return Extraction(content=None)
+        extracted = Extracted(
+            query=str(extracted.query), chunks=[chunk_of(each) for each in extracted.chunks]
+        )
+    except Exception as error:  # noqa: BLE001 - an extractor is anybody's code
+        # Counted and not scored: with chunks missing, a truthful answer would look invented.
+        record_error("capture", error)
+        question = "" if is_redacted else last_question(messages)
+        return Extraction(content=Extracted(query=question), is_incomplete=True)
+    if is_redacted:
+        return Extraction(content=Extracted(query=""), is_incomplete=True)
+    return Extraction(content=extracted)
+
+
+def _messages(call: Call) -> list[Mapping[str, Any]]:
+    return [found for m in call.messages if (found := _mapping(m)) is not None]
 
 
 def metadata_of(params: Mapping[str, Any]) -> list[Any]:
@@ -305,20 +229,20 @@ def metadata_of(params: Mapping[str, Any]) -> list[Any]:
 
 
 def first_marked(metadata: Sequence[Any]) -> Any:
-    """Return what stands under our key: of the call, False: it is to be left out; None: nothing."""
+    """Return what stands under our key; False: the call is to be left out; None: nothing."""
     for each in metadata:
         if isinstance(each, Mapping) and each.get(METADATA_KEY) is not None:
             return each[METADATA_KEY]
     return None
 
 
-def reply_in(response: Any, model: str) -> Reply | None:
+def reply_in(response: Any, model: str, *, is_redacted: bool) -> Reply | None:
     """Return what a chat completion says; None: it is none. In the request path: look-ups only."""
     choices = getattr(response, "choices", None)
     message = getattr(choices[0], "message", None) if choices else None
     if message is None:
         return None
-    content = getattr(message, "content", None)
+    content = REDACTED if is_redacted else getattr(message, "content", None)
     used = getattr(response, "usage", None)
     inputs = getattr(used, "prompt_tokens", None)
     outputs = getattr(used, "completion_tokens", None)
@@ -326,7 +250,7 @@ def reply_in(response: Any, model: str) -> Reply | None:
     counted = bool(inputs or outputs)
     asks_for_tools = getattr(message, "tool_calls", None) or getattr(message, "function_call", None)
     return Reply(
-        text=content if isinstance(content, str) else "",
+        text=_text(content),
         is_answer=not asks_for_tools,
         model=getattr(response, "model", None) or model,
         usage=Usage(input_tokens=inputs, output_tokens=outputs) if counted else Usage(),
@@ -340,31 +264,12 @@ def _mapping(message: Any) -> Mapping[str, Any] | None:
     if not callable(dump):
         return None
     try:
-        found = dump()
+        dumped = dump()
     except Exception as error:  # noqa: BLE001 - a message of the application's own class
         record_error("capture", error)
         return None
-    return found if isinstance(found, Mapping) else None
-
-
-def _prompt(messages: Sequence[Mapping[str, Any]]) -> tuple[Message, ...]:
-    return tuple(
-        Message(role=str(message.get("role", "user")), text=text)
-        for message in messages
-        if (text := text_of(message))
-    )
+    return dumped if isinstance(dumped, Mapping) else None
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _reference(span: SpanContext | None) -> SpanReference | None:
-    if span is None:
-        return None
-    return SpanReference(
-        trace_id=format_trace_id(span.trace_id),
-        span_id=format_span_id(span.span_id),
-        sampled=span.trace_flags.sampled,
-        trace_state=span.trace_state.to_header(),
-    )

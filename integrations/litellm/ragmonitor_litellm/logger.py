@@ -2,11 +2,11 @@
 
 litellm tells of a call in several places: before the request in the caller's thread or task, after
 it on a thread of its own (synchronous calls and streams) or in a task of the application's event
-loop (asynchronous ones). Everything here notes references and returns; `calls.py` reads them behind
-the request path.
+loop (asynchronous ones). Everything here reports references to the recorder and returns; `calls.py`
+reads them behind the request path.
 
-What belongs to one call is tied together by litellm itself: every hook is given the same dict, and
-a token of ours lies in it. litellm tells nothing when a stream is closed early, when a call is
+litellm itself ties together what belongs to one call: every hook is given the same dict, and a
+token of ours lies in it. litellm tells nothing when a stream is closed early, when a call is
 cancelled, or when it gives up trying again; but it lets go of the dict then, and so of the token.
 """
 
@@ -17,23 +17,21 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Hashable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, Literal
 from weakref import WeakValueDictionary
 
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
-from opentelemetry import context, trace
 
-from ragmonitor import Monitor, RagMonitorError, error_text, record_error, shielded
+from ragmonitor import Monitor, RagMonitorError, Recorder, error_text, record_error, shielded
 from ragmonitor_litellm.calls import (
-    REDACTED,
-    Attempt,
     Call,
-    FinishedCall,
+    LiteLLMTranslator,
     Reply,
-    Status,
     first_marked,
     metadata_of,
     reply_in,
@@ -42,13 +40,14 @@ from ragmonitor_litellm.calls import (
 if TYPE_CHECKING:
     from ragmonitor_litellm.extracting import Extractor
 
-RETRY_WAIT_MOST_S: Final = 65.0
+MAX_RETRY_WAIT_S: Final = 65.0
 """litellm waits for up to 60 s before it tries again; a failure that is older is final."""
-SETTLE_MOST_S: Final = 1.0
+MAX_DRAIN_S: Final = 1.0
 """litellm tells of a call a moment after it has returned; a flush waits that long for it."""
-FAILED_MOST: Final = 10_000
+MAX_FAILED_TRACES: Final = 10_000
+"""Traces with a failed call that a router may go on with."""
 
-TOLD: Final[tuple[str, ...]] = (
+KEPT_INFO: Final[tuple[str, ...]] = (
     "call_type",
     "custom_llm_provider",
     "litellm_call_id",
@@ -59,14 +58,14 @@ TOLD: Final[tuple[str, ...]] = (
     "stream",
     "user",
 )
-"""What of litellm's dict is kept for extractors, and `metadata`. The whole of it also holds the
+"""What of litellm's dict is kept for extractors, beside `metadata`. The whole of it also holds the
 request as it was sent and the reply as it came."""
 
 _CHATS = frozenset({"completion", "acompletion"})
 _RETRIES = ("attempted_retries", "attempted_fallbacks", "previous_models")
-_SUPPRESSED = "suppress_instrumentation"
-_STAGE = "capture"
 _UNSEEN: Any = object()
+_capture = shielded("capture")
+_requests = count()
 
 
 class _Token:
@@ -111,57 +110,58 @@ class RagMonitorLogger(CustomLogger):
         # class has the same plain attributes.
         self.key = f"ragmonitor-{id(self):x}"
         self._monitor: Monitor | None = None
+        self._recorder: Recorder | None = None
         self._building = threading.Lock()
-        self._open: dict[int, Call] = {}
-        self._failed: dict[int, Call] = {}
-        """Failed, and litellm may try again; oldest first."""
-        self._failed_in: dict[str, dict[int, Call]] = {}
-        """The same, by litellm's trace id."""
+        self._calls: WeakValueDictionary[Hashable, Call] = WeakValueDictionary()
+        """By litellm's call id: for the proxy, which names a request by it."""
+        self._failed: dict[str, list[Call]] = {}
+        """By litellm's trace id: failed calls that a router may go on with."""
         if monitor is not None:
             self._report_to(monitor)
 
-    def _report_to(self, monitor: Monitor) -> None:
+    def _report_to(self, monitor: Monitor) -> Recorder:
         self._monitor = monitor
-        monitor.register_source(self)
+        self._recorder = monitor.recorder(LiteLLMTranslator(), yields=True, drain_s=MAX_DRAIN_S)
+        return self._recorder
 
     # --- what litellm calls ---------------------------------------------------------------------
 
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
         """Note that a request is about to leave; in the caller's own thread or task."""
-        try:
+        with _capture:
             token = kwargs.get(self.key, _UNSEEN)
             if token is _UNSEEN:
                 self._begin(kwargs, messages)
-            elif token is not None and token.call.ticket:
-                self._try_again(token.call)
-            elif token is not None and token.call.is_gathered:
+            elif token is not None and self._is_open(token.call):
+                self._request(token.call)  # litellm tries again
+            elif token is not None and token.call.is_in_scope:
                 self._begin(kwargs, messages)  # in a block each try is a model call of its own
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, error)
 
     def log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         """Note the reply; on a thread of litellm's."""
-        self._succeeded(kwargs, response_obj, start_time, end_time)
+        with _capture:
+            self._succeeded(kwargs, response_obj, start_time, end_time)
 
     async def async_log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         """Note the reply; in a task of the application's loop."""
-        self._succeeded(kwargs, response_obj, start_time, end_time)
+        self.log_success_event(kwargs, response_obj, start_time, end_time)
 
     def log_failure_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         """Note a failure; in the caller's thread."""
-        self._failure(kwargs, start_time, end_time)
+        with _capture:
+            self._failure(kwargs, start_time, end_time)
 
     async def async_log_failure_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         """Note a failure; in the caller's task."""
-        self._failure(kwargs, start_time, end_time)
+        self.log_failure_event(kwargs, response_obj, start_time, end_time)
 
     async def async_post_call_failure_hook(
         self,
@@ -171,16 +171,13 @@ class RagMonitorLogger(CustomLogger):
         traceback_str: Any = None,
     ) -> None:
         """Take a failure as final: the proxy is about to tell its client."""
-        try:
-            call_id = request_data.get("litellm_call_id")
-            for call in (*self._failed.copy().values(), *self._open.copy().values()):
-                if call_id is not None and call.told.get("litellm_call_id") == call_id:
-                    if not call.error:  # litellm tells only of a call's first failure
-                        call.error = error_text(original_exception)
-                        call.ended_ns = time.time_ns()
-                    self._end(call, "error", None)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, error)
+        with _capture:
+            call = self._calls.get(request_data.get("litellm_call_id"))
+            if call is not None and self._is_open(call):
+                if not call.error:  # litellm tells only of a call's first failure
+                    call.error = error_text(original_exception)
+                    call.ended_ns = time.time_ns()
+                self._end_failed(call)
 
     # --- beginnings -----------------------------------------------------------------------------
 
@@ -189,244 +186,191 @@ class RagMonitorLogger(CustomLogger):
             return None
         kwargs[self.key] = None  # of no concern to us, unless the contrary is found
         params = kwargs.get("litellm_params") or {}
-        current = context.get_current()
-        # A judge's own call is no traffic. What must not be logged, must not be by us either.
-        if (current and context.get_value(_SUPPRESSED, current)) or (
-            params.get("no-log") and not getattr(litellm, "global_disable_no_log_param", False)
-        ):
-            return None
-        monitor = self._monitor or self._build()
-        if monitor is None:
+        # What must not be logged, must not be by us either.
+        if params.get("no-log") and not getattr(litellm, "global_disable_no_log_param", False):
             return None
         metadata = metadata_of(params)
-        said = first_marked(metadata)
-        if said is False:
+        own = first_marked(metadata)
+        recorder = None if own is False else self._recorder or self._build()
+        if recorder is None:
             return None
-        part = object()
-        block = monitor.joined(part)
-        if block is None and said is None and self.extract is None:
+        is_in_scope = recorder.scope() is not None
+        if not is_in_scope and own is None and self.extract is None:
             return None
-        now_ns = time.time_ns()
-        began_ns = _nanoseconds(start_time, now_ns)
-        told: dict[str, Any] = {name: kwargs[name] for name in TOLD if name in kwargs}
-        told["metadata"] = next((each for each in metadata if isinstance(each, Mapping)), {})
-        span = trace.get_current_span(current).get_span_context() if current else None
+        call = self._call(kwargs, messages, metadata, is_in_scope=is_in_scope)
+        at_ns = _nanoseconds(start_time)
+        is_repeated = any(each.get(name) for each in metadata if each for name in _RETRIES)
+        if is_in_scope or not (is_repeated and self._goes_on(call)):
+            recorder.started(call.run_id, None, "chain", "", asked=True, at_ns=at_ns)
+            if not recorder.is_open(call.run_id):
+                return None  # instrumentation is suppressed: a judge's own call is no traffic
+            # What was retrieved stands in the call: a retrieval that took no time.
+            retrieval = (call.run_id, "retrieval")
+            recorder.started(retrieval, call.run_id, "retriever", "", at_ns=at_ns)
+            recorder.ended(retrieval, at_ns=at_ns)
+        self._request(call, at_ns)
+        self._calls[kwargs.get("litellm_call_id")] = call
+        kwargs[self.key] = _Token(call, self._gone)
+        return call
+
+    def _call(
+        self, kwargs: Mapping[str, Any], messages: Any, metadata: list[Any], *, is_in_scope: bool
+    ) -> Call:
+        info: dict[str, Any] = {name: kwargs[name] for name in KEPT_INFO if name in kwargs}
+        info["metadata"] = next((each for each in metadata if isinstance(each, Mapping)), {})
+        params = kwargs.get("litellm_params") or {}
         is_redacted = bool(getattr(litellm, "turn_off_message_logging", False))
-        call = Call(
+        return Call(
+            run_id=uuid.uuid4().hex,
             # Copied: applications append to the list, and some put the next context into the same
             # message. The texts themselves nobody can change.
             messages=()
             if is_redacted or not isinstance(messages, list)
             else tuple(dict(m) if type(m) is dict else m for m in messages),
-            told=told,
+            info=info,
             extract=self.extract,
-            caller=span if span is not None and span.is_valid else None,
             trace_id=kwargs.get("litellm_trace_id") or "",
             model=kwargs.get("model") or "",
-            provider=_provider(kwargs, params),
-            started_ns=began_ns,
-            began_ns=began_ns,
+            provider=kwargs.get("custom_llm_provider") or params.get("custom_llm_provider") or "",
             streams=bool(kwargs.get("stream")),
             is_redacted=is_redacted,
-            block=None if block is None else (block, part),
-            is_gathered=block is not None,
+            is_in_scope=is_in_scope,
             is_routed=any("model_group" in each for each in metadata if isinstance(each, Mapping)),
         )
-        if block is None and any(each.get(name) for each in metadata if each for name in _RETRIES):
-            self._go_on_with(call)
-        if len(self._open) >= monitor.settings.capture.max_open_runs:
-            oldest = _first(self._open)
-            if oldest is not None:
-                monitor.dropped("too_many_open")
-                self._abandon(oldest)
-        self._open[id(call)] = call
-        kwargs[self.key] = _Token(call, self._gone)
-        return call
 
-    def _build(self) -> Monitor | None:
+    def _build(self) -> Recorder | None:
         with self._building:
-            if self._monitor is None and self.is_on:
+            if self._recorder is None and self.is_on:
                 try:
-                    self._report_to(Monitor())
+                    return self._report_to(Monitor())
                 except RagMonitorError as error:
                     self.is_on = False  # said once, and the application runs on without us
                     record_error("start", error)
-            return self._monitor
+            return self._recorder
 
-    def _try_again(self, call: Call) -> None:
-        """Note that litellm tries the same call again."""
+    def _request(self, call: Call, at_ns: int = 0) -> None:
+        """Note that a request of a call is about to leave: the first one, or another try."""
         if call.error:
             self._forget_failure(call)
-            call.attempts.append(_attempt(call))
-            call.error = ""
-        call.began_ns = time.time_ns()
-        self._open[id(call)] = call
+            call.earlier_error, call.error = call.error, ""
+        if self._recorder is not None:
+            call.request = (call.run_id, next(_requests))
+            self._recorder.started(call.request, call.run_id, "model", "", call, at_ns=at_ns)
 
-    def _go_on_with(self, call: Call) -> None:
-        """Note that a router tries again: a call of its own, which goes on with one that failed."""
-        failed = list(self._failed_in.get(call.trace_id, {}).copy().values())
+    def _goes_on(self, call: Call) -> bool:
+        """Let a router's next call go on with one that failed; return whether there is one."""
+        failed = [each for each in self._failed.get(call.trace_id, ()) if self._is_open(each)]
         if not failed:
-            return
+            return False
         # Several calls of one trace may have failed; a fallback may have messages of its own.
         earlier = next((c for c in failed if c.messages == call.messages), failed[0])
         self._forget_failure(earlier)
-        if earlier.ends():
-            call.id = earlier.id
-            call.started_ns = earlier.started_ns
-            call.caller = earlier.caller
-            call.attempts = [*earlier.attempts, _attempt(earlier)]
-            call.was_seen = earlier.was_seen
+        call.run_id, call.earlier_error = earlier.run_id, earlier.error
+        return True
 
     # --- ends -----------------------------------------------------------------------------------
 
     def _succeeded(self, kwargs: Any, response: Any, start_time: Any, end_time: Any) -> None:
-        try:
-            token = kwargs.get(self.key, _UNSEEN)
-            if token is None:
-                return
-            if token is _UNSEEN:
-                # Out of a cache: no request was about to leave.
-                messages = kwargs.get("messages")
-                call = self._begin(kwargs, messages, start_time)
-            else:
-                call = token.call
-            if call is None:
-                return
-            reply = reply_in(response, call.model)
-            if reply is not None and call.is_redacted:
-                reply = Reply(
-                    text=REDACTED, is_answer=reply.is_answer, model=reply.model, usage=reply.usage
-                )
-            call.ended_ns = max(_nanoseconds(end_time, time.time_ns()), call.began_ns)
-            self._end(call, "ok", reply, cached=kwargs.get("cache_hit") is True)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, error)
+        call = self._told_of(kwargs, start_time)
+        if call is not None:
+            call.is_cached = kwargs.get("cache_hit") is True
+            reply = reply_in(response, call.model, is_redacted=call.is_redacted)
+            self._end(call, reply, at_ns=_nanoseconds(end_time))
 
     def _failure(self, kwargs: Any, start_time: Any, end_time: Any) -> None:
-        try:
-            token = kwargs.get(self.key, _UNSEEN)
-            if token is None:
-                return
-            if token is _UNSEEN:
-                call = self._begin(kwargs, kwargs.get("messages"), start_time)
-            else:
-                call = token.call
-            if call is None or not call.ticket:
-                return
-            failure = kwargs.get("exception")
-            # Text only: an exception holds its frames, and with them the whole request.
-            call.error = error_text(failure)
-            call.ended_ns = max(_nanoseconds(end_time, time.time_ns()), call.began_ns)
-            if call.streams and kwargs.get("completion_start_time") is not None:
-                call.was_seen = True
-            if call.block is not None:
-                self._end(call, "error", None)
-                return
+        call = self._told_of(kwargs, start_time)
+        if call is None or not self._is_open(call):
+            return
+        # Text only: an exception holds its frames, and with them the whole request.
+        call.error = error_text(kwargs.get("exception"))
+        call.ended_ns = _nanoseconds(end_time)
+        if call.streams and kwargs.get("completion_start_time") is not None:
+            call.was_seen = True
+        if call.is_in_scope:
+            self._end_failed(call)
+        else:
             self._hold(call)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, error)
+
+    def _told_of(self, kwargs: Any, start_time: Any) -> Call | None:
+        """Return the call that litellm tells of; None: it is of no concern to us."""
+        token = kwargs.get(self.key, _UNSEEN)
+        if token is _UNSEEN:
+            # Out of a cache: no request was about to leave.
+            return self._begin(kwargs, kwargs.get("messages"), start_time)
+        return None if token is None else token.call
 
     def _hold(self, call: Call) -> None:
         """Keep a call that has failed, for as long as litellm may try again."""
-        self._open.pop(id(call), None)
-        if len(self._failed) >= FAILED_MOST and (oldest := _first(self._failed)) is not None:
-            self._end(oldest, "error", None)
-        self._failed[id(call)] = call
-        self._failed_in.setdefault(call.trace_id, {})[id(call)] = call
+        recorder = self._recorder
+        if recorder is None:
+            return
+        recorder.ended(call.request, status="error", error=call.error, at_ns=call.ended_ns)
+        recorder.hold(call.run_id, call.error, at_ns=call.ended_ns, wait_s=MAX_RETRY_WAIT_S)
+        failed = [each for each in self._failed.pop(call.trace_id, ()) if self._is_open(each)]
+        self._failed[call.trace_id] = [*failed, call]
+        while len(self._failed) > MAX_FAILED_TRACES:
+            self._failed.pop(next(iter(self._failed.copy()), ""), None)
 
     def _gone(self, call: Call) -> None:
         """Take what is known of a call of which nothing more will be heard."""
-        try:
-            if not call.ticket:
+        with _capture:
+            if not self._is_open(call):
                 return
             if not self.is_on or (
                 call.streams and getattr(litellm, "disable_streaming_logging", False)
             ):
-                self._give_up(call)
-            elif not call.is_routed or not (call.error or call.attempts):
-                self._abandon(call)
-            elif not call.error:
-                self._fail_as_before(call)
-                self._hold(call)  # a router lets go of one try and goes on with the next
-        except Exception as error:  # noqa: BLE001 - nobody could catch it here
-            record_error(_STAGE, error)
+                self._forget(call)
+            elif call.is_routed and call.error:
+                return  # a router lets go of one try and goes on with the next
+            elif call.error or call.earlier_error:
+                if not call.error:  # it did so again: litellm tells that only once
+                    call.error, call.ended_ns = call.earlier_error, time.time_ns()
+                if call.is_routed:
+                    self._hold(call)
+                else:
+                    self._end_failed(call)
+            else:
+                self._end(call, status="partial" if call.streams else "cancelled")
 
-    def _abandon(self, call: Call) -> None:
-        """End a call of which litellm tells nothing more."""
-        if not call.error:
-            self._fail_as_before(call)
-        status: Status = "partial" if call.streams else "cancelled"
-        self._end(call, "error" if call.error else status, None)
-
-    @staticmethod
-    def _fail_as_before(call: Call) -> None:
-        """End a call; if it has failed before, it did so again: litellm tells that only once."""
-        call.ended_ns = time.time_ns()
-        if call.attempts:
-            call.error = call.attempts.pop().error
+    def _end_failed(self, call: Call) -> None:
+        self._end(call, status="error", error=call.error, at_ns=call.ended_ns)
 
     def _end(
-        self, call: Call, status: Status, reply: Reply | None, *, cached: bool = False
+        self,
+        call: Call,
+        reply: Reply | None = None,
+        *,
+        status: Literal["ok", "error", "partial", "cancelled"] = "ok",
+        error: str = "",
+        at_ns: int = 0,
     ) -> None:
-        self._forget_failure(call)
-        self._open.pop(id(call), None)
-        if not call.ends() or self._monitor is None:
+        recorder = self._recorder
+        if recorder is None:
             return
-        finished = FinishedCall(call, status, reply, cached=cached)
-        if call.block is not None:
-            (block, part), call.block = call.block, None
-            block.leaves(part, finished)
-        elif status != "ok" or (reply is not None and reply.is_answer):
-            self._monitor.take(finished)
-
-    def _give_up(self, call: Call) -> None:
         self._forget_failure(call)
-        self._open.pop(id(call), None)
-        if call.ends() and call.block is not None:
-            (block, part), call.block = call.block, None
-            block.leaves(part)
+        recorder.ended(call.request, reply, status=status, error=error, at_ns=at_ns)
+        if status == "ok" and not call.is_in_scope and not (reply and reply.is_answer):
+            recorder.forget(call.run_id)
+        else:
+            recorder.ended(call.run_id, reply, status=status, error=error, at_ns=at_ns)
+
+    def _is_open(self, call: Call) -> bool:
+        return self._recorder is not None and self._recorder.is_open(call.run_id)
+
+    def _forget(self, call: Call) -> None:
+        self._forget_failure(call)
+        if self._recorder is not None:
+            self._recorder.forget(call.run_id)
 
     def _forget_failure(self, call: Call) -> None:
-        if self._failed.pop(id(call), None) is not None:
-            others = self._failed_in.get(call.trace_id, {})
-            others.pop(id(call), None)
-            if not others:
-                self._failed_in.pop(call.trace_id, None)
+        others = [each for each in self._failed.pop(call.trace_id, ()) if each is not call]
+        if others:
+            self._failed[call.trace_id] = others
 
-    # --- what the monitor calls -----------------------------------------------------------------
-
-    def __len__(self) -> int:
-        """Return how many calls are open, or have failed and may be tried again."""
-        return len(self._open) + len(self._failed)
-
-    def __bool__(self) -> bool:
-        """Return True: an idle logger is a logger."""
-        return True
-
-    def sweep(self) -> None:
-        """Take failures as final that litellm has not followed up, and give up what is too old."""
-        now_ns = time.time_ns()
-        for call in self._failed.copy().values():
-            if call.ended_ns < now_ns - int(RETRY_WAIT_MOST_S * 1e9):
-                self._end(call, "error", None)
-        age_s = self._monitor.settings.capture.open_run_age_s if self._monitor is not None else 0.0
-        for call in self._open.copy().values():
-            if call.began_ns < now_ns - int(age_s * 1e9):
-                self._abandon(call)
-
-    def settle(self, timeout_s: float) -> None:
-        """Wait for calls that litellm is about to tell of; take every failure as final."""
-        deadline = time.monotonic() + min(timeout_s, SETTLE_MOST_S)
-        while self._open and time.monotonic() < deadline:
-            time.sleep(0.005)
-        for call in self._failed.copy().values():
-            self._end(call, "error", None)
-
-    def clear(self) -> None:
-        """Forget every open call; for a forked child, whose parent keeps them."""
-        self._failed.clear()
-        self._failed_in.clear()
-        self._open.clear()
+    def drain(self) -> None:
+        """Take every failure as final."""
+        if self._recorder is not None:
+            self._recorder.drain(0.0)
 
 
 def instrument(monitor: Monitor, *, extract: Extractor | None = None) -> RagMonitorLogger:
@@ -461,7 +405,7 @@ def uninstrument() -> None:
 
 
 def _remove(logger: RagMonitorLogger) -> None:
-    logger.settle(0.0)
+    logger.drain()
     logger.is_on = False
     for name in (
         "callbacks",
@@ -474,9 +418,9 @@ def _remove(logger: RagMonitorLogger) -> None:
     ):
         # litellm copies a callback into each of its lists at the next call. In place: others hold
         # the lists too.
-        listed = getattr(litellm, name, None)
-        if isinstance(listed, list):
-            listed[:] = [each for each in listed if each is not logger]
+        callbacks = getattr(litellm, name, None)
+        if isinstance(callbacks, list):
+            callbacks[:] = [each for each in callbacks if each is not logger]
 
 
 _lock = threading.Lock()
@@ -484,29 +428,9 @@ _loggers: WeakValueDictionary[int, RagMonitorLogger] = WeakValueDictionary()
 """By the monitor's id. A logger holds its monitor, so no id here can have been used again."""
 
 
-def _first(calls: Mapping[int, Call]) -> Call | None:
-    try:
-        return next(iter(calls.values()), None)
-    except RuntimeError:  # another thread began a call meanwhile; the next one tries again
-        return None
-
-
-def _attempt(call: Call) -> Attempt:
-    return Attempt(
-        model=call.model,
-        provider=call.provider,
-        started_ns=call.began_ns,
-        ended_ns=call.ended_ns or call.began_ns,
-        error=call.error,
-    )
-
-
-def _provider(kwargs: Mapping[str, Any], params: Mapping[str, Any]) -> str:
-    return kwargs.get("custom_llm_provider") or params.get("custom_llm_provider") or ""
-
-
-def _nanoseconds(moment: Any, now_ns: int) -> int:
+def _nanoseconds(moment: Any) -> int:
     """Return litellm's time, which is local and has no zone: as a distance from now."""
+    now_ns = time.time_ns()
     if not isinstance(moment, datetime):
         return now_ns
     now = datetime.now(moment.tzinfo)

@@ -18,7 +18,7 @@ from tests.support.openai_server import OpenAiServer  # before litellm: it sets 
 
 import litellm  # isort: skip
 from litellm.integrations.custom_logger import CustomLogger  # isort: skip
-from ragmonitor import Interaction, Monitor
+from ragmonitor import Interaction, Monitor, Recorder
 from ragmonitor.testing import ListExporter
 from ragmonitor_litellm import from_template, instrument, uninstrument
 
@@ -66,6 +66,11 @@ class Watched:
             "api_key": "none",
             "max_retries": 0,
         }
+
+    @property
+    def recorder(self) -> Recorder:
+        """The monitor's recorder of litellm's calls."""
+        return self.monitor._recorders["litellm"]
 
     @property
     def interactions(self) -> list[Interaction]:

@@ -2,11 +2,11 @@
 
 import asyncio
 import gc
+import time
 
 import litellm
 import pytest
 
-from ragmonitor_litellm import logger as logger_module
 from tests.support.openai_server import rate_limited, refused
 
 pytestmark = pytest.mark.slow
@@ -108,31 +108,29 @@ async def test_retries_of_the_library_that_give_up_are_one_error(watched, server
 async def test_a_failure_waits_for_a_retry_and_then_is_final(watched, server, monkeypatch):
     """Without a flush: as soon as litellm cannot be waiting any more."""
     server.script(refused(500))
-    (logger,) = litellm.callbacks
     with pytest.raises(litellm.InternalServerError) as kept:
         await litellm.acompletion(**watched.call)
     gc.collect()
-    logger.sweep()
-    assert len(logger) == 1  # who holds the exception holds the call
-    monkeypatch.setattr(logger_module, "RETRY_WAIT_MOST_S", 0.0)
-    logger.sweep()
-    assert len(logger) == 0
+    watched.recorder.sweep()
+    assert len(watched.recorder) == 1  # who holds the exception holds the call
+    monkeypatch.setattr("time.time_ns", lambda ns=time.time_ns: ns() + 66 * 10**9)
+    watched.recorder.sweep()
+    assert len(watched.recorder) == 0
     assert kept.value is not None
     assert [i.status for i in await watched.later()] == ["error"]
 
 
 async def test_failures_that_wait_are_bounded(watched, server, monkeypatch):
     """The oldest is taken as final."""
-    monkeypatch.setattr(logger_module, "FAILED_MOST", 2)
+    monkeypatch.setattr(watched.recorder, "_max_open_runs", 3)
     server.always(refused(500))
-    (logger,) = litellm.callbacks
     kept = []
     for _ in range(4):
         with pytest.raises(litellm.InternalServerError) as failure:
             await litellm.acompletion(**watched.call)
         kept.append(failure.value)
-    assert len(logger) == 2
-    assert len(await watched.later()) == 4
+    assert len(watched.recorder) == 3
+    assert [i.status for i in await watched.later()] == ["error"] * 4
 
 
 async def test_a_router_may_let_go_of_a_try_before_the_next(watched, server, router, story):
@@ -140,8 +138,7 @@ async def test_a_router_may_let_go_of_a_try_before_the_next(watched, server, rou
     server.always(refused(500))
     with pytest.raises(litellm.InternalServerError):
         await ask(router, story.asked(), "async")
-    (logger,) = litellm.callbacks[-1:]
     gc.collect()
-    assert len(logger) == 1
+    assert len(watched.recorder) == 1
     assert watched.exporter.reports == []
     assert [i.status for i in await watched.later()] == ["error"]

@@ -40,6 +40,7 @@ from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import active_instrument_tags
 
 from ragmonitor import Recorder, current_interaction, record_error
+from ragmonitor_llama_index.openinference import span_of
 from ragmonitor_llama_index.roles import Role, reranks, role_of
 from ragmonitor_llama_index.streams import heard, pulled
 from ragmonitor_llama_index.translate import (
@@ -149,7 +150,7 @@ class _Root(_Place):
         failure: BaseException | None = None,
         *,
         whole: bool = True,
-        gave: Any = None,
+        outputs: Any = None,
         asked: bool = True,
     ) -> None:
         """Hand the interaction over; only the first call counts."""
@@ -157,16 +158,14 @@ class _Root(_Place):
             return
         self._finished = True
         try:
-            self._finish(failure, whole=whole, gave=gave, asked=asked)
+            self._finish(failure, whole=whole, outputs=outputs, asked=asked)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
     def _finish(
-        self, failure: BaseException | None, *, whole: bool, gave: Any, asked: bool
+        self, failure: BaseException | None, *, whole: bool, outputs: Any, asked: bool
     ) -> None:
         recorder = self.recorder
-        if recorder.links:
-            _link(recorder, self.id)
         _places.pop(self.id, None)
         for id_ in self.generators:
             _places.pop(id_, None)
@@ -176,7 +175,7 @@ class _Root(_Place):
             _places.pop(id_, None)
             recorder.ended(id_)
         if failure is None:
-            recorder.ended(self.id, gave, status="ok" if whole else "partial", asked=asked)
+            recorder.ended(self.id, outputs, status="ok" if whole else "partial", asked=asked)
         else:
             recorder.failed(self.id, failure)
         if _listening.retiring and not _places:
@@ -287,8 +286,6 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 return False
             place.answered = True
         _keep_root(_Root(id_, role, recorder, note))
-        if recorder.links:
-            _link(recorder, id_)
         return True
 
     def _part(  # noqa: PLR0917 - as its like
@@ -340,8 +337,6 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         tags: Mapping[str, Any] | None,
     ) -> None:
         root = place.root
-        if root.recorder.links:
-            _link(root.recorder, root.id)
         if role is _RETRIEVER:
             _keep(id_, _Place(id_, role, root))
             query = note_query(next(iter(bound_args.arguments.values()), None))
@@ -414,8 +409,8 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 root.recorder.ended(id_, note_nodes(result or ()))
             elif role is _TOOL:
                 del _places[id_]
-                gave = None if place.answered else _found(root.recorder, result)
-                root.recorder.ended(id_, gave)
+                outputs = None if place.answered else _found(root.recorder, result)
+                root.recorder.ended(id_, outputs)
             else:
                 del _places[id_]
                 if role is _WRITER:
@@ -519,7 +514,7 @@ def _hear_lone(root: _Root, event: Any) -> None:
         return
     del _lone[root.id]
     if not isinstance(event, ExceptionEvent):
-        root.finish(gave=note_reply(event.response))
+        root.finish(outputs=note_reply(event.response))
     elif isinstance(event.exception, GeneratorExit):
         root.finish(whole=False)
     else:
@@ -604,11 +599,11 @@ def _part_returned(root: _Root, result: Any) -> None:
         _lone[root.id] = root
         _listening.hear_events()
     elif role is _MODEL:
-        root.finish(gave=note_reply(result))
+        root.finish(outputs=note_reply(result))
     elif role is _RETRIEVER:
-        root.finish(gave=note_nodes(result or ()))
+        root.finish(outputs=note_nodes(result or ()))
     else:
-        root.finish(gave=_found(root.recorder, result) if role is _TOOL else None)
+        root.finish(outputs=_found(root.recorder, result) if role is _TOOL else None)
 
 
 def _returned(root: _Root, result: Any) -> None:
@@ -635,12 +630,12 @@ def _returned(root: _Root, result: Any) -> None:
         if stream is not None:
             result.response_gen = stream
             return
-        root.finish(gave=result.response_txt)
+        root.finish(outputs=result.response_txt)
     elif isinstance(result, StreamingAgentChatResponse):
         _returned_chat(root, result)
     else:
         answer = note_answer(result)
-        root.finish(gave=answer, asked=bool(answer))
+        root.finish(outputs=answer, asked=bool(answer))
 
 
 def _returned_chat(root: _Root, chat: StreamingAgentChatResponse) -> None:
@@ -661,13 +656,7 @@ def _returned_chat(root: _Root, chat: StreamingAgentChatResponse) -> None:
     if stream is not None:
         chat.achat_stream = stream
         return
-    root.finish(gave=chat.response)
-
-
-def _link(recorder: Recorder, root_id: str) -> None:
-    from ragmonitor_llama_index.openinference import span_of
-
-    recorder.link(root_id, span_of)
+    root.finish(outputs=chat.response)
 
 
 def _note_synthesised(root: _Root) -> None:
@@ -760,12 +749,18 @@ _in_block: ContextVar[Recorder | None] = ContextVar("ragmonitor_llama_index_bloc
 _translator = LlamaIndexTranslator()
 
 
+def _recorder_of(monitor: Monitor) -> Recorder:
+    recorder = monitor.recorder(_translator)
+    recorder.link_spans(span_of)
+    return recorder
+
+
 def instrument(monitor: Monitor) -> None:
     """Record every query, chat and agent run in this process from now on.
 
     Called again it changes nothing; with another monitor, that one records instead.
     """
-    _listening.listen(monitor.recorder(_translator))
+    _listening.listen(_recorder_of(monitor))
 
 
 def uninstrument() -> None:
@@ -784,7 +779,7 @@ def observed(monitor: Monitor) -> Iterator[None]:
     `instrument` everything counts once. A stream that is returned from the block is recorded to its
     end.
     """
-    recorder = monitor.recorder(_translator)
+    recorder = _recorder_of(monitor)
     _listening.enter_block()
     before = _in_block.get()
     _in_block.set(recorder)

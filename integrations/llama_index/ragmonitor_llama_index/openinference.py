@@ -1,8 +1,7 @@
 """Finds the span in which OpenInference traces the same call, for the setting `export.link_traces`.
 
 OpenInference's span handler keeps its open spans by LlamaIndex's own span id. Which of two handlers
-is told of a call first depends on which was installed first, so its span is looked for three times:
-when the root starts, when anything below it starts, and before its end is reported.
+is told of a call first depends on which was installed first.
 """
 
 from __future__ import annotations

@@ -251,13 +251,13 @@ class LlamaIndexTranslator:
 
     def query(self, run: Run) -> str:
         """Return the question; empty if unknown."""
-        return run.given if isinstance(run.given, str) else ""
+        return run.inputs if isinstance(run.inputs, str) else ""
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
         """Return what a retriever or a tool gave, in order."""
-        if isinstance(run.gave, str):  # of a retrieval tool
-            return (Chunk(text=run.gave),) if run.kind == "tool" and run.gave else ()
-        return _chunks(run.gave) if run.kind in ("retriever", "tool") and run.gave else ()
+        if isinstance(run.outputs, str):  # of a retrieval tool
+            return (Chunk(text=run.outputs),) if run.kind == "tool" and run.outputs else ()
+        return _chunks(run.outputs) if run.kind in ("retriever", "tool") and run.outputs else ()
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         """Return the chunks that the model saw: after reranking, as the result names them."""
@@ -273,7 +273,7 @@ class LlamaIndexTranslator:
 
     def prompt(self, run: Run) -> Sequence[Message]:
         """Return the messages, or the one text, that a model run was asked."""
-        given = run.given
+        given = run.inputs
         if isinstance(given, str):
             return [Message(role="user", text=given)]
         return [
@@ -284,7 +284,7 @@ class LlamaIndexTranslator:
 
     def answer(self, run: Run) -> str:
         """Return the text that a root or a model run gave; empty if unknown."""
-        gave = run.gave
+        gave = run.outputs
         if isinstance(gave, NotedReply):
             return gave.text or ""
         if run.kind in ("retriever", "tool"):
@@ -314,7 +314,7 @@ class LlamaIndexTranslator:
 
     def usage(self, run: Run) -> Usage:
         """Return the tokens that the provider counted, wherever it wrote them."""
-        reply = run.gave
+        reply = run.outputs
         if not isinstance(reply, NotedReply):
             return Usage()
         for place in (
@@ -362,7 +362,7 @@ def _is_unreadable(noted: Any) -> bool:
 
 def _has_unreadable(root: Run) -> bool:
     return any(
-        run.kind in ("retriever", "tool") and _is_unreadable(run.gave)
+        run.kind in ("retriever", "tool") and _is_unreadable(run.outputs)
         for run in getattr(root, "members", ())
     )
 

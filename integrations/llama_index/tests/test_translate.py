@@ -18,7 +18,7 @@ translator = LlamaIndexTranslator()
 
 def model_run(response: Any, llm: Any = None) -> Run:
     run = Run("m", None, "model", "LLM", None)
-    run.gave = note_reply(response)
+    run.outputs = note_reply(response)
     run.details = llm
     return run
 

@@ -12,25 +12,14 @@ from typing import Any, Literal
 from ragmonitor import conventions as names
 from ragmonitor.capture.coercion import json_in, text_in
 from ragmonitor.capture.otel_spans import texts
-from ragmonitor.capture.otel_spans.spans import ForeignSpan
-from ragmonitor.capture.otel_spans.texts import NOT_SAID, NOTHING, Found
-from ragmonitor.records import Chunk, Message, Usage
-
-framework = "openinference"
-MARKS = frozenset({names.OI_SPAN_KIND})
-SCOPES = frozenset[str]()
+from ragmonitor.capture.otel_spans.convention import Convention, Role
+from ragmonitor.capture.otel_spans.spans import SpanRecord
+from ragmonitor.capture.otel_spans.texts import NO_DOCUMENTS, UNKNOWN_DOCUMENTS, Documents
+from ragmonitor.records import Chunk, Message
 
 REDACTED = "__REDACTED__"
 """What stands where OPENINFERENCE_HIDE_* hides a text."""
 
-_ROLES: dict[str, Literal["chain", "retriever", "reranker", "model", "tool"]] = {
-    "CHAIN": "chain",
-    "AGENT": "chain",
-    "RETRIEVER": "retriever",
-    "RERANKER": "reranker",
-    "LLM": "model",
-    "TOOL": "tool",
-}
 _LLAMA_INDEX = ".llama_index"
 _ENGINE = re.compile(r"\.(a?query|a?chat|a?stream_chat)$")
 _NO_CALL = re.compile(r"\.(write_response_to_history|_\w+)$")
@@ -39,150 +28,136 @@ _SPEAKER = "assistant: "
 """LlamaIndex's messages begin with it where they are written as texts."""
 
 
-def role(
-    span: ForeignSpan,
-) -> Literal["chain", "retriever", "reranker", "model", "tool", "other"]:
-    """Return the span's kind in our words."""
-    kind = span.text(names.OI_SPAN_KIND).upper()
-    if kind == "LLM" and span.scope.endswith(_LLAMA_INDEX) and _NO_CALL.search(span.name):
-        return "other"
-    return _ROLES.get(kind, "other")
+class OpenInference(Convention):
+    """OpenInference's semantic conventions."""
+
+    framework = "openinference"
+    MARKS = frozenset({names.OI_SPAN_KIND})
+    KIND = names.OI_SPAN_KIND
+    ROLES: Mapping[str, Role] = {
+        "CHAIN": "chain",
+        "AGENT": "chain",
+        "RETRIEVER": "retriever",
+        "RERANKER": "reranker",
+        "LLM": "model",
+        "TOOL": "tool",
+    }
+    PROVIDER = (names.OI_LLM_PROVIDER, "llm.system")
+    MODEL = (names.OI_LLM_MODEL_NAME,)
+    TOKENS = (names.OI_TOKENS_PROMPT, names.OI_TOKENS_COMPLETION)
+
+    def role(self, span: SpanRecord) -> Role:
+        """Return the span's kind in our words."""
+        kind = span.text(names.OI_SPAN_KIND).upper()
+        if kind == "LLM" and span.scope.endswith(_LLAMA_INDEX) and _NO_CALL.search(span.name):
+            return "other"
+        return self.ROLES.get(kind, "other")
+
+    def query(self, span: SpanRecord) -> str:
+        """Return the question in `input.value`, as text or in the JSON of what was given."""
+        value = _value(span, names.OI_INPUT_VALUE, names.OI_INPUT_MIME_TYPE)
+        return texts.question(value) or _last_user(span) or _shown(span, "reranker.query")
+
+    def documents(self, span: SpanRecord) -> Documents:
+        """Return the documents of a retriever, a reranker's output, or a tool's artifact."""
+        if self.role(span) == "reranker":
+            return _documents(span, "reranker.output_documents")
+        output = _value(span, names.OI_OUTPUT_VALUE, names.OI_OUTPUT_MIME_TYPE)
+        if self.role(span) == "tool":
+            return texts.tool_documents(output)
+        listed = _documents(span, "retrieval.documents")
+        dumped = texts.documents(output)
+        if not listed.complete:
+            return dumped if dumped.complete and dumped.chunks else listed
+        if not listed.chunks:
+            # An empty list says that nothing was found; where nothing is said, nothing is known.
+            return NO_DOCUMENTS if dumped == NO_DOCUMENTS else UNKNOWN_DOCUMENTS
+        if len(dumped.chunks) == len(listed.chunks):
+            # LangChain's documents have their ids in the dump alone.
+            return Documents(
+                tuple(
+                    Chunk(
+                        text=one.text, id=one.id or two.id, score=one.score, metadata=one.metadata
+                    )
+                    for one, two in zip(listed.chunks, dumped.chunks, strict=True)
+                ),
+                complete=True,
+            )
+        return listed
+
+    def reranked(self, span: SpanRecord) -> Documents:
+        """Return the documents that a reranker was given."""
+        return _documents(span, "reranker.input_documents")
+
+    def prompt(self, span: SpanRecord) -> tuple[Message, ...]:
+        """Return the messages or prompts of a model's span.
+
+        Empty where some have been dropped or cut: what stands in the rest tells too little.
+        """
+        if span.attributes_lost:
+            return ()
+        found = _messages(span, "input")
+        if not found:
+            prompts = span.attributes.get("llm.prompts")
+            if isinstance(prompts, list | tuple):
+                found = tuple(Message(role="user", text=str(p)) for p in prompts if p != REDACTED)
+        return () if any(span.is_cut(m.text) for m in found) else found
+
+    def answer(self, span: SpanRecord) -> str:
+        """Return the text in a model's output messages, or in `output.value`."""
+        for message in reversed(_messages(span, "output")):
+            if message.text:
+                return message.text
+        output = _value(span, names.OI_OUTPUT_VALUE, names.OI_OUTPUT_MIME_TYPE)
+        if self.role(span) == "tool":
+            return texts.tool_text(output)
+        said = texts.answer(output)
+        if self.role(span) == "model" and span.scope.endswith(_LLAMA_INDEX):
+            return said.removeprefix(_SPEAKER)
+        return said
+
+    def labels(self, span: SpanRecord) -> dict[str, Any]:
+        """Return session, user, tags and metadata."""
+        metadata = texts.parsed(span.text(names.OI_METADATA))
+        said = texts.labels_of(
+            metadata if isinstance(metadata, Mapping) else {}, span.attributes.get(names.OI_TAGS)
+        )
+        said["session_id"] = span.text(names.OI_SESSION_ID) or said["session_id"]
+        said["user_id"] = span.text(names.OI_USER_ID) or said["user_id"]
+        if version := span.text("llm.prompt_template.version"):
+            said["attributes"]["prompt_version"] = version
+        return said
+
+    def withholds(self, span: SpanRecord) -> bool:
+        """Return whether a text of this span is hidden."""
+        return REDACTED in (span.text(names.OI_INPUT_VALUE), span.text(names.OI_OUTPUT_VALUE)) or (
+            self.role(span) == "model"
+            and any(
+                value == REDACTED for value in span.attributes.values() if isinstance(value, str)
+            )
+        )
+
+    def is_engine(self, span: SpanRecord) -> bool:
+        """Return whether this is a query or chat engine of LlamaIndex's."""
+        return span.scope.endswith(_LLAMA_INDEX) and _ENGINE.search(span.name) is not None
 
 
-def name(span: ForeignSpan) -> str:
-    """Return the span's name: the framework's, or the application's, own."""
-    return span.name
-
-
-def query(span: ForeignSpan) -> str:
-    """Return the question in `input.value`, as text or in the JSON of what was given."""
-    value = _value(span, names.OI_INPUT_VALUE, names.OI_INPUT_MIME_TYPE)
-    return texts.question(value) or _last_user(span) or _shown(span, "reranker.query")
-
-
-def _last_user(span: ForeignSpan) -> str:
+def _last_user(span: SpanRecord) -> str:
     return next((m.text for m in reversed(_messages(span, "input")) if m.role == "user"), "")
 
 
-def found(span: ForeignSpan) -> Found:
-    """Return the documents of a retriever, a reranker's output, or a tool's artifact."""
-    if role(span) == "reranker":
-        return _documents(span, "reranker.output_documents")
-    output = _value(span, names.OI_OUTPUT_VALUE, names.OI_OUTPUT_MIME_TYPE)
-    if role(span) == "tool":
-        return texts.tool_documents(output)
-    listed = _documents(span, "retrieval.documents")
-    dumped = texts.documents(output)
-    if not listed.complete:
-        return dumped if dumped.complete and dumped.chunks else listed
-    if not listed.chunks:
-        # An empty list says that nothing was found; where nothing is said, nothing is known.
-        return NOTHING if dumped == NOTHING else NOT_SAID
-    if len(dumped.chunks) == len(listed.chunks):
-        # LangChain's documents have their ids in the dump alone.
-        return Found(
-            tuple(
-                Chunk(text=one.text, id=one.id or two.id, score=one.score, metadata=one.metadata)
-                for one, two in zip(listed.chunks, dumped.chunks, strict=True)
-            ),
-            complete=True,
-        )
-    return listed
-
-
-def reranked(span: ForeignSpan) -> Found:
-    """Return the documents that a reranker was given."""
-    return _documents(span, "reranker.input_documents")
-
-
-def prompt(span: ForeignSpan) -> tuple[Message, ...]:
-    """Return the messages or prompts of a model's span.
-
-    Empty where some have been dropped or cut: what stands in the rest tells too little.
-    """
-    if span.attributes_lost:
-        return ()
-    found = _messages(span, "input")
-    if not found:
-        prompts = span.attributes.get("llm.prompts")
-        if isinstance(prompts, list | tuple):
-            found = tuple(Message(role="user", text=str(p)) for p in prompts if p != REDACTED)
-    return () if any(span.is_cut(m.text) for m in found) else found
-
-
-def context(span: ForeignSpan) -> str:  # noqa: ARG001 - of the protocol
-    """Return nothing: documents have their texts here."""
-    return ""
-
-
-def answer(span: ForeignSpan) -> str:
-    """Return the text in a model's output messages, or in `output.value`."""
-    for message in reversed(_messages(span, "output")):
-        if message.text:
-            return message.text
-    output = _value(span, names.OI_OUTPUT_VALUE, names.OI_OUTPUT_MIME_TYPE)
-    if role(span) == "tool":
-        return texts.tool_text(output)
-    said = texts.answer(output)
-    if role(span) == "model" and span.scope.endswith(_LLAMA_INDEX):
-        return said.removeprefix(_SPEAKER)
-    return said
-
-
-def model(span: ForeignSpan) -> tuple[str, str]:
-    """Return (provider, model)."""
-    return (
-        span.text(names.OI_LLM_PROVIDER) or span.text("llm.system"),
-        span.text(names.OI_LLM_MODEL_NAME),
-    )
-
-
-def usage(span: ForeignSpan) -> Usage:
-    """Return the token counts."""
-    return Usage(
-        input_tokens=span.count(names.OI_TOKENS_PROMPT),
-        output_tokens=span.count(names.OI_TOKENS_COMPLETION),
-    )
-
-
-def labels(span: ForeignSpan) -> dict[str, Any]:
-    """Return session, user, tags and metadata."""
-    metadata = texts.parsed(span.text(names.OI_METADATA))
-    said = texts.labels_of(
-        metadata if isinstance(metadata, Mapping) else {}, span.attributes.get(names.OI_TAGS)
-    )
-    said["session_id"] = span.text(names.OI_SESSION_ID) or said["session_id"]
-    said["user_id"] = span.text(names.OI_USER_ID) or said["user_id"]
-    if version := span.text("llm.prompt_template.version"):
-        said["attributes"]["prompt_version"] = version
-    return said
-
-
-def withholds(span: ForeignSpan) -> bool:
-    """Return whether a text of this span is hidden."""
-    return REDACTED in (span.text(names.OI_INPUT_VALUE), span.text(names.OI_OUTPUT_VALUE)) or (
-        role(span) == "model"
-        and any(value == REDACTED for value in span.attributes.values() if isinstance(value, str))
-    )
-
-
-def is_engine(span: ForeignSpan) -> bool:
-    """Return whether this is a query or chat engine of LlamaIndex's."""
-    return span.scope.endswith(_LLAMA_INDEX) and _ENGINE.search(span.name) is not None
-
-
-def _shown(span: ForeignSpan, attribute: str) -> str:
+def _shown(span: SpanRecord, attribute: str) -> str:
     text = span.text(attribute)
     return "" if text == REDACTED else text
 
 
-def _value(span: ForeignSpan, attribute: str, mime_type: str) -> Any:
+def _value(span: SpanRecord, attribute: str, mime_type: str) -> Any:
     text = _shown(span, attribute)
     # What is not said to be JSON is a text, even if it reads like JSON.
     return span.parsed(attribute) if text and span.text(mime_type).endswith("json") else text
 
 
-def _documents(span: ForeignSpan, prefix: str) -> Found:
+def _documents(span: SpanRecord, prefix: str) -> Documents:
     """Return the documents in attributes `{prefix}.{n}.document.{field}`."""
     fields: dict[int, dict[str, Any]] = {}
     for key, value in span.attributes.items():
@@ -198,7 +173,7 @@ def _documents(span: ForeignSpan, prefix: str) -> Found:
             complete = False
             continue
         chunks.append(_chunk(text, field_values))
-    return Found(tuple(chunks), complete=complete and not (span.attributes_lost and not chunks))
+    return Documents(tuple(chunks), complete=complete and not (span.attributes_lost and not chunks))
 
 
 def _chunk(text: str, fields: Mapping[str, Any]) -> Chunk:
@@ -214,7 +189,7 @@ def _chunk(text: str, fields: Mapping[str, Any]) -> Chunk:
     )
 
 
-def _messages(span: ForeignSpan, side: Literal["input", "output"]) -> tuple[Message, ...]:
+def _messages(span: SpanRecord, side: Literal["input", "output"]) -> tuple[Message, ...]:
     """Return `llm.{side}_messages.{n}.message.*`, those without text left out."""
     prefix = f"llm.{side}_messages."
     roles: dict[int, str] = {}

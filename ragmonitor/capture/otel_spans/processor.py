@@ -16,10 +16,11 @@ from opentelemetry import context as otel
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.trace import format_span_id
 
-from ragmonitor.capture.gathering import gathering
+from ragmonitor.capture.otel_spans.ancestry import Ancestry
 from ragmonitor.capture.otel_spans.conventions import SCOPES, convention_of
-from ragmonitor.capture.otel_spans.spans import ForeignSpan, foreign_span
-from ragmonitor.capture.otel_spans.trees import Ancestry, Choice, OpenSpan, trees_of
+from ragmonitor.capture.otel_spans.spans import SpanRecord, span_record
+from ragmonitor.capture.otel_spans.trees import Choice, OpenSpan, ancestry_of, trees_of
+from ragmonitor.capture.scopes import scope_of
 from ragmonitor.conventions import SCOPE
 from ragmonitor.guard import record_error
 from ragmonitor.protocols import Clock, Finished
@@ -50,7 +51,7 @@ class _Trace:
         """By id, with the time at which it ended: spans of dialects, and what encloses them."""
         self.above: set[int] = set()
         """Ids of what encloses a span of a dialect."""
-        self.read: dict[int, ForeignSpan] = {}
+        self.read: dict[int, SpanRecord] = {}
         """By id: what was read of `ended` before; a sweep reads what is new."""
         self.changed = False
         """A span has ended since the last sweep."""
@@ -138,8 +139,7 @@ class InteractionSpanProcessor(SpanProcessor):
             current = otel.get_current()
             if current and otel.get_value(_SUPPRESSED, current):
                 return
-            block = gathering.get()
-            if block is not None and block.hand_over == self._hand_over:
+            if scope_of(self._hand_over) is not None:
                 return
             if self._held >= self._spans_most:
                 self._forget_oldest()
@@ -190,13 +190,13 @@ class InteractionSpanProcessor(SpanProcessor):
     def shutdown(self) -> None:
         """Hand over what is complete; hear nothing afterwards."""
         self._closed = True
-        self.settle(1.0)
+        self.drain(1.0)
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Hand over what is complete without waiting for it to be quiet."""
-        return self._settled(timeout_millis / 1000)
+        return self.drain(timeout_millis / 1000)
 
-    # --- what tends it --------------------------------------------------------------------------
+    # --- what polls it --------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Return how many spans wait for their interaction."""
@@ -210,11 +210,8 @@ class InteractionSpanProcessor(SpanProcessor):
             finally:
                 self._sweeping.release()
 
-    def settle(self, timeout_s: float) -> None:
-        """Hand over what is complete, quiet or not."""
-        self._settled(timeout_s)
-
-    def _settled(self, timeout_s: float) -> bool:
+    def drain(self, timeout_s: float) -> bool:
+        """Hand over what is complete, quiet or not; return whether the time sufficed."""
         sweeping = self._sweeping
         if not sweeping.acquire(timeout=max(0.0, timeout_s)):
             return False
@@ -265,12 +262,12 @@ class InteractionSpanProcessor(SpanProcessor):
     def _take_from(self, trace: _Trace, now: float, quiet_s: float) -> None:
         trace.changed = False
         held: dict[str, tuple[int, float]] = {}
-        spans: dict[str, ForeignSpan] = {}
+        spans: dict[str, SpanRecord] = {}
         for number, (span, stamp) in [*trace.ended.copy().items()]:
             if (read := self._read(trace, number, span)) is not None:
                 spans[read.span_id], held[read.span_id] = read, (number, stamp)
         open_spans = self._open_spans(trace)
-        ancestry = Ancestry(spans, open_spans)
+        ancestry = ancestry_of(spans, open_spans)
         trees = trees_of(
             spans.values(),
             open_spans,
@@ -321,13 +318,13 @@ class InteractionSpanProcessor(SpanProcessor):
             trace.above &= {*trace.open.copy(), *trace.ended.copy()}
 
     @staticmethod
-    def _read(trace: _Trace, number: int, span: ReadableSpan) -> ForeignSpan | None:
+    def _read(trace: _Trace, number: int, span: ReadableSpan) -> SpanRecord | None:
         """Return what an ended span says; None, and the span is let go, if it cannot be read."""
         read = trace.read.get(number)
         if read is not None:
             return read
         try:
-            read = foreign_span(span)
+            read = span_record(span)
         except Exception as error:  # noqa: BLE001 - one span must cost only itself
             record_error("capture", error)
             read = None
@@ -340,7 +337,7 @@ class InteractionSpanProcessor(SpanProcessor):
 
     @staticmethod
     def _growing(
-        spans: Mapping[str, ForeignSpan], open_spans: Mapping[str, OpenSpan], ancestry: Ancestry
+        spans: Mapping[str, SpanRecord], open_spans: Mapping[str, OpenSpan], ancestry: Ancestry
     ) -> set[str]:
         """Return the ids of what is open, and of what encloses it.
 
@@ -413,5 +410,5 @@ def _local_parent(span: ReadableSpan) -> int:
     return 0 if parent is None or parent.is_remote else parent.span_id
 
 
-def _is_spoken(span: ForeignSpan) -> bool:
+def _is_spoken(span: SpanRecord) -> bool:
     return convention_of(span.scope, span.attributes) is not None

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 from ragmonitor.capture.assembly import FinishedRuns
 from ragmonitor.capture.coercion import without_texts
-from ragmonitor.capture.otel_spans import genai
-from ragmonitor.capture.otel_spans.conventions import FRAMEWORKS, Convention
-from ragmonitor.capture.otel_spans.spans import ForeignSpan
-from ragmonitor.capture.otel_spans.texts import NOT_SAID, Found, is_repr
+from ragmonitor.capture.otel_spans.ancestry import Ancestry
+from ragmonitor.capture.otel_spans.convention import Convention
+from ragmonitor.capture.otel_spans.conventions import FRAMEWORKS
+from ragmonitor.capture.otel_spans.spans import SpanRecord
+from ragmonitor.capture.otel_spans.texts import UNKNOWN_DOCUMENTS, Documents, is_repr
 from ragmonitor.capture.prompts import seen_in
 from ragmonitor.capture.runs import Root, Run
 from ragmonitor.guard import record_error
@@ -36,9 +37,9 @@ _ABANDONED = "abandoned stream"
 class Tree:
     """A root with the spans of dialects below it."""
 
-    root: ForeignSpan
+    root: SpanRecord
     """Among `spans`, unless it is a span of no dialect that holds them together."""
-    spans: tuple[ForeignSpan, ...]
+    spans: tuple[SpanRecord, ...]
     """By the time of their start."""
     parents: Mapping[str, str]
     """By id: the span of a dialect, or the root, that encloses it most closely; empty: none."""
@@ -50,10 +51,14 @@ class Tree:
         """The root's, which is the interaction's; of a root without one, its first span's."""
         return self.conventions.get(self.root.span_id) or self.conventions[self.spans[0].span_id]
 
+    def convention_at(self, span: SpanRecord) -> Convention:
+        """Return the convention that one of the spans follows."""
+        return self.conventions[span.span_id]
+
     @cached_property
     def roles(self) -> dict[str, str]:
         """By id: what the span is to the interaction."""
-        return {s.span_id: self.conventions[s.span_id].role(s) for s in self.spans}
+        return {s.span_id: self.convention_at(s).role(s) for s in self.spans}
 
     @property
     def steps(self) -> set[str]:
@@ -61,47 +66,33 @@ class Tree:
         return {span_id for span_id, role in self.roles.items() if role not in ("chain", "other")}
 
     @cached_property
-    def by_id(self) -> dict[str, ForeignSpan]:
+    def by_id(self) -> dict[str, SpanRecord]:
         """The spans by their ids."""
         return {span.span_id: span for span in self.spans}
 
     @cached_property
+    def _ancestry(self) -> Ancestry:
+        return Ancestry(self.parents)
+
+    @cached_property
     def around_models(self) -> set[str]:
-        """Ids of what encloses a model's span."""
-        return self._around(span for span in self.spans if self.roles[span.span_id] == "model")
+        """Ids of the spans that enclose a model's span."""
+        return self._ancestry.enclosing(i for i, role in self.roles.items() if role == "model")
 
     @cached_property
     def around_documents(self) -> set[str]:
-        """Ids of what encloses a retriever that says what it found."""
-        return self._around(
-            span
+        """Ids of the spans that enclose a retriever with documents."""
+        return self._ancestry.enclosing(
+            span.span_id
             for span in self.spans
             if self.roles[span.span_id] == "retriever"
-            and self.conventions[span.span_id].found(span) != NOT_SAID
+            and self.convention_at(span).documents(span) != UNKNOWN_DOCUMENTS
         )
 
-    def _around(self, spans: Iterable[ForeignSpan]) -> set[str]:
-        found: set[str] = set()
-        for span in spans:
-            for above in self.above(span):
-                if above in found:
-                    break
-                found.add(above)
-        return found
-
     @cached_property
-    def outside_in(self) -> list[ForeignSpan]:
+    def outside_in(self) -> list[SpanRecord]:
         """The spans so that each comes after what encloses it."""
-        depths: dict[str, int] = {"": 0}
-        for span in self.spans:
-            path: list[str] = []
-            at = span.span_id
-            while at not in depths:
-                depths[at] = 0
-                path.append(at)
-                at = self.parents.get(at, "")
-            for each in reversed(path):
-                depths[each] = depths[self.parents.get(each, "")] + 1
+        depths = self._ancestry.depths()
         return sorted(self.spans, key=lambda span: (depths[span.span_id], span.started_ns))
 
     @property
@@ -109,12 +100,9 @@ class Tree:
         """Those of its frameworks that have an integration of ours."""
         return {FRAMEWORKS[span.scope] for span in self.spans if span.scope in FRAMEWORKS}
 
-    def above(self, span: ForeignSpan) -> Iterable[str]:
+    def above(self, span: SpanRecord) -> Iterator[str]:
         """Yield the ids of what encloses a span, from the inside out, the root included."""
-        span_id = self.parents.get(span.span_id, "")
-        while span_id:
-            yield span_id
-            span_id = self.parents.get(span_id, "")
+        return self._ancestry.above(span.span_id)
 
 
 class FinishedTree:
@@ -180,7 +168,7 @@ class FinishedTree:
         reader = _Reader(tree, root)
         # A stream's text comes after its root's end; the user waits for the last of it.
         streams = not _ends_with_its_model(tree)
-        models = [r for r in root.members if r.kind == "model" and not r.inside_retriever]
+        models = [run for run in root.members if run.is_generation]
         root.ended_ns = max(
             [span.ended_ns]
             + [r.ended_ns for r in models if streams]
@@ -196,7 +184,7 @@ class FinishedTree:
         root.asked = tree.convention.is_engine(span) and bool(reader.answer(root) or not models)
         return finished
 
-    def _run(self, span: ForeignSpan, parent: Run, root: Root) -> Run:
+    def _run(self, span: SpanRecord, parent: Run, root: Root) -> Run:
         """Return the run that stands for a span: its own, or that of what encloses it."""
         tree = self.tree
         convention, role = tree.conventions[span.span_id], tree.roles[span.span_id]
@@ -208,11 +196,11 @@ class FinishedTree:
                 parent.retrieved = True
         elif role == "tool":
             run = Run(span.span_id, parent, "tool", convention.name(span), span)
-            artifact = convention.found(span)
+            artifact = convention.documents(span)
             if artifact.complete and artifact.chunks:
-                run.gave = artifact.chunks
+                run.outputs = artifact.chunks
             elif self._is_retrieval_tool(run.name):
-                run.gave = convention.answer(span) or None
+                run.outputs = convention.answer(span) or None
         else:
             return parent
         run.started_ns, run.ended_ns = span.started_ns, span.ended_ns
@@ -220,16 +208,16 @@ class FinishedTree:
         root.members.append(run)
         return run
 
-    def _is_step(self, span: ForeignSpan) -> bool:
+    def _is_step(self, span: SpanRecord) -> bool:
         """Return whether a retriever's span says nothing, and one in it says what was found."""
         return (
             span.span_id in self.tree.around_documents
-            and self.tree.conventions[span.span_id].found(span) == NOT_SAID
+            and self.tree.convention_at(span).documents(span) == UNKNOWN_DOCUMENTS
         )
 
 
 class _Reader:
-    """The `Translator` of one tree: every run's `given` is its span."""
+    """The `Translator` of one tree: every run's `inputs` is its span."""
 
     def __init__(self, tree: Tree, root: Root) -> None:
         self._tree = tree
@@ -244,29 +232,36 @@ class _Reader:
         for inner in self._tree.outside_in:
             # A graph's span of OpenLLMetry says nothing, the one in it does.
             if self._tree.roles[inner.span_id] == "chain" and self._is_outside(inner):
-                asked = self._tree.conventions[inner.span_id].query(inner)
+                asked = self._tree.convention_at(inner).query(inner)
                 if asked:
                     return asked
         # A workflow of GenAI's says nothing; its model's prompt names the question apart.
-        if named := next((q for m in self._models if (q := genai.question_variable(m.given))), ""):
+        if named := next(
+            (
+                q
+                for m in self._models
+                if (q := self._tree.convention_at(m.inputs).question_variable(m.inputs))
+            ),
+            "",
+        ):
             return named
         # An agent asks its model before it searches, and nothing stands beside the question then.
         first = min((r.started_ns for r in self._root.members if r.kind == "retriever"), default=0)
         for model in self._models:
-            if model.started_ns < first and self._is_outside(model.given):
+            if model.started_ns < first and self._is_outside(model.inputs):
                 asked_of_it = [m.text for m in self.prompt(model) if m.role == "user"]
                 return asked_of_it[-1] if asked_of_it else ""
         return ""
 
-    def _is_outside(self, span: ForeignSpan) -> bool:
+    def _is_outside(self, span: SpanRecord) -> bool:
         roles = (self._tree.roles.get(span_id) for span_id in self._tree.above(span))
         return not any(role in ("retriever", "tool", "model") for role in roles)
 
     def chunks(self, run: Run) -> Sequence[Chunk]:
-        if isinstance(run.gave, str):
-            return (Chunk(text=run.gave),)
+        if isinstance(run.outputs, str):
+            return (Chunk(text=run.outputs),)
         if run.kind == "tool":
-            return run.gave or ()
+            return run.outputs or ()
         return self._found(run).chunks
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
@@ -296,13 +291,8 @@ class _Reader:
         return "" if is_repr(said) else said
 
     def model(self, run: Run) -> tuple[str, str]:
-        def provider(convention: Convention, span: ForeignSpan) -> str:
-            return convention.model(span)[0]
-
-        def model(convention: Convention, span: ForeignSpan) -> str:
-            return convention.model(span)[1]
-
-        return self._first(run, provider, ""), self._first(run, model, "")
+        provider = self._first(run, lambda convention, span: convention.model(span)[0], "")
+        return provider, self._first(run, lambda convention, span: convention.model(span)[1], "")
 
     def usage(self, run: Run) -> Usage:
         return self._first(run, lambda convention, span: convention.usage(span), Usage())
@@ -312,7 +302,7 @@ class _Reader:
         labels = (convention or self._tree.convention).labels(span)
         for run in root.root.members:
             if not labels.get("session_id"):
-                theirs = self._tree.conventions[run.given.span_id].labels(run.given)
+                theirs = self._tree.convention_at(run.inputs).labels(run.inputs)
                 labels["session_id"] = theirs.get("session_id", "")
         labels["capture_incomplete"] = self._is_incomplete()
         return labels
@@ -345,30 +335,30 @@ class _Reader:
             return True
         if not answer or not (self.query(self._root) or any(self.query(r) for r in retrievers)):
             return self._is_withheld()
-        return any(run.given.is_cut(answer) for run in [self._root, *self._models])
+        return any(run.inputs.is_cut(answer) for run in [self._root, *self._models])
 
     def _is_withheld(self) -> bool:
-        return any(self._tree.conventions[s.span_id].withholds(s) for s in self._tree.spans)
+        return any(self._tree.convention_at(s).withholds(s) for s in self._tree.spans)
 
-    def _found(self, run: Run) -> Found:
+    def _found(self, run: Run) -> Documents:
         """Return a retriever's documents, with texts from elsewhere where it has none."""
-        found = self._tree.conventions[run.given.span_id].found(run.given)
+        found = self._tree.convention_at(run.inputs).documents(run.inputs)
         if found.complete or run.error or not found.chunks:
-            return Found(found.chunks, complete=True) if run.error else found
+            return Documents(found.chunks, complete=True) if run.error else found
         if any(chunk.text for chunk in found.chunks):
             return found
         tool = self._tool_of(run)
         if tool:
-            return Found(_with_texts(found.chunks, tool), complete=True)
+            return Documents(_with_texts(found.chunks, tool), complete=True)
         textless, recovered = self._textless, self._recovered
         if not recovered:
             return found
         if run is not textless[0]:
-            return Found((), complete=True)  # the prompt has the texts of all, in one piece
+            return Documents((), complete=True)  # the prompt has the texts of all, in one piece
         stubs = [
-            c for r in textless for c in self._tree.conventions[r.given.span_id].found(r.given)[0]
+            c for r in textless for c in self._tree.convention_at(r.inputs).documents(r.inputs)[0]
         ]
-        return Found(_with_texts(stubs, recovered), complete=True)
+        return Documents(_with_texts(stubs, recovered), complete=True)
 
     @cached_property
     def _textless(self) -> list[Run]:
@@ -378,14 +368,14 @@ class _Reader:
             for run in sorted(self._root.members, key=lambda run: run.started_ns)
             if run.kind == "retriever"
             and not run.inside_retriever
-            and (chunks := self._tree.conventions[run.given.span_id].found(run.given).chunks)
+            and (chunks := self._tree.convention_at(run.inputs).documents(run.inputs).chunks)
             and not any(chunk.text for chunk in chunks)
             and not self._tool_of(run)
         ]
 
     def _tool_of(self, run: Run) -> str:
         """Return what the tool that encloses a retriever gave; empty if there is none."""
-        for span_id in self._tree.above(run.given):
+        for span_id in self._tree.above(run.inputs):
             if self._tree.roles.get(span_id) == "tool":
                 return self._tree.conventions[span_id].answer(self._tree.by_id[span_id])
         return ""
@@ -423,7 +413,7 @@ class _Reader:
             ):
                 continue
             convention = tree.conventions[span.span_id]
-            given, gave = convention.reranked(span), convention.found(span)
+            given, gave = convention.reranked(span), convention.documents(span)
             if not gave.complete:
                 continue
             seen = {c.text for c in given.chunks} | {c.text for c in gave.chunks}
@@ -446,16 +436,16 @@ class _Reader:
 
     # --- runs and spans -------------------------------------------------------------------------
 
-    def _of(self, run: Run) -> tuple[ForeignSpan, Convention | None]:
-        span: ForeignSpan = run.given
+    def _of(self, run: Run) -> tuple[SpanRecord, Convention | None]:
+        span: SpanRecord = run.inputs
         return span, self._tree.conventions.get(span.span_id)
 
     @cached_property
     def _models(self) -> list[Run]:
-        models = [r for r in self._root.members if r.kind == "model" and not r.inside_retriever]
+        models = [run for run in self._root.members if run.is_generation]
         return sorted(models, key=lambda run: run.started_ns)
 
-    def _first(self, run: Run, read: Callable[[Convention, ForeignSpan], T], nothing: T) -> T:
+    def _first(self, run: Run, read: Callable[[Convention, SpanRecord], T], nothing: T) -> T:
         """Return what the first of the spans of a model call says: its own, or one around it.
 
         A framework's instrumentation and a provider's both report the call, and each may lack what
@@ -467,13 +457,13 @@ class _Reader:
                 return found
         return nothing
 
-    def _spans_of(self, run: Run) -> list[ForeignSpan]:
+    def _spans_of(self, run: Run) -> list[SpanRecord]:
         tree = self._tree
         return [
-            run.given,
+            run.inputs,
             *(
                 tree.by_id[span_id]
-                for span_id in tree.above(run.given)
+                for span_id in tree.above(run.inputs)
                 if tree.roles.get(span_id) == "model" and self._models_in[span_id] == 1
             ),
         ]
@@ -481,7 +471,7 @@ class _Reader:
     @cached_property
     def _models_in(self) -> Counter[str]:
         """How many models each span encloses, by its id."""
-        return Counter(above for run in self._models for above in self._tree.above(run.given))
+        return Counter(above for run in self._models for above in self._tree.above(run.inputs))
 
 
 def _ends_with_its_model(tree: Tree) -> bool:
@@ -489,11 +479,11 @@ def _ends_with_its_model(tree: Tree) -> bool:
     return FRAMEWORKS.get(tree.root.scope) == "langchain"
 
 
-def _is_late(model: Run, root: ForeignSpan) -> bool:
+def _is_late(model: Run, root: SpanRecord) -> bool:
     return bool(root.ended_ns) and model.ended_ns > root.ended_ns
 
 
-def _ending(span: ForeignSpan) -> tuple[Status, str]:
+def _ending(span: SpanRecord) -> tuple[Status, str]:
     """Return how what the span stands for ended, and `TypeName: message` if it failed."""
     if not span.ended_ns:
         return "partial", ""

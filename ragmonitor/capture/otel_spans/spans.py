@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,7 +23,7 @@ _STATUS: dict[StatusCode, Literal["unset", "ok", "error"]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignSpan:
+class SpanRecord:
     """What a span says, whether it was ended in this process or came over the wire."""
 
     trace_id: str
@@ -99,6 +99,10 @@ class ForeignSpan:
         value = self.attributes.get(name)
         return value if isinstance(value, str) else ""
 
+    def first_text(self, names: Iterable[str]) -> str:
+        """Return the first of several text attributes that is set; empty if none is."""
+        return next((text for name in names if (text := self.text(name))), "")
+
     def count(self, name: str) -> int | None:
         """Return an attribute that counts; None if it is none."""
         value = self.attributes.get(name)
@@ -109,7 +113,7 @@ class ForeignSpan:
         return self.text_most is not None and len(text) >= self.text_most
 
 
-def foreign_span(span: ReadableSpan) -> ForeignSpan | None:
+def span_record(span: ReadableSpan) -> SpanRecord | None:
     """Return an SDK's span in our form; None if it has no context.
 
     Also one that is open still: what it says by now is read, and its end is 0.
@@ -125,7 +129,7 @@ def foreign_span(span: ReadableSpan) -> ForeignSpan | None:
             exception = kind.rpartition(".")[2], message[:ERROR_MOST]
     # No public way leads to it. A version without it costs the notice that texts were cut.
     text_most = getattr(getattr(span, "_attributes", None), "max_value_len", None)
-    return ForeignSpan(
+    return SpanRecord(
         trace_id=format_trace_id(context.trace_id),
         span_id=format_span_id(context.span_id),
         parent_id="" if parent is None else format_span_id(parent.span_id),

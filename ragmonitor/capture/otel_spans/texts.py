@@ -66,7 +66,7 @@ _ROLES = {
 _DEEPEST = 12
 
 
-class Found(NamedTuple):
+class Documents(NamedTuple):
     """What a span says of the documents that were found."""
 
     chunks: tuple[Chunk, ...]
@@ -74,8 +74,8 @@ class Found(NamedTuple):
     """Whether every text is there. Nothing found is complete; nothing said is not."""
 
 
-NOT_SAID = Found((), complete=False)
-NOTHING = Found((), complete=True)
+UNKNOWN_DOCUMENTS = Documents((), complete=False)
+NO_DOCUMENTS = Documents((), complete=True)
 
 
 class _Unreadable:
@@ -110,7 +110,7 @@ def question(value: Any, depth: int = 0) -> str:
         return _last_said(value, "user", depth)
     if not isinstance(value, Mapping):
         return ""
-    role, text = said(value)
+    role, text = message_of(value)
     if role:
         return text if role == "user" else ""
     for key in _QUESTION_KEYS:
@@ -137,7 +137,7 @@ def answer(value: Any, depth: int = 0) -> str:
         return _last_said(value, "assistant", depth)
     if not isinstance(value, Mapping):
         return ""
-    role, text = said(value)
+    role, text = message_of(value)
     if role:
         return text if role == "assistant" else ""
     for key in ("message", "update", *_ANSWER_KEYS):  # a candidate's message, a graph's command
@@ -151,7 +151,7 @@ def is_repr(text: str) -> bool:
     return _REPR.match(text) is not None
 
 
-def said(value: Any) -> tuple[str, str]:
+def message_of(value: Any) -> tuple[str, str]:
     """Return (role, text) of a message in any of the forms; empty texts if it is none."""
     if isinstance(value, str):
         return "", ""
@@ -169,11 +169,11 @@ def said(value: Any) -> tuple[str, str]:
         return "", ""
     for key in ("parts", "content", "blocks"):
         if key in fields:
-            return _ROLES.get(role, role), content(fields[key])
+            return _ROLES.get(role, role), content_text(fields[key])
     return "", ""
 
 
-def content(value: Any) -> str:
+def content_text(value: Any) -> str:
     """Return the text of a message's content: a text, or parts of which some are text."""
     if isinstance(value, str):
         return value
@@ -202,18 +202,18 @@ def messages(value: Any) -> tuple[Message, ...]:
     """Return the messages of a list of them, in order, those without text left out."""
     if not isinstance(value, list):
         return ()
-    found = (said(item) for item in value)
+    found = (message_of(item) for item in value)
     return tuple(Message(role=role or "user", text=text) for role, text in found if text)
 
 
-def documents(value: Any) -> Found:
+def documents(value: Any) -> Documents:
     """Return the documents that a retriever's or reranker's output lists."""
     if isinstance(value, Mapping):
         value = value.get("documents")
     if not isinstance(value, list):
-        return NOT_SAID
+        return UNKNOWN_DOCUMENTS
     chunks = [document(item) for item in value]
-    return Found(tuple(c for c in chunks if c is not None), complete=None not in chunks)
+    return Documents(tuple(c for c in chunks if c is not None), complete=None not in chunks)
 
 
 def tool_text(value: Any) -> str:
@@ -221,14 +221,14 @@ def tool_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping) and "blocks" in value:
-        return content(value["blocks"])
-    return said(value)[1]
+        return content_text(value["blocks"])
+    return message_of(value)[1]
 
 
-def tool_documents(value: Any) -> Found:
+def tool_documents(value: Any) -> Documents:
     """Return the documents that a tool gave beside its text."""
     if not isinstance(value, Mapping):
-        return NOT_SAID
+        return UNKNOWN_DOCUMENTS
     inner = value.get("kwargs") if "lc" in value else value.get("data")
     if isinstance(inner, Mapping):
         return documents(inner.get("artifact"))
@@ -307,7 +307,7 @@ def _last_said(items: Sequence[Any], who: str, depth: int) -> str:
     A model's text from before the user's last message belongs to an earlier question.
     """
     for item in reversed(items):
-        role, text = said(item)
+        role, text = message_of(item)
         if not role and isinstance(item, Mapping):
             text = question(item, depth + 1) if who == "user" else answer(item, depth + 1)
             role = who

@@ -7,9 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
-from ragmonitor.capture.otel_spans.conventions import FRAMEWORKS, Convention, convention_of
+from ragmonitor.capture.otel_spans.ancestry import Ancestry
+from ragmonitor.capture.otel_spans.convention import Convention
+from ragmonitor.capture.otel_spans.conventions import FRAMEWORKS, convention_of
 from ragmonitor.capture.otel_spans.reading import FinishedTree, Tree
-from ragmonitor.capture.otel_spans.spans import ForeignSpan
+from ragmonitor.capture.otel_spans.spans import SpanRecord
 
 
 class OpenSpan(NamedTuple):
@@ -31,68 +33,14 @@ class Choice(NamedTuple):
 OUTERMOST = Choice()
 
 
-class Ancestry:
-    """Which spans of one trace enclose which. Its sums over a trace are linear in its spans."""
-
-    def __init__(
-        self, spans: Mapping[str, ForeignSpan], open_spans: Mapping[str, OpenSpan]
-    ) -> None:
-        self._parents = {span_id: span.parent_id for span_id, span in open_spans.items()}
-        self._parents |= {span_id: _local_parent(span) for span_id, span in spans.items()}
-
-    def above(self, span_id: str) -> Iterator[str]:
-        """Yield the ids of what encloses a span in this process, from the inside out."""
-        seen = {span_id}
-        above = self._parents.get(span_id, "")
-        while above and above not in seen:
-            seen.add(above)
-            yield above
-            above = self._parents.get(above, "")
-
-    def enclosing(self, span_ids: Iterable[str]) -> set[str]:
-        """Return the ids of all that encloses any of these."""
-        found: set[str] = set()
-        for span_id in span_ids:
-            above = self._parents.get(span_id, "")
-            while above and above not in found:
-                found.add(above)
-                above = self._parents.get(above, "")
-        return found
-
-    def below(self, others: Collection[str]) -> set[str]:
-        """Return the ids of all that any of these encloses."""
-        known: dict[str, bool] = {"": False}
-        """Of a span and all that encloses it: whether one of them is among the others."""
-        for span_id in self._parents:
-            path: list[str] = []
-            at = span_id
-            while at not in known:
-                known[at] = at in others
-                path.append(at)
-                at = "" if known[at] else self._parents.get(at, "")
-            held = known[at]
-            for each in reversed(path):
-                held = known[each] = known[each] or held
-        # A parent that is not among the spans may not have been come to.
-        return {i for i, parent in self._parents.items() if known.get(parent, parent in others)}
-
-    def depths(self) -> dict[str, int]:
-        """Return by id how many spans enclose it."""
-        found: dict[str, int] = {"": -1}
-        for span_id in self._parents:
-            path: list[str] = []
-            at = span_id
-            while at not in found:
-                found[at] = 0
-                path.append(at)
-                at = self._parents.get(at, "")
-            for each in reversed(path):
-                found[each] = found[self._parents.get(each, "")] + 1
-        return found
+def ancestry_of(spans: Mapping[str, SpanRecord], open_spans: Mapping[str, OpenSpan]) -> Ancestry:
+    """Return which of these spans enclose which, within this process."""
+    parents = {span_id: span.parent_id for span_id, span in open_spans.items()}
+    return Ancestry(parents | {span_id: _local_parent(span) for span_id, span in spans.items()})
 
 
 def trees_of(
-    spans: Iterable[ForeignSpan],
+    spans: Iterable[SpanRecord],
     open_spans: Mapping[str, OpenSpan] | None = None,
     *,
     choice: Choice = OUTERMOST,
@@ -123,18 +71,18 @@ class _Trace:
 
     def __init__(
         self,
-        spans: Iterable[ForeignSpan],
+        spans: Iterable[SpanRecord],
         open_spans: Mapping[str, OpenSpan],
         choice: Choice,
         is_retrieval_tool: Callable[[str], bool],
     ) -> None:
         self._spans = {span.span_id: span for span in spans}
         self._open = open_spans
-        self._ancestry = Ancestry(self._spans, open_spans)
+        self._ancestry = ancestry_of(self._spans, open_spans)
         self._choice = choice
         self._is_retrieval_tool = is_retrieval_tool
         self._dialects: dict[str, Convention] = {}
-        self._children: dict[str, list[ForeignSpan]] = {}
+        self._children: dict[str, list[SpanRecord]] = {}
         for span in self._spans.values():
             convention = convention_of(span.scope, span.attributes)
             if convention is not None:
@@ -148,7 +96,7 @@ class _Trace:
         taken: set[str] = set()
         if self._choice.innermost:
             yield from self._innermost(taken)
-        alone: list[ForeignSpan] = []
+        alone: list[SpanRecord] = []
         for top in self._tops():
             if top.span_id in taken:
                 continue
@@ -159,7 +107,7 @@ class _Trace:
                 alone.append(top)
         yield from self._anchored(alone, taken)
 
-    def _retrieves(self, root: ForeignSpan) -> bool:
+    def _retrieves(self, root: SpanRecord) -> bool:
         """Return whether a span below this one, or itself, may have retrieved something."""
         pending = [root]
         while pending:
@@ -179,7 +127,7 @@ class _Trace:
             if finished.is_interaction():
                 yield finished
 
-    def _name(self, span: ForeignSpan) -> str:
+    def _name(self, span: SpanRecord) -> str:
         convention = self._dialects.get(span.span_id)
         return span.name if convention is None else convention.name(span)
 
@@ -210,19 +158,19 @@ class _Trace:
             finished = outer
         return finished
 
-    def _tops(self) -> list[ForeignSpan]:
+    def _tops(self) -> list[SpanRecord]:
         """Return the spans of a dialect that no span of a dialect, open or ended, encloses."""
         speaking = {span_id for span_id, span in self._open.items() if span.matches}
         speaking -= self._spans.keys()
         inside = self._ancestry.below(speaking | self._dialects.keys())
         return [self._spans[span_id] for span_id in self._dialects if span_id not in inside]
 
-    def _anchored(self, alone: list[ForeignSpan], taken: Collection[str]) -> Iterator[FinishedTree]:
+    def _anchored(self, alone: list[SpanRecord], taken: Collection[str]) -> Iterator[FinishedTree]:
         """Yield the innermost spans of no dialect that enclose a retrieval and a model.
 
         What is open still may yet enclose more, so nothing below it is decided.
         """
-        below: dict[str, list[ForeignSpan]] = {}
+        below: dict[str, list[SpanRecord]] = {}
         for top in alone:
             for above in self._above(top):
                 if above in self._spans:
@@ -238,10 +186,10 @@ class _Trace:
                 yield finished
 
     def _finished(
-        self, root: ForeignSpan, taken: Collection[str], tops: Iterable[ForeignSpan] = ()
+        self, root: SpanRecord, taken: Collection[str], tops: Iterable[SpanRecord] = ()
     ) -> FinishedTree:
         """Return the tree below a root; of an anchor, that of these tops alone."""
-        spans: list[ForeignSpan] = []
+        spans: list[SpanRecord] = []
         parents: dict[str, str] = {}
         heard: dict[str, str] = {}
         pending = [(top, root.span_id) for top in tops] or [(root, "")]
@@ -267,13 +215,13 @@ class _Trace:
         )
         return FinishedTree(tree, is_retrieval_tool=self._is_retrieval_tool)
 
-    def _fold(self, spans: Iterable[ForeignSpan], parents: dict[str, str]) -> None:
+    def _fold(self, spans: Iterable[SpanRecord], parents: dict[str, str]) -> None:
         """Put a provider's span of a model call below the framework's span of the same call.
 
         OpenLLMetry does not make a model's span the current one, so the two are siblings.
         """
-        outer: dict[str, list[ForeignSpan]] = {}
-        inner: list[ForeignSpan] = []
+        outer: dict[str, list[SpanRecord]] = {}
+        inner: list[SpanRecord] = []
         for span in spans:
             if self._dialects[span.span_id].role(span) == "model":
                 if span.scope in FRAMEWORKS:
@@ -287,21 +235,21 @@ class _Trace:
             if call is not None:
                 parents[span.span_id] = call.span_id
 
-    def _above(self, span: ForeignSpan) -> Iterator[str]:
+    def _above(self, span: SpanRecord) -> Iterator[str]:
         return self._ancestry.above(span.span_id)
 
 
 class _Calls:
     """Spans by the time of their start, to find the one that was under way at a time."""
 
-    def __init__(self, spans: Iterable[ForeignSpan]) -> None:
+    def __init__(self, spans: Iterable[SpanRecord]) -> None:
         self._spans = sorted(spans, key=lambda span: span.started_ns)
         self._starts = [span.started_ns for span in self._spans]
         self._ends = [max(span.ended_ns, span.started_ns + 1) for span in self._spans]
         self._latest = list(accumulate(self._ends, max))
         """The latest end of this one and those before it."""
 
-    def at(self, moment_ns: int) -> ForeignSpan | None:
+    def at(self, moment_ns: int) -> SpanRecord | None:
         """Return the last that had begun, of those that had not ended; None: there is none."""
         position = bisect_right(self._starts, moment_ns) - 1
         while position >= 0 and self._latest[position] > moment_ns:
@@ -311,5 +259,5 @@ class _Calls:
         return None
 
 
-def _local_parent(span: ForeignSpan) -> str:
+def _local_parent(span: SpanRecord) -> str:
     return "" if span.parent_is_remote else span.parent_id

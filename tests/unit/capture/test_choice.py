@@ -13,7 +13,7 @@ def handed():
 
 
 def build(handed, **options):
-    return Recorder(Plain(), handed.append, open_runs_most=50, open_run_age_s=60, **options)
+    return Recorder(Plain(), handed.append, max_open_runs=50, open_run_age_s=60, **options)
 
 
 def rag(recorder, under, *, name="inner", tags=(), key="i"):
@@ -181,7 +181,7 @@ def test_a_run_that_pauses_goes_on_in_a_later_one(handed):
     recorder.started("b", None, "chain", "graph", "approved", resumes="thread-1")
     recorder.started("m", "b", "model", "llm")
     recorder.ended("m", "answer")
-    recorder.ended("b", "answer", given="approved")
+    recorder.ended("b", "answer", inputs="approved")
     assert told(handed) == [("query", ("chunk",), "answer")]
     assert len(recorder) == 0
 

@@ -7,8 +7,8 @@ import pytest
 
 from ragmonitor.capture.otel_spans import (
     Choice,
-    ForeignSpan,
     OpenSpan,
+    SpanRecord,
     convention_of,
     texts,
     trees_of,
@@ -41,7 +41,7 @@ def span(span_id, parent_id="", *, scope="", name="x", at=None, ended=True, **at
         for key in ("status", "status_text", "exception", "attributes_lost", "text_most")
         if key in attributes
     }
-    return ForeignSpan(
+    return SpanRecord(
         trace_id="1" * 32,
         span_id=span_id,
         parent_id=parent_id,
@@ -495,7 +495,7 @@ def test_a_graphs_own_span_gives_way_to_the_workflow_in_it():
     graph = span("graph", scope=LANGCHAIN_OL, gen_ai__operation__name="invoke_agent")
     given = {"inputs": {"messages": [["user", QUESTION]]}}
     root = ol_root(given, {"outputs": {}})
-    root = ForeignSpan(**{f: getattr(root, f) for f in root.__slots__} | {"parent_id": "graph"})
+    root = SpanRecord(**{f: getattr(root, f) for f in root.__slots__} | {"parent_id": "graph"})
     found = only([graph, root, ol_retriever("root"), ol_model("root")])
     assert (found.query, found.target.span_id) == (QUESTION, "graph")
 

@@ -106,7 +106,7 @@ def test_a_sweep_of_what_has_not_changed_costs_nothing(shape, told):
 def test_each_span_is_read_once_however_often_it_is_swept(told, monkeypatch):
     """A root that stays open while models come and go is not read anew each time."""
     read = []
-    original = processor.foreign_span
+    original = processor.span_record
     monkeypatch.setattr(processor, "foreign_span", lambda span: read.append(1) or original(span))
     root = told.root()
     for _ in range(20):
@@ -182,7 +182,7 @@ def test_a_fault_in_reading_a_span_costs_its_text_and_not_the_trace(told, monkey
 
 def test_a_span_that_cannot_be_read_at_all_makes_its_interaction_incomplete(told, monkeypatch):
     """The rest of the trace is handed over, once."""
-    original = processor.foreign_span
+    original = processor.span_record
 
     def fails(span):
         if span.name == "ask" and span.attributes.get("odd"):

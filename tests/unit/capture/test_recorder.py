@@ -24,7 +24,7 @@ def handed():
 
 @pytest.fixture
 def recorder(handed):
-    return Recorder(Plain(), handed.append, open_runs_most=50, open_run_age_s=60)
+    return Recorder(Plain(), handed.append, max_open_runs=50, open_run_age_s=60)
 
 
 def tell(recorder, root="r", *, answer="The sky is blue.", chunks=("Blue sky.",)):
@@ -167,7 +167,7 @@ def test_a_given_that_comes_at_the_end_is_taken(recorder, handed):
     recorder.ended("s", [])
     recorder.started("m", "r", "model", "llm")
     recorder.ended("m", "a")
-    recorder.ended("r", "a", given="Why so late?")
+    recorder.ended("r", "a", inputs="Why so late?")
     assert handed[0].interaction().query == "Why so late?"
 
 
@@ -189,7 +189,7 @@ def test_an_abandoned_run_is_given_up_as_partial(handed):
 
 def test_open_runs_are_bounded(handed):
     """The oldest make room."""
-    recorder = Recorder(Plain(), handed.append, open_runs_most=10)
+    recorder = Recorder(Plain(), handed.append, max_open_runs=10)
     for n in range(1_000):
         recorder.started(n, None, "chain", "never ended")
     assert len(recorder) <= 10
@@ -335,7 +335,7 @@ def test_no_order_of_events_breaks_it(told):
 def test_the_children_of_one_root_are_bounded_too(handed, kind):
     """What makes room is counted, and its interaction incomplete; it leaves no ghosts."""
     forgotten = []
-    recorder = Recorder(Plain(), handed.append, open_runs_most=100, on_forgotten=forgotten.append)
+    recorder = Recorder(Plain(), handed.append, max_open_runs=100, on_forgotten=forgotten.append)
     recorder.started("r", None, "chain", "qa", "Why?")
     recorder.started("s", "r", "retriever", "search", "Why?")
     recorder.ended("s", ["Blue sky."])
@@ -354,7 +354,7 @@ def test_the_children_of_one_root_are_bounded_too(handed, kind):
 
 def test_a_step_that_is_given_up_takes_its_children_with_it(handed):
     """They are no roots; the root that lost them is incomplete, and others are not."""
-    recorder = Recorder(Plain(), handed.append, open_runs_most=4)
+    recorder = Recorder(Plain(), handed.append, max_open_runs=4)
     recorder.started("r", None, "chain", "qa", "Why?")
     recorder.started("step", "r", "chain", "step")
     recorder.ended("r", "early")  # the step goes on
@@ -367,7 +367,7 @@ def test_a_step_that_is_given_up_takes_its_children_with_it(handed):
 
 def test_the_members_of_one_root_are_bounded(handed, monkeypatch):
     """Those that have ended as well: an endless agent is handed over as incomplete."""
-    monkeypatch.setattr("ragmonitor.capture.recorder.MEMBERS_MOST", 20)
+    monkeypatch.setattr("ragmonitor.capture.recorder.MAX_MEMBERS", 20)
     forgotten = []
     recorder = Recorder(Plain(), handed.append, on_forgotten=forgotten.append)
     recorder.started("r", None, "chain", "qa", "Why?")

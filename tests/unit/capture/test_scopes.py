@@ -9,7 +9,7 @@ from contextvars import copy_context
 import pytest
 
 from ragmonitor.capture import InteractionRecorder, Recorder, current_interaction
-from ragmonitor.capture.gathering import PARTS_MOST, gathering
+from ragmonitor.capture.scopes import MAX_PARTS, entered_scope
 from ragmonitor.records import Chunk, Usage
 from tests.support.plain_framework import Plain
 
@@ -53,7 +53,7 @@ def test_a_retriever_and_a_model_are_one_interaction(take, handed, recorder):
     assert found.usage == Usage(input_tokens=1, output_tokens=2)
     assert [m.text for m in found.generations[0].input] == ["Use: Blue sky."]
     assert len(recorder) == 0
-    assert gathering.get() is None
+    assert entered_scope.get() is None
 
 
 def test_what_a_part_names_goes_before_the_prompts(take, handed, recorder, monkeypatch):
@@ -222,9 +222,9 @@ def test_an_error_does_not_wait_for_open_parts(take, handed, recorder):
 def test_a_block_keeps_so_many_parts_and_no_more(take, handed, recorder):
     """A job that runs for days within one block must not grow."""
     with InteractionRecorder(take, query="Why?"):
-        for n in range(PARTS_MOST + 10):
+        for n in range(MAX_PARTS + 10):
             retrieve(recorder, n)
-    assert len(handed[0].interaction().retrievals) == PARTS_MOST
+    assert len(handed[0].interaction().retrievals) == MAX_PARTS
     assert len(recorder) == 0
 
 

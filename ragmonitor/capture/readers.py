@@ -1,0 +1,59 @@
+"""Asks the code that reads other people's objects; what raises there costs one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from ragmonitor.guard import record_error
+
+
+class SafeReader:
+    """A translator, or a convention, whose methods never raise.
+
+    Where a method raises, the error is recorded and the answer is the empty value of its kind.
+    """
+
+    def __init__(
+        self,
+        reader: Any,
+        empty: Mapping[str, Callable[[], Any]],
+        *,
+        note_loss: Callable[[Any], None] | None = None,
+    ) -> None:
+        """Wrap a reader.
+
+        Args:
+            reader: Answers questions about a run, or a span.
+            empty: The methods that are asked, with what makes an empty answer of each.
+            note_loss: Called with the run or span of a question that raised. None: each question is
+                asked once of each run, which has to outlive this object, and `lost` notes a loss.
+        """
+        self._reader = reader
+        self._empty = empty
+        self._note_loss = note_loss
+        self._answers: dict[tuple[str, int], Any] = {}
+        self.lost = False
+        """A method has raised."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._empty:
+            return partial(self._known if self._note_loss is None else self._answer, name)
+        return getattr(self._reader, name)
+
+    def _known(self, question: str, subject: Any) -> Any:
+        key = question, id(subject)
+        if key not in self._answers:
+            self._answers[key] = self._answer(question, subject)
+        return self._answers[key]
+
+    def _answer(self, question: str, subject: Any) -> Any:
+        try:
+            return getattr(self._reader, question)(subject)
+        except Exception as error:  # noqa: BLE001 - objects of the application's own classes
+            record_error("capture", error)
+            self.lost = True
+            if self._note_loss is not None:
+                self._note_loss(subject)
+            return self._empty[question]()

@@ -1,0 +1,127 @@
+"""The scope of one interaction of plain code: `with monitor.interaction(...)`.
+
+Framework runs that start within it become parts of the interaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from ragmonitor.protocols import Finished
+    from ragmonitor.records import Chunk, Generation, Retrieval, Status
+
+MAX_PARTS: Final = 1_000
+"""Runs that one scope keeps; an interaction has a handful."""
+
+
+class Part(Protocol):
+    """A run that ended within a scope, as the scope's interaction reads it behind the request."""
+
+    @property
+    def status(self) -> Status:
+        """How it ended."""
+        ...
+
+    @property
+    def ended_ns(self) -> int:
+        """When it ended."""
+        ...
+
+    def retrievals(self) -> Sequence[Retrieval]:
+        """Return its outermost retrievals."""
+        ...
+
+    def shown(self) -> Sequence[Chunk]:
+        """Return the chunks that its own result names as the model's context."""
+        ...
+
+    def retrieved(self) -> Sequence[Chunk]:
+        """Return the chunks that every retriever gave."""
+        ...
+
+    def generations(self) -> Sequence[Generation]:
+        """Return its model calls."""
+        ...
+
+    def answer(self) -> str:
+        """Return the text that it gave."""
+        ...
+
+    def labels(self) -> Mapping[str, Any]:
+        """Return its labels; see `Translator.labels`."""
+        ...
+
+
+class InteractionScope:
+    """Collects the runs and streams that start within a block of code, on any thread or task.
+
+    It is done once the block has ended and its last part has: a stream that is handed out of the
+    block may be read after it.
+    """
+
+    __slots__ = ("_closed", "_open", "_ticket", "hand_over", "lost", "parts")
+
+    def __init__(self, hand_over: Callable[[Finished], None], done: Callable[[], None]) -> None:
+        self.hand_over = hand_over
+        """The monitor's: the runs of another monitor do not belong to the scope."""
+        self.parts: list[Part] = []
+        """The ended runs, in the order in which they ended."""
+        self.lost = 0
+        """How many parts there were beyond `MAX_PARTS`."""
+        self._open: dict[Hashable, object] = {}
+        """The owner of each open part; None: it is a stream of the application's own."""
+        self._closed = False
+        self._ticket = [done]  # taken once, by whichever thread is last: `pop` is atomic
+
+    def add(self, part: Hashable, owner: object = None) -> bool:
+        """Add an open part while the block goes on; return whether it belongs to the scope.
+
+        A part beyond `MAX_PARTS` belongs to it, so that it is no interaction of its own, and is not
+        kept.
+        """
+        if self._closed:
+            return False
+        if len(self.parts) + len(self._open) >= MAX_PARTS:
+            self.lost += 1
+        else:
+            self._open[part] = owner
+        return True
+
+    def finish(self, part: Hashable, finished: Part | None = None) -> None:
+        """Note that a part has ended, and keep what it became."""
+        if part in self._open and finished is not None:
+            self.parts.append(finished)
+        self._open.pop(part, None)
+        if self._closed and not self._open:
+            self._done()
+
+    def is_observed_by_others(self, owner: object) -> bool:
+        """Return whether a run of another owner, a framework, is under way in the scope."""
+        return any(each not in (None, owner) for each in self._open.copy().values())
+
+    def close(self, *, wait: bool) -> None:
+        """End the block. `wait`: for parts that are still open."""
+        self._closed = True
+        if not (wait and self._open):
+            self._done()
+
+    def _done(self) -> None:
+        try:
+            done = self._ticket.pop()
+        except IndexError:
+            return
+        done()
+
+
+entered_scope: ContextVar[InteractionScope | None] = ContextVar("ragmonitor_scope", default=None)
+"""The scope that this thread or task is in. Ours, and no part of OpenTelemetry's context."""
+
+
+def scope_of(hand_over: Callable[[Finished], None]) -> InteractionScope | None:
+    """Return the scope of this monitor that this thread or task is in; None: it is in none."""
+    scope = entered_scope.get()
+    # Compared, not identified: a bound method is a new object each time.
+    return scope if scope is not None and scope.hand_over == hand_over else None
