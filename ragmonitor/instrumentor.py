@@ -3,8 +3,8 @@
 OpenTelemetry finds `RagMonitorInstrumentor` by its entry point and calls it before the application
 starts. Nothing of a framework is imported then: integrations name, in the entry-point group
 `ragmonitor.integrations`, the module whose import shows that the application uses the framework,
-and are attached right after it. An application that never imports one pays for the look and no
-more: no framework, no `Monitor`, no thread, no port.
+and are attached right after it. An application that never imports one has no `Monitor`, no thread
+and no port, and imports no framework.
 
 The only module that needs `opentelemetry-instrumentation` (the extra `auto`).
 """
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from ragmonitor.monitor import Monitor
 
 GROUP = "ragmonitor.integrations"
-"""Entry points: name = the module that triggers it, value = `package:instrument`, a function that
-takes a `Monitor`. The package's `uninstrument`, without arguments, takes it back."""
+"""Entry points of integrations. The name is the module whose import triggers the integration; the
+value is `package:instrument`, a function that takes a `Monitor`. The package's `uninstrument`,
+without arguments, undoes it."""
 
 _STAGE = "start"
 
@@ -42,7 +43,7 @@ class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is t
     """
 
     def instrumentation_dependencies(self) -> Collection[str]:
-        """Return nothing: which frameworks are there is seen when they are imported."""
+        """Return nothing: the frameworks are seen when they are imported."""
         return ()
 
     def _instrument(self, **kwargs: Any) -> None:
@@ -61,16 +62,16 @@ class RagMonitorInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # so is t
 
 
 class _Attachment:
-    """What is attached in this process, and to which monitor."""
+    """The integrations that are attached in this process, and their monitor."""
 
     def __init__(self) -> None:
         self._on = False
         self._given: Monitor | None = None
         self._own: Monitor | None = None
         self._refused = False
-        """The settings are wrong, and that was said."""
+        """The settings are wrong, and the log says so."""
         self._hooked: set[tuple[str, str]] = set()
-        """wrapt cannot take a hook back, so each is set once and asks whether we are on."""
+        """Module and entry point of each hook. wrapt removes none, so each asks if we are on."""
         self._attached: dict[str, metadata.EntryPoint] = {}
         """By value: several triggers may name the same integration."""
         # Never held while an integration is imported: two threads that import would each hold what
@@ -136,8 +137,8 @@ class _Attachment:
                 except RagMonitorError as error:
                     self._refused = True
                     # A judge's name may hold an address with a password.
-                    told = shown(str(error))
-                    logger.error("ragmonitor: the application runs unmonitored: %s", told)
+                    problem = shown(str(error))
+                    logger.error("ragmonitor: the application runs unmonitored: %s", problem)
             return self._own
 
 

@@ -360,7 +360,7 @@ class Monitor:
                         root_names=self.settings.capture.root_names,
                     ),
                     retrieval_tools=self.settings.capture.retrieval_tools,
-                    spans_most=self.settings.capture.max_open_runs,
+                    max_spans=self.settings.capture.max_open_runs,
                     span_age_s=self.settings.capture.open_run_age_s,
                     on_forgotten=self._worker.give_up,
                 )

@@ -27,7 +27,7 @@ from ragmonitor.settings import ExportSettings
 
 
 class ManualClock:
-    """A clock that goes on when it is told to."""
+    """A clock that a test advances."""
 
     def __init__(self, now_s: float = 0.0) -> None:
         self.now_s = now_s
@@ -42,7 +42,7 @@ class ManualClock:
 
 
 class ScriptedJudge:
-    """A judge that says what its script says.
+    """A judge that follows a script.
 
     The script maps an interaction to an `Assessment`; an exception it raises is the judge's own.
     It costs nothing, whatever a budget counts.
@@ -78,11 +78,11 @@ class ListExporter:
         self.reports.append(report)
 
     def flush(self, timeout_s: float) -> bool:
-        """Have nothing to send."""
+        """Return at once: there is nothing to send."""
         return timeout_s >= 0
 
     def close(self) -> None:
-        """Have nothing to release."""
+        """Do nothing: there is nothing to release."""
 
     def interactions(self) -> Iterable[Interaction]:
         """Return each interaction once, in order."""
@@ -94,39 +94,39 @@ _USAGE = Usage(input_tokens=40, output_tokens=12)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """One question as an application would be asked it, to be told to a real framework.
+    """One case of the contract: a question to an application of a real framework.
 
-    Whoever tells it builds the framework's own application around a retriever that gives `chunks`
-    and a model that gives `answer` and counts `usage`.
+    The integration's test builds the framework's own application around a retriever that returns
+    `chunks` and a model that returns `answer` and counts `usage`.
     """
 
     name: str
     query: str
     chunks: tuple[Chunk, ...]
-    """What the retriever gives, in order, with ids and scores."""
+    """The retriever's chunks, in order, with ids and scores."""
     pieces: tuple[str, ...]
-    """What the model gives; streamed piece by piece if `streamed`."""
+    """The model's answer, piece by piece; streamed if `streamed`."""
     usage: Usage = _USAGE
     streamed: bool = False
     read: int | None = None
     """The stream is closed after so many pieces; None: read to its end."""
     fails: Literal["", "retriever", "model"] = ""
-    """Who raises `RuntimeError(story.failure)`."""
+    """The part that raises `RuntimeError(story.failure)`; empty: none."""
     failure: str = "the index is gone"
 
     @property
     def answer(self) -> str:
-        """What the model gives, whole."""
+        """The model's whole answer."""
         return "".join(self.pieces)
 
     @property
     def seen(self) -> str:
-        """What the user sees."""
+        """The part of the answer that the user sees."""
         return "" if self.fails else "".join(self.pieces[: self.read])
 
     @property
     def status(self) -> Status:
-        """How it ends."""
+        """The status of the interaction."""
         if self.fails:
             return "error"
         return "ok" if self.read is None else "partial"
@@ -182,21 +182,21 @@ STORIES: tuple[Story, ...] = (
         failure="the model is gone",
     ),
 )
-"""What every integration is told. One that has no retriever of its own leaves out that one's
-failure."""
+"""The cases of the contract. An integration without a retriever of its own leaves out the
+retriever's failure."""
 
 
-def check_story(story: Story, tell: Callable[[Story, Monitor], None]) -> None:
-    """Tell a framework a story and compare what was captured with it.
+def check_story(story: Story, run: Callable[[Story, Monitor], None]) -> None:
+    """Run a framework's application on a story and compare the captured interaction with it.
 
     Args:
         story: One of `STORIES`.
-        tell: Attaches the integration to the monitor, runs the framework's application on the
-            story (reading and closing the stream as it says, letting its error out or not), and
+        run: Attaches the integration to the monitor, runs the framework's application on the
+            story (reads and closes the stream as the story says; may let its error out), and
             detaches.
 
     Raises:
-        AssertionError: The interaction is not the story's; says every difference.
+        AssertionError: The interaction differs from the story; the message names every difference.
     """
     exporter = ListExporter()
     began_ns = time.time_ns()
@@ -210,7 +210,7 @@ def check_story(story: Story, tell: Callable[[Story, Monitor], None]) -> None:
         TracerProvider().get_tracer("contract").start_as_current_span("caller") as caller,
     ):
         try:
-            tell(story, monitor)
+            run(story, monitor)
         except RuntimeError as error:
             if not story.fails or story.failure not in str(error):
                 raise
@@ -251,10 +251,10 @@ def check_story(story: Story, tell: Callable[[Story, Monitor], None]) -> None:
 
 
 def _chunks_of(found: Interaction, story: Story) -> tuple[list[object], list[object]]:
-    def told(chunks: Iterable[Chunk]) -> list[object]:
+    def parts(chunks: Iterable[Chunk]) -> list[object]:
         return [(chunk.id, chunk.text, chunk.score) for chunk in chunks]
 
-    return told(found.chunks), told(story.chunks)
+    return parts(found.chunks), parts(story.chunks)
 
 
 def _prompts_show(found: Interaction) -> bool:

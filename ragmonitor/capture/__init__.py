@@ -1,4 +1,4 @@
-"""The request path: what a framework reports is noted here, and nothing more."""
+"""The request path: events of frameworks and of plain code are noted here, and nothing more."""
 
 from ragmonitor.capture.assembly import Translator
 from ragmonitor.capture.coercion import error_text, json_of, sound

@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from ragmonitor.capture.coercion import without_texts
 from ragmonitor.capture.labels import merged
-from ragmonitor.capture.prompts import Searching, not_among, seen_in
+from ragmonitor.capture.prompts import BoundedSearch, not_among, seen_in
 from ragmonitor.capture.readers import SafeReader
 from ragmonitor.capture.runs import Root, Run
 from ragmonitor.guard import record_error
@@ -310,7 +310,7 @@ class FinishedRuns:
         """
         beside = [run for run in self._members() if run.kind in ("retriever", "model")]
         began = [run.started_ns for run in beside]
-        searching = Searching()
+        searching = BoundedSearch()
 
         def repeats(tool: Run, text: str) -> bool:
             first = bisect_left(began, tool.started_ns)

@@ -1,8 +1,8 @@
-"""Values of the host application, made into what a record declares.
+"""Converts values of the host application into the types that a record declares.
 
-An application may give anything where a text, a chunk or a mapping belongs: None, numbers, arrays,
-objects whose own methods raise, structures that hold themselves. Nothing here raises, and nothing
-takes longer than its limits allow. A text that cannot be read makes its record
+An application may pass anything where a text, a chunk or a mapping belongs: None, numbers, arrays,
+objects whose own methods raise, structures that contain themselves. Nothing here raises, and
+nothing takes longer than its limits allow. A text that cannot be read makes its record
 `capture_incomplete`: the record is counted, and not scored as if it were whole.
 """
 
@@ -35,26 +35,26 @@ from ragmonitor.records import (
     Usage,
 )
 
-CHUNKS_MOST: Final = 10_000
-"""Chunks that one retrieval keeps; the rest is left out, and the record is incomplete."""
-LABELS_MOST: Final = 1_000
+MAX_CHUNKS: Final = 10_000
+"""Chunks that one retrieval keeps. A record that loses some is incomplete."""
+MAX_LABELS: Final = 1_000
 """Tags, and attributes, that one interaction keeps."""
-ERROR_MOST: Final = 10_000
+MAX_ERROR_CHARACTERS: Final = 10_000
 """Characters that are kept of an error's text."""
 
-NODES_MOST: Final = 10_000
+MAX_NODES: Final = 10_000
 """Values in all the metadata of one record."""
-CHARACTERS_MOST: Final = 4_000_000
+MAX_CHARACTERS: Final = 4_000_000
 """Characters in all the metadata of one record."""
-DEPTH_MOST: Final = 10
+MAX_DEPTH: Final = 10
 """Levels of nested metadata."""
 CUT: Final = "… [cut]"
-"""Stands in metadata for what is beyond one of the limits."""
+"""Marks in metadata what was left out beyond one of the limits."""
 CYCLE: Final = "… [cycle]"
-"""Stands in metadata for a structure inside itself."""
+"""Marks in metadata a structure that contains itself."""
 
-_INTEGER_BITS_MOST = 1_024
-_INT64_MOST = 2**63 - 1
+_MAX_INTEGER_BITS = 1_024
+_MAX_INT64 = 2**63 - 1
 _STATUSES: tuple[Status, ...] = get_args(Status)
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _SPAN_ID = re.compile(r"[0-9a-f]{16}")
@@ -62,7 +62,7 @@ _PRINTABLE = (date, time_of_day, timedelta, uuid.UUID, PurePath)
 
 
 class NotReadableError(TypeError):
-    """A value of the application is of a type that cannot be read; the message says what can."""
+    """A value of the application has an unreadable type; the message names readable ones."""
 
     quotes_no_text = True
 
@@ -73,7 +73,7 @@ def note_unreadable(what: str) -> None:
 
 
 def text_in(value: Any) -> str | None:
-    """Return a text, a number or a UUID as a text, None as an empty one; None: it is no text."""
+    """Return a text, number or UUID as a text, and None as an empty one; None: it is no text."""
     if type(value) is str:
         return value
     if value is None:
@@ -90,11 +90,11 @@ def text_in(value: Any) -> str | None:
     return None
 
 
-def items_in(value: Any, most: int = CHUNKS_MOST) -> tuple[tuple[Any, ...], bool]:
-    """Return what a collection holds, and whether that is all of it.
+def items_in(value: Any, most: int = MAX_CHUNKS) -> tuple[tuple[Any, ...], bool]:
+    """Return the items of a collection, and whether these are all of them.
 
-    One text, or one chunk, is a collection of one. An iterator is not read: whoever reads it takes
-    its items from the application.
+    One text, or one chunk, is a collection of one. An iterator is not read: that would take its
+    items from the application.
     """
     kind = type(value)
     if kind is list or kind is tuple:
@@ -112,7 +112,7 @@ def items_in(value: Any, most: int = CHUNKS_MOST) -> tuple[tuple[Any, ...], bool
     return items[:most], len(items) <= most
 
 
-def mapping_in(value: Any, most: int = LABELS_MOST) -> tuple[dict[Any, Any], bool]:
+def mapping_in(value: Any, most: int = MAX_LABELS) -> tuple[dict[Any, Any], bool]:
     """Return a copy of a mapping, and whether that is all of it."""
     try:
         if isinstance(value, Mapping):
@@ -122,10 +122,10 @@ def mapping_in(value: Any, most: int = LABELS_MOST) -> tuple[dict[Any, Any], boo
     return {}, value is None
 
 
-JSON_CHARACTERS_MOST: Final = 16_000_000
+MAX_JSON_CHARACTERS: Final = 16_000_000
 """Characters of a JSON text that is still read."""
-JSON_DEPTH_MOST: Final = 200
-"""Levels of one."""
+MAX_JSON_DEPTH: Final = 200
+"""Levels of nesting of a JSON text that is still read."""
 _JSON_NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
@@ -141,16 +141,16 @@ def json_in(text: str) -> Any:
 
 def is_readable_json(text: str) -> bool:
     """Return whether a JSON text is neither too long nor too deep for a parser that recurses."""
-    if len(text) > JSON_CHARACTERS_MOST:
+    if len(text) > MAX_JSON_CHARACTERS:
         return False
-    if text.count("[") + text.count("{") <= JSON_DEPTH_MOST:
+    if text.count("[") + text.count("{") <= MAX_JSON_DEPTH:
         return True
     depth = 0
     for match in _JSON_NESTING.finditer(text):
         mark = match[0]
         if mark in ("[", "{"):
             depth += 1
-            if depth > JSON_DEPTH_MOST:
+            if depth > MAX_JSON_DEPTH:
                 return False
         elif mark in ("]", "}"):
             depth -= 1
@@ -158,7 +158,7 @@ def is_readable_json(text: str) -> bool:
 
 
 def error_text(failure: Any) -> str:
-    """Return `TypeName: message` of an exception, cut to `ERROR_MOST` characters.
+    """Return `TypeName: message` of an exception, cut to `MAX_ERROR_CHARACTERS` characters.
 
     Only the type where the message cannot be had.
     """
@@ -169,11 +169,11 @@ def error_text(failure: Any) -> str:
         message = str.__str__(str(failure))
     except Exception:  # noqa: BLE001 - an exception of anybody's
         return kind
-    return f"{kind}: {message}"[:ERROR_MOST]
+    return f"{kind}: {message}"[:MAX_ERROR_CHARACTERS]
 
 
 class RecordReader:
-    """Makes the parts of one record what they are declared to be.
+    """Converts the parts of one record to their declared types.
 
     The limits on metadata hold for all parts together.
     """
@@ -183,8 +183,8 @@ class RecordReader:
         """A text was missing, or could not be read."""
         self._metadata = _Metadata()
         self._known: dict[int, tuple[Any, dict[str, Any]]] = {}
-        """By id, metadata that was read before: chunks stand in a record twice. With the original,
-        which keeps its id from being used again."""
+        """By id: metadata that was read before, since chunks stand in a record twice, with the
+        original, which keeps its id from being used again."""
 
     def text(self, value: Any) -> str:
         """Return a text that scores rest on."""
@@ -201,12 +201,12 @@ class RecordReader:
         return text_in(value) or ""
 
     def chunks(self, value: Any) -> tuple[Chunk, ...]:
-        """Return chunks, of chunks and texts."""
+        """Return the chunks of a list of chunks and texts."""
         items, whole = items_in(value)
         if not whole:
             self.incomplete = True
             note_unreadable(
-                f"expected a list of at most {CHUNKS_MOST} chunks, got {type(value).__name__};"
+                f"expected a list of at most {MAX_CHUNKS} chunks, got {type(value).__name__};"
                 " of an iterator, pass `list(...)` of it"
             )
         return tuple(chunk for item in items if (chunk := self.chunk(item)) is not None)
@@ -246,7 +246,7 @@ class RecordReader:
             started_ns=_moment(value.started_ns),
             ended_ns=_moment(value.ended_ns),
             name=self.label(value.name),
-            error=self.label(value.error)[:ERROR_MOST],
+            error=self.label(value.error)[:MAX_ERROR_CHARACTERS],
         )
 
     def generation(self, value: Any) -> Generation | None:
@@ -262,7 +262,7 @@ class RecordReader:
             model=self.label(value.model),
             provider=self.label(value.provider),
             usage=usage_in(value.usage),
-            error=self.label(value.error)[:ERROR_MOST],
+            error=self.label(value.error)[:MAX_ERROR_CHARACTERS],
         )
 
     def _miss(self, what: str, value: Any) -> None:
@@ -270,9 +270,10 @@ class RecordReader:
         note_unreadable(f"expected {what}, got {type(value).__name__}")
 
     def messages(self, value: Any) -> tuple[Message, ...]:
-        """Return what a model was asked: messages, texts, or mappings with `role` and `content`.
+        """Return the messages that a model was asked, from messages, texts or mappings.
 
-        Empty, for not known, where a part of it cannot be read.
+        A mapping has `role` and `content`. The result is empty, for not known, where a part of it
+        cannot be read.
         """
         items, whole = items_in(value)
         found = [_message(item) for item in items]
@@ -284,14 +285,14 @@ class RecordReader:
 
     def tags(self, value: Any) -> tuple[str, ...]:
         """Return tags: texts, each once."""
-        items, whole = items_in(value, LABELS_MOST)
+        items, whole = items_in(value, MAX_LABELS)
         found = [text_in(item) for item in items]
         if not (whole or value is None) or None in found:
-            note_unreadable(f"expected at most {LABELS_MOST} tags, each a text")
+            note_unreadable(f"expected at most {MAX_LABELS} tags, each a text")
         return tuple(dict.fromkeys(tag for tag in found if tag))
 
     def attributes(self, value: Any) -> dict[str, str]:
-        """Return attributes by name, None left out; what is no text is written as one."""
+        """Return attributes by name, without None; a value that is no text is written as one."""
         given, whole = mapping_in(value)
         found: dict[str, str] = {}
         for key, item in given.items():
@@ -301,7 +302,7 @@ class RecordReader:
             if name and text is not None and item is not None:
                 found[name] = text
         if not whole:
-            note_unreadable(f"expected at most {LABELS_MOST} attributes, each a text by its name")
+            note_unreadable(f"expected at most {MAX_LABELS} attributes, each a text by its name")
         return found
 
     def _attribute(self, value: Any) -> str | None:
@@ -314,10 +315,10 @@ class RecordReader:
 
 
 def sound(given: Any) -> Interaction:
-    """Return the record with everything in it of the declared type.
+    """Return the record with every field of its declared type.
 
-    What is of another type is converted where that is plain to do. Where a text of it cannot be
-    read, the record is incomplete; where it is no record at all, one without texts is returned.
+    A value of another type is converted where that is plain to do. A record with a text that cannot
+    be read is incomplete; in the place of what is no record at all, one without texts is returned.
     """
     try:
         if _is_a(given, Interaction):
@@ -344,7 +345,7 @@ def _sound(given: Interaction) -> Interaction:
         ended_ns=_moment(given.ended_ns),
         name=read.label(given.name),
         status=status,
-        error=read.label(given.error)[:ERROR_MOST],
+        error=read.label(given.error)[:MAX_ERROR_CHARACTERS],
         retrievals=_all(read, read.retrieval, given.retrievals),
         generations=_all(read, read.generation, given.generations),
         usage=usage_in(given.usage),
@@ -390,7 +391,7 @@ def without_texts(
 
 
 FRAMEWORK: Final = "python"
-"""What stands for plain code, and for a framework that has no name."""
+"""The framework of plain code, and of a framework that has no name."""
 
 
 def status_in(value: Any) -> Status:
@@ -456,18 +457,18 @@ def _score(value: Any) -> float | None:
 
 
 def _count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value <= _INT64_MOST else None
+    return value if type(value) is int and 0 <= value <= _MAX_INT64 else None
 
 
 def _moment(value: Any) -> int:
     """Return nanoseconds since the epoch that fit into a span; now, if this is no time."""
     if type(value) is int:
-        return min(max(value, 0), _INT64_MOST)
+        return min(max(value, 0), _MAX_INT64)
     try:
         found = float(value) if isinstance(value, Real) else math.nan
     except Exception:  # noqa: BLE001 - anybody's number
         found = math.nan
-    return min(max(int(found), 0), _INT64_MOST) if math.isfinite(found) else time.time_ns()
+    return min(max(int(found), 0), _MAX_INT64) if math.isfinite(found) else time.time_ns()
 
 
 def _reference(value: Any) -> SpanReference | None:
@@ -493,8 +494,8 @@ class _Metadata:
     """
 
     def __init__(self) -> None:
-        self._nodes = NODES_MOST
-        self._characters = CHARACTERS_MOST
+        self._nodes = MAX_NODES
+        self._characters = MAX_CHARACTERS
         self._path: set[int] = set()
 
     def read(self, value: Any) -> dict[str, Any]:
@@ -515,7 +516,7 @@ class _Metadata:
         if value is None or kind is bool or kind is float:
             return value
         if kind is int:
-            return value if value.bit_length() <= _INTEGER_BITS_MOST else CUT
+            return value if value.bit_length() <= _MAX_INTEGER_BITS else CUT
         try:
             return self._other(value, kind, depth)
         except Exception:  # noqa: BLE001 - anybody's methods
@@ -552,7 +553,7 @@ class _Metadata:
     def _held(self, value: Any, depth: int, copied: Any) -> Any:
         if id(value) in self._path:
             return CYCLE
-        if depth >= DEPTH_MOST:
+        if depth >= MAX_DEPTH:
             return CUT
         self._path.add(id(value))
         try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
 from ragmonitor.capture.coercion import text_in
-from ragmonitor.capture.plain import AnswerPieces, InteractionRecorder, current_interaction
+from ragmonitor.capture.plain import InteractionRecorder, StreamedAnswer, current_interaction
 from ragmonitor.capture.streams import Listener, listened
 from ragmonitor.guard import record_error
 from ragmonitor.records import Chunk
@@ -29,7 +29,7 @@ def answers(
     query: str | None,
     answer: Callable[[Any], str] | None,
 ) -> Callable[P, R]:
-    """Return the function, each call of which is one interaction.
+    """Return the function; each of its calls is one interaction.
 
     Plain and coroutine functions, generators and asynchronous generators of the answer's pieces,
     and functions that return one; methods, objects that can be called, partial functions.
@@ -60,9 +60,9 @@ def answers(
             record_error("capture", error)
             return None
 
-    def listen(given: tuple[Any, ...], named: Mapping[str, Any]) -> Listener | None:
+    def listen(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
         try:
-            return AnswerPieces(begin(read(given, named)), text=text)
+            return StreamedAnswer(begin(read(args, kwargs)), text=text)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
             return None
@@ -73,17 +73,17 @@ def answers(
 def retrieves(
     function: Callable[P, R], *, chunks: Callable[[Any], Sequence[Chunk | str]] | None
 ) -> Callable[P, R]:
-    """Return the function, what it returns being noted as retrieved for the current interaction.
+    """Return the function; its results are noted as retrieved for the current interaction.
 
-    What is read piece by piece (generators, `map` and `filter`, iterators, asynchronous ones) is
-    noted as the application reads it, and what the application does not read is not noted. An
-    object that is more than an iterator, a cursor for one, is not read at all, and the interaction
-    is incomplete unless `chunks` reads it. Outside an interaction nothing is noted.
+    The pieces of a stream (generators, `map` and `filter`, iterators, asynchronous ones) are noted
+    as the application reads them, and pieces that it does not read are not noted. An object that is
+    more than an iterator, such as a cursor, is not read at all, and the interaction is incomplete
+    unless `chunks` reads it. Outside an interaction nothing is noted.
 
     Args:
         function: Retrieves.
-        chunks: From what it returned to the chunks, in the order the model sees them; of what is
-            read piece by piece, from the list of the pieces. None: it returns them.
+        chunks: From what it returned to the chunks, in the order the model sees them; of a stream,
+            from the list of its pieces. None: it returns chunks.
     """
     if isinstance(function, classmethod | staticmethod):
         inner: Any = retrieves(function.__func__, chunks=chunks)
@@ -91,12 +91,12 @@ def retrieves(
     read = _QueryReader(function, None, optional=True)
     name = name_of(function)
 
-    def listen(given: tuple[Any, ...], named: Mapping[str, Any]) -> Listener | None:
+    def listen(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
         try:
             i = current_interaction()
             if i is None:
                 return None
-            return i.reading(query=read(given, named), name=name, chunks=chunks)
+            return i.streamed_retrieval(query=read(args, kwargs), name=name, chunks=chunks)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
             return None
@@ -106,12 +106,12 @@ def retrieves(
 
 def name_of(function: Any, name: Any = "") -> str:
     """Return the name if it is one; else that of the function, or of its class, if it has none."""
-    if given := text_in(name):
-        return given
+    if text := text_in(name):
+        return text
     while isinstance(function, functools.partial):
         function = function.func
-    found = getattr(function, "__name__", None)
-    return found if isinstance(found, str) else type(function).__name__
+    own = getattr(function, "__name__", None)
+    return own if isinstance(own, str) else type(function).__name__
 
 
 class _QueryReader:
@@ -144,12 +144,12 @@ class _QueryReader:
         if self._name and parameters[self._name].default is not inspect.Parameter.empty:
             self._default = parameters[self._name].default
 
-    def __call__(self, given: Sequence[Any], named: Mapping[str, Any]) -> str:
+    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """Return the question; empty if it is no text: then nothing is scored that needs one."""
-        if self._name in named:
-            value = named[self._name]
-        elif 0 <= self._position < len(given):
-            value = given[self._position]
+        if self._name in kwargs:
+            value = kwargs[self._name]
+        elif 0 <= self._position < len(args):
+            value = args[self._position]
         else:
             value = self._default
         return text_in(value) or ""

@@ -1,4 +1,4 @@
-"""What the caller's OpenTelemetry context says of an interaction.
+"""Labels of an interaction in the caller's OpenTelemetry context.
 
 OpenInference's context managers (`using_session`, `using_user`, `using_tags`, `using_metadata`,
 `using_prompt_template`, `using_attributes`) put their values there, under the names of the
@@ -22,16 +22,15 @@ _NAMES = (_SESSION, _USER, _TAGS, _METADATA, _TEMPLATE_VERSION)
 
 
 def labels_in(context: Mapping[str, object]) -> Mapping[str, Any] | None:
-    """Return the values that stand in an OpenTelemetry context, by name; None: there are none.
+    """Return the labels in an OpenTelemetry context, by name; None: there are none.
 
     In the request path: look-ups only.
     """
-    found = {name: context[name] for name in _NAMES if name in context}
-    return found or None
+    return {name: context[name] for name in _NAMES if name in context} or None
 
 
 def merged(own: Mapping[str, Any], inherited: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return an interaction's labels: what the call itself says, over what its context says.
+    """Return an interaction's labels: those of the call itself, over those of its context.
 
     Args:
         own: Keys `session_id`, `user_id`, `tags`, `attributes`, each optional.

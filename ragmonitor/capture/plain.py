@@ -28,9 +28,9 @@ from opentelemetry.trace import SpanContext
 
 from ragmonitor.capture.assembly import reference, shown_of
 from ragmonitor.capture.coercion import (
-    CHUNKS_MOST,
     FRAMEWORK,
-    LABELS_MOST,
+    MAX_CHUNKS,
+    MAX_LABELS,
     RecordReader,
     error_text,
     getattr_of,
@@ -47,7 +47,12 @@ from ragmonitor.capture.labels import labels_in, merged
 from ragmonitor.capture.prompts import not_among
 from ragmonitor.capture.recorder import status_of
 from ragmonitor.capture.scopes import MAX_PARTS, InteractionScope, Part, entered_scope
-from ragmonitor.capture.streams import PIECES_MOST, Kept, ObservedAsyncIterator, ObservedIterator
+from ragmonitor.capture.streams import (
+    MAX_PIECES,
+    KeptPieces,
+    ObservedAsyncIterator,
+    ObservedIterator,
+)
 from ragmonitor.guard import record_error, shielded
 from ragmonitor.protocols import Finished
 from ragmonitor.records import (
@@ -62,7 +67,7 @@ from ragmonitor.records import (
 
 
 class Record:
-    """A finished interaction that is already in its final form, or is meant to be."""
+    """An interaction that the application recorded itself."""
 
     __slots__ = ("_interaction", "framework", "status")
 
@@ -80,9 +85,9 @@ _current: ContextVar[InteractionRecorder | None] = ContextVar("ragmonitor_curren
 
 
 def current_interaction() -> InteractionRecorder | None:
-    """Return the interaction whose block this thread or task is in; None: it is in none.
+    """Return the interaction that this thread or task works on; None: it works on none.
 
-    For code deep in an application, and for integrations that have something to add.
+    Code deep in an application, and integrations, may add to it.
     """
     return _current.get()
 
@@ -93,9 +98,9 @@ class InteractionRecorder:
     An exception that leaves the block is noted as the interaction's error and goes on its way.
     No method of it raises. `with` and `async with` do the same.
 
-    What LangChain, LlamaIndex and others run within the block, in this thread or task and those
-    that inherit its context, is gathered into it, if they are instrumented. What is said here goes
-    before what was gathered.
+    Runs of instrumented frameworks (LangChain, LlamaIndex and others) within the block, in this
+    thread or task and those that inherit its context, become parts of the interaction. What the
+    application says here takes precedence over what the parts say.
     """
 
     framework = "python"
@@ -117,16 +122,16 @@ class InteractionRecorder:
         self._labels: dict[str, Any] = {
             "session_id": session_id,
             "user_id": user_id,
-            "tags": () if type(tags) is tuple and not tags else items_in(tags, LABELS_MOST)[0],
+            "tags": () if type(tags) is tuple and not tags else items_in(tags, MAX_LABELS)[0],
             "attributes": {} if attributes is None else mapping_in(attributes)[0],
         }
-        self._retrievals: list[Retrieval | Reading] = []
+        self._retrievals: list[Retrieval | StreamedRetrieval] = []
         self._generations: list[Any] = []
         self._answer: str | None = None
         self._incomplete = False
-        """Something was said that cannot be read, or more than is kept."""
+        """The application passed a value that cannot be read, or more than is kept."""
         self._unanswered = False
-        """The function that was to answer returned what cannot be read as a text."""
+        """The function that was to answer returned a value without a text."""
         self.status: Status = "ok"
         self._error = ""
         self._started_ns = self._step_ns = time.time_ns()
@@ -166,7 +171,7 @@ class InteractionRecorder:
     ) -> None:
         self.__exit__(kind, error, trace_)
 
-    # --- what a block is made of: for generators, which enter and leave it at every step --------
+    # --- entering and leaving: generators do both at every step ----------------------------------
 
     def enter(self) -> None:
         """Make this the current interaction of this thread or task."""
@@ -193,10 +198,10 @@ class InteractionRecorder:
         except Exception as problem:  # noqa: BLE001 - the border to the host application
             record_error("capture", problem)
 
-    # --- what the application says --------------------------------------------------------------
+    # --- called by the application --------------------------------------------------------------
 
     def asked(self, query: str) -> None:
-        """Note the question, where it was not known at the beginning."""
+        """Note the question, if it was not known at the beginning."""
         if self._takes():
             self._query = query
 
@@ -225,24 +230,24 @@ class InteractionRecorder:
             )
             self._step_ns = now_ns
 
-    def reading(
+    def streamed_retrieval(
         self, *, query: str, name: str, chunks: Callable[[Any], Sequence[Chunk | str]] | None
-    ) -> Reading:
-        """Note that a retriever gives its chunks one by one; return what they are to be told to."""
-        reading = Reading(self, query or self._query, name, chunks)
-        self._retrieve(reading)
-        return reading
+    ) -> StreamedRetrieval:
+        """Return a listener that notes the chunks that a retriever yields one by one."""
+        listener = StreamedRetrieval(self, query or self._query, name, chunks)
+        self._retrieve(listener)
+        return listener
 
-    def steps(self, now_ns: int) -> None:
-        """Note that one step is over: the next begins."""
+    def next_step(self, now_ns: int) -> None:
+        """Note that one step is over and the next one begins."""
         self._step_ns = now_ns
 
-    def _retrieve(self, retrieval: Retrieval | Reading) -> None:
+    def _retrieve(self, retrieval: Retrieval | StreamedRetrieval) -> None:
         if self._takes(len(self._retrievals)):
             self._retrievals.append(retrieval)
 
     def _takes(self, kept: int = 0) -> bool:
-        """Return whether something more can be noted; what cannot is counted."""
+        """Return whether something more can be noted, and count it if it cannot."""
         if self._is_over:
             note_unreadable("said of an interaction that had ended, and was handed over")
         elif kept >= MAX_PARTS:
@@ -258,20 +263,20 @@ class InteractionRecorder:
         usage: Usage | None = None,
         prompt: str | Sequence[Message] = (),
     ) -> None:
-        """Note the answer. Said twice: the last one is what the user saw."""
+        """Note the answer. If it is called twice, the user saw the last one."""
         with shielded("capture"):
             now_ns = time.time_ns()
-            said = text_in(text)
-            if said is None:
+            answer = text_in(text)
+            if answer is None:
                 self._incomplete = True
                 note_unreadable(f"answered() takes a text, not {type(text).__name__}")
             elif text is not None:
-                self._answer = said
+                self._answer = answer
             if self._takes(len(self._generations)):
                 self._generations.append(
                     Generation(
                         input=prompt if type(prompt) is tuple else items_in(prompt)[0],
-                        output=said or "",
+                        output=answer or "",
                         started_ns=self._step_ns,
                         ended_ns=now_ns,
                         model=model,
@@ -284,7 +289,7 @@ class InteractionRecorder:
         """Note the text in what the function returned that answers the question.
 
         Args:
-            text: Empty if there is none: the answer is then what was said, or gathered.
+            text: Empty if there is none: the answer is then what was said, or observed.
             unreadable: Something was returned in which no text was found.
         """
         if text:
@@ -293,7 +298,7 @@ class InteractionRecorder:
             self._unanswered = unreadable
 
     def generated(self, generation: Generation) -> None:
-        """Note a model call: what it gave is the answer, unless `answered` says otherwise."""
+        """Note a model call: its output is the answer, unless `answered` says otherwise."""
         if self._takes(len(self._generations)):
             self._generations.append(generation)
 
@@ -308,7 +313,7 @@ class InteractionRecorder:
             self._incomplete = True
             note_unreadable(f"streamed() takes an iterable of texts, not {type(pieces).__name__}")
             return pieces  # type: ignore[return-value]
-        return ObservedIterator(inner, AnswerPieces(self, block=True), pieces)
+        return ObservedIterator(inner, StreamedAnswer(self, block=True), pieces)
 
     def astreamed(self, pieces: AsyncIterable[str]) -> AsyncIterator[str]:
         """Return the pieces of an answer unchanged; as `streamed`."""
@@ -318,14 +323,14 @@ class InteractionRecorder:
             self._incomplete = True
             note_unreadable(f"astreamed() takes asynchronous texts, not {type(pieces).__name__}")
             return pieces  # type: ignore[return-value]
-        return ObservedAsyncIterator(inner, AnswerPieces(self, block=True), pieces)
+        return ObservedAsyncIterator(inner, StreamedAnswer(self, block=True), pieces)
 
     def waits_for(self, stream: Hashable) -> None:
-        """Do not end before this stream does."""
+        """Keep the interaction open until this stream has ended."""
         self._scope.add(stream)
 
     def waits_no_more_for(self, stream: Hashable) -> None:
-        """End, if this stream was the last thing that was waited for."""
+        """End the interaction if this was its last open stream."""
         self._scope.finish(stream)
 
     def heard(
@@ -360,11 +365,11 @@ class InteractionRecorder:
         """Add tags and attributes: `i.tag("beta", route="/ask", tenant="acme")`."""
         labels = self._labels
         if self._takes():
-            labels["tags"] = (*labels["tags"], *tags)[:LABELS_MOST]
-            if len(labels["attributes"]) + len(attributes) <= LABELS_MOST:
+            labels["tags"] = (*labels["tags"], *tags)[:MAX_LABELS]
+            if len(labels["attributes"]) + len(attributes) <= MAX_LABELS:
                 labels["attributes"].update(attributes)
             else:
-                note_unreadable(f"more than {LABELS_MOST} attributes of one interaction")
+                note_unreadable(f"more than {MAX_LABELS} attributes of one interaction")
 
     def failed(self, error: BaseException) -> None:
         """Note that the application failed on this question."""
@@ -372,13 +377,13 @@ class InteractionRecorder:
             self.status = status_of(error)
             self._error = error_text(error) if self.status == "error" else ""
 
-    # --- what became of it ----------------------------------------------------------------------
+    # --- the finished interaction ---------------------------------------------------------------
 
     def _leave(self) -> None:
         with shielded("capture"):
             self._is_over = True
             for each in self._retrievals:
-                if isinstance(each, Reading):
+                if isinstance(each, StreamedRetrieval):
                     each.end()
             if not self._answer and self.status == "ok":
                 # The answer is what the last part gave; so its end is the answer's.
@@ -408,26 +413,26 @@ class InteractionRecorder:
         noted = tuple(
             retrieval
             for each in self._retrievals
-            if (retrieval := each.retrieval(read) if isinstance(each, Reading) else each)
+            if (retrieval := each.retrieval(read) if isinstance(each, StreamedRetrieval) else each)
         )
-        said_retrievals = tuple(r for each in noted if (r := read.retrieval(each)) is not None)
-        said_generations = tuple(
+        own_retrievals = tuple(r for each in noted if (r := read.retrieval(each)) is not None)
+        own_generations = tuple(
             g for each in self._generations if (g := read.generation(each)) is not None
         )
-        gathered = tuple(retrieval for part in parts for retrieval in part.retrievals())
-        retrievals = gathered or said_retrievals
+        observed = tuple(retrieval for part in parts for retrieval in part.retrievals())
+        retrievals = observed or own_retrievals
         # Model calls that were seen have their own times and tokens; `answered` repeats the last.
-        generations = tuple(g for part in parts for g in part.generations()) or said_generations
-        said = [chunk for retrieval in said_retrievals for chunk in retrieval.chunks]
+        generations = tuple(g for part in parts for g in part.generations()) or own_generations
+        own_chunks = [chunk for retrieval in own_retrievals for chunk in retrieval.chunks]
         named = [chunk for part in parts for chunk in part.shown()]
-        shown = said if self._retrievals else shown_of(gathered, generations, named)
+        shown = own_chunks if self._retrievals else shown_of(observed, generations, named)
         answer = self._answer
         if answer is None:
             answers = (part.answer() for part in reversed(parts))
             answer = next((text for text in answers if text), "")
         if not answer and self._answer is None:
-            answer = next((g.output for g in reversed(said_generations) if g.output), "")
-        failure = "" if self._answer is not None else _unanswered(gathered, generations)
+            answer = next((g.output for g in reversed(own_generations) if g.output), "")
+        failure = "" if self._answer is not None else _unanswered(observed, generations)
         if failure:
             answer = ""  # what was said before is a step's
             if self.status == "ok":  # the application has caught it
@@ -488,10 +493,10 @@ def _unanswered(retrievals: Sequence[Retrieval], generations: Sequence[Generatio
     return "" if said else last.error
 
 
-class Reading:
-    """A retrieval whose chunks the application reads one by one. Implements `Listener`.
+class StreamedRetrieval:
+    """Notes a retrieval whose chunks the application reads one by one. Implements `Listener`.
 
-    What was read when the interaction ends is what the model can have been shown of it.
+    The model can have been shown only those that were read when the interaction ends.
     """
 
     def __init__(
@@ -505,14 +510,14 @@ class Reading:
         self._query = query
         self._name = name
         self._chunks = chunks
-        self._kept = Kept(CHUNKS_MOST)
+        self._kept = KeptPieces(MAX_CHUNKS)
         self._found: Any = None
         self._started_ns = time.time_ns()
         self._ended_ns = 0
         self._error = ""
 
     def enter(self) -> None:
-        """Do nothing: a retriever runs in the interaction that is current anyway."""
+        """Do nothing: a retriever runs within the current interaction anyway."""
 
     def exit(self) -> None:
         """Do nothing."""
@@ -524,7 +529,7 @@ class Reading:
             self._kept.add(item, len(text) if type(text) is str else 0)
 
     def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:  # noqa: ARG002
-        """Note that nothing more comes; how much of it the application read is its own affair."""
+        """Note that nothing more comes; the application need not have read all of it."""
         if not self._ends():
             return
         with shielded("capture"):
@@ -536,7 +541,7 @@ class Reading:
                 self._found = items_in(self._chunks(self._kept.pieces))[0]
 
     def give(self, result: Any) -> Any:
-        """Note what was there at once, and return it."""
+        """Note a result that is there at once, and return it."""
         if not self._ends():
             return result
         with shielded("capture"):
@@ -554,7 +559,7 @@ class Reading:
         if recorder is None:
             return False
         self._ended_ns = time.time_ns()
-        recorder.steps(self._ended_ns)
+        recorder.next_step(self._ended_ns)
         return True
 
     def retrieval(self, read: RecordReader) -> Retrieval:
@@ -571,8 +576,8 @@ class Reading:
         )
 
 
-class AnswerPieces:
-    """The answer of an interaction, read piece by piece. Implements `Listener`."""
+class StreamedAnswer:
+    """Notes an answer that the application reads piece by piece. Implements `Listener`."""
 
     def __init__(
         self,
@@ -592,7 +597,7 @@ class AnswerPieces:
         self._recorder: InteractionRecorder | None = recorder
         self._block = block
         self._text = text
-        self._kept = Kept(PIECES_MOST)
+        self._kept = KeptPieces(MAX_PIECES)
         self._entered = recorder
         if block:
             recorder.waits_for(self)

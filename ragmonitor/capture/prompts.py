@@ -1,4 +1,4 @@
-"""Which of the retrieved chunks the model was really shown, read off its prompts."""
+"""Finds in the prompts which of the retrieved chunks the model was really shown."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Final
 from ragmonitor.records import Chunk, Generation
 
 HEAD = 100
-"""Characters of a chunk's beginning that are looked for where the whole is not found."""
-SEARCHED_MOST: Final = 300_000_000
+"""Characters of a chunk's beginning that are searched for if the whole is not found."""
+MAX_SEARCHED: Final = 300_000_000
 """Characters that are looked through for one interaction, in each of two questions: what was shown,
 and what was not. A search through that many takes a tenth of a second or so."""
 _CALL: Final = 1_000
-"""Characters that a search counts for besides: short texts cost as much to look at."""
+"""Characters that each search counts for besides: short texts cost as much to look at."""
 
 
-class Searching:
-    """Looks for texts in texts, until it has looked through as much as one interaction may cost."""
+class BoundedSearch:
+    """Searches texts until it has read as many characters as one interaction may cost."""
 
     __slots__ = ("_left",)
 
     def __init__(self) -> None:
-        self._left = SEARCHED_MOST
+        self._left = MAX_SEARCHED
 
     @property
     def has_ended(self) -> bool:
-        """Whether there was more to look through than was allowed."""
+        """Whether there was more to search than was allowed."""
         return self._left < 0
 
     def find(self, sought: str, text: str, start: int = 0) -> int:
-        """Return where a text stands in another from a place on; -1: nowhere, or it has ended."""
+        """Return the position of a text in another; -1: it is not there, or the search is over."""
         if self._left < 0:
             return -1
         place = text.find(sought, start)
@@ -42,20 +42,20 @@ def seen_in(generations: Sequence[Generation], chunks: Sequence[Chunk]) -> list[
     """Return the chunks that stand in what the models were asked, in the order they stand there.
 
     A chunk counts as shown if its text stands in a prompt, or if its beginning does, at a place
-    that no other chunk explains: an application may cut what it shows. White space is not heeded,
-    nor is a message that comes again: an agent repeats the talk in every prompt.
+    that no other chunk explains: an application may cut what it shows. White space is ignored,
+    and so is a message that comes again: an agent repeats the talk in every prompt.
 
     Returns:
         None where no chunk is found, or no prompt is known: the application has changed the texts
         on their way (escaped, translated, summed up), and nothing can be said. So too where chunks
-        times prompts are more than `SEARCHED_MOST`.
+        times prompts are more than `MAX_SEARCHED`.
     """
     messages = dict.fromkeys(message.text for each in generations for message in each.input)
     prompt = "\n".join(" ".join(text.split()) for text in messages)
     if not prompt:
         return None
     texts = [" ".join(chunk.text.split()) for chunk in chunks]
-    searching = Searching()
+    searching = BoundedSearch()
     where = {text: searching.find(text, prompt) for text in dict.fromkeys(texts) if text}
     places = {at: where[text] for at, text in enumerate(texts) if text and where[text] >= 0}
     taken = {(place, texts[position][:HEAD]) for position, place in places.items()}
@@ -87,7 +87,7 @@ def not_among(shown: Sequence[Chunk], retrieved: Iterable[Chunk]) -> tuple[Chunk
     A compressor shows a part of a chunk; the chunk it was taken from then counts as shown. So does
     one whose beginning stands in a text that was made after the retrieval: widened to what stands
     around it, or cut and numbered for citations. So does what was not looked for, since what was
-    shown times what was retrieved is more than `SEARCHED_MOST`.
+    shown times what was retrieved is more than `MAX_SEARCHED`.
     """
     texts = dict.fromkeys(chunk.text for chunk in shown if chunk.text)
     found: dict[str, Chunk] = {}
@@ -96,7 +96,7 @@ def not_among(shown: Sequence[Chunk], retrieved: Iterable[Chunk]) -> tuple[Chunk
             found.setdefault(chunk.text, chunk)
     made = "\n".join(" ".join(text.split()) for text in texts if text not in found)
     shortest_first = sorted(texts, key=len)
-    searching = Searching()
+    searching = BoundedSearch()
 
     def holds_one(text: str) -> bool:
         for part in shortest_first:
@@ -117,7 +117,7 @@ def not_among(shown: Sequence[Chunk], retrieved: Iterable[Chunk]) -> tuple[Chunk
     return tuple(chunk for text, chunk in found.items() if not is_shown(text))
 
 
-def _occurrences(searching: Searching, prompt: str, head: str) -> Iterator[int]:
+def _occurrences(searching: BoundedSearch, prompt: str, head: str) -> Iterator[int]:
     place = searching.find(head, prompt)
     while place >= 0:
         yield place

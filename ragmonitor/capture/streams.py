@@ -1,4 +1,4 @@
-"""What is read piece by piece passes through to the application unchanged, and is noted on its way.
+"""Streams pass through to the application unchanged, and their pieces are noted on the way.
 
 A generator stays a generator, a coroutine a coroutine, with `send`, `throw`, `close` and what they
 return; nothing is read before the application reads it, and nothing that it does not read.
@@ -22,21 +22,21 @@ from typing import Any, Final, Protocol
 
 from ragmonitor.guard import record_error
 
-PIECES_MOST: Final = 1_000_000
+MAX_PIECES: Final = 1_000_000
 """Pieces of one stream that are kept."""
-CHARACTERS_MOST: Final = 16_000_000
+MAX_CHARACTERS: Final = 16_000_000
 """Characters of one stream that are kept."""
 
 
 class Listener(Protocol):
-    """Who notes what is read. Its methods do not raise."""
+    """Notes the pieces of a stream. Its methods do not raise."""
 
     def enter(self) -> None:
         """Note that the application's code is about to go on, in this thread or task."""
         ...
 
     def exit(self) -> None:
-        """Note that it has come to its next piece, or to its end."""
+        """Note that the code has come to its next piece, or to its end."""
         ...
 
     def take(self, item: Any) -> None:
@@ -57,21 +57,21 @@ class Listener(Protocol):
         ...
 
 
-class Kept:
-    """The pieces of one stream that are kept: bounded, with a note of whether these are all."""
+class KeptPieces:
+    """Keeps the first pieces of one stream, up to its bounds."""
 
-    __slots__ = ("_characters", "_most", "complete", "pieces")
+    __slots__ = ("_characters", "_max_pieces", "complete", "pieces")
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_pieces: int) -> None:
+        self._max_pieces = max_pieces
         self.pieces: list[Any] = []
         self.complete = True
-        self._characters = CHARACTERS_MOST
+        self._characters = MAX_CHARACTERS
 
     def add(self, piece: Any, characters: int = 0) -> None:
         """Keep one more, as long as there is room."""
         self._characters -= characters
-        if self._characters < 0 or len(self.pieces) >= self._most:
+        if self._characters < 0 or len(self.pieces) >= self._max_pieces:
             self.complete = False
         else:
             self.pieces.append(piece)
@@ -203,7 +203,7 @@ def _end(listener: Listener) -> None:
 
 
 Begin = Callable[[tuple[Any, ...], Mapping[str, Any]], "Listener | None"]
-"""From a call's arguments to who listens to it; None: nobody. Does not raise."""
+"""From a call's arguments to its listener; None: it has none. Does not raise."""
 
 
 def listened(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
@@ -229,7 +229,7 @@ def _plain(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
         listener = begin(args, kwargs)
         if listener is None:
             return function(*args, **kwargs)
-        return heard(_called(function, listener, args, kwargs), listener)
+        return observed(_called(function, listener, args, kwargs), listener)
 
     return called
 
@@ -249,7 +249,7 @@ def _coroutine(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]
         listener = begin(args, kwargs)
         if listener is None:
             return await function(*args, **kwargs)
-        return await _heard_coroutine(_called(function, listener, args, kwargs), listener)
+        return await _observed_coroutine(_called(function, listener, args, kwargs), listener)
 
     return awaited
 
@@ -267,7 +267,7 @@ def _generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]
 
 def _asynchronous_generator(function: Callable[..., Any], begin: Begin) -> Callable[..., Any]:
     async def pieces(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        listener = begin(args, kwargs) or _NOBODY
+        listener = begin(args, kwargs) or _NO_LISTENER
         stream = ObservedAsyncIterator(_called(function, listener, args, kwargs), listener)
         advance: Callable[[Any], Any] = stream.asend
         value: Any = None
@@ -299,8 +299,8 @@ def _passed_on(stream: ObservedIterator) -> Generator[Any, Any, Any]:
         return stream.closed_with
 
 
-class _Nobody:
-    """Listens to nothing."""
+class _NoListener:
+    """Ignores everything."""
 
     def enter(self) -> None:
         pass
@@ -318,7 +318,7 @@ class _Nobody:
         pass
 
 
-_NOBODY = _Nobody()
+_NO_LISTENER = _NoListener()
 
 
 class _Unawaited:
@@ -332,20 +332,20 @@ class _Unawaited:
             _end(self.listener)
 
 
-async def _heard_coroutine(
+async def _observed_coroutine(
     inner: Awaitable[Any], listener: Listener, unawaited: _Unawaited | None = None
 ) -> Any:
     if unawaited is not None:
         unawaited.listener = None
     with _Step(listener):
         result = await inner
-    return heard(result, listener)
+    return observed(result, listener)
 
 
-def heard(result: Any, listener: Listener) -> Any:
-    """Return what a function returned, to be given to the application in its place.
+def observed(result: Any, listener: Listener) -> Any:
+    """Return a function's result in the form that is passed to the application.
 
-    What is read once only, piece by piece, is listened to. Anything else is returned as it is.
+    A stream, which can be read once only, is observed. Anything else is returned as it is.
     """
     kind = type(result)
     found: Any
@@ -355,7 +355,7 @@ def heard(result: Any, listener: Listener) -> Any:
         relay = _asynchronous_generator(lambda: result, lambda _given, _named: listener)
         found = _named(relay(), result)
     elif kind is CoroutineType:
-        found = _named(_heard_coroutine(result, listener, _Unawaited(listener)), result)
+        found = _named(_observed_coroutine(result, listener, _Unawaited(listener)), result)
     elif hasattr(kind, "__next__") and _is_only(kind, _ITERATOR):
         found = ObservedIterator(result, listener)
     elif hasattr(kind, "__anext__") and _is_only(kind, _ASYNC_ITERATOR):
@@ -387,8 +387,8 @@ _ASYNC_ITERATOR = frozenset(("__aiter__", "__anext__"))
 def _is_only(kind: type, methods: frozenset[str]) -> bool:
     """Return whether this is an iterator and nothing else.
 
-    A cursor or a file is more: it may be measured, indexed or entered, which Python looks up on the
-    type, and what stood in its place would not do the same.
+    A cursor or a file is more: it may be measured, indexed or entered. Python looks these methods
+    up on the type, so an observing iterator could not stand in its place.
     """
     return all(
         name in _ANY or name in methods

@@ -224,7 +224,7 @@ def _score(metadata: Mapping[str, Any]) -> float | None:
     return None
 
 
-_LEVELS_MOST = 32
+_MAX_LEVELS = 32
 """Of dicts and states within each other, in which a question or an answer is looked for."""
 
 
@@ -233,13 +233,13 @@ class _Visited(set[int]):
 
     def enters(self, value: Any) -> bool:
         """Return whether to look into this."""
-        if id(value) in self or len(self) > _LOOKED_INTO_MOST:
+        if id(value) in self or len(self) > _MAX_LOOKED_INTO:
             return False
         self.add(id(value))
         return True
 
 
-_LOOKED_INTO_MOST = 10_000
+_MAX_LOOKED_INTO = 10_000
 
 
 def _question(value: Any, level: int = 0, visited: _Visited | None = None) -> str:
@@ -252,7 +252,7 @@ def _question(value: Any, level: int = 0, visited: _Visited | None = None) -> st
     if isinstance(value, (list, tuple)):
         return _last_said(value, "human")
     visited = _Visited() if visited is None else visited
-    if value is None or level > _LEVELS_MOST or not visited.enters(value):
+    if value is None or level > _MAX_LEVELS or not visited.enters(value):
         return ""
     for key in _QUESTION_KEYS:
         if text := _question(_member(value, key), level + 1, visited):
@@ -288,7 +288,7 @@ def _answer(value: Any, level: int = 0, visited: _Visited | None = None) -> str:
     if isinstance(value, (list, tuple)):
         return _last_said(value, "ai")
     visited = _Visited() if visited is None else visited
-    if value is None or level > _LEVELS_MOST or not visited.enters(value):
+    if value is None or level > _MAX_LEVELS or not visited.enters(value):
         return ""
     for key in _ANSWER_KEYS:
         if text := _answer(_member(value, key), level + 1, visited):

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from ragmonitor import Monitor
 
 _GENERATORS = frozenset({GeneratorType, AsyncGeneratorType})
-_PLACES_MOST = 200_000
+_MAX_PLACES = 200_000
 _FORGOTTEN_AT_ONCE = 200
 _places: dict[str, _Place] = {}
 """By span id, for every open span below a root, and the root itself.
@@ -72,7 +72,7 @@ _places: dict[str, _Place] = {}
 Of this module and not of a handler: handlers are pydantic models, whose attributes are slow.
 """
 
-_LONE_MOST = 1_000
+_MAX_LONE = 1_000
 _lone: dict[str, _Root] = {}
 """By span id, streams of models that the application called by itself, within a block."""
 
@@ -567,7 +567,7 @@ def _keep_root(root: _Root) -> None:
 
 
 def _keep(id_: str, place: _Place) -> None:
-    if len(_places) >= _PLACES_MOST:
+    if len(_places) >= _MAX_PLACES:
         _forget_oldest()
     _places[id_] = place
 
@@ -594,7 +594,7 @@ def _part_returned(root: _Root, result: Any) -> None:
     """Note what an application's own call returned, within a block."""
     role = root.role
     if role is _MODEL and not _is_reply(result):
-        while len(_lone) >= _LONE_MOST:  # streams that nobody read; their runs age out
+        while len(_lone) >= _MAX_LONE:  # streams that nobody read; their runs age out
             _lone.pop(next(iter(_lone)), None)
         _lone[root.id] = root
         _listening.hear_events()

@@ -63,7 +63,7 @@ _ROLES: tuple[tuple[type, tuple[str, ...], Role], ...] = (
     (LLM, ("apredict", "astructured_predict"), Role.ASKING),
 )
 
-_KNOWN_MOST = 4096
+_MAX_KNOWN = 4096
 _known: dict[tuple[type, str], Role] = {}
 
 UUID_LENGTH = 37
@@ -86,7 +86,7 @@ def _classified(key: tuple[type, str]) -> Role:
     role = next(
         (r for base, names, r in _ROLES if method in names and issubclass(kind, base)), None
     )
-    if len(_known) >= _KNOWN_MOST:  # classes made in a loop
+    if len(_known) >= _MAX_KNOWN:  # classes made in a loop
         _known.clear()
     return _known.setdefault(key, Role.OTHER if role is None else role)
 

@@ -77,7 +77,7 @@ def test_spans_that_never_end_are_bounded_below_a_root_too(
     quiet_monitor: FakeMonitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What makes room is counted, and the interaction that lost it is incomplete."""
-    monkeypatch.setattr(handler, "_PLACES_MOST", 50)
+    monkeypatch.setattr(handler, "_MAX_PLACES", 50)
     monkeypatch.setattr(handler, "_FORGOTTEN_AT_ONCE", 5)
     lost: list[Any] = []
     monkeypatch.setattr(Recorder, "lost", lambda _self, run_id: lost.append(run_id))

@@ -65,4 +65,4 @@ SCOPES = (
     "opentelemetry.instrumentation.llamaindex",
     "opentelemetry.util.genai",
 )
-"""Beginnings of scopes that are known to speak before their first span has ended."""
+"""Beginnings of scopes that are known to follow a convention before their first span has ended."""

@@ -24,7 +24,7 @@ _LLAMA_INDEX = ".llama_index"
 _ENGINE = re.compile(r"\.(a?query|a?chat|a?stream_chat)$")
 _NO_CALL = re.compile(r"\.(write_response_to_history|_\w+)$")
 """Called LLM in LlamaIndex's traces: a stream's way into the memory, preparations of a call."""
-_SPEAKER = "assistant: "
+_ROLE_PREFIX = "assistant: "
 """LlamaIndex's messages begin with it where they are written as texts."""
 
 
@@ -113,7 +113,7 @@ class OpenInference(Convention):
             return texts.tool_text(output)
         said = texts.answer(output)
         if self.role(span) == "model" and span.scope.endswith(_LLAMA_INDEX):
-            return said.removeprefix(_SPEAKER)
+            return said.removeprefix(_ROLE_PREFIX)
         return said
 
     def labels(self, span: SpanRecord) -> dict[str, Any]:

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 _SUPPRESSED = "suppress_instrumentation"
 
 QUIET_S: Final = 1.0
-"""So long after its last span a tree is taken as complete."""
-SPANS_OF_TRACE_MOST: Final = 10_000
-"""Spans that one trace may hold at once, open and ended; beyond, it is given up to its end."""
+"""A tree is complete so long after its last span."""
+MAX_SPANS_OF_TRACE: Final = 10_000
+"""Spans that one trace may hold at once, open and ended. A trace with more is given up."""
 
-_MARKS_MOST = 1_000
+_MAX_MARKS = 1_000
 
 
 class _Trace:
@@ -48,17 +48,17 @@ class _Trace:
         self.open: dict[int, tuple[Span, float]] = {}
         """By id, with the time at which it began."""
         self.ended: dict[int, tuple[ReadableSpan, float]] = {}
-        """By id, with the time at which it ended: spans of dialects, and what encloses them."""
+        """By id, with the time at which it ended: spans of conventions, and what encloses them."""
         self.above: set[int] = set()
-        """Ids of what encloses a span of a dialect."""
+        """Ids of the spans that enclose a span of a convention."""
         self.read: dict[int, SpanRecord] = {}
-        """By id: what was read of `ended` before; a sweep reads what is new."""
+        """By id: the records of `ended` so far; a sweep reads only what is new."""
         self.changed = False
         """A span has ended since the last sweep."""
         self.due = 0.0
-        """When time alone may decide something in it."""
+        """The time at which a sweep may find something complete without a new span."""
         self.lost = False
-        """A span of it could not be read at all: what is made of the rest is incomplete."""
+        """A span of it could not be read at all, so its interactions are incomplete."""
         self.given_up = False
 
     def __len__(self) -> int:
@@ -72,8 +72,8 @@ class InteractionSpanProcessor(SpanProcessor):
     ended, nothing below it is open, and it has been quiet for a moment: spans may end after those
     they belong to.
 
-    Not heard: our own spans, what starts under suppressed instrumentation (a judge's calls), and
-    what starts within a `monitor.interaction` block, which is the interaction itself.
+    It ignores our own spans, spans that start under suppressed instrumentation (a judge's calls),
+    and spans that start within a `monitor.interaction` block, which is the interaction itself.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class InteractionSpanProcessor(SpanProcessor):
         is_claimed: Callable[[str], bool] = lambda _framework: False,
         choice: Choice = Choice(),  # noqa: B008 - immutable
         retrieval_tools: Sequence[str] = (),
-        spans_most: int = 50_000,
+        max_spans: int = 50_000,
         span_age_s: float = 900.0,
         quiet_s: float = QUIET_S,
         clock: Clock = time.monotonic,
@@ -99,7 +99,7 @@ class InteractionSpanProcessor(SpanProcessor):
                 its trees are left to it.
             choice: Which of nested trees is the interaction.
             retrieval_tools: Patterns (`fnmatch`) of the names of tools that retrieve text.
-            spans_most: When more spans are held, the oldest traces are forgotten.
+            max_spans: When more spans are held, the oldest traces are forgotten.
             span_age_s: A span open for longer is taken as never to end.
             quiet_s: How long a tree waits for spans that come late.
             clock: Seconds, never going back.
@@ -110,16 +110,16 @@ class InteractionSpanProcessor(SpanProcessor):
         self._is_claimed = is_claimed
         self._choice = choice
         self._retrieval_tools = tuple(pattern.lower() for pattern in retrieval_tools)
-        self._spans_most = spans_most
+        self._max_spans = max_spans
         self._span_age_s = span_age_s
         self._quiet_s = quiet_s
         self._clock = clock
         self._on_forgotten = on_forgotten
         self._traces: dict[int, _Trace] = {}
         self._scopes: dict[str, bool] = {}
-        """Whether a scope speaks a dialect; learnt from its spans where its name does not say."""
+        """By scope: whether its spans follow a convention; learnt from them if need be."""
         self._held = 0
-        """Spans held, about: threads may miscount; every sweep counts anew."""
+        """About how many spans are held: threads may miscount, and every sweep counts anew."""
         self._awake = False
         self._closed = False
         self._sweeping = threading.Lock()
@@ -141,12 +141,12 @@ class InteractionSpanProcessor(SpanProcessor):
                 return
             if scope_of(self._hand_over) is not None:
                 return
-            if self._held >= self._spans_most:
+            if self._held >= self._max_spans:
                 self._forget_oldest()
             trace = self._traces.get(context.trace_id)
             if trace is None:
                 trace = self._traces.setdefault(context.trace_id, _Trace())
-            elif trace.given_up or len(trace) >= SPANS_OF_TRACE_MOST:
+            elif trace.given_up or len(trace) >= MAX_SPANS_OF_TRACE:
                 self._give_up(trace)
                 return
             trace.open[context.span_id] = (span, self._clock())
@@ -162,7 +162,7 @@ class InteractionSpanProcessor(SpanProcessor):
             record_error("capture", error)
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Keep a span that ended, if it is of a dialect or encloses one that is."""
+        """Keep an ended span if it follows a convention or encloses one that does."""
         try:
             context = span.context
             trace = None if context is None else self._traces.get(context.trace_id)
@@ -172,7 +172,7 @@ class InteractionSpanProcessor(SpanProcessor):
             if trace.open.pop(context.span_id, None) is None or trace.given_up:
                 return
             trace.changed = True
-            matches = self._speaks(span)
+            matches = self._follows(span)
             if matches:
                 _mark_above(trace, span)
             if matches or context.span_id in trace.above:
@@ -188,7 +188,7 @@ class InteractionSpanProcessor(SpanProcessor):
             record_error("capture", error)
 
     def shutdown(self) -> None:
-        """Hand over what is complete; hear nothing afterwards."""
+        """Hand over what is complete, and ignore every later span."""
         self._closed = True
         self.drain(1.0)
 
@@ -252,7 +252,7 @@ class InteractionSpanProcessor(SpanProcessor):
             if now - began < self._span_age_s or trace.open.pop(span_id, None) is None:
                 continue
             trace.changed = True
-            if self._speaks(span):
+            if self._follows(span):
                 # Read as it is: an instrumentation that never ends it has said the most by now.
                 trace.ended[span_id] = (span, now - self._quiet_s)
                 aged = True
@@ -268,40 +268,19 @@ class InteractionSpanProcessor(SpanProcessor):
                 spans[read.span_id], held[read.span_id] = read, (number, stamp)
         open_spans = self._open_spans(trace)
         ancestry = ancestry_of(spans, open_spans)
-        trees = trees_of(
-            spans.values(),
-            open_spans,
-            choice=self._choice,
-            is_retrieval_tool=self._is_retrieval_tool,
-        )
-        waited_for = ancestry.enclosing(i for i, span in open_spans.items() if span.matches)
-        kept: set[str] = set()
-        gone: set[str] = set()
-        for finished in trees:
-            members = {each.span_id for each in finished.tree.spans} | {finished.tree.root.span_id}
-            # What failed or was cancelled leaves spans that no one ends.
-            failed = finished.tree.root.status == "error"
-            if (not failed and not waited_for.isdisjoint(members)) or (
-                now - max(held[member][1] for member in members) < quiet_s
-            ):
-                kept |= members
-                continue
-            gone |= members
-            if not any(self._is_claimed(name) for name in finished.tree.frameworks):
-                finished.lost = trace.lost
-                self._hand_over(finished)
+        ages = {span_id: now - stamp for span_id, (_, stamp) in held.items()}
+        kept, gone = self._hand_over_trees(trace, spans, open_spans, ancestry, ages, quiet_s)
         growing = self._growing(spans, open_spans, ancestry)
         # Of the rest, what encloses or shares nothing open will never be an interaction; what
         # does may yet become a part of one, but not for ever.
         hopeful = ancestry.below(growing)
-        for span_id in spans.keys() - gone:
-            age = now - held[span_id][1]
-            if (
-                age < self._span_age_s
-                and (age < quiet_s or span_id in hopeful)
-                and _is_spoken(spans[span_id])
-            ):
-                kept.add(span_id)
+        kept |= {
+            span_id
+            for span_id in spans.keys() - gone
+            if ages[span_id] < self._span_age_s
+            and (ages[span_id] < quiet_s or span_id in hopeful)
+            and _matches(spans[span_id])
+        }
         kept |= ancestry.enclosing(kept)
         for span_id in spans.keys() - ((kept | growing) - gone):
             number = held.pop(span_id)[0]
@@ -314,8 +293,41 @@ class InteractionSpanProcessor(SpanProcessor):
             ),
             default=now,
         )
-        if len(trace.above) > _MARKS_MOST:
+        if len(trace.above) > _MAX_MARKS:
             trace.above &= {*trace.open.copy(), *trace.ended.copy()}
+
+    def _hand_over_trees(  # noqa: PLR0917 - what one sweep knows of a trace
+        self,
+        trace: _Trace,
+        spans: Mapping[str, SpanRecord],
+        open_spans: Mapping[str, OpenSpan],
+        ancestry: Ancestry,
+        ages: Mapping[str, float],
+        quiet_s: float,
+    ) -> tuple[set[str], set[str]]:
+        """Hand over the trees that are complete; return the ids that wait, and that are done."""
+        waited_for = ancestry.enclosing(i for i, span in open_spans.items() if span.matches)
+        kept: set[str] = set()
+        gone: set[str] = set()
+        for finished in trees_of(
+            spans.values(),
+            open_spans,
+            choice=self._choice,
+            is_retrieval_tool=self._is_retrieval_tool,
+        ):
+            members = {each.span_id for each in finished.tree.spans} | {finished.tree.root.span_id}
+            # What failed or was cancelled leaves spans that no one ends.
+            failed = finished.tree.root.status == "error"
+            if (not failed and not waited_for.isdisjoint(members)) or (
+                min(ages[member] for member in members) < quiet_s
+            ):
+                kept |= members
+                continue
+            gone |= members
+            if not any(self._is_claimed(name) for name in finished.tree.frameworks):
+                finished.lost = trace.lost
+                self._hand_over(finished)
+        return kept, gone
 
     @staticmethod
     def _read(trace: _Trace, number: int, span: ReadableSpan) -> SpanRecord | None:
@@ -341,13 +353,13 @@ class InteractionSpanProcessor(SpanProcessor):
     ) -> set[str]:
         """Return the ids of what is open, and of what encloses it.
 
-        Not of what lies below the end of a failed root, and below no open span of a dialect: no one
-        ends it.
+        Spans below a failed root that has ended are left out, unless an open span of a convention
+        encloses them: nobody ends them.
         """
-        speaking = {span_id for span_id, span in open_spans.items() if span.matches}
-        failed = {i for i, span in spans.items() if span.status == "error" and _is_spoken(span)}
+        matching = {span_id for span_id, span in open_spans.items() if span.matches}
+        failed = {i for i, span in spans.items() if span.status == "error" and _matches(span)}
         over = ancestry.below(failed - ancestry.below(spans.keys()))
-        open_ids = open_spans.keys() - (over - ancestry.below(speaking))
+        open_ids = open_spans.keys() - (over - ancestry.below(matching))
         return open_ids | ancestry.enclosing(open_ids)
 
     def _open_spans(self, trace: _Trace) -> dict[str, OpenSpan]:
@@ -355,11 +367,11 @@ class InteractionSpanProcessor(SpanProcessor):
         for span_id, (span, _) in [*trace.open.copy().items()]:
             parent_id = _local_parent(span)
             found[format_span_id(span_id)] = OpenSpan(
-                format_span_id(parent_id) if parent_id else "", self._speaks(span)
+                format_span_id(parent_id) if parent_id else "", self._follows(span)
             )
         return found
 
-    def _speaks(self, span: ReadableSpan) -> bool:
+    def _follows(self, span: ReadableSpan) -> bool:
         scope = span.instrumentation_scope
         name = "" if scope is None else scope.name
         if self._scopes.get(name):
@@ -397,7 +409,7 @@ class InteractionSpanProcessor(SpanProcessor):
 
 
 def _mark_above(trace: _Trace, span: ReadableSpan) -> None:
-    """Note what encloses a span of a dialect, as far as it is open and not noted yet."""
+    """Note the open spans that enclose a span of a convention."""
     parent_id = _local_parent(span)
     while parent_id and parent_id not in trace.above:
         trace.above.add(parent_id)
@@ -410,5 +422,5 @@ def _local_parent(span: ReadableSpan) -> int:
     return 0 if parent is None or parent.is_remote else parent.span_id
 
 
-def _is_spoken(span: SpanRecord) -> bool:
+def _matches(span: SpanRecord) -> bool:
     return convention_of(span.scope, span.attributes) is not None

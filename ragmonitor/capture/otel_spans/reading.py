@@ -1,7 +1,7 @@
-"""From a tree of foreign spans to one `Interaction`; runs behind the request path.
+"""Turns a tree of spans into one `Interaction`, behind the request path.
 
 The spans are noted as runs, as an integration of ours would have, and read by the same rules
-(`assembly.py`): so the same story gives the same record, as far as the dialect carries it.
+(`assembly.py`): so the same application gives the same record, as far as its convention says it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _ABANDONED = "abandoned stream"
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """A root with the spans of dialects below it."""
+    """A root with the spans of conventions below it."""
 
     root: SpanRecord
-    """Among `spans`, unless it is a span of no dialect that holds them together."""
+    """Among `spans`, unless it is a span of no convention that holds them together."""
     spans: tuple[SpanRecord, ...]
     """By the time of their start."""
     parents: Mapping[str, str]
-    """By id: the span of a dialect, or the root, that encloses it most closely; empty: none."""
+    """By id: the span of a convention, or the root, that encloses it most closely; empty: none."""
     conventions: Mapping[str, Convention]
     """By id."""
 
@@ -116,7 +116,7 @@ class FinishedTree:
 
     @property
     def framework(self) -> str:
-        """The dialect's: what was captured depends on it."""
+        """The convention's: what was captured depends on it."""
         return self.tree.convention.framework
 
     @property

@@ -1,4 +1,4 @@
-"""A span of another instrumentation, in the form that the dialects read."""
+"""A span of another instrumentation, in the form that the conventions read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
 
-from ragmonitor.capture.coercion import ERROR_MOST, text_in
+from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, text_in
 from ragmonitor.capture.otel_spans.texts import UNREADABLE, parsed
 from ragmonitor.records import SpanReference
 
@@ -24,7 +24,7 @@ _STATUS: dict[StatusCode, Literal["unset", "ok", "error"]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanRecord:
-    """What a span says, whether it was ended in this process or came over the wire."""
+    """The contents of a span that was ended in this process or came over the wire."""
 
     trace_id: str
     """32 lower-case hex digits."""
@@ -48,10 +48,10 @@ class SpanRecord:
     trace_state: str = ""
     attributes_lost: int = 0
     """Attributes that the span had no room for; the SDK drops the oldest first."""
-    text_most: int | None = None
+    max_text: int | None = None
     """Characters after which the SDK has cut texts; None: it cuts none, or that is not known."""
     memo: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What was read off it before: it is asked many times, and its JSON may be long."""
+    """Values that were read off it before: it is read many times, and its JSON may be long."""
 
     @property
     def is_unread(self) -> bool:
@@ -110,7 +110,7 @@ class SpanRecord:
 
     def is_cut(self, text: str) -> bool:
         """Return whether the SDK may have cut this text."""
-        return self.text_most is not None and len(text) >= self.text_most
+        return self.max_text is not None and len(text) >= self.max_text
 
 
 def span_record(span: ReadableSpan) -> SpanRecord | None:
@@ -126,9 +126,9 @@ def span_record(span: ReadableSpan) -> SpanRecord | None:
         if event.name == "exception" and event.attributes:
             kind = text_in(event.attributes.get("exception.type")) or ""
             message = text_in(event.attributes.get("exception.message")) or ""
-            exception = kind.rpartition(".")[2], message[:ERROR_MOST]
+            exception = kind.rpartition(".")[2], message[:MAX_ERROR_CHARACTERS]
     # No public way leads to it. A version without it costs the notice that texts were cut.
-    text_most = getattr(getattr(span, "_attributes", None), "max_value_len", None)
+    max_text = getattr(getattr(span, "_attributes", None), "max_value_len", None)
     return SpanRecord(
         trace_id=format_trace_id(context.trace_id),
         span_id=format_span_id(context.span_id),
@@ -145,5 +145,5 @@ def span_record(span: ReadableSpan) -> SpanRecord | None:
         sampled=context.trace_flags.sampled,
         trace_state=context.trace_state.to_header(),
         attributes_lost=span.dropped_attributes,
-        text_most=text_most if isinstance(text_most, int) else None,
+        max_text=max_text if isinstance(max_text, int) else None,
     )

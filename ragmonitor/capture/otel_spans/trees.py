@@ -20,7 +20,7 @@ class OpenSpan(NamedTuple):
     parent_id: str
     """Empty: it has none in this process."""
     matches: bool
-    """It is, or may be, of a dialect."""
+    """It is, or may be, of a convention."""
 
 
 class Choice(NamedTuple):
@@ -48,14 +48,14 @@ def trees_of(
 ) -> list[FinishedTree]:
     """Return the interactions of one trace, by the time of their roots' start.
 
-    An interaction's root is the outermost span of a dialect below which something was retrieved
+    An interaction's root is the outermost span of a convention below which something was retrieved
     and a model asked. Where no such span has both, it is the innermost span of any kind that
     has: an application's own `answer` span, or a server's request span, around a search and a model
     call.
 
     Args:
-        spans: Those that have ended; spans of no dialect connect the others, or are left out.
-        open_spans: By id: those that have not. What lies below an open span of a dialect is none
+        spans: Those that have ended; spans of no convention connect the others, or are left out.
+        open_spans: By id: those that have not. What lies below an open span of a convention is none
             of the result, unless the choice says otherwise.
         choice: Which of nested ones.
         is_retrieval_tool: Whether the text that a tool of this name gives counts as retrieved.
@@ -81,12 +81,12 @@ class _Trace:
         self._ancestry = ancestry_of(self._spans, open_spans)
         self._choice = choice
         self._is_retrieval_tool = is_retrieval_tool
-        self._dialects: dict[str, Convention] = {}
+        self._conventions: dict[str, Convention] = {}
         self._children: dict[str, list[SpanRecord]] = {}
         for span in self._spans.values():
             convention = convention_of(span.scope, span.attributes)
             if convention is not None:
-                self._dialects[span.span_id] = convention
+                self._conventions[span.span_id] = convention
             self._children.setdefault(_local_parent(span), []).append(span)
 
     def interactions(self) -> Iterator[FinishedTree]:
@@ -112,7 +112,7 @@ class _Trace:
         pending = [root]
         while pending:
             span = pending.pop()
-            convention = self._dialects.get(span.span_id)
+            convention = self._conventions.get(span.span_id)
             if convention is not None and convention.role(span) in ("retriever", "tool"):
                 return True
             pending += self._children.get(span.span_id, ())
@@ -128,14 +128,14 @@ class _Trace:
                 yield finished
 
     def _name(self, span: SpanRecord) -> str:
-        convention = self._dialects.get(span.span_id)
+        convention = self._conventions.get(span.span_id)
         return span.name if convention is None else convention.name(span)
 
     def _innermost(self, taken: set[str]) -> Iterator[FinishedTree]:
         chains = [
             span
             for span_id, span in self._spans.items()
-            if span_id in self._dialects and self._dialects[span_id].role(span) == "chain"
+            if span_id in self._conventions and self._conventions[span_id].role(span) == "chain"
         ]
         depths = self._ancestry.depths()
         for chain in sorted(chains, key=lambda span: -depths[span.span_id]):
@@ -150,7 +150,7 @@ class _Trace:
     def _widened(self, finished: FinishedTree, taken: Collection[str]) -> FinishedTree:
         """Return the outermost of the chains that enclose the same steps: `query`, not `_query`."""
         for above in self._above(finished.tree.root):
-            if above not in self._dialects:
+            if above not in self._conventions:
                 continue
             outer = self._finished(self._spans[above], taken)
             if outer.tree.steps != finished.tree.steps:
@@ -159,14 +159,14 @@ class _Trace:
         return finished
 
     def _tops(self) -> list[SpanRecord]:
-        """Return the spans of a dialect that no span of a dialect, open or ended, encloses."""
-        speaking = {span_id for span_id, span in self._open.items() if span.matches}
-        speaking -= self._spans.keys()
-        inside = self._ancestry.below(speaking | self._dialects.keys())
-        return [self._spans[span_id] for span_id in self._dialects if span_id not in inside]
+        """Return the outermost spans of a convention; no other one encloses them."""
+        matching = {span_id for span_id, span in self._open.items() if span.matches}
+        matching -= self._spans.keys()
+        inside = self._ancestry.below(matching | self._conventions.keys())
+        return [self._spans[span_id] for span_id in self._conventions if span_id not in inside]
 
     def _anchored(self, alone: list[SpanRecord], taken: Collection[str]) -> Iterator[FinishedTree]:
-        """Yield the innermost spans of no dialect that enclose a retrieval and a model.
+        """Yield the innermost spans of no convention that enclose a retrieval and a model.
 
         What is open still may yet enclose more, so nothing below it is decided.
         """
@@ -199,7 +199,7 @@ class _Trace:
                 continue
             framework = FRAMEWORKS.get(span.scope, span.scope)
             # Two instrumentations of one framework tell the same twice: the outer one is heard.
-            if span.span_id in self._dialects and (
+            if span.span_id in self._conventions and (
                 heard.setdefault(framework, span.scope) == span.scope
             ):
                 spans.append(span)
@@ -211,7 +211,7 @@ class _Trace:
             root=root,
             spans=tuple(sorted(spans, key=lambda span: span.started_ns)),
             parents=parents,
-            conventions={span.span_id: self._dialects[span.span_id] for span in spans},
+            conventions={span.span_id: self._conventions[span.span_id] for span in spans},
         )
         return FinishedTree(tree, is_retrieval_tool=self._is_retrieval_tool)
 
@@ -223,7 +223,7 @@ class _Trace:
         outer: dict[str, list[SpanRecord]] = {}
         inner: list[SpanRecord] = []
         for span in spans:
-            if self._dialects[span.span_id].role(span) == "model":
+            if self._conventions[span.span_id].role(span) == "model":
                 if span.scope in FRAMEWORKS:
                     outer.setdefault(parents[span.span_id], []).append(span)
                 else:

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from ragmonitor.capture import InteractionRecorder, Record, json_of, sound
-from ragmonitor.capture.coercion import CUT, CYCLE, NODES_MOST
+from ragmonitor.capture.coercion import CUT, CYCLE, MAX_NODES
 from ragmonitor.records import Chunk, Interaction, Message, SpanReference
 
 
@@ -178,7 +178,7 @@ def test_a_shared_structure_costs_what_its_limits_allow(depth):
         json_of(graph)
     finally:
         sys.setprofile(None)
-    assert count < 60 * NODES_MOST
+    assert count < 60 * MAX_NODES
     assert CUT in json.dumps(found, ensure_ascii=False)
 
 

@@ -293,7 +293,7 @@ def test_chunks_reads_the_list_of_what_was_read(monitor, told):
 
 def test_what_is_kept_of_an_endless_retrieval_is_bounded(monitor, told, monkeypatch):
     """Beyond the bound the application reads on, and the interaction is incomplete."""
-    monkeypatch.setattr(streams, "CHARACTERS_MOST", 1_000)
+    monkeypatch.setattr(streams, "MAX_CHARACTERS", 1_000)
 
     @monitor.retrieves
     def search(query):

@@ -38,7 +38,7 @@ def span(span_id, parent_id="", *, scope="", name="x", at=None, ended=True, **at
     lasts = 10 if at is not None or any(v in LEAF for v in attributes.values()) else 10**6
     fields = {
         key: attributes.pop(key)
-        for key in ("status", "status_text", "exception", "attributes_lost", "text_most")
+        for key in ("status", "status_text", "exception", "attributes_lost", "max_text")
         if key in attributes
     }
     return SpanRecord(
@@ -300,7 +300,7 @@ def test_documents_that_the_span_had_no_room_for_are_missed():
 
 def test_cut_documents_are_incomplete():
     """A text as long as OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT may have been longer."""
-    found = oi("found", "root", "RETRIEVER", **documents("x" * 50), text_most=50)
+    found = oi("found", "root", "RETRIEVER", **documents("x" * 50), max_text=50)
     assert only(oi_story(found=found)).capture_incomplete
 
 
@@ -312,7 +312,7 @@ def test_a_cut_prompt_does_not_tell_what_was_shown():
         "LLM",
         **messages("input", ("user", TEXTS[0])),
         **messages("output", ("assistant", ANSWER)),
-        text_most=len(TEXTS[0]),
+        max_text=len(TEXTS[0]),
     )
     assert [c.text for c in only(oi_story(model=model)).chunks] == list(TEXTS)
 

@@ -5,13 +5,14 @@ import sys
 import pytest
 
 from ragmonitor import guard
-from ragmonitor.capture.otel_spans import openinference, processor
+from ragmonitor.capture.otel_spans import processor
+from ragmonitor.capture.otel_spans.openinference import OpenInference
 from tests.support.otel_spans import Told
 
 
 @pytest.fixture
 def told():
-    yield (made := Told(spans_most=100_000))
+    yield (made := Told(max_spans=100_000))
     made.provider.shutdown()
 
 
@@ -83,7 +84,7 @@ def test_a_sweep_is_linear_in_the_spans(shape):
     """Four times as many spans cost some four times as many calls, not sixteen times."""
     costs = []
     for n in (200, 800):
-        told = Told(spans_most=100_000)
+        told = Told(max_spans=100_000)
         held = shape(told, n)
         told.clock.advance(5)
         costs.append(calls_of(told.processor.sweep))
@@ -107,7 +108,7 @@ def test_each_span_is_read_once_however_often_it_is_swept(told, monkeypatch):
     """A root that stays open while models come and go is not read anew each time."""
     read = []
     original = processor.span_record
-    monkeypatch.setattr(processor, "foreign_span", lambda span: read.append(1) or original(span))
+    monkeypatch.setattr(processor, "span_record", lambda span: read.append(1) or original(span))
     root = told.root()
     for _ in range(20):
         told.ask(root)
@@ -157,18 +158,18 @@ def test_brackets_in_texts_are_no_nesting(told):
 
 
 @pytest.mark.parametrize(
-    "name", ["role", "name", "query", "found", "prompt", "answer", "model", "usage", "labels"]
+    "name", ["role", "name", "query", "documents", "prompt", "answer", "model", "usage", "labels"]
 )
 def test_a_fault_in_reading_a_span_costs_its_text_and_not_the_trace(told, monkeypatch, name):
     """It is counted, the interaction is incomplete if it is still one, and nothing is kept."""
 
-    def fails(span):
-        if span.name == ("retrieve" if name in ("query", "found") else "ask"):
+    def fails(self, span):
+        if span.name == ("retrieve" if name in ("query", "documents") else "ask"):
             raise RecursionError
-        return original(span)
+        return original(self, span)
 
-    original = getattr(openinference, name)
-    monkeypatch.setattr(openinference, name, fails)
+    original = getattr(OpenInference, name)
+    monkeypatch.setattr(OpenInference, name, fails)
     before = guard.errors["capture"]
     told.tell()
     found = told.after(2)
@@ -189,7 +190,7 @@ def test_a_span_that_cannot_be_read_at_all_makes_its_interaction_incomplete(told
             raise RecursionError
         return original(span)
 
-    monkeypatch.setattr(processor, "foreign_span", fails)
+    monkeypatch.setattr(processor, "span_record", fails)
     root = told.root()
     told.retrieve(root)
     told.ask(root, odd=True)
@@ -218,7 +219,7 @@ def test_a_fault_in_joining_a_trace_gives_the_trace_up(told, monkeypatch):
 
 def test_the_spans_of_few_traces_are_bounded_too():
     """Children count as roots do."""
-    told = Told(spans_most=50)
+    told = Told(max_spans=50)
     first = told.root()
     held = [told.start("ask", first, "LLM") for _ in range(30)]
     second = told.root()

@@ -229,7 +229,7 @@ def test_lone_calls_below_a_span_that_never_ends_are_let_go(told):
 
 def test_more_spans_than_may_be_held_cost_the_oldest_traces():
     """Counted; the newest is complete."""
-    told = Told(spans_most=100)
+    told = Told(max_spans=100)
     for _ in range(60):
         told.tell()
     assert len(told.processor) <= 103
@@ -240,7 +240,7 @@ def test_more_spans_than_may_be_held_cost_the_oldest_traces():
 
 def test_a_trace_with_too_many_spans_is_given_up(told, monkeypatch):
     """And forgotten to its end: a part of it would be a record that lacks chunks."""
-    monkeypatch.setattr("ragmonitor.capture.otel_spans.processor.SPANS_OF_TRACE_MOST", 50)
+    monkeypatch.setattr("ragmonitor.capture.otel_spans.processor.MAX_SPANS_OF_TRACE", 50)
     root = told.root()
     for _ in range(60):
         told.retrieve(root)

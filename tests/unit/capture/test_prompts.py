@@ -136,13 +136,13 @@ def test_what_an_agent_repeats_is_looked_through_once(monkeypatch):
         )
         for upto in range(50)
     ]
-    monkeypatch.setattr(prompts, "SEARCHED_MOST", 20 * sum(map(len, talk)) + 20 * 2_000)
+    monkeypatch.setattr(prompts, "MAX_SEARCHED", 20 * sum(map(len, talk)) + 20 * 2_000)
     assert seen_in(generations, chunks) == chunks
 
 
 def test_more_than_can_be_looked_through_says_nothing(monkeypatch):
     """Thousands of chunks in a prompt of megabytes: all count as shown, as where nothing fits."""
-    monkeypatch.setattr(prompts, "SEARCHED_MOST", 250_000)
+    monkeypatch.setattr(prompts, "MAX_SEARCHED", 250_000)
     chunks = of(*(f"Fact {n} is true." for n in range(100)))
     prompt = "Nothing of it. " * 1_000 + chunks[0].text
     assert seen_in(asked(prompt), chunks) is None
