@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PHOENIX := .phoenix
 PROXY := .litellm-proxy
-PACKAGES := . integrations/langchain integrations/llama_index integrations/litellm
-SOURCES := ragmonitor integrations/langchain/ragmonitor_langchain integrations/llama_index/ragmonitor_llama_index integrations/litellm/ragmonitor_litellm
+INTEGRATIONS := $(wildcard integrations/*)
+PACKAGES := . $(INTEGRATIONS)
+SOURCES := ragmonitor $(wildcard integrations/*/ragmonitor_*)
 
 .PHONY: help setup phoenix proxy demo demo-stack test test-all check bench bench-numbers bench-judge build clean
 
@@ -16,12 +17,12 @@ help:  ## Show this list
 
 setup: $(STAMP)  ## Create $(VENV) with everything that development needs
 
-$(STAMP): pyproject.toml constraints.txt integrations/langchain/pyproject.toml integrations/llama_index/pyproject.toml integrations/litellm/pyproject.toml
+$(STAMP): pyproject.toml constraints.txt $(INTEGRATIONS:%=%/pyproject.toml)
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "ragmonitor needs Python 3.11 or newer; set PYTHON=..."'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev \
-	  --editable '.[litellm,demo,rules]' --editable integrations/langchain --editable integrations/llama_index --editable integrations/litellm
+	  --editable '.[litellm,demo,rules]' $(INTEGRATIONS:%=--editable %)
 	@touch $@
 
 phoenix: $(PHOENIX)/.installed  ## Create $(PHOENIX) with the real Phoenix that tests start (850 MB)

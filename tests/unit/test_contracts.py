@@ -4,18 +4,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from tests.support.scripts import ROOT
 
-PACKAGES = {
-    "ragmonitor": ROOT / "ragmonitor",
-    "ragmonitor_langchain": ROOT / "integrations/langchain/ragmonitor_langchain",
-    "ragmonitor_litellm": ROOT / "integrations/litellm/ragmonitor_litellm",
-    "ragmonitor_llama_index": ROOT / "integrations/llama_index/ragmonitor_llama_index",
-}
+INTEGRATIONS = {path.name: path for path in ROOT.glob("integrations/*/ragmonitor_*")}
+PACKAGES = {"ragmonitor": ROOT / "ragmonitor", **INTEGRATIONS}
 VIOLATIONS = {
     "Stages never import each other": ("ragmonitor/sampling/coin.py", "ragmonitor.export"),
     "Stages do not know what wires them; records know nobody": (
@@ -32,6 +29,22 @@ VIOLATIONS = {
         "ragmonitor_llama_index",
     ),
 }
+
+
+def test_every_integration_is_in_the_lists_that_take_no_pattern():
+    """import-linter and mypy want names; everything else goes by the folder."""
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    contracts = {each["name"]: each for each in tool["importlinter"]["contracts"]}
+    lists = (
+        tool["importlinter"]["root_packages"],
+        contracts["The core imports no framework"]["forbidden_modules"],
+        contracts["Integrations use the front door only"]["source_modules"],
+        contracts["Integrations do not know each other"]["modules"],
+    )
+    for names in lists:
+        assert {name for name in names if name.startswith("ragmonitor_")} == set(INTEGRATIONS)
+    folders = {f"integrations/{path.parent.name}" for path in INTEGRATIONS.values()}
+    assert set(tool["mypy"]["mypy_path"].split(":")) == folders
 
 
 @pytest.fixture
