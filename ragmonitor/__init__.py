@@ -20,6 +20,9 @@ if TYPE_CHECKING:
         current_interaction,
         error_text,
         json_of,
+        labels_of,
+        score_of,
+        usage_of,
     )
     from ragmonitor.errors import (
         InputError,
@@ -84,6 +87,9 @@ _HOMES = {
         "current_interaction",
         "error_text",
         "json_of",
+        "labels_of",
+        "score_of",
+        "usage_of",
     ),
     "errors": (
         "InputError",
@@ -196,9 +202,12 @@ __all__ = [
     "evaluate",
     "evaluator",
     "json_of",
+    "labels_of",
     "record_error",
     "rubric",
+    "score_of",
     "shielded",
+    "usage_of",
 ]
 
 

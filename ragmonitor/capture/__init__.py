@@ -1,8 +1,9 @@
 """The request path: events of frameworks and of plain code are noted here, and nothing more."""
 
 from ragmonitor.capture.assembly import Translator
-from ragmonitor.capture.coercion import error_text, json_of, sound
+from ragmonitor.capture.coercion import error_text, json_of, score_of, sound, usage_of
 from ragmonitor.capture.decorators import answers, name_of, retrieves
+from ragmonitor.capture.labels import labels_of
 from ragmonitor.capture.plain import InteractionRecorder, Record, current_interaction
 from ragmonitor.capture.recorder import INTERACTION_TAG, Recorder
 from ragmonitor.capture.runs import Root, Run, RunKind
@@ -20,7 +21,10 @@ __all__ = [
     "current_interaction",
     "error_text",
     "json_of",
+    "labels_of",
     "name_of",
     "retrieves",
+    "score_of",
     "sound",
+    "usage_of",
 ]

@@ -408,6 +408,43 @@ def getattr_of(value: Any, name: str) -> Any:
         return None
 
 
+def finite(value: Any) -> float | None:
+    """Return a finite number; None if it is none."""
+    if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+_SCORE_KEYS = ("relevance_score", "score")
+_INPUT_TOKENS = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")
+_OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count")
+
+
+def score_of(metadata: Mapping[str, Any]) -> float | None:
+    """Return the score that retrievers write into a document's metadata; None: there is none."""
+    return next((s for key in _SCORE_KEYS if (s := finite(metadata.get(key))) is not None), None)
+
+
+def usage_of(counts: Any) -> Usage:
+    """Return the tokens that a provider's own mapping or object counts, under any known name."""
+    input_tokens, output_tokens = (
+        next(
+            (
+                n
+                for name in names
+                if isinstance(n := _member(counts, name), int) and not isinstance(n, bool)
+            ),
+            None,
+        )
+        for names in (_INPUT_TOKENS, _OUTPUT_TOKENS)
+    )
+    return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+
+
+def _member(holder: Any, name: str) -> Any:
+    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+
+
 def usage_in(value: Any) -> Usage:
     """Return token counts; what is no count is not known."""
     if not _is_a(value, Usage):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ragmonitor.capture.coercion import RecordReader, json_in
+from ragmonitor.capture.coercion import RecordReader, json_in, text_in
 
 _SESSION = "session.id"
 _USER = "user.id"
@@ -19,6 +19,11 @@ _TAGS = "tag.tags"
 _METADATA = "metadata"
 _TEMPLATE_VERSION = "llm.prompt_template.version"
 _NAMES = (_SESSION, _USER, _TAGS, _METADATA, _TEMPLATE_VERSION)
+
+
+_FRAMEWORK_METADATA = ("ls_", "lc_", "langgraph_", "checkpoint", "__")
+_FRAMEWORK_TAGS = ("seq:step:", "map:key:", "graph:step:", "langsmith:")
+_SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
 
 
 def labels_in(context: Mapping[str, object]) -> Mapping[str, Any] | None:
@@ -51,3 +56,27 @@ def merged(own: Mapping[str, Any], inherited: Mapping[str, Any] | None) -> dict[
         attributes["prompt_version"] = version
     labels["attributes"] = attributes | read.attributes(labels.get("attributes"))
     return labels
+
+
+def labels_of(metadata: Mapping[str, Any], tags: Any = ()) -> dict[str, Any]:
+    """Return an interaction's labels from the metadata and tags of LangChain's runs.
+
+    The framework's own metadata and tags are left out. Keys are those of `Translator.labels`.
+    """
+    return {
+        "session_id": next((t for k in _SESSION_KEYS if (t := text_in(metadata.get(k)))), ""),
+        "user_id": text_in(metadata.get("user_id")) or "",
+        "tags": tuple(
+            tag
+            for tag in (tags if isinstance(tags, list | tuple) else ())
+            if isinstance(tag, str) and not tag.startswith(_FRAMEWORK_TAGS)
+        ),
+        "attributes": {
+            key: value
+            for key, value in metadata.items()
+            if isinstance(value, str)
+            and isinstance(key, str)
+            and key not in (*_SESSION_KEYS, "user_id")
+            and not key.startswith(_FRAMEWORK_METADATA)
+        },
+    }

@@ -6,9 +6,7 @@ else runs behind it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Real
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +15,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.prompt_values import PromptValue
 
-from ragmonitor import Chunk, Message, Root, Run, Usage, json_of
+from ragmonitor import Chunk, Message, Root, Run, Usage, json_of, labels_of, score_of, usage_of
 
 _QUESTION_KEYS = ("question", "query", "input", "user_input", "messages")
 _ANSWER_KEYS = (
@@ -31,13 +29,8 @@ _ANSWER_KEYS = (
     "messages",
 )
 _SHOWN_KEYS = ("context", "source_documents", "documents")
-_SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
-_SCORE_KEYS = ("relevance_score", "score")
 
 _NOT_SHOWN_PARTS = ("text", "tool_use", "tool_call", "tool_call_chunk", "input_json_delta")
-
-_FRAMEWORK_METADATA = ("ls_", "lc_", "langgraph_", "checkpoint", "__")
-_FRAMEWORK_TAGS = ("seq:step:", "map:key:", "graph:step:", "langsmith:")
 
 
 class KeptDocuments(list[tuple[str | None, str, dict[str, Any]]]):
@@ -174,7 +167,7 @@ class LangChainTranslator:
         for message in _messages_of(run.outputs):
             counted = getattr(message, "usage_metadata", None)
             if counted:
-                return _usage(counted)
+                return usage_of(counted)
         if isinstance(run.outputs, LLMResult):
             reports = [run.outputs.llm_output or {}]
             reports += [message.response_metadata for message in _messages_of(run.outputs)]
@@ -182,46 +175,20 @@ class LangChainTranslator:
                 for key in ("token_usage", "usage"):
                     counted = report.get(key)
                     if isinstance(counted, Mapping) and counted:
-                        return _usage(counted)
+                        return usage_of(counted)
         return Usage()
 
     def labels(self, root: Run) -> dict[str, Any]:
         """Return session, user, tags and the application's own metadata."""
         tags, metadata, _ = root.details or (None, None, None)
-        metadata = metadata or {}
-        return {
-            "session_id": _first_text(*(metadata.get(key) for key in _SESSION_KEYS)),
-            "user_id": _first_text(metadata.get("user_id")),
-            "tags": tuple(
-                tag
-                for tag in tags or ()
-                if isinstance(tag, str) and not tag.startswith(_FRAMEWORK_TAGS)
-            ),
-            "attributes": {
-                key: value
-                for key, value in metadata.items()
-                if isinstance(value, str)
-                and isinstance(key, str)
-                and key not in _SESSION_KEYS
-                and key != "user_id"
-                and not key.startswith(_FRAMEWORK_METADATA)
-            },
-        }
+        return labels_of(metadata or {}, tags)
 
 
 def _chunks(documents: KeptDocuments) -> list[Chunk]:
     return [
-        Chunk(text=text, id=id_ or "", score=_score(metadata), metadata=metadata)
+        Chunk(text=text, id=id_ or "", score=score_of(metadata), metadata=metadata)
         for id_, text, metadata in documents
     ]
-
-
-def _score(metadata: Mapping[str, Any]) -> float | None:
-    for key in _SCORE_KEYS:
-        value = metadata.get(key)
-        if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
-            return float(value)
-    return None
 
 
 _MAX_LEVELS = 32
@@ -412,17 +379,6 @@ def _messages_of(result: Any) -> list[BaseMessage]:
         getattr(c, "message", None) for generation in result.generations for c in generation
     )
     return [message for message in messages if isinstance(message, BaseMessage)]
-
-
-def _usage(counted: Mapping[str, Any]) -> Usage:
-    return Usage(
-        input_tokens=_count(counted, "input_tokens", "prompt_tokens"),
-        output_tokens=_count(counted, "output_tokens", "completion_tokens"),
-    )
-
-
-def _count(counted: Mapping[str, Any], *keys: str) -> int | None:
-    return next((counted[k] for k in keys if isinstance(counted.get(k), int)), None)
 
 
 def _first_text(*values: Any) -> str:

@@ -25,7 +25,7 @@ from llama_index.core.schema import (
 )
 from workflows.events import StopEvent
 
-from ragmonitor import INTERACTION_TAG, Chunk, Message, Run, Usage, record_error
+from ragmonitor import INTERACTION_TAG, Chunk, Message, Run, Usage, record_error, usage_of
 
 NotedNode = tuple[str, str | None, Any, dict[str, Any]]
 """Id, text, score and metadata; no text: what the node holds cannot be read as text."""
@@ -324,8 +324,8 @@ class LlamaIndexTranslator:
             _member(reply.extra, "usage"),
             reply.raw,
         ):
-            usage = _usage(place)
-            if usage is not None:
+            usage = usage_of(place)
+            if usage != Usage():
                 return usage
         return Usage()
 
@@ -391,24 +391,6 @@ def _chunks(nodes: Iterable[NotedNode]) -> tuple[Chunk, ...]:
         )
         for node_id, text, score, metadata in nodes
     )
-
-
-_INPUT = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")
-_OUTPUT = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count")
-
-
-def _usage(place: Any) -> Usage | None:
-    given = _first_count(place, _INPUT)
-    gave = _first_count(place, _OUTPUT)
-    return None if given is None and gave is None else Usage(input_tokens=given, output_tokens=gave)
-
-
-def _first_count(place: Any, names: tuple[str, ...]) -> int | None:
-    for name in names:
-        count = _member(place, name)
-        if isinstance(count, int) and not isinstance(count, bool):
-            return count
-    return None
 
 
 def _member(holder: Any, name: str) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragmonitor import conventions as names
-from ragmonitor.capture.coercion import text_in
+from ragmonitor.capture.coercion import finite, text_in
 from ragmonitor.capture.otel_spans import texts
 from ragmonitor.capture.otel_spans.convention import Convention, Role
 from ragmonitor.capture.otel_spans.spans import SpanRecord
@@ -85,7 +85,7 @@ class GenAi(Convention):
                 chunk = Chunk(
                     text="",
                     id=text_in(fields.get("id")) or "",
-                    score=texts.number(fields.get("score")),
+                    score=finite(fields.get("score")),
                 )
             chunks.append(chunk)
         return Documents(tuple(chunks), complete=complete)

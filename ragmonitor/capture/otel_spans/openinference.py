@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ragmonitor import conventions as names
-from ragmonitor.capture.coercion import json_in, text_in
+from ragmonitor.capture.coercion import finite, json_in, score_of, text_in
+from ragmonitor.capture.labels import labels_of
 from ragmonitor.capture.otel_spans import texts
 from ragmonitor.capture.otel_spans.convention import Convention, Role
 from ragmonitor.capture.otel_spans.spans import SpanRecord
@@ -119,7 +120,7 @@ class OpenInference(Convention):
     def labels(self, span: SpanRecord) -> dict[str, Any]:
         """Return session, user, tags and metadata."""
         metadata = texts.parsed(span.text(names.OI_METADATA))
-        said = texts.labels_of(
+        said = labels_of(
             metadata if isinstance(metadata, Mapping) else {}, span.attributes.get(names.OI_TAGS)
         )
         said["session_id"] = span.text(names.OI_SESSION_ID) or said["session_id"]
@@ -180,11 +181,11 @@ def _chunk(text: str, fields: Mapping[str, Any]) -> Chunk:
     written = fields.get("metadata")
     metadata = json_in(written) if isinstance(written, str) else None
     metadata = metadata if isinstance(metadata, dict) else {}
-    score = texts.number(fields.get("score"))
+    score = finite(fields.get("score"))
     return Chunk(
         text=text,
         id=text_in(fields.get("id")) or "",
-        score=texts.score_in(metadata) if score is None else score,
+        score=score_of(metadata) if score is None else score,
         metadata=metadata,
     )
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragmonitor import conventions as names
+from ragmonitor.capture.coercion import usage_of
+from ragmonitor.capture.labels import labels_of
 from ragmonitor.capture.otel_spans import texts
 from ragmonitor.capture.otel_spans.convention import Role
 from ragmonitor.capture.otel_spans.genai import GenAi
@@ -25,9 +27,6 @@ _PROPERTY = "traceloop.association.properties."
 _LANGCHAIN = "opentelemetry.instrumentation.langchain"
 _LLAMA_INDEX = "opentelemetry.instrumentation.llamaindex"
 _UNKNOWN = "unknown"
-
-_INPUT_TOKENS = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")
-_OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "candidates_token_count", "eval_count")
 
 
 class OpenLLMetry(GenAi):
@@ -146,17 +145,12 @@ class OpenLLMetry(GenAi):
         gave = _dumped(span, _OUTPUT)
         raw = gave.get("raw") if isinstance(gave, Mapping) else None
         place = raw.get("usage", raw) if isinstance(raw, Mapping) else None
-        if not isinstance(place, Mapping):
-            return Usage()
-        return Usage(
-            input_tokens=_first_count(place, _INPUT_TOKENS),
-            output_tokens=_first_count(place, _OUTPUT_TOKENS),
-        )
+        return usage_of(place)
 
     def labels(self, span: SpanRecord) -> dict[str, Any]:
         """Return the association properties, which are LangChain's metadata, and the tags."""
         given = _dumped(span, _INPUT)
-        said = texts.labels_of(
+        said = labels_of(
             {
                 key[len(_PROPERTY) :]: value
                 for key, value in span.attributes.items()
@@ -195,7 +189,3 @@ def _of_tool(gave: Any) -> Any:
 
 def _dumped(span: SpanRecord, attribute: str) -> Any:
     return span.parsed(attribute) if span.text(attribute) else None
-
-
-def _first_count(place: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
-    return next((place[k] for k in keys if isinstance(place.get(k), int)), None)

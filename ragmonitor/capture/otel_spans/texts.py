@@ -8,13 +8,11 @@ They dump the framework's own objects, so the shapes are those of LangChain (`pa
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any, Final, NamedTuple
 
-from ragmonitor.capture.coercion import is_readable_json, text_in
+from ragmonitor.capture.coercion import finite, is_readable_json, score_of, text_in
 from ragmonitor.records import Chunk, Message
 
 _REPR = re.compile(
@@ -51,7 +49,6 @@ _ANSWER_KEYS = (
     "text",
     "messages",
 )
-_SCORE_KEYS = ("relevance_score", "score")
 _ROLES = {
     "user": "user",
     "human": "user",
@@ -251,54 +248,14 @@ def document(value: Any) -> Chunk | None:
         if isinstance(text, str):
             metadata = fields.get("metadata")
             metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-            score = number(value.get("score"))
+            score = finite(value.get("score"))
             return Chunk(
                 text=text,
                 id=text_in(fields.get("id") or fields.get("id_")) or "",
-                score=score_in(metadata) if score is None else score,
+                score=score_of(metadata) if score is None else score,
                 metadata=metadata,
             )
     return None
-
-
-def score_in(metadata: Mapping[str, Any]) -> float | None:
-    """Return the score that LangChain's retrievers write into a document's metadata."""
-    return next((s for key in _SCORE_KEYS if (s := number(metadata.get(key))) is not None), None)
-
-
-def number(value: Any) -> float | None:
-    """Return a finite number; None if it is none."""
-    if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    return None
-
-
-_FRAMEWORK_METADATA = ("ls_", "lc_", "langgraph_", "checkpoint", "__")
-_FRAMEWORK_TAGS = ("seq:step:", "map:key:", "graph:step:", "langsmith:")
-_SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
-
-
-def labels_of(metadata: Mapping[str, Any], tags: Any = ()) -> dict[str, Any]:
-    """Return an interaction's labels, the framework's own metadata and tags left out.
-
-    Keys as of `Translator.labels`.
-    """
-    return {
-        "session_id": next((t for k in _SESSION_KEYS if (t := text_in(metadata.get(k)))), ""),
-        "user_id": text_in(metadata.get("user_id")) or "",
-        "tags": tuple(
-            tag
-            for tag in (tags if isinstance(tags, list | tuple) else ())
-            if isinstance(tag, str) and not tag.startswith(_FRAMEWORK_TAGS)
-        ),
-        "attributes": {
-            key: value
-            for key, value in metadata.items()
-            if isinstance(value, str)
-            and key not in (*_SESSION_KEYS, "user_id")
-            and not key.startswith(_FRAMEWORK_METADATA)
-        },
-    }
 
 
 def _last_said(items: Sequence[Any], who: str, depth: int) -> str:
