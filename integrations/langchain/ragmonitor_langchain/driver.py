@@ -100,12 +100,12 @@ class AnsweringModel(BaseChatModel):
 
 
 def _usage(prompt: str, reply: str) -> UsageMetadata:
-    given, gave = len(prompt.split()), len(reply.split())
-    return UsageMetadata(input_tokens=given, output_tokens=gave, total_tokens=given + gave)
+    inputs, outputs = len(prompt.split()), len(reply.split())
+    return UsageMetadata(input_tokens=inputs, output_tokens=outputs, total_tokens=inputs + outputs)
 
 
 class RecordedRetriever(BaseRetriever):
-    """Gives the same texts whatever is asked."""
+    """Returns the same texts for every query."""
 
     contexts: list[str]
 

@@ -23,7 +23,7 @@ from langchain_core.outputs import LLMResult
 from langchain_core.tracers import context as tracer_context
 from langchain_core.tracers.context import register_configure_hook
 
-from ragmonitor import INTERACTION_TAG, record_error
+from ragmonitor import INTERACTION_TAG, record_error, shielded
 from ragmonitor_langchain.openinference import span_of
 from ragmonitor_langchain.translate import (
     LangChainTranslator,
@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     from ragmonitor import Monitor
 
 _STAGE = "capture"
-_NOT_SAID: Any = object()
+_capture = shielded(_STAGE)
+_ABSENT: Any = object()
 _DEFERRED = {"input": ""}
-"""What LangChain gives as the input of a stream, whose input is known only at its end."""
+"""LangChain's placeholder for the input of a stream, which is known only at its end."""
 
 _lock = threading.Lock()
 _handlers: WeakValueDictionary[int, RagMonitorHandler] = WeakValueDictionary()
@@ -118,7 +119,7 @@ class RagMonitorHandler(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         name: str | None = None,
         run_type: str | None = None,
-        defers_inputs: Any = _NOT_SAID,
+        defers_inputs: Any = _ABSENT,
         **_: Any,
     ) -> None:
         """Note that a chain, a graph or one of its nodes began."""
@@ -137,9 +138,9 @@ class RagMonitorHandler(BaseCallbackHandler):
             if is_inner and not (picked or self._innermost):
                 self._started(key, parent, "chain", "")
                 return
-            given = None
-            if defers_inputs is _NOT_SAID or inputs != _DEFERRED:
-                given = _kept(inputs)
+            kept = None
+            if defers_inputs is _ABSENT or inputs != _DEFERRED:
+                kept = _kept(inputs)
             thread = resumes = None
             if metadata and "thread_id" in metadata:
                 thread = str(metadata["thread_id"]), metadata.get("checkpoint_ns"), called
@@ -151,7 +152,7 @@ class RagMonitorHandler(BaseCallbackHandler):
                 parent,
                 "chain",
                 called,
-                given,
+                kept,
                 (tags, metadata, None),
                 picked=picked,
                 thread=thread,
@@ -170,7 +171,7 @@ class RagMonitorHandler(BaseCallbackHandler):
         inputs: Any = None,
         **_: Any,
     ) -> None:
-        """Note a chain's output; what a stream was given is known only now."""
+        """Note a chain's output, and the input of a stream, which is known only now."""
         try:
             key = run_id.int if type(run_id) is UUID else run_id
             parent = parent_run_id.int if type(parent_run_id) is UUID else parent_run_id
@@ -183,10 +184,10 @@ class RagMonitorHandler(BaseCallbackHandler):
             ):
                 self._ended(key)
                 return
-            gave = _kept(outputs)
-            if inputs is not None and gave is not None and not hasattr(type(outputs), "__add__"):
-                gave = LastPiece(gave)
-            self._ended(key, gave, inputs=_kept(inputs))
+            kept = _kept(outputs)
+            if inputs is not None and kept is not None and not hasattr(type(outputs), "__add__"):
+                kept = LastPiece(kept)
+            self._ended(key, kept, inputs=_kept(inputs))
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, error)
 
@@ -200,7 +201,7 @@ class RagMonitorHandler(BaseCallbackHandler):
         **_: Any,
     ) -> None:
         """Note that a chain failed, was cancelled, or that its stream was closed early."""
-        try:
+        with _capture:
             key = _key(run_id)
             bubbling = _bubbling(error)
             if bubbling == "":
@@ -209,8 +210,6 @@ class RagMonitorHandler(BaseCallbackHandler):
                 self._ended(key)
             else:
                 self._interrupted(key, _key(parent_run_id))
-        except Exception as problem:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, problem)
 
     # --- retrievers -------------------------------------------------------------------------
 
@@ -224,7 +223,7 @@ class RagMonitorHandler(BaseCallbackHandler):
         name: str | None = None,
         **_: Any,
     ) -> None:
-        """Note what is searched for."""
+        """Note the query of a search."""
         try:
             self._started(
                 _key(run_id),
@@ -237,7 +236,7 @@ class RagMonitorHandler(BaseCallbackHandler):
             record_error(_STAGE, error)
 
     def on_retriever_end(self, documents: Sequence[Document], *, run_id: UUID, **_: Any) -> None:
-        """Note what was found, before the application can change it."""
+        """Note the documents, before the application can change them."""
         try:
             self._ended(_key(run_id), _kept_documents(documents))
         except Exception as error:  # noqa: BLE001 - the border to the host application
@@ -245,25 +244,23 @@ class RagMonitorHandler(BaseCallbackHandler):
 
     def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Note that a search failed."""
-        try:
+        with _capture:
             self._failed(_key(run_id), error)
-        except Exception as problem:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, problem)
 
     # --- models -----------------------------------------------------------------------------
 
     def on_chat_model_start(
-        self, serialized: dict[str, Any] | None, messages: list[list[BaseMessage]], **told: Any
+        self, serialized: dict[str, Any] | None, messages: list[list[BaseMessage]], **event: Any
     ) -> None:
         """Note that a chat model is asked."""
         # A copy: agents append to the list that they asked with.
-        self._model_started(serialized, messages[0].copy() if messages else None, **told)
+        self._model_started(serialized, messages[0].copy() if messages else None, **event)
 
     def on_llm_start(
-        self, serialized: dict[str, Any] | None, prompts: list[str], **told: Any
+        self, serialized: dict[str, Any] | None, prompts: list[str], **event: Any
     ) -> None:
         """Note that a completion model is asked."""
-        self._model_started(serialized, prompts, **told)
+        self._model_started(serialized, prompts, **event)
 
     def _model_started(
         self,
@@ -313,15 +310,13 @@ class RagMonitorHandler(BaseCallbackHandler):
             record_error(_STAGE, error)
 
     def on_stream_event(self, event: Any, *, run_id: UUID, **_: Any) -> None:
-        """Note a piece of a stream that is told as protocol events (`stream_events`, v3)."""
-        try:
+        """Note a piece of a stream of protocol events (`stream_events`, v3)."""
+        with _capture:
             if event["event"] == "content-block-delta" and event["delta"]["type"] == "text-delta":
                 self._piece(_key(run_id), event["delta"]["text"])
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, error)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
-        """Note what a model replied."""
+        """Note a model's reply."""
         try:
             self._ended(_key(run_id), response)
         except Exception as error:  # noqa: BLE001 - the border to the host application
@@ -336,10 +331,8 @@ class RagMonitorHandler(BaseCallbackHandler):
         **_: Any,
     ) -> None:
         """Note that a model failed, with what it had said by then."""
-        try:
+        with _capture:
             self._failed(_key(run_id), error, response)
-        except Exception as problem:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, problem)
 
     # --- tools: LangChain asks `ignore_agent` for these ---------------------------------------
 
@@ -354,8 +347,8 @@ class RagMonitorHandler(BaseCallbackHandler):
         name: str | None = None,
         **_: Any,
     ) -> None:
-        """Note that an agent uses a tool: a retriever in it must find its parent."""
-        try:
+        """Note that an agent uses a tool, so that a retriever in it finds its parent."""
+        with _capture:
             self._started(
                 _key(run_id),
                 _key(parent_run_id),
@@ -363,34 +356,28 @@ class RagMonitorHandler(BaseCallbackHandler):
                 name or _name_in(serialized),
                 _kept(inputs) or input_str,
             )
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, error)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, name: str | None = None, **_: Any) -> None:
-        """Note the documents that a tool gave beside its text; of a search, else the text."""
-        try:
-            found: Any = None
+        """Note the documents that a tool returned beside its text, or a search tool's text."""
+        with _capture:
+            retrieved: Any = None
             for message in tool_messages(output):
                 artifact = getattr(message, "artifact", None)
                 if isinstance(artifact, list) and artifact and isinstance(artifact[0], Document):
-                    found = _kept_documents(artifact)
+                    retrieved = _kept_documents(artifact)
                 elif name and self._is_retrieval_tool(name):
-                    found = text_of(getattr(message, "content", message)) or None
-                if found is not None:
+                    retrieved = text_of(getattr(message, "content", message)) or None
+                if retrieved is not None:
                     break
-            self._ended(_key(run_id), found)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, error)
+            self._ended(_key(run_id), retrieved)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Note that a tool failed, or waits for a person."""
-        try:
+        with _capture:
             if _bubbling(error):
                 self._ended(_key(run_id))
             else:
                 self._failed(_key(run_id), error)
-        except Exception as problem:  # noqa: BLE001 - the border to the host application
-            record_error(_STAGE, problem)
 
 
 def _key(run_id: Any) -> Any:

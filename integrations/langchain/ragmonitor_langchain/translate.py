@@ -38,7 +38,7 @@ class KeptDocuments(list[tuple[str | None, str, dict[str, Any]]]):
 
 
 def keep_documents(documents: Iterable[Document]) -> KeptDocuments:
-    """Return what a record needs of the documents; later changes to them do not show in it."""
+    """Return a copy of what a record needs of the documents."""
     return KeptDocuments([(d.id, d.page_content, dict(d.metadata)) for d in documents])
 
 
@@ -74,7 +74,7 @@ class LastPiece:
 
 
 def tool_messages(output: Any) -> Sequence[Any]:
-    """Return what a tool gave: a message or a value, or the messages in a graph's command."""
+    """Return a tool's outputs: a message or a value, or the messages in a graph's command."""
     update = getattr(output, "update", None)
     if isinstance(output, BaseMessage) or not isinstance(update, Mapping):
         return (output,)
@@ -112,12 +112,12 @@ class LangChainTranslator:
 
         `create_retrieval_chain` and most graphs put the model's context there. None: they do not.
         """
-        gave = root.outputs.value if isinstance(root.outputs, LastPiece) else root.outputs
+        outputs = root.outputs.value if isinstance(root.outputs, LastPiece) else root.outputs
         for key in _SHOWN_KEYS:
-            found = _member(gave, key)
-            if isinstance(found, KeptDocuments):
-                return _chunks(found)
-            if isinstance(found, list) and not found:
+            documents = _member(outputs, key)
+            if isinstance(documents, KeptDocuments):
+                return _chunks(documents)
+            if isinstance(documents, list) and not documents:
                 return ()
         return None
 
@@ -192,14 +192,14 @@ def _chunks(documents: KeptDocuments) -> list[Chunk]:
 
 
 _MAX_LEVELS = 32
-"""Of dicts and states within each other, in which a question or an answer is looked for."""
+"""Levels of nested dicts and states that are searched for a question or an answer."""
 
 
 class _Visited(set[int]):
-    """The ids of what was looked into: each once, so that cycles end and shared parts cost once."""
+    """Ids of the values that were searched: each once, so cycles end and shared parts cost once."""
 
     def enters(self, value: Any) -> bool:
-        """Return whether to look into this."""
+        """Return whether to search this value."""
         if id(value) in self or len(self) > _MAX_LOOKED_INTO:
             return False
         self.add(id(value))
@@ -215,9 +215,9 @@ def _question(value: Any, level: int = 0, visited: _Visited | None = None) -> st
     if isinstance(value, BaseMessage):
         return text_of(value.content)
     if isinstance(value, PromptValue):
-        return _last_said(value.to_messages(), "human")
+        return _last_text(value.to_messages(), "human")
     if isinstance(value, (list, tuple)):
-        return _last_said(value, "human")
+        return _last_text(value, "human")
     visited = _Visited() if visited is None else visited
     if value is None or level > _MAX_LEVELS or not visited.enters(value):
         return ""
@@ -253,7 +253,7 @@ def _answer(value: Any, level: int = 0, visited: _Visited | None = None) -> str:
     if isinstance(value, BaseMessage):
         return text_of(value.content)
     if isinstance(value, (list, tuple)):
-        return _last_said(value, "ai")
+        return _last_text(value, "ai")
     visited = _Visited() if visited is None else visited
     if value is None or level > _MAX_LEVELS or not visited.enters(value):
         return ""
@@ -269,17 +269,17 @@ def _member(value: Any, key: str) -> Any:
         return value.get(key)
     if value is None or isinstance(value, (BaseMessage, str, list, tuple)) or callable(value):
         return None
-    found = getattr(value, key, None)
-    return None if callable(found) else found
+    member = getattr(value, key, None)
+    return None if callable(member) else member
 
 
-def _last_said(messages: Sequence[Any], who: str) -> str:
+def _last_text(messages: Sequence[Any], who: str) -> str:
     """Return the last text that the human, or the model, said.
 
     A model's text from before the human's last message belongs to an earlier question.
     """
     for message in reversed(messages):
-        role, text = _said(message)
+        role, text = _role_and_text(message)
         if role == who and text:
             return text
         if role == "human" and who == "ai":
@@ -305,7 +305,7 @@ def _role(message: BaseMessage) -> str:
     return _MODEL_ROLES.get(role, str(role))
 
 
-def _said(message: Any) -> tuple[str, str]:
+def _role_and_text(message: Any) -> tuple[str, str]:
     """Return (`human`, `ai` or something else, text) of a message in any form LangChain takes."""
     role: Any
     content: Any

@@ -1,9 +1,9 @@
 """Listens to LlamaIndex's dispatcher and reports to a `Recorder`.
 
-Spans tell nearly everything: what was asked, the real results, parents and failures. Events are
-read for two things only that spans cannot tell: what a streamed model call gave in the end, with
-its token counts (the span exits before the first token), and the pieces of streams that cannot be
-listened to themselves: of a chat, and of a model that the application calls by itself.
+Spans carry nearly everything: the inputs, the real results, parents and failures. Events are read
+for two things only that spans do not carry: the final output of a streamed model call, with its
+token counts (the span exits before the first token), and the pieces of streams that cannot be
+observed themselves: of a chat, and of a model that the application calls by itself.
 
 No class is patched, no lock is held, no context is attached; whatever goes wrong here is logged
 and counted by `record_error` (LlamaIndex itself would swallow it silently).
@@ -39,10 +39,10 @@ from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base import BaseEvent
 from llama_index_instrumentation.dispatcher import active_instrument_tags
 
-from ragmonitor import Recorder, current_interaction, record_error
+from ragmonitor import Recorder, current_interaction, record_error, shielded
 from ragmonitor_llama_index.openinference import span_of
 from ragmonitor_llama_index.roles import Role, reranks, role_of
-from ragmonitor_llama_index.streams import heard, pulled
+from ragmonitor_llama_index.streams import observe, pulled
 from ragmonitor_llama_index.translate import (
     LlamaIndexTranslator,
     Note,
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from ragmonitor import Monitor
 
 _GENERATORS = frozenset({GeneratorType, AsyncGeneratorType})
+_capture = shielded("capture")
 _MAX_PLACES = 200_000
 _FORGOTTEN_AT_ONCE = 200
 _places: dict[str, _Place] = {}
@@ -83,7 +84,7 @@ _OTHER, _ENGINE, _WORKFLOW, _RETRIEVER, _MODEL, _TOOL, _SYNTHESIS, _WRITER, _RER
 
 
 class _Place:
-    """Where a span belongs: the nearest run above it that is recorded, or itself."""
+    """The recorded run that a span belongs to: the nearest one above it, or itself."""
 
     __slots__ = ("answered", "id", "instance", "role", "root", "run_id")
 
@@ -104,7 +105,7 @@ class _Place:
         self.instance = instance
         """Of a model: to tell a stream from its own inner calls."""
         self.answered = False
-        """Of a tool: an engine in it is an interaction of its own, and its answer no find."""
+        """Of a tool: an engine in it is an interaction of its own; its answer is no retrieval."""
 
 
 class _Root(_Place):
@@ -129,13 +130,13 @@ class _Root(_Place):
         self.streams: dict[str, _Place] = {}
         """Streamed model runs that are still open."""
         self.generators: list[str] = []
-        """Calls below it that gave a generator."""
+        """Calls below it that returned a generator."""
         self.returned = False
         self.written = False
         """Of a streaming chat: the writer has drained the model."""
         self.failure: BaseException | None = None
         self.block: Any = None
-        """Of a part: the block of plain code that it stands in."""
+        """Of a part: the interaction of plain code that it belongs to."""
         self._finished = False
 
     def take_reply(self, item: Any) -> None:
@@ -153,14 +154,12 @@ class _Root(_Place):
         outputs: Any = None,
         asked: bool = True,
     ) -> None:
-        """Hand the interaction over; only the first call counts."""
+        """End the interaction; only the first call counts."""
         if self._finished:
             return
         self._finished = True
-        try:
+        with _capture:
             self._finish(failure, whole=whole, outputs=outputs, asked=asked)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error("capture", error)
 
     def _finish(
         self, failure: BaseException | None, *, whole: bool, outputs: Any, asked: bool
@@ -182,10 +181,10 @@ class _Root(_Place):
             _listening.retire()
 
     def keeps(self, id_: str) -> bool:
-        """Keep the place of a call that gave a generator, to the root's end; say whether it may.
+        """Keep the place of a call that returned a generator until the root ends.
 
-        Whoever reads the generator in the call's own context, as OpenInference does, lets the model
-        begin as this call's child, though it has returned.
+        A reader of the generator in the call's own context, such as OpenInference, lets the model
+        begin as this call's child, though it has returned. Returns whether the root is open.
         """
         if not self._finished:
             self.generators.append(id_)
@@ -227,9 +226,9 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 return
             if place is None:
                 if role is _MODEL:
-                    heard_root = pulled()
-                    if isinstance(heard_root, _Root):
-                        place = heard_root
+                    listener = pulled()
+                    if isinstance(listener, _Root):
+                        place = listener
                 if place is None:
                     recorder = _in_block.get()
                     if recorder is None:  # not `or`: without open runs it is empty, and so false
@@ -243,9 +242,9 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                     return
             elif role is _MODEL and place.role is _WRITER:
                 # A chat that drains the stream of an engine which is an interaction of its own.
-                heard_root = pulled()
-                if isinstance(heard_root, _Root):
-                    place = heard_root
+                listener = pulled()
+                if isinstance(listener, _Root):
+                    place = listener
             self._member(id_, role, bound_args, instance, parent_id, place, tags)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
@@ -297,7 +296,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         tags: Mapping[str, Any] | None,
         recorder: Recorder,
     ) -> None:
-        """Start what the application calls by itself; within a block it belongs to the block."""
+        """Start a run that the application calls by itself: a part of its interaction."""
         block = current_interaction()
         if block is None or role is _WRITER:
             return
@@ -321,7 +320,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
             name = _tool_name(instance)
             recorder.started(id_, None, "tool", name, note_tool_query(arguments), note)
         else:
-            note.synthesised = [arguments.get("nodes") or ()]
+            note.synthesized = [arguments.get("nodes") or ()]
             query = note_query(arguments.get("query"))
             recorder.started(id_, None, "chain", name, query, note, asked=True)
         _keep_root(root)
@@ -375,7 +374,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 nodes = bound_args.arguments.get("nodes")
                 if nodes is not None:
                     note = root.note
-                    note.synthesised = [*(note.synthesised or ()), nodes]
+                    note.synthesized = [*(note.synthesized or ()), nodes]
 
     def span_exit(
         self,
@@ -409,7 +408,7 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 root.recorder.ended(id_, note_nodes(result or ()))
             elif role is _TOOL:
                 del _places[id_]
-                outputs = None if place.answered else _found(root.recorder, result)
+                outputs = None if place.answered else _retrieved(root.recorder, result)
                 root.recorder.ended(id_, outputs)
             else:
                 del _places[id_]
@@ -429,14 +428,14 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
         **kwargs: Any,  # noqa: ARG002
     ) -> None:
         """Note that a span's call raised."""
-        try:
+        with _capture:
             place = _places.pop(id_, None)
             if place is None or place.id != id_:
                 return
             root = place.root
             failure = RuntimeError("dropped") if err is None else err
             if place is root:
-                _note_synthesised(root)
+                _note_synthesized(root)
                 root.finish(failure)
             elif place.role is _WRITER:
                 root.failure = failure
@@ -444,8 +443,6 @@ class SpanListener(BaseSpanHandler[BaseSpan]):
                 root.finish_chat()
             else:  # unknown to the recorder, if it is a reranker
                 root.recorder.failed(id_, failure)
-        except Exception as error:  # noqa: BLE001 - the border to the host application
-            record_error("capture", error)
 
     def new_span(self, *args: Any, **kwargs: Any) -> None:
         """Build nothing: spans are followed by id alone."""
@@ -545,8 +542,8 @@ def _is_reply(result: Any) -> bool:
     )
 
 
-def _found(recorder: Recorder, output: Any) -> Any:
-    """Return what a tool retrieved: nodes, or a text, if it is a tool that gives such; or None."""
+def _retrieved(recorder: Recorder, output: Any) -> Any:
+    """Return what a tool retrieved: nodes, or the text of a retrieval tool; None: nothing."""
     nodes = note_tool_nodes(output)
     if nodes:
         return note_nodes(nodes)
@@ -584,14 +581,14 @@ def _forget_oldest() -> None:
 
 
 def _note_loss(span_id: str | None) -> None:
-    """Note that an interaction is not known as a whole: it must not be scored as if it were."""
+    """Note that an interaction is incomplete: it must not be scored as if it were whole."""
     place = None if span_id is None else _places.get(span_id)
     if place is not None:
         place.root.note.incomplete = True
 
 
 def _part_returned(root: _Root, result: Any) -> None:
-    """Note what an application's own call returned, within a block."""
+    """Note the result of a call that is a part of an interaction of plain code."""
     role = root.role
     if role is _MODEL and not _is_reply(result):
         while len(_lone) >= _MAX_LONE:  # streams that nobody read; their runs age out
@@ -603,11 +600,11 @@ def _part_returned(root: _Root, result: Any) -> None:
     elif role is _RETRIEVER:
         root.finish(outputs=note_nodes(result or ()))
     else:
-        root.finish(outputs=_found(root.recorder, result) if role is _TOOL else None)
+        root.finish(outputs=_retrieved(root.recorder, result) if role is _TOOL else None)
 
 
 def _returned(root: _Root, result: Any) -> None:
-    """Note what a root's call returned: the answer, or a stream of it that is yet to be read."""
+    """Note the result of a root's call: the answer, or a stream that is yet to be read."""
     if root.role is not _ENGINE and root.role is not _WORKFLOW and root.role is not _SYNTHESIS:
         _part_returned(root, result)
         return
@@ -620,13 +617,13 @@ def _returned(root: _Root, result: Any) -> None:
     if sources:
         root.note.shown = note_nodes(sources)
     else:
-        _note_synthesised(root)
-    root.note.synthesised = None
+        _note_synthesized(root)
+    root.note.synthesized = None
     if isinstance(result, (StreamingResponse, AsyncStreamingResponse)):
         stream = None
         if result.response_txt is None:
             # Texts, a hundred for an answer: straight into the list that they are kept in.
-            stream = heard(result.response_gen, root, root.recorder.pieces(root.id).append)
+            stream = observe(result.response_gen, root, root.recorder.pieces(root.id).append)
         if stream is not None:
             result.response_gen = stream
             return
@@ -648,34 +645,34 @@ def _returned_chat(root: _Root, chat: StreamingAgentChatResponse) -> None:
         root.finish_chat()
         return
     # No writer: the application itself will drain the model.
-    stream = heard(chat.chat_stream, root, root.take_reply)
+    stream = observe(chat.chat_stream, root, root.take_reply)
     if stream is not None:
         chat.chat_stream = stream
         return
-    stream = heard(chat.achat_stream, root, root.take_reply)
+    stream = observe(chat.achat_stream, root, root.take_reply)
     if stream is not None:
         chat.achat_stream = stream
         return
     root.finish(outputs=chat.response)
 
 
-def _note_synthesised(root: _Root) -> None:
+def _note_synthesized(root: _Root) -> None:
     # Nothing was found, an engine that names no sources, or a failure after retrieval: what the
     # synthesizer was given is what the model saw.
-    lists = root.note.synthesised
+    lists = root.note.synthesized
     if lists is not None:
         root.note.shown = note_nodes(node for nodes in lists for node in nodes)
 
 
 class _Listening:
-    """Whether and for whom this process listens."""
+    """The state of listening in this process: whether, and for which monitor."""
 
     def __init__(self) -> None:
         self.recorder: Recorder | None = None
         """For every call in the process; None: only inside blocks."""
         self.blocks = 0
         self.retiring = False
-        """Nobody listens any more, but streams are still being read."""
+        """Listening has stopped, but streams are still being read."""
         self.spans = SpanListener()
         self.events = EventListener()
         self.hears_events = False
@@ -772,9 +769,8 @@ def uninstrument() -> None:
 def observed(monitor: Monitor) -> Iterator[None]:
     """Record what this thread or task runs inside the block.
 
-    LlamaIndex takes no handler on a single call, so a block marks the calls. It is named for what
-    happens to the code inside it, as a `recorded` or `monitored` block would suggest that results
-    are kept or changed. Tasks that are started inside belong to it; plain threads do not, as they
+    LlamaIndex takes no handler on a single call, so a block marks the calls.
+    Tasks that are started inside belong to it; plain threads do not, as they
     do not inherit context. Inside, this monitor records and no other, so that together with
     `instrument` everything counts once. A stream that is returned from the block is recorded to its
     end.

@@ -1,8 +1,8 @@
-"""Streams that an application consumes, listened to without being touched.
+"""Observes the streams that an application consumes, without changing them.
 
 LlamaIndex's query span exits before a token exists, and its model's span opens only while the
-stream is consumed, without a parent. So the stream itself is wrapped: what the application reads
-passes through unchanged, and its end is the interaction's end.
+stream is consumed, without a parent. So the stream itself is wrapped: its items pass through
+unchanged, and its end is the interaction's end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Listener(Protocol):
     """An interaction whose answer is still being read. Its method does not raise."""
 
     streams: dict[str, Any]
-    """The streams of models that have begun for it and are not known to have ended."""
+    """Streams of its models that have begun and, as far as is known, not ended."""
 
     def finish(self, failure: BaseException | None = None, *, whole: bool = True) -> None:
         """Note that nothing more comes; only the first call counts."""
@@ -35,7 +35,7 @@ Threads and tasks that are started inside the call inherit it. Setting it costs 
 that is done for a token, so it is set only until a model's stream has begun; see `pulled`.
 """
 _unmarked: set[int] = set()
-"""By `id`, the streams that are read without setting it."""
+"""Ids of the streams that are read without setting it."""
 
 
 def pulled() -> Listener | None:
@@ -50,14 +50,14 @@ def pulled() -> Listener | None:
         while frame is not None:
             if frame.f_code in _READERS:
                 named = frame.f_locals
-                found: Listener | None = named.get("listener") or named["self"].listener
-                return found
+                listener = named.get("listener") or named["self"].listener
+                break
             frame = frame.f_back
     return listener
 
 
-class _Heard:
-    """What both kinds of stream share. Looks like the stream it wraps."""
+class _Observed:
+    """Both kinds of stream share this. It looks like the stream that it wraps."""
 
     __slots__ = ()  # of its own; a `chain` takes them from its own class only
 
@@ -66,7 +66,7 @@ class _Heard:
 
     @property  # type: ignore[misc]  # an ordinary object's may be set
     def __class__(self) -> type[Any]:
-        # What it is to `isinstance`, and to whoever writes into a trace what was returned.
+        # For `isinstance`, and for traces that quote what was returned.
         return cast("type[Any]", self._inner.__class__)
 
     def __repr__(self) -> str:
@@ -80,7 +80,7 @@ class _Heard:
         return self._inner.__reduce_ex__(protocol)
 
     def __del__(self) -> None:
-        # Dropped before its end, or never read at all: what was heard is all there will be.
+        # Dropped before its end, or never read at all.
         try:
             self._end(whole=False)
         except Exception as error:  # noqa: BLE001 - at interpreter exit anything may be gone
@@ -97,8 +97,8 @@ class _Heard:
 def _read(inner: Any, listener: Listener, take: Callable[[Any], None]) -> Iterator[Any]:
     """Yield the stream's items; take each, and note its end.
 
-    Holds no reference to the `HeardStream` that it serves: that must end when it is dropped. What
-    it takes after the interaction's end nobody looks at.
+    It holds no reference to the `ObservedStream` that it serves: that must end when it is dropped.
+    Nobody reads what it takes after the interaction's end.
     """
     try:
         while not listener.streams:
@@ -119,7 +119,7 @@ def _read(inner: Any, listener: Listener, take: Callable[[Any], None]) -> Iterat
             yield item
         listener.finish()
     except GeneratorExit:
-        raise  # dropped; `HeardStream` notes it
+        raise  # dropped; `ObservedStream` notes it
     except BaseException as error:
         listener.finish(error)
         raise
@@ -127,7 +127,7 @@ def _read(inner: Any, listener: Listener, take: Callable[[Any], None]) -> Iterat
         _unmarked.discard(id(inner))
 
 
-class HeardStream(_Heard, chain[Any]):
+class ObservedStream(_Observed, chain[Any]):
     """A generator of an answer's pieces.
 
     A `chain` of one, because `__next__` is then C: as Python it costs more than all that is done
@@ -180,7 +180,7 @@ class HeardStream(_Heard, chain[Any]):
         return item
 
 
-class HeardAsyncStream(_Heard):
+class ObservedAsyncStream(_Observed):
     """An asynchronous generator of an answer's pieces."""
 
     __slots__ = ("__weakref__", "_advance", "_inner", "_take", "listener")
@@ -253,28 +253,28 @@ _READERS = frozenset(
     reader.__code__
     for reader in (
         _read,
-        HeardStream._pulled,  # noqa: SLF001 - ours
-        HeardAsyncStream.__anext__,
-        HeardAsyncStream._pulled,  # noqa: SLF001 - ours
+        ObservedStream._pulled,  # noqa: SLF001 - ours
+        ObservedAsyncStream.__anext__,
+        ObservedAsyncStream._pulled,  # noqa: SLF001 - ours
     )
 )
 
 
-def heard(stream: Any, listener: Listener, take: Callable[[Any], None]) -> Any | None:
-    """Return the stream, listened to; None if it is no stream that can be read once only.
+def observe(stream: Any, listener: Listener, take: Callable[[Any], None]) -> Any | None:
+    """Return the stream, observed; None if it is no stream that can be read once only.
 
     `take` is called with each item, and must not raise.
     """
     # OpenInference's proxy has the methods of both kinds and the class of what it stands for.
     kind = stream.__class__
-    found: _Heard
+    wrapped: _Observed
     if hasattr(kind, "__anext__"):
-        found = HeardAsyncStream(stream, listener, take)
+        wrapped = ObservedAsyncStream(stream, listener, take)
     elif hasattr(kind, "__next__"):
-        found = HeardStream(stream, listener, take)
+        wrapped = ObservedStream(stream, listener, take)
     else:
         return None
     if type(stream) is not kind:
         # And it advances the stream in a Context of its own, where no mark of ours is seen.
         _unmarked.add(id(stream))
-    return found
+    return wrapped

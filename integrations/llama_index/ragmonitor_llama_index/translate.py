@@ -1,4 +1,4 @@
-"""LlamaIndex's words into records.
+"""Translates LlamaIndex's objects into records.
 
 The functions that `note_` something run inside the application's request: they keep references to
 texts, which nobody can change, and copies of the small rest. `LlamaIndexTranslator` runs behind it.
@@ -28,41 +28,41 @@ from workflows.events import StopEvent
 from ragmonitor import INTERACTION_TAG, Chunk, Message, Run, Usage, record_error, usage_of
 
 NotedNode = tuple[str, str | None, Any, dict[str, Any]]
-"""Id, text, score and metadata; no text: what the node holds cannot be read as text."""
+"""Id, text, score and metadata of a node; None as text: its content is no text."""
 
 NotedNodes = tuple[NotedNode, ...]
 """In the nodes' order."""
 
 
 class NotedReply(NamedTuple):
-    """What a model run gave, taken when it gave it."""
+    """A model run's reply, copied at its end."""
 
     text: str
     raw: Any
     """The provider's own response, for its token counts."""
     extra: Any
-    """`additional_kwargs`: where other providers count tokens."""
+    """`additional_kwargs`, in which other providers count tokens."""
 
 
 class Note:
-    """What is noted of a root for the translator, over the root's whole life."""
+    """Notes on a root for the translator, over the root's whole life."""
 
-    __slots__ = ("incomplete", "model", "shown", "synthesised", "tags")
+    __slots__ = ("incomplete", "model", "shown", "synthesized", "tags")
 
     def __init__(self, tags: Mapping[str, Any] | None, model: Any = None) -> None:
         self.tags = dict(tags) if tags else None
         self.model = model
         """Of a model that runs by itself."""
         self.incomplete = False
-        """Something of the interaction was lost by a fault of ours."""
+        """A part of the interaction was lost by a fault of ours."""
         self.shown: NotedNodes | None = None
-        """The nodes that the model saw; None if the result does not name them."""
-        self.synthesised: list[Iterable[Any]] | None = None
-        """The lists of nodes that synthesizers were given; let go when the root's call returns."""
+        """The nodes that the model was shown; None if the result does not name them."""
+        self.synthesized: list[Iterable[Any]] | None = None
+        """The lists of nodes that synthesizers got; released when the root's call returns."""
 
 
 def note_nodes(nodes: Iterable[Any]) -> NotedNodes:
-    """Return what may be kept of nodes: the application may rerank, cut or annotate them later."""
+    """Return a copy of nodes: the application may rerank, cut or annotate them later."""
     noted: list[NotedNode] = []
     for item in nodes:
         if type(item) is NodeWithScore:
@@ -161,7 +161,7 @@ def note_start_event(event: Any) -> str:
 
 
 def note_reply(response: Any) -> NotedReply | None:
-    """Return what may be kept of a `ChatResponse` or `CompletionResponse`."""
+    """Return a copy of a `ChatResponse` or `CompletionResponse`."""
     if response is None:
         return None
     # By type first: `isinstance` of another pydantic class is Python code, and slow.
@@ -220,17 +220,17 @@ def note_tool_query(arguments: Mapping[str, Any]) -> str:
 
 def note_tool_nodes(output: Any) -> Sequence[Any]:
     """Return the nodes that a tool retrieved, with a retriever of LlamaIndex's or without."""
-    found = getattr(output, "raw_output", None)
-    if isinstance(found, (NodeWithScore, BaseNode)):
-        return (found,)
-    if isinstance(found, list):
-        return found if found and isinstance(found[0], (NodeWithScore, BaseNode)) else ()
-    nodes = getattr(found, "source_nodes", None)
+    raw = getattr(output, "raw_output", None)
+    if isinstance(raw, (NodeWithScore, BaseNode)):
+        return (raw,)
+    if isinstance(raw, list):
+        return raw if raw and isinstance(raw[0], (NodeWithScore, BaseNode)) else ()
+    nodes = getattr(raw, "source_nodes", None)
     return nodes if isinstance(nodes, list) else ()
 
 
 def note_tool_text(output: Any) -> str | None:
-    """Return the text that a tool gave to the model; None if that is an error's, or none."""
+    """Return the text that a tool gave to the model; None if it is an error's, or none."""
     if output is None or getattr(output, "is_error", False):
         return None
     return getattr(output, "content", None) or None
@@ -238,14 +238,14 @@ def note_tool_text(output: Any) -> str | None:
 
 def tags_in(tags: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Return the list of tags among what `instrument_tags` says; None: there is none."""
-    found = tags.get("tags") or tags.get("tag.tags")
-    if not found or isinstance(found, str):
+    listed = tags.get("tags") or tags.get("tag.tags")
+    if not listed or isinstance(listed, str):
         return None
-    return tuple(tag for tag in found if isinstance(tag, str))
+    return tuple(tag for tag in listed if isinstance(tag, str))
 
 
 class LlamaIndexTranslator:
-    """Turns what was noted of LlamaIndex's spans into records."""
+    """Turns the notes on LlamaIndex's spans into records."""
 
     framework = "llama_index"
 
@@ -273,26 +273,26 @@ class LlamaIndexTranslator:
 
     def prompt(self, run: Run) -> Sequence[Message]:
         """Return the messages, or the one text, that a model run was asked."""
-        given = run.inputs
-        if isinstance(given, str):
-            return [Message(role="user", text=given)]
+        asked = run.inputs
+        if isinstance(asked, str):
+            return [Message(role="user", text=asked)]
         return [
             Message(role=str(getattr(m.role, "value", m.role)), text=m.content or "")
-            for m in given or ()
+            for m in asked or ()
             if isinstance(m, ChatMessage)
         ]
 
     def answer(self, run: Run) -> str:
         """Return the text that a root or a model run gave; empty if unknown."""
-        gave = run.outputs
-        if isinstance(gave, NotedReply):
-            return gave.text or ""
+        outputs = run.outputs
+        if isinstance(outputs, NotedReply):
+            return outputs.text or ""
         if run.kind in ("retriever", "tool"):
             return ""
-        if isinstance(gave, str) and gave:
-            return gave
-        if hasattr(gave, "model_dump_json"):
-            return str(gave.model_dump_json())
+        if isinstance(outputs, str) and outputs:
+            return outputs
+        if hasattr(outputs, "model_dump_json"):
+            return str(outputs.model_dump_json())
         return "".join(run.pieces)
 
     def model(self, run: Run) -> tuple[str, str]:
@@ -330,7 +330,7 @@ class LlamaIndexTranslator:
         return Usage()
 
     def labels(self, root: Run) -> dict[str, Any]:
-        """Return what `instrument_tags` said: session, user, tags, and the rest as attributes."""
+        """Return session, user and tags of `instrument_tags`, and the rest as attributes."""
         note = root.details
         if not isinstance(note, Note):
             return {}

@@ -43,7 +43,7 @@ from ragmonitor import Cause, ExportSettings, Monitor, Unscored
 from ragmonitor.testing import ListExporter
 from ragmonitor_llama_index import LlamaIndexTranslator, instrument, uninstrument
 from ragmonitor_llama_index.handler import EventListener
-from ragmonitor_llama_index.streams import heard, pulled
+from ragmonitor_llama_index.streams import observe, pulled
 
 # LlamaIndex's agents read deprecated attributes of their own.
 pytestmark = pytest.mark.filterwarnings(
@@ -418,11 +418,11 @@ def test_what_begins_while_a_stream_is_read_finds_its_interaction() -> None:
 
     def outer() -> Iterator[Any]:
         yield pulled()
-        for item in heard(inner(), innermost, [].append):
+        for item in observe(inner(), innermost, [].append):
             yield pulled(), item
 
     outermost, innermost = Reading(), Reading()
-    stream: Any = heard(outer(), outermost, [].append)
+    stream: Any = observe(outer(), outermost, [].append)
     assert next(stream) is outermost
     for _ in range(3):
         assert pulled() is None
@@ -440,7 +440,7 @@ async def test_the_same_of_an_asynchronous_stream() -> None:
             yield pulled()
 
     listener = Reading()
-    stream: Any = heard(inner(), listener, [].append)
+    stream: Any = observe(inner(), listener, [].append)
     for _ in range(3):
         assert await anext(stream) is listener
         assert pulled() is None
