@@ -74,7 +74,7 @@ def clean_messages(clean: Callable[[str], str]) -> None:
 
 
 class shielded:  # noqa: N801 - reads as a statement: `with shielded("capture"):`
-    """A context manager that swallows, logs and counts every `Exception` of one stage.
+    """A context manager that swallows, logs and counts every fault of one stage; see `is_fault`.
 
     The first error of its kind (stage, type, line) is logged at WARNING with its traceback,
     further ones at DEBUG: a fault that repeats on every request must not flood the host's log.
@@ -95,7 +95,7 @@ class shielded:  # noqa: N801 - reads as a statement: `with shielded("capture"):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        if error is None or not isinstance(error, Exception):
+        if error is None or not is_fault(error):
             return False
         record_error(self.stage, error)
         return True

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from ragmonitor.capture.coercion import text_in
 from ragmonitor.capture.plain import InteractionRecorder, StreamedAnswer, current_interaction
 from ragmonitor.capture.streams import Listener, listened
-from ragmonitor.guard import record_error
+from ragmonitor.guard import record_error, shielded
 from ragmonitor.records import Chunk
 
 P = ParamSpec("P")
@@ -54,11 +54,9 @@ def answers(
     def text(value: Any) -> str | None:
         if type(value) is str and answer is None:
             return value
-        try:
+        with shielded("capture"):  # `answer` is anybody's code, an extension module's too
             return text_in(text_of(value))
-        except Exception as error:  # noqa: BLE001 - `answer` is anybody's code
-            record_error("capture", error)
-            return None
+        return None
 
     def listen(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Listener | None:
         try:

@@ -179,3 +179,18 @@ def test_outside_an_interaction_nothing_is_noted(monitor, told):
 
     assert search("Why?") == ["Blue sky."]
     assert told() == []
+
+
+def test_a_panic_of_the_code_that_reads_the_answer_stays_with_us(begin):
+    """An extension module's panic is no `Exception`; the application gets what it computed."""
+
+    class PanicException(BaseException):
+        pass
+
+    def panics(_result):
+        raise PanicException
+
+    def ask(question):
+        return question.upper()
+
+    assert answers(ask, begin=begin, query=None, answer=panics)("why?") == "WHY?"
