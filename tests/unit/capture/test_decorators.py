@@ -181,7 +181,7 @@ def test_outside_an_interaction_nothing_is_noted(monitor, told):
     assert told() == []
 
 
-def test_a_panic_of_the_code_that_reads_the_answer_stays_with_us(begin):
+def test_a_panic_of_the_code_that_reads_the_answer_stays_with_us(monitor, told):
     """An extension module's panic is no `Exception`; the application gets what it computed."""
 
     class PanicException(BaseException):
@@ -190,7 +190,9 @@ def test_a_panic_of_the_code_that_reads_the_answer_stays_with_us(begin):
     def panics(_result):
         raise PanicException
 
+    @monitor.answers(answer=panics)
     def ask(question):
         return question.upper()
 
-    assert answers(ask, begin=begin, query=None, answer=panics)("why?") == "WHY?"
+    assert ask("Why?") == "WHY?"
+    assert [query for query, *_ in told()] == ["Why?"]
