@@ -18,8 +18,13 @@ from ragmonitor.estimation import (
     Anchors,
     EarlyWarning,
     HumanLabels,
+    JudgeDrift,
+    Part,
+    Predictions,
+    Residuals,
+    SelfDisagreement,
     Statistics,
-    Watchers,
+    WindowedMeans,
     streams,
     summarise,
 )
@@ -286,32 +291,49 @@ def estimates_of(
         return StateFile.of_service(folder, what, settings.service, version=version)
 
     judge = None if judging is None else judging.judge.identity
-    watchers = Watchers(
-        alarms=Alarms(
-            _streams(settings, builtin.identity.name, None if judge is None else judge.name),
-            false_alarm_every_days=settings.alarms.false_alarm_every_days,
-            tolerate=settings.objectives,
-            file=file("alarms", ALARMS_VERSION),
-        ),
-        warning=EarlyWarning(factor=settings.sample.early_warning_boost),
-        anchors=_anchors(settings, file("anchors", ANCHORS_VERSION)),
-        drift=InputDrift(
-            size=settings.estimation.drift_reference_size,
-            embed=embedding,
-            embedding=getattr(embedding, "__qualname__", "") or type(embedding).__name__,
-            state=file("drift", DRIFT_VERSION),
-        ),
-        labels=None
-        if settings.estimation.human_labels is None
-        else HumanLabels(settings.estimation.human_labels),
+    name = None if judge is None else judge.name
+    every_days = settings.alarms.false_alarm_every_days
+    drift = InputDrift(
+        size=settings.estimation.drift_reference_size,
+        embed=embedding,
+        embedding=getattr(embedding, "__qualname__", "") or type(embedding).__name__,
+        state=file("drift", DRIFT_VERSION),
     )
-    return Statistics(
+    means = WindowedMeans(
         builtin=builtin.identity.name,
-        judge=judge,
-        watchers=watchers,
+        judge=name,
+        clock=time.monotonic,
         group_by=settings.estimation.group_by,
-        false_alarm_every_days=settings.alarms.false_alarm_every_days,
-        calibration_file=file("calibration", 1),
+        topic=drift.topic,
+    )
+    alarms = Alarms(
+        _streams(settings, builtin.identity.name, name),
+        false_alarm_every_days=every_days,
+        tolerate=settings.objectives,
+        file=file("alarms", ALARMS_VERSION),
+    )
+    if judge is None:
+        return Statistics([drift], means=means, alarms=alarms)
+    # A new statistic of a judge's verdicts is one more part.
+    parts: list[Part] = [
+        drift,
+        Residuals(clock=time.monotonic),
+        SelfDisagreement(clock=time.monotonic),
+    ]
+    if settings.estimation.human_labels is not None:
+        parts.append(HumanLabels(settings.estimation.human_labels))
+    return Statistics(
+        parts,
+        means=means,
+        alarms=alarms,
+        predictions=Predictions(judge=judge.name, file=file("calibration", 1)),
+        early_warning=EarlyWarning(factor=settings.sample.early_warning_boost),
+        judge_drift=JudgeDrift(
+            _anchors(settings, file("anchors", ANCHORS_VERSION)),
+            judge=judge.name,
+            threshold_days=every_days,
+            now=time.time,
+        ),
     )
 
 

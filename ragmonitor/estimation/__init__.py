@@ -4,8 +4,14 @@ from ragmonitor.estimation.alarms import Alarms
 from ragmonitor.estimation.anchors import Anchors
 from ragmonitor.estimation.early_warning import EarlyWarning
 from ragmonitor.estimation.interval import summarise
+from ragmonitor.estimation.judge_drift import JudgeDrift
 from ragmonitor.estimation.labels import HumanLabels
-from ragmonitor.estimation.statistics import Statistics, Watchers
+from ragmonitor.estimation.means import WindowedMeans
+from ragmonitor.estimation.parts import Part
+from ragmonitor.estimation.predictions import Predictions
+from ragmonitor.estimation.residuals import Residuals
+from ragmonitor.estimation.self_disagreement import SelfDisagreement
+from ragmonitor.estimation.statistics import Statistics
 from ragmonitor.estimation.streams import streams
 
 __all__ = [
@@ -13,8 +19,13 @@ __all__ = [
     "Anchors",
     "EarlyWarning",
     "HumanLabels",
+    "JudgeDrift",
+    "Part",
+    "Predictions",
+    "Residuals",
+    "SelfDisagreement",
     "Statistics",
-    "Watchers",
+    "WindowedMeans",
     "streams",
     "summarise",
 ]

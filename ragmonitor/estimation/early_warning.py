@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
+from ragmonitor import metrics
 from ragmonitor.estimation.detector import DAY_S, STEP_MOST_S, Detector
+from ragmonitor.estimation.parts import Answer, Means, Observation, Part
+from ragmonitor.records import GaugeValue
 
 LINE_DAYS = 3.0
 """A false suspicion in so many days is cheap: it costs some verdicts."""
@@ -25,7 +28,7 @@ BEGINS_AFTER = 1_000
 """Answers from which the running mean means something."""
 
 
-class EarlyWarning:
+class EarlyWarning(Part):
     """Watches the built-in judge's score of all answers, and asks for more judging when it rises.
 
     The same detector as the alarms', against 1.1 times the score's own running mean. It sees a
@@ -35,19 +38,6 @@ class EarlyWarning:
 
     One thread at a time; each process has its own, and forgets it when it ends.
     """
-
-    __slots__ = (
-        "_answers",
-        "_batch",
-        "_detector",
-        "_factor",
-        "_now",
-        "_score",
-        "_seen",
-        "_slight",
-        "_until_s",
-        "_weight",
-    )
 
     def __init__(self, *, factor: float, now: Callable[[], float] = time.time) -> None:
         """Begin without a mean.
@@ -73,7 +63,14 @@ class EarlyWarning:
         self._seen: float | None = None
         self._until_s = -math.inf
 
-    def add(self, risk: float, at_s: float) -> None:
+    def add(self, answer: Answer) -> Sequence[Observation]:
+        """Take in an answer's predicted risk, if it was predicted and may be drawn."""
+        risk = answer.completed.prediction.hallucination
+        if risk is not None and answer.completed.decision is not None:
+            self.add_risk(risk, answer.at_s)
+        return ()
+
+    def add_risk(self, risk: float, at_s: float) -> None:
         """Take in one answer's built-in score, 0 to 1, given at so many seconds since the epoch."""
         if not 0.0 <= risk <= 1.0:
             return
@@ -96,7 +93,7 @@ class EarlyWarning:
             self._detector.restart()
             self._until_s = self._now() + BOOST_S
 
-    def tick(self) -> None:
+    def tick(self) -> Sequence[Observation]:
         """Let time pass: the running mean ages, and the bar follows it. Every few seconds."""
         now_s = self._now()
         if self._seen is not None:
@@ -109,6 +106,7 @@ class EarlyWarning:
         if self._weight > 0:
             self._detector.tolerate = HEADROOM * self._score / self._weight
             self._slight.tolerate = SLIGHT_HEADROOM * self._score / self._weight
+        return ()
 
     @property
     def boost(self) -> float:
@@ -127,3 +125,7 @@ class EarlyWarning:
     def evidence_days(self) -> float:
         """While the score keeps to its mean, evidence gets so far at most once in so many days."""
         return self._detector.evidence
+
+    def gauges(self, means: Means) -> Iterator[GaugeValue]:
+        """Return the evidence."""
+        yield GaugeValue(name=metrics.EARLY_WARNING_EVIDENCE_SECONDS, value=self.evidence_days)

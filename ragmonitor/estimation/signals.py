@@ -88,6 +88,17 @@ def hallucination(report: Report) -> Outcome | None:
     return _YES if hallucinated else _NO
 
 
+def hallucinated(report: Report) -> bool | None:
+    """Return the verdict on hallucination; None: there is none, or it does not apply."""
+    outcome = hallucination(report)
+    return bool(outcome.value) if outcome is not None and outcome.scored else None
+
+
+def language_of(report: Report) -> str:
+    """Return the language of the answer; empty: not known."""
+    return report.assessment.language if report.assessment is not None else ""
+
+
 def features(report: Report, found: Outcomes) -> Iterator[tuple[str, float | None]]:
     """Yield what the built-in judge says of each signal, to predict another judge's verdict from.
 

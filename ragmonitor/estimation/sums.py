@@ -122,7 +122,7 @@ class Sums:
     awaited: float
     uncovered: float
 
-    def exact(self, outcome: Outcome | None, group: int = ALONE) -> None:
+    def add_certain(self, outcome: Outcome | None, group: int = ALONE) -> None:
         """Take in an answer that was judged for certain; None: no verdict came."""
         # What is the same for all of them is counted once, and added when it is asked for.
         self.exact_answers += 1
@@ -142,7 +142,9 @@ class Sums:
         if group >= 0:
             self._join(group, value, 1.0)
 
-    def unread(self, expected: tuple[float, float], chance: float, group: int = ALONE) -> None:
+    def add_not_drawn(
+        self, expected: tuple[float, float], chance: float, group: int = ALONE
+    ) -> None:
         """Take in an answer that had a chance and was not drawn.
 
         Args:
@@ -163,7 +165,7 @@ class Sums:
         if group >= 0:
             self._join(group, value, scored)
 
-    def read(
+    def add_drawn(
         self,
         expected: tuple[float, float],
         chance: float,

@@ -80,7 +80,7 @@ class Ours:
         self._alarms.bet(
             "hallucination", value=float(bad), importance_weight=1.0, at_s=at_s, session=session
         )
-        return any(event.raised for event in self._alarms.settle(lambda _: None))
+        return any(event.raised for event in self._alarms.apply(lambda _: None))
 
 
 def row(cells: Iterable[object]) -> None:

@@ -39,6 +39,7 @@ sys.path.insert(0, str(ROOT))
 from ragmonitor.estimation import summarise  # noqa: E402  # runs from a checkout
 from ragmonitor.estimation.calibration import Calibration  # noqa: E402
 from ragmonitor.estimation.detector import Detector  # noqa: E402
+from ragmonitor.estimation.drift import InputDrift  # noqa: E402
 from ragmonitor.estimation.residuals import Residuals  # noqa: E402
 from ragmonitor.estimation.signals import Outcome  # noqa: E402
 from ragmonitor.estimation.streams import RESIDUAL_TOLERATED, half  # noqa: E402
@@ -527,11 +528,11 @@ def unobserved(windows: int) -> None:
                 score = rng.gauss(0, 1) + shift * is_bad
                 expected = (1.0, predicted(score, case.rate, shift))
                 if rng.random() >= FRACTION:
-                    sums.unread(expected, FRACTION)
+                    sums.add_not_drawn(expected, FRACTION)
                     continue
                 fails = rng.random() < (case.fail_bad if is_bad else case.fail)
                 verdict = Outcome(scored=True, value=float(is_bad))
-                sums.read(expected, FRACTION, None if fails else verdict)
+                sums.add_drawn(expected, FRACTION, None if fails else verdict)
             found = summarise(sums.moments(), least_coverage=0.0)
             assert found is not None
             covered += found.lower <= bad / 2_000 <= found.upper
@@ -607,9 +608,9 @@ def of_sessions(
             expected = (1.0, predicted(rng.gauss(0, 1) + 1.19 * is_bad, rate, 1.19))
             sums = processes[rng.randrange(4)]
             if rng.random() < drawn:
-                sums.read(expected, drawn, Outcome(scored=True, value=float(is_bad)), group)
+                sums.add_drawn(expected, drawn, Outcome(scored=True, value=float(is_bad)), group)
             else:
-                sums.unread(expected, drawn, group)
+                sums.add_not_drawn(expected, drawn, group)
     return functools.reduce(operator.add, [sums.moments() for sums in processes])
 
 
@@ -670,7 +671,7 @@ def steadily(
         risk = rng.choice(bad if is_bad else sound)
         expected = calibration.expected(risk)[1]
         if calibration.is_fitted:
-            residuals.predicted(expected)
+            residuals.add_predicted(expected)
             if residuals.is_risky(expected):
                 off.append(is_bad - expected)
                 for sign, detector in watching.items():
@@ -769,7 +770,9 @@ def steps(answers: int) -> None:
     clock = ManualClock()
     records = Records(questions=True)
     estimates = simulation.statistics(clock, records)
-    drift = estimates._drift = Stopwatch(estimates._drift, "observe")  # type: ignore[assignment]
+    [part] = [each for each in estimates._parts if isinstance(each, InputDrift)]
+    drift = Stopwatch(part, "observe")
+    part.observe = drift.observe  # type: ignore[method-assign]
     statistics = Stopwatch(estimates, "predict", "add")
     sampler = Stopwatch(AdaptiveSampler(0.05, clock=clock), "draw")
     service = Service(estimates=statistics, sampler=sampler, clock=clock, records=records)

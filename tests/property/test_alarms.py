@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from ragmonitor.estimation.alarms import STATE_VERSION, Alarms, Stream
 from ragmonitor.estimation.alarms.sessions import Sessions
 from ragmonitor.estimation.detector import WEIGHTS, Block, Clearing, Detector
+from ragmonitor.estimation.parts import Observation
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
 
@@ -54,7 +55,15 @@ def nothing(_: str) -> None:
 
 def update(to: Alarms, each, at_s: float) -> None:
     signal, value, importance_weight, session = each
-    to.update(signal, value=value, importance_weight=importance_weight, at_s=at_s, session=session)
+    to.update(
+        Observation(
+            signal=signal,
+            value=value,
+            importance_weight=importance_weight,
+            at_s=at_s,
+            session=session,
+        )
+    )
 
 
 @given(
@@ -177,8 +186,8 @@ def test_a_jumping_clock_alone_raises_no_alarm(times, line):
     watched = alarms(clock, every_days=line)
     for jump in times:
         clock.now_s = START_S + jump
-        watched.update("up", value=0.05, importance_weight=1.0, at_s=clock())
-        assert watched.settle(nothing) == ()
+        watched.update(Observation(signal="up", value=0.05, at_s=clock()))
+        assert watched.apply(nothing) == ()
         assert watched.states()[0].evidence_days <= line / 2 + 1e-9
 
 
@@ -202,7 +211,7 @@ def test_the_order_within_a_tick_changes_nothing(moves, seed, ticks):
         seed.shuffle(timed)
         for each, at_s in timed:
             update(mixed, each, at_s)
-        assert straight.settle(nothing) == mixed.settle(nothing)
+        assert straight.apply(nothing) == mixed.apply(nothing)
         assert straight.states() == mixed.states()
 
 
@@ -216,9 +225,9 @@ def test_a_state_goes_through_the_file_unchanged(moves):
         for step_s, each in moves:
             clock.advance(step_s)
             update(before, each, clock())
-        before.settle(nothing)
+        before.apply(nothing)
         after = alarms(clock, file)
-        after.settle(nothing)
+        after.apply(nothing)
         assert after.states() == before.states()
         assert [watch.dump() for watch in after._watches] == [
             watch.dump() for watch in before._watches
@@ -238,8 +247,8 @@ def test_two_processes_on_one_file_are_one(moves):
             clock.advance(step_s)
             update(pair[second], each, clock())
             update(lone, each, clock())
-            assert pair[second].settle(nothing) == lone.settle(nothing)
-            assert pair[not second].settle(nothing) == ()
+            assert pair[second].apply(nothing) == lone.apply(nothing)
+            assert pair[not second].apply(nothing) == ()
         assert pair[0].states() == pair[1].states() == lone.states()
 
 
@@ -252,8 +261,8 @@ def test_late_verdicts_pass_no_time_twice(delays):
     watched = alarms(clock)
     for step_s, late_s, _ in delays:
         clock.advance(step_s)
-        watched.update("up", value=0.05, importance_weight=1.0, at_s=clock() - late_s)
-        watched.settle(nothing)
+        watched.update(Observation(signal="up", value=0.05, at_s=clock() - late_s))
+        watched.apply(nothing)
     days = (clock() - START_S + 1_800) / 86_400
     (state, *_) = watched.states()
     assert state.evidence_days <= days * 0.5 + 1e-9
@@ -317,11 +326,17 @@ def test_verdicts_that_come_later_when_they_are_bad_raise_no_more_alarms():
             while waiting and waiting[0][0] <= clock.now_s:
                 _, which, value, drawn_s = heapq.heappop(waiting)
                 watched.update(
-                    "up", value=value, importance_weight=1.0, at_s=drawn_s, answer=str(which)
+                    Observation(
+                        signal="up",
+                        value=value,
+                        importance_weight=1.0,
+                        at_s=drawn_s,
+                        answer=str(which),
+                    )
                 )
                 watched.complete(str(which))
             if number % 5 == 0:
-                raised += sum(event.raised for event in watched.settle(nothing))
+                raised += sum(event.raised for event in watched.apply(nothing))
         clock.now_s = START_S + 3_600 * math.ceil((clock.now_s - START_S) / 3_600)
     allowed = days / line_days
     assert raised <= allowed + 3 * math.sqrt(allowed)

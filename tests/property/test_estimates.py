@@ -66,9 +66,9 @@ alone = st.lists(answer.map(lambda told: told._replace(session="")), min_size=1,
 def tell(sums: Sums, told: Told) -> None:
     if told.drawn:
         sums.await_verdict(told.chance)
-        sums.read(told.expected, told.chance, told.outcome, group_of(told.session))
+        sums.add_drawn(told.expected, told.chance, told.outcome, group_of(told.session))
     else:
-        sums.unread(told.expected, told.chance, group_of(told.session))
+        sums.add_not_drawn(told.expected, told.chance, group_of(told.session))
 
 
 def summed(all_told: Iterable[Told]) -> Sums:

@@ -200,7 +200,7 @@ def sums_of_sessions(seed: int, processes: int) -> list[Sums]:
             if rng.random() < 0.2:
                 told.read((1.0, 0.15), 0.2, hallucinated, group_of(name))
             else:
-                told.unread((1.0, 0.15), 0.2, group_of(name))
+                told.add_not_drawn((1.0, 0.15), 0.2, group_of(name))
             if answers == 1:
                 del left[name]
             else:
@@ -226,5 +226,5 @@ def test_memory_does_not_grow_with_open_sessions() -> None:
     """Of a million sessions there are as many sums as of a hundred."""
     sums = Sums()
     for number in range(2_000):
-        sums.unread((1.0, 0.1), 0.5, group_of(f"s{number}"))
+        sums.add_not_drawn((1.0, 0.1), 0.5, group_of(f"s{number}"))
     assert len(sums.groups) == GROUP_SUMS * GROUPS

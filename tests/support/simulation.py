@@ -8,7 +8,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragmonitor.estimation import Alarms, Anchors, EarlyWarning, Statistics, Watchers, streams
+from ragmonitor.estimation import (
+    Alarms,
+    Anchors,
+    EarlyWarning,
+    JudgeDrift,
+    Predictions,
+    Residuals,
+    SelfDisagreement,
+    Statistics,
+    WindowedMeans,
+    streams,
+)
 from ragmonitor.estimation.alarms import STATE_VERSION
 from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
 from ragmonitor.estimation.drift import InputDrift
@@ -186,36 +197,46 @@ def statistics(
     def now() -> float:
         return records.began_s + clock()
 
-    return Statistics(
+    drift = InputDrift(state=file("drift", DRIFT_VERSION), clock=clock, wall=now)
+    means = WindowedMeans(
         builtin=LEXICAL.name,
-        judge=records.judge if judge else None,
-        watchers=Watchers(
-            alarms=Alarms(
-                streams(
-                    evaluators=records.evaluators,
-                    lower_is_better=(),
-                    builtin=LEXICAL.name,
-                    judge=records.judge.name if judge else None,
-                    patterns=alarms,
-                ),
-                false_alarm_every_days=30.0,
-                tolerate=tolerate,
-                now=now,
-                file=file("alarms", STATE_VERSION),
-            ),
-            warning=EarlyWarning(factor=boost, now=now),
-            # The simulated judge is asked nothing beside the stream.
-            anchors=Anchors(per_day=0),
-            drift=InputDrift(state=file("drift", DRIFT_VERSION), clock=clock, wall=now),
-        ),
+        judge=records.judge.name if judge else None,
         clock=clock,
-        now=now,
         group_by=group_by,
-        calibration_file=file("calibration", 1),
+        topic=drift.topic,
+    )
+    alarms_of_service = Alarms(
+        streams(
+            evaluators=records.evaluators,
+            lower_is_better=(),
+            builtin=LEXICAL.name,
+            judge=records.judge.name if judge else None,
+            patterns=alarms,
+        ),
+        false_alarm_every_days=30.0,
+        tolerate=tolerate,
+        now=now,
+        file=file("alarms", STATE_VERSION),
+    )
+    if not judge:
+        return Statistics([drift], means=means, alarms=alarms_of_service)
+    return Statistics(
+        [drift, Residuals(clock=clock), SelfDisagreement(clock=clock)],
+        means=means,
+        alarms=alarms_of_service,
+        predictions=Predictions(judge=records.judge.name, file=file("calibration", 1)),
+        early_warning=EarlyWarning(factor=boost, now=now),
+        judge_drift=JudgeDrift(
+            # The simulated judge is asked nothing beside the stream.
+            Anchors(per_day=0),
+            judge=records.judge.name,
+            threshold_days=30.0,
+            now=now,
+        ),
     )
 
 
 def sums_of(estimates: Estimates, key: SeriesKey) -> Sums | None:
     """Return a series' sums since the beginning; None: nothing was added to it."""
     assert isinstance(estimates, Statistics)
-    return estimates._windows.sums(key)
+    return estimates._means._windows.sums(key)

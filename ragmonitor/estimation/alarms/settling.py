@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+from ragmonitor import metrics
 from ragmonitor.estimation.alarms.objectives import LEASE_S, Objectives
 from ragmonitor.estimation.alarms.order import DrawOrder
 from ragmonitor.estimation.alarms.records import AlarmTransition, Pending, Stream, key_of
 from ragmonitor.estimation.alarms.sessions import SESSION_S, Sessions
 from ragmonitor.estimation.alarms.watches import SignalMonitor
 from ragmonitor.estimation.detector import CLEARED_AT, Block
+from ragmonitor.estimation.parts import Means, Observation, Part
 from ragmonitor.guard import (
     logger,
     reason,
@@ -23,7 +25,7 @@ from ragmonitor.guard import (
     record_unkept,
     shielded,
 )
-from ragmonitor.records import AlarmEvent, AlarmState, Estimate, Example
+from ragmonitor.records import AlarmEvent, AlarmState, Estimate, GaugeValue
 from ragmonitor.state import StateFile
 
 STATE_VERSION = 2
@@ -35,10 +37,10 @@ LATE_MOST_S = 1_800.0
 """A verdict that is later than this counts as so late: its value matters, its time no more."""
 
 
-class Alarms:
+class Alarms(Part):
     """The alarms of one service.
 
-    Bets are noted as verdicts come in and are applied by `settle`, every few seconds. With a
+    Bets are noted as verdicts come in and are applied by `apply`, every few seconds. With a
     file, whoever settles owns all streams for that moment: it reads the newest state, applies its
     own bets and writes, so that all processes are one alarm. Without, each process is its own.
 
@@ -133,38 +135,28 @@ class Alarms:
         """How many answers' verdicts came too late to bet since the process began."""
         return self._draws.late
 
-    def update(
-        self,
-        signal: str,
-        *,
-        value: float,
-        importance_weight: float,
-        at_s: float,
-        session: str = "",
-        example: Callable[[], Example] | None = None,
-        answer: str = "",
-    ) -> None:
-        """Note one verdict; it counts from the next `settle` on. Cheap, and touches no file.
+    def update(self, observation: Observation) -> None:
+        """Note one value; it counts from the next `apply` on. Cheap, and touches no file.
 
-        Args:
-            signal: Without a stream of that name nothing is noted.
-            value: In the signal's own scale, 0 to 1.
-            importance_weight: As `SamplingDecision`s; without one there is nothing to bet.
-            at_s: When the answer was given, in seconds since the epoch.
-            session: Verdicts on one session within an hour bet as one, which grows.
-            example: Called at most once, at the next `settle`, if it is one of the worst.
-            answer: As told to `drawn`; what was never told there waits for nobody.
+        A value of a signal without a stream, or without a weight, is left out.
         """
-        place = self._index.get(signal)
-        if place is None or not (
-            importance_weight > 0 and math.isfinite(value) and math.isfinite(at_s)
-        ):
+        place, weight = self._index.get(observation.signal), observation.importance_weight
+        value, at_s = observation.value, observation.at_s
+        if place is None or not (weight > 0 and math.isfinite(value) and math.isfinite(at_s)):
             return
-        self._sessions.usual.see(session, at_s)
+        self._sessions.usual.see(observation.session, at_s)
         x = 1.0 - value if self._streams[place].higher_is_better else value
-        suspicion = self._draws.suspicion(answer)
-        noted = (at_s, place, min(1.0, max(0.0, x)), importance_weight, suspicion, session, example)
-        if not self._draws.holds(answer, noted):
+        suspicion = self._draws.suspicion(observation.answer)
+        noted = (
+            at_s,
+            place,
+            min(1.0, max(0.0, x)),
+            weight,
+            suspicion,
+            observation.session,
+            observation.example,
+        )
+        if not self._draws.holds(observation.answer, noted):
             self._note(noted)
 
     def _note(self, noted: Pending) -> None:
@@ -178,7 +170,7 @@ class Alarms:
         place = self._index.get(signal)
         return place is not None and self._streams[place].higher_is_better
 
-    def settle(self, estimate: Callable[[str], Estimate | None]) -> tuple[AlarmEvent, ...]:
+    def apply(self, estimate: Callable[[str], Estimate | None]) -> tuple[AlarmEvent, ...]:
         """Apply what was noted, and return the alarms that were raised or cleared by it.
 
         With a file each is returned by the one process whose bets turned it. A file that cannot
@@ -202,7 +194,7 @@ class Alarms:
         return tuple(self._event(turn, estimate) for turn in turns)
 
     def states(self) -> tuple[AlarmState, ...]:
-        """Return where each stream stands, in their order, as of the last `settle`.
+        """Return where each stream stands, in their order, as of the last `apply`.
 
         Before the first one, as the file has it: an alarm is not over because a process starts.
         """
@@ -230,6 +222,11 @@ class Alarms:
             )
             for place, (stream, watch) in enumerate(zip(self._streams, self._watches, strict=True))
         )
+
+    def gauges(self, means: Means) -> Iterator[GaugeValue]:
+        """Return the threshold and the verdicts that came too late."""
+        yield GaugeValue(name=metrics.ALARM_THRESHOLD_SECONDS, value=self._every_days)
+        yield GaugeValue(name=metrics.ALARM_LATE_VERDICTS, value=self.late)
 
     # --- what is tolerated
 

@@ -390,7 +390,7 @@ class Anchors:
         """Return how many checks this process made so far, by outcome."""
         return dict(self._checks)
 
-    def readings(self, judge: str) -> Sequence[GaugeValue]:
+    def gauges(self, judge: str) -> Sequence[GaugeValue]:
         """Return how many anchors there are, and how often they flip, under the judge's name."""
         labels = (("judge", judge),)
         flips = self._set.recent_flips

@@ -240,7 +240,7 @@ def _weight(questions: int, frequency: int) -> float:
 class DenseCentroids:
     """Centroids of a user's own embedding; the distance is that of vectors of length 1, 0 to 2."""
 
-    def __init__(self, state: Mapping[str, Any], pause: Pause = go_on) -> None:  # noqa: ARG002
+    def __init__(self, state: Mapping[str, Any], pause: Pause = go_on) -> None:
         """Build the centroids of a state.
 
         Raises:
@@ -260,7 +260,7 @@ class DenseCentroids:
         best = min(distances)
         return distances.index(best), best
 
-    def extent(self, point: bytes) -> int:  # noqa: ARG002 - a direction says nothing of length
+    def extent(self, point: bytes) -> int:
         """Return 1: a vector does not tell how long its text was."""
         return 1
 

@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -16,6 +16,7 @@ from ragmonitor.estimation.drift.embedding import STAGE, Embed, EmbeddingQueue
 from ragmonitor.estimation.drift.features import FEATURES, features
 from ragmonitor.estimation.drift.reference import Asked, Reference, Scores, fold_of
 from ragmonitor.estimation.drift.shared_reference import SharedReference
+from ragmonitor.estimation.parts import Answer, Means, Observation, Part
 from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION, WEAK_RETRIEVAL
 from ragmonitor.guard import record_error, record_problem
 from ragmonitor.metrics import REFERENCE_INFO, REFERENCE_RATIO
@@ -62,7 +63,7 @@ class _Input:
     found: InputOutcomes
 
 
-class InputDrift:
+class InputDrift(Part):
     """Compares each interaction's input with the service's first ones. Used from one thread.
 
     Until the reference is frozen only empty retrieval is told. The reference is the service's first
@@ -111,6 +112,27 @@ class InputDrift:
     def reference(self) -> Reference | None:
         """The frozen reference; None: it is still collected."""
         return self._shared.reference
+
+    def add(self, answer: Answer) -> Sequence[Observation]:
+        """Take in one interaction; what it says of the input comes with a later tick."""
+        self.observe(answer.interaction, answer.at_s)
+        return ()
+
+    def tick(self) -> Iterator[Observation]:
+        """Yield what became known of the signals of the input."""
+        for found in self.take():
+            for signal, value in found.outcomes.items():
+                yield Observation(
+                    signal=signal,
+                    value=float(value),
+                    at_s=found.at_s,
+                    session=found.session,
+                    has_mean=True,
+                )
+
+    def gauges(self, means: Means) -> Sequence[GaugeValue]:
+        """Return the gauges of the reference."""
+        return self.readings()
 
     def observe(self, interaction: Interaction, at_s: float) -> None:
         """Take in one interaction; its outcomes come out of `take`, perhaps later.

@@ -13,6 +13,8 @@ from ragmonitor.errors import InputError
 from ragmonitor.estimation.labels.correction import corrected, recent
 from ragmonitor.estimation.labels.records import Label
 from ragmonitor.estimation.labels.tables import read_labels
+from ragmonitor.estimation.parts import Means, Part
+from ragmonitor.estimation.signals import HALLUCINATION
 from ragmonitor.guard import reason, record_problem
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Estimate, GaugeValue
@@ -20,7 +22,7 @@ from ragmonitor.records import Estimate, GaugeValue
 LOOK_EVERY_S: Final = 60.0
 
 
-class HumanLabels:
+class HumanLabels(Part):
     """The labels of a file that people go on filling in; never raises.
 
     It is looked at once a minute at most, and read when it has changed. One that cannot be read is
@@ -54,8 +56,9 @@ class HumanLabels:
         """Return the corrected rate; None: there are too few labels."""
         return corrected(rate, self._recent())
 
-    def readings(self, judge: str, rate: Estimate | None) -> Sequence[GaugeValue]:
+    def gauges(self, means: Means) -> Sequence[GaugeValue]:
         """Return how many labels there are and the rate that they make of the judged one."""
+        judge, rate = means.quality_judge, means.estimate(HALLUCINATION, "24h")
         told = [GaugeValue(name=metrics.HUMAN_LABELS, value=self.count)]
         found = None if rate is None else self.estimate(rate)
         if found is not None:

@@ -19,6 +19,7 @@ from ragmonitor import guard
 from ragmonitor.estimation.alarms import STATE_VERSION, Alarms, Stream
 from ragmonitor.estimation.alarms.objectives import LEASE_S
 from ragmonitor.estimation.alarms.order import WAIT_S
+from ragmonitor.estimation.parts import Observation
 from ragmonitor.records import AlarmEvent, AlarmState, Estimate, Example, Interaction
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
@@ -61,11 +62,11 @@ class Service:
         update = {"signal": "hallucination", "importance_weight": 1.0, **update}
         for value in values:
             self.clock.advance(every_s)
-            self.alarms.update(value=value, at_s=self.clock(), **update)
+            self.alarms.update(Observation(value=value, at_s=self.clock(), **update))
             self.settle()
 
     def settle(self) -> None:
-        self.events += self.alarms.settle(nothing)
+        self.events += self.alarms.apply(nothing)
 
     def state(self, signal: str = "hallucination") -> AlarmState:
         return next(each for each in self.alarms.states() if each.signal == signal)
@@ -219,10 +220,8 @@ def test_an_event_has_the_estimate_of_its_signal():
 
     for _ in range(40):
         service.clock.advance(20)
-        service.alarms.update(
-            "hallucination", value=1.0, importance_weight=1.0, at_s=service.clock()
-        )
-    (event,) = service.alarms.settle(estimate)
+        service.alarms.update(Observation(signal="hallucination", value=1.0, at_s=service.clock()))
+    (event,) = service.alarms.apply(estimate)
     assert event.estimate == found
     assert asked == ["hallucination"]
 
@@ -232,10 +231,8 @@ def test_an_event_is_not_lost_with_its_estimate(errors):
     service = Service()
     for _ in range(40):
         service.clock.advance(20)
-        service.alarms.update(
-            "hallucination", value=1.0, importance_weight=1.0, at_s=service.clock()
-        )
-    (event,) = service.alarms.settle(lambda _: 1 / 0)
+        service.alarms.update(Observation(signal="hallucination", value=1.0, at_s=service.clock()))
+    (event,) = service.alarms.apply(lambda _: 1 / 0)
     assert event.estimate is None
     assert guard.errors["estimation"] == 1
 
@@ -254,7 +251,7 @@ def test_what_cannot_be_bet_is_not(update):
     service = Service()
     service.verdicts([0.0, 0.0])
     before = service.alarms.states()
-    service.alarms.update(at_s=service.clock(), **update)
+    service.alarms.update(Observation(at_s=service.clock(), **update))
     service.settle()
     assert service.alarms.states() == before
 
@@ -390,7 +387,7 @@ def test_what_is_learned_is_above_the_peak_of_the_day():
             service.clock.advance(OVER_A_DAY_S)
             value = float(rng.random() < rate)
             service.alarms.update(
-                "hallucination", value=value, importance_weight=1.0, at_s=service.clock()
+                Observation(signal="hallucination", value=value, at_s=service.clock())
             )
             if number % 20 == 0:
                 service.settle()
@@ -418,8 +415,8 @@ def test_what_is_learned_is_weighted_by_the_stake():
     service = Service(tolerate={})
     for _ in range(500):
         service.verdicts([1.0], importance_weight=0.5, every_s=OVER_A_DAY_S)
-        service.verdicts([0.0], importance_weight=1.0, every_s=OVER_A_DAY_S)
-    service.verdicts([0.0], importance_weight=1.0, every_s=OVER_A_DAY_S)
+        service.verdicts([0.0], every_s=OVER_A_DAY_S)
+    service.verdicts([0.0], every_s=OVER_A_DAY_S)
     assert service.state().tolerate == pytest.approx(1.25 / 3, rel=3e-3)
 
 
@@ -463,10 +460,12 @@ def test_a_learned_mean_seldom_alarms():
         for _ in range(1_000 + 20 * 24 * 30):
             service.clock.advance(rng.expovariate(30 / HOUR_S))
             service.alarms.update(
-                "hallucination",
-                value=float(rng.random() < 0.04),
-                importance_weight=1.0,
-                at_s=service.clock(),
+                Observation(
+                    signal="hallucination",
+                    value=float(rng.random() < 0.04),
+                    importance_weight=1.0,
+                    at_s=service.clock(),
+                )
             )
             if rng.random() < 0.05:
                 service.settle()
@@ -584,7 +583,7 @@ def test_sessions_are_in_the_file_under_no_name(tmp_path):
 
 def judged(service: Service, answer: str, value: float, *, at_s: float) -> None:
     service.alarms.update(
-        "hallucination", value=value, importance_weight=1.0, at_s=at_s, answer=answer
+        Observation(signal="hallucination", value=value, at_s=at_s, answer=answer)
     )
     service.alarms.complete(answer)
     service.settle()
@@ -628,7 +627,13 @@ def test_what_is_later_than_ten_minutes_is_missing_and_counted():
     service.alarms.drawn("slow")
     service.alarms.drawn("good")
     service.alarms.update(
-        "hallucination", value=1.0, importance_weight=1.0, at_s=service.clock(), answer="good"
+        Observation(
+            signal="hallucination",
+            value=1.0,
+            importance_weight=1.0,
+            at_s=service.clock(),
+            answer="good",
+        )
     )
     service.alarms.complete("good")
     service.clock.advance(WAIT_S)
@@ -754,9 +759,9 @@ def worker(folder: Path) -> int:
     )
     told = 0
     for _ in range(40):
-        alarms.update("hallucination", value=0.0, importance_weight=1.0, at_s=time.time())
-        alarms.update("faithfulness", value=0.0, importance_weight=1.0, at_s=time.time())
-        told += len(alarms.settle(nothing))
+        alarms.update(Observation(signal="hallucination", value=0.0, at_s=time.time()))
+        alarms.update(Observation(signal="faithfulness", value=0.0, at_s=time.time()))
+        told += len(alarms.apply(nothing))
     return told
 
 
@@ -956,9 +961,7 @@ def test_a_forked_child_forgets_what_its_parent_noted():
     service = Service()
     service.verdicts([0.0] * 3)
     for _ in range(40):
-        service.alarms.update(
-            "hallucination", value=1.0, importance_weight=1.0, at_s=service.clock()
-        )
+        service.alarms.update(Observation(signal="hallucination", value=1.0, at_s=service.clock()))
     service.alarms.clear()
     service.settle()
     assert service.events == []
@@ -1123,11 +1126,13 @@ def test_the_state_is_a_few_kilobytes(tmp_path):
         service.clock.advance(1.0)
         for stream in streams:
             service.alarms.update(
-                stream.signal,
-                value=1.0,
-                importance_weight=1.0,
-                at_s=service.clock(),
-                session=str(number),
+                Observation(
+                    signal=stream.signal,
+                    value=1.0,
+                    importance_weight=1.0,
+                    at_s=service.clock(),
+                    session=str(number),
+                )
             )
     service.settle()
     assert all(each.active for each in service.alarms.states())
@@ -1138,9 +1143,7 @@ def test_what_is_too_much_is_left_out_and_counted(errors):
     """Memory stays bounded where nobody settles."""
     service = Service()
     for _ in range(20_010):
-        service.alarms.update(
-            "hallucination", value=0.0, importance_weight=1.0, at_s=service.clock()
-        )
+        service.alarms.update(Observation(signal="hallucination", value=0.0, at_s=service.clock()))
     service.settle()
     assert guard.errors["estimation"] == 1
     assert "10 verdicts" in errors.text
@@ -1161,13 +1164,15 @@ def test_all_streams_together_keep_to_the_stated_rate():
         for stream in STREAMS:
             bad = float(rng.random() < rates[stream.signal])
             service.alarms.update(
-                stream.signal,
-                value=1 - bad if stream.higher_is_better else bad,
-                importance_weight=rng.choice([0.6, 2.0]),
-                at_s=service.clock(),
+                Observation(
+                    signal=stream.signal,
+                    value=1 - bad if stream.higher_is_better else bad,
+                    importance_weight=rng.choice([0.6, 2.0]),
+                    at_s=service.clock(),
+                )
             )
         if rng.random() < 0.1:
-            raised += sum(event.raised for event in service.alarms.settle(nothing))
+            raised += sum(event.raised for event in service.alarms.apply(nothing))
     # While an alarm is active none is raised, so that this holds with room to spare.
     allowed = days / every_days
     assert raised <= allowed + 3 * math.sqrt(allowed)
@@ -1186,10 +1191,12 @@ def test_a_spike_is_found_in_about_twenty_minutes():
                 service.clock.advance(rng.expovariate(180 / HOUR_S))
                 rate = 0.04 if service.clock() < change_s else 0.2
                 service.alarms.update(
-                    "hallucination",
-                    value=float(rng.random() < rate),
-                    importance_weight=1.0,
-                    at_s=service.clock(),
+                    Observation(
+                        signal="hallucination",
+                        value=float(rng.random() < rate),
+                        importance_weight=1.0,
+                        at_s=service.clock(),
+                    )
                 )
             service.settle()
         delays.append((service.clock() - change_s) / 60)

@@ -16,11 +16,12 @@ from ragmonitor.estimation.anchors import DAY_S, VERSION, Anchors
 from ragmonitor.estimation.anchors.anchor_set import CLAIM_S
 from ragmonitor.estimation.anchors.judge_change import MAX_TRIES, REREADING_S, binomial_tail
 from ragmonitor.estimation.anchors.membership import COLLECT_S, MAX_ANCHORS, MAX_CHARACTERS
-from ragmonitor.estimation.flips import SelfDisagreement
+from ragmonitor.estimation.self_disagreement import SelfDisagreement
 from ragmonitor.guard import errors
 from ragmonitor.records import Chunk, JudgeIdentity
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
+from tests.support.means import FixedMeans
 from tests.support.stories import BEGAN_NS, CHINESE, interaction
 
 FIRST = JudgeIdentity(name="model", version="1", kind="LLM")
@@ -347,11 +348,11 @@ def test_the_flip_rate_is_of_the_last_hundred_checks():
     labels = (("judge", "model"),)
     fresh = JudgeConfig(collected(count=3))
     fresh.step()
-    assert [each.name for each in fresh.anchors.readings("model")] == [metrics.ANCHORS]
+    assert [each.name for each in fresh.anchors.gauges("model")] == [metrics.ANCHORS]
     judging.days(0.2)
     judging.verdict = flipping(*held(judging.anchors))
     judging.days(0.05)
-    told = {each.name: each for each in judging.anchors.readings("model")}
+    told = {each.name: each for each in judging.anchors.gauges("model")}
     assert told[metrics.ANCHORS].value == MAX_ANCHORS
     assert told[metrics.ANCHOR_FLIP_RATE].value == pytest.approx(0.5, abs=0.02)
     assert told[metrics.ANCHOR_FLIP_RATE].labels == labels
@@ -765,38 +766,20 @@ def test_two_readings_that_differ_are_the_flip_rate():
     """Weighted by the chance that the answer was judged at all."""
     flips = SelfDisagreement(clock=ManualClock())
     for _ in range(8):
-        flips.add(True, True)
-    flips.add(True, False, 2.0)
+        flips.add_pair(True, True)
+    flips.add_pair(True, False, 2.0)
     assert flips.disagreement == pytest.approx(0.2)
-    [reading] = flips.readings("model")
+    [reading] = flips.gauges(FixedMeans())
     assert (reading.name, reading.value) == (metrics.JUDGE_FLIP_RATE, flips.disagreement)
-
-
-def test_the_error_of_one_reading_follows():
-    """A verdict turned by chance e makes two readings differ with chance 2 e (1 - e)."""
-    flips = SelfDisagreement(clock=ManualClock())
-    flips.add(True, False, 18.0)
-    for _ in range(9):
-        flips.add(True, True, 82 / 9)
-    assert flips.error == pytest.approx(0.1)
-
-
-def test_a_coin_for_a_judge_errs_half_of_the_time():
-    """More disagreement than that says no more."""
-    flips = SelfDisagreement(clock=ManualClock())
-    for _ in range(10):
-        flips.add(True, False)
-    assert flips.error == 0.5
 
 
 def test_few_readings_say_nothing():
     """And old ones fade: after three days too few are left."""
     clock = ManualClock()
     flips = SelfDisagreement(clock=clock)
-    assert flips.readings("model") == ()
+    assert not list(flips.gauges(FixedMeans()))
     for _ in range(20):
-        flips.add(True, True)
+        flips.add_pair(True, True)
     assert flips.disagreement == 0
     clock.advance(3 * DAY_S)
     assert flips.disagreement is None
-    assert flips.error is None

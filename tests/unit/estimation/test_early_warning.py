@@ -35,7 +35,7 @@ class Process:
         while self.clock() < until_s:
             for _ in range(round(per_minute)):
                 self.clock.advance(60 / per_minute)
-                self.warning.add(draw(self.rng), self.clock())
+                self.warning.add_risk(draw(self.rng), self.clock())
             self.warning.tick()
             warned += self.warning.boost > 1 and not boosted
             boosted = self.warning.boost > 1
@@ -55,7 +55,7 @@ def test_it_says_nothing_of_the_first_thousand_answers():
     process.warning.tick()
     for _ in range(BEGINS_AFTER):
         process.clock.advance(1)
-        process.warning.add(1.0, process.clock())
+        process.warning.add_risk(1.0, process.clock())
     assert process.warning.evidence_days == 0
 
 
@@ -94,7 +94,7 @@ def spiked() -> Process:
     process.answers(0.1)
     while process.warning.boost == 1:
         process.clock.advance(1)
-        process.warning.add(0.9, process.clock())
+        process.warning.add_risk(0.9, process.clock())
     return process
 
 
@@ -118,7 +118,7 @@ def test_what_stays_suspicious_is_boosted_on():
     process = spiked()
     for _ in range(int(BOOST_S) + 60):
         process.clock.advance(1)
-        process.warning.add(0.9, process.clock())
+        process.warning.add_risk(0.9, process.clock())
     assert process.warning.boost == 4.0
 
 
@@ -150,7 +150,7 @@ def test_clearing_forgets_everything():
     process = spiked()
     process.warning.clear()
     assert process.warning.boost == 1.0
-    process.warning.add(1.0, process.clock())
+    process.warning.add_risk(1.0, process.clock())
     assert process.warning.evidence_days == 0
 
 
@@ -160,5 +160,5 @@ def test_what_is_no_score_is_left_out(score):
     process = Process()
     process.answers(0.05)
     before = process.warning.evidence_days
-    process.warning.add(score, process.clock() + 1)
+    process.warning.add_risk(score, process.clock() + 1)
     assert process.warning.evidence_days == before

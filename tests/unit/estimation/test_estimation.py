@@ -27,7 +27,7 @@ def read(*answers, expected=NOTHING):
     """Return the estimate of answers that were read: (score, chance)."""
     sums = Sums()
     for value, chance in answers:
-        sums.read(expected, chance, scored(value))
+        sums.add_drawn(expected, chance, scored(value))
     return summarise(sums.moments())
 
 
@@ -43,8 +43,8 @@ def test_an_answer_that_was_not_read_counts_as_predicted():
     """
     sums = Sums()
     for _ in range(9):
-        sums.unread((1.0, 0.2), 0.1)
-    sums.read((1.0, 0.2), 0.1, scored(1.0))
+        sums.add_not_drawn((1.0, 0.2), 0.1)
+    sums.add_drawn((1.0, 0.2), 0.1, scored(1.0))
     assert sums.moments().value == pytest.approx(10 * 0.2 + 0.8 / 0.1)
     assert sums.moments().scored == pytest.approx(10)
 
@@ -53,7 +53,7 @@ def test_answers_to_which_it_does_not_apply_are_in_no_mean():
     """A refusal moves neither the mean nor its effective n."""
     sums = Sums()
     for outcome in (scored(0.5), NOT_APPLICABLE):
-        sums.exact(outcome)
+        sums.add_certain(outcome)
     found = summarise(sums.moments())
     assert found.mean == 0.5
     assert sums.moments().judged == 1
@@ -63,10 +63,10 @@ def test_an_answer_without_a_verdict_moves_no_mean_and_widens_the_interval():
     """It may have been anything: the lower end takes it for 0 and the upper end for 1."""
     sums = Sums()
     for _ in range(2_000):
-        sums.exact(scored(0.5))
+        sums.add_certain(scored(0.5))
     whole = summarise(sums.moments())
     for _ in range(500):
-        sums.exact(None)
+        sums.add_certain(None)
     found = summarise(sums.moments())
     assert found.mean == 0.5
     assert found.coverage == pytest.approx(0.8)
@@ -83,7 +83,7 @@ def test_what_had_no_chance_or_is_on_its_way_widens_the_interval_alike():
         sums = Sums()
         for number in range(2_000):
             sums.await_verdict(0.5)
-            sums.read(NOTHING, 0.5, scored(float(number % 2)))
+            sums.add_drawn(NOTHING, 0.5, scored(float(number % 2)))
         for _ in range(1_000):
             tell(sums)
         found = summarise(sums.moments())
@@ -98,7 +98,7 @@ def test_a_window_that_is_hardly_observed_says_nothing():
     """Below half of its answers there is no mean; none at all is no coverage either."""
     sums = Sums()
     for number in range(100):
-        sums.read(NOTHING, 1.0, scored(0.0) if number < 49 else None)
+        sums.add_drawn(NOTHING, 1.0, scored(0.0) if number < 49 else None)
     assert summarise(sums.moments()) is None
     assert sums.moments().coverage == pytest.approx(0.49)
     assert Moments().coverage is None
@@ -112,7 +112,7 @@ def test_sessions_widen_the_interval():
         for number in range(40):
             for _ in range(5):
                 value = float(number % 4 == 0)
-                sums.exact(scored(value), group_of(f"s{number}" if session else ""))
+                sums.add_certain(scored(value), group_of(f"s{number}" if session else ""))
         found = summarise(sums.moments())
         return found.upper - found.lower
 
@@ -127,7 +127,7 @@ def test_the_short_window_forgets_sooner():
         clock.advance(3 * 3600)
         windows.tick()
         for _ in range(10):
-            windows.sums(KEY).exact(scored(score))
+            windows.sums(KEY).add_certain(scored(score))
         windows.tick()
     assert summarise(windows.of(KEY, "1h")).mean == 1.0
     assert summarise(windows.of(KEY, "24h")).mean == 0.5
@@ -137,7 +137,7 @@ def test_an_old_window_says_nothing():
     """Silence is shown as silence, not as the last mean."""
     clock = ManualClock()
     windows = Windows(clock=clock)
-    windows.sums(KEY).exact(scored(1.0))
+    windows.sums(KEY).add_certain(scored(1.0))
     windows.tick()
     clock.advance(3_720)
     windows.tick()
@@ -153,7 +153,7 @@ def test_a_clock_that_is_put_back_ages_nothing():
     """Old answers never count more than new ones."""
     clock = ManualClock(10_000)
     windows = Windows(clock=clock)
-    windows.sums(KEY).exact(scored(1.0))
+    windows.sums(KEY).add_certain(scored(1.0))
     windows.tick()
     before = Moments() + windows.of(KEY, "1h")
     clock.advance(-9_000)

@@ -27,6 +27,7 @@ from ragmonitor.estimation.labels import (
 from ragmonitor.guard import errors
 from ragmonitor.records import Estimate
 from ragmonitor.testing import ManualClock
+from tests.support.means import FixedMeans
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp()
 
@@ -288,7 +289,7 @@ def live(path, clock):
 def test_a_live_monitor_reads_the_file(path, live):
     """The corrected rate under the judge's name with its interval, and how many labels it has."""
     path.write_text(table())
-    told = {each.name: each for each in live.readings("model", rate(0.06))}
+    told = {each.name: each for each in live.gauges(FixedMeans(rate(0.06)))}
     name = metrics.CORRECTED_RATE
     assert set(told) == {metrics.HUMAN_LABELS, name, f"{name}_lower", f"{name}_upper"}
     assert told[name].value == pytest.approx(0.03)
@@ -333,7 +334,7 @@ def test_a_file_that_is_not_there_yet_is_no_trouble(path, live, clock):
     before = errors["estimation"]
     for _ in range(3):
         clock.advance(LOOK_EVERY_S)
-        assert live.readings("model", rate(0.06))[0].value == 0
+        assert live.gauges(FixedMeans(rate(0.06)))[0].value == 0
     assert errors["estimation"] == before + 1
     path.write_text(table())
     clock.advance(LOOK_EVERY_S)
@@ -343,4 +344,4 @@ def test_a_file_that_is_not_there_yet_is_no_trouble(path, live, clock):
 def test_without_a_judged_rate_there_is_no_corrected_one(path, live):
     """Nothing was judged lately; the labels are still counted."""
     path.write_text(table())
-    assert [each.name for each in live.readings("model", None)] == [metrics.HUMAN_LABELS]
+    assert [each.name for each in live.gauges(FixedMeans(None))] == [metrics.HUMAN_LABELS]

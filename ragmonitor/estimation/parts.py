@@ -1,0 +1,116 @@
+"""The protocol of a part of `Statistics`: one statistic of the answers, with its gauges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from ragmonitor.estimation.signals import Outcome, Outcomes
+from ragmonitor.records import (
+    CompletedAnswer,
+    Estimate,
+    Example,
+    GaugeValue,
+    Interaction,
+    Prediction,
+    Report,
+    Window,
+)
+
+
+class Answer(NamedTuple):
+    """A completed answer, with what several parts need of it worked out once."""
+
+    completed: CompletedAnswer
+    interaction: Interaction
+    at_s: float
+    """When it was given, in seconds since the epoch."""
+    group: int
+    """The random group of its session, as `sums.group_of` has it."""
+    builtin: Outcomes
+    """Of every signal, by the built-in judge."""
+    judged: Outcomes | None
+    """By the judge that scores a sample; None: the answer was not drawn, or there is no such judge.
+    A verdict that is missing has the outcome None."""
+    weight: float
+    """1 / inclusion probability; 0 where that is 0 or there is no judge that scores a sample."""
+
+    @property
+    def hallucination(self) -> Outcome | None:
+        """The sampled judge's verdict; None: there is none, or it does not apply."""
+        found = self.judged[0][1] if self.judged else None
+        return found if found is not None and found.scored else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One value of a signal, which updates the evidence of the signal's alarm."""
+
+    signal: str
+    """One without an alarm is left out."""
+    value: float
+    """0 to 1, on the signal's own scale."""
+    at_s: float
+    """When the answer was given, in seconds since the epoch."""
+    importance_weight: float = 1.0
+    """As `SamplingDecision.importance_weight`."""
+    session: str = ""
+    """Values of one session within an hour update the evidence as one, which grows."""
+    answer: str = ""
+    """Id of a sampled answer: updates are applied in the order of the draws. Empty: at once."""
+    example: Callable[[], Example] | None = None
+    """Called at most once, if the answer is among the worst."""
+    has_mean: bool = False
+    """The windowed means take it in, too: it is a signal that needs no judge."""
+
+
+class Means(Protocol):
+    """The windowed means, for parts whose gauges rest on them."""
+
+    @property
+    def quality_judge(self) -> str:
+        """The judge that quality is measured by: the one that scores a sample, if there is one."""
+        ...
+
+    def estimate(self, signal: str, window: Window = "1h") -> Estimate | None:
+        """Return a signal's mean as of the last tick; None: too little is known."""
+        ...
+
+
+class Part:
+    """One statistic. A subclass overrides the methods that it needs; the others do nothing.
+
+    All are called from one thread, and none may wait for a network.
+    """
+
+    def predict(self, builtin: Report, outcomes: Outcomes, prediction: Prediction) -> Prediction:
+        """Return the prediction for an answer before it may be drawn; each answer comes once.
+
+        Args:
+            builtin: The built-in judge's report.
+            outcomes: Its outcomes.
+            prediction: By the parts before this one.
+        """
+        return prediction
+
+    def add(self, answer: Answer) -> Iterable[Observation]:
+        """Take in one completed answer, and return what it says of signals with an alarm."""
+        return ()
+
+    def repeated(self, first: Report, again: Report) -> None:
+        """Take in two reports of the sampled judge on the same answer."""
+
+    def tick(self) -> Iterable[Observation]:
+        """Let time pass, every few seconds; return what became known since the last tick."""
+        return ()
+
+    def gauges(self, means: Means) -> Iterable[GaugeValue]:
+        """Return the gauges as of the last tick; their names stand in `conventions`."""
+        return ()
+
+    def clear(self) -> None:
+        """Forget what belongs to the parent of a forked process."""
+
+    def close(self) -> None:
+        """Keep what outlives the process. Nothing is added afterwards."""

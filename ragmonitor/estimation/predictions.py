@@ -1,0 +1,165 @@
+"""Predictions of the sampled judge's verdicts, learned from the past ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from ragmonitor import metrics
+from ragmonitor.estimation.calibration import Calibration
+from ragmonitor.estimation.parts import Answer, Means, Observation, Part
+from ragmonitor.estimation.signals import HALLUCINATION, Outcomes, features, language_of
+from ragmonitor.guard import logger, record_unkept
+from ragmonitor.records import GaugeValue, Prediction, Report
+from ragmonitor.state import StateFile
+
+UNCERTAINTY_KEPT: Final = 500.0
+"""How many answers the mean uncertainty remembers."""
+MIN_UNCERTAINTY: Final = 1e-3
+_NOTHING: Final = (0.0, 0.0)
+
+
+class Predictions(Part):
+    """Predicts each answer's verdicts from the built-in judge's scores.
+
+    One calibration for each signal; of hallucination one for each language too, which predicts
+    once there are verdicts enough in both. With a file the processes of a service learn together.
+    """
+
+    def __init__(self, *, judge: str, file: StateFile | None = None) -> None:
+        """Begin with what the file holds, if there is one.
+
+        Args:
+            judge: The judge that scores a sample.
+            file: Where the calibration outlives the process.
+        """
+        self._judge = judge
+        self._file = file
+        self._calibrations: dict[tuple[str, str], Calibration] = {}
+        """By signal and language; of all languages under the empty one."""
+        self._pooled: dict[str, Calibration] = {}
+        """Those of all languages, by signal."""
+        self._by_language = False
+        """Whether hallucination is predicted by language: both have verdicts enough."""
+        self._mean_uncertainty = 0.0
+        self._exchange()
+
+    def predict(self, builtin: Report, outcomes: Outcomes, prediction: Prediction) -> Prediction:
+        """Return what past verdicts say of an answer."""
+        pooled = self._pooled
+        predictor = self._hallucination(language_of(builtin))
+        expected = {}
+        for signal, feature in features(builtin, outcomes):
+            calibration = predictor if signal == HALLUCINATION else pooled.get(signal)
+            expected[signal] = _NOTHING if calibration is None else calibration.expected(feature)
+        if predictor is None or not predictor.is_fitted:
+            return Prediction(expected=expected)
+        scored, mean = expected[HALLUCINATION]
+        deviation = math.sqrt(scored * mean * (1 - mean))
+        usual = self._mean_uncertainty or deviation
+        self._mean_uncertainty = usual + (deviation - usual) / UNCERTAINTY_KEPT
+        return Prediction(
+            hallucination=mean,
+            uncertainty=deviation / max(MIN_UNCERTAINTY, usual),
+            expected=expected,
+        )
+
+    def add(self, answer: Answer) -> Sequence[Observation]:
+        """Learn from the verdicts on an answer."""
+        if answer.judged is None:
+            return ()
+        language = language_of(answer.completed.builtin)
+        known = dict(features(answer.completed.builtin, answer.builtin))
+        for signal, outcome in answer.judged:
+            if outcome is None:
+                continue
+            for calibration in self._learners(signal, language):
+                calibration.add(
+                    known.get(signal),
+                    scored=outcome.scored,
+                    value=outcome.value,
+                    weight=answer.weight,
+                )
+        return ()
+
+    def tick(self) -> Sequence[Observation]:
+        """Learn from what is new."""
+        self.keep()
+        return ()
+
+    def keep(self) -> None:
+        """Learn from the newest verdicts and, with a file, from those of other processes."""
+        if any(each.has_news for each in self._calibrations.values()):
+            self._exchange()
+
+    def close(self) -> None:
+        """Keep the newest verdicts."""
+        self.keep()
+
+    def gauges(self, means: Means) -> Iterable[GaugeValue]:
+        """Return how well the built-in judge's risk tells bad answers from good ones."""
+        auroc = self._of(HALLUCINATION, "").auroc()
+        if auroc is not None:
+            labels = (("judge", self._judge),)
+            yield GaugeValue(name=metrics.BUILTIN_AUROC, value=auroc, labels=labels)
+
+    def _hallucination(self, language: str) -> Calibration | None:
+        """Return what predicts it: of the language, where both have verdicts enough."""
+        if self._by_language and language:
+            return self._calibrations.get((HALLUCINATION, language))
+        return self._pooled.get(HALLUCINATION)
+
+    def _learners(self, signal: str, language: str) -> Iterator[Calibration]:
+        yield self._of(signal, "")
+        if signal == HALLUCINATION and language:
+            yield self._of(signal, language)
+
+    def _of(self, signal: str, language: str) -> Calibration:
+        known = self._calibrations.get((signal, language))
+        if known is None:
+            known = self._calibrations[signal, language] = Calibration()
+            if not language:
+                self._pooled[signal] = known
+        return known
+
+    def _exchange(self) -> None:
+        file = self._file
+        if file is None:
+            self._merge({})
+            return
+        try:
+            with file.alone():
+                self._merge(_signals_in(file))
+                states = {
+                    f"{signal}/{language}": calibration.state()
+                    for (signal, language), calibration in self._calibrations.items()
+                }
+                file.write({"judge": self._judge, "signals": states})
+        except OSError as error:
+            record_unkept("estimate", "the calibration", error)
+            self._merge({})
+
+    def _merge(self, signals: Mapping[str, object]) -> None:
+        for name in signals:
+            signal, _, language = name.partition("/")
+            self._of(signal, language)
+        for (signal, language), calibration in self._calibrations.items():
+            state = signals.get(f"{signal}/{language}")
+            try:
+                calibration.merge(state if isinstance(state, Mapping) else None)
+            except ValueError as error:
+                logger.warning("ragmonitor: calibration of %s begins anew: %s", signal, error)
+                calibration.merge()
+        of_both = [self._calibrations.get((HALLUCINATION, each)) for each in ("en", "zh")]
+        self._by_language = all(each is not None and each.is_fitted for each in of_both)
+
+
+def _signals_in(file: StateFile) -> Mapping[str, object]:
+    try:
+        state = file.read() or {}
+    except ValueError as error:
+        logger.warning("ragmonitor: the calibration begins anew: %s", error)
+        return {}
+    signals = state.get("signals")
+    return signals if isinstance(signals, Mapping) else {}

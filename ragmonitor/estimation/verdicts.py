@@ -1,0 +1,68 @@
+"""The verdicts on each answer, as updates of the alarms on its signals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from ragmonitor.estimation.parts import Answer, Observation, Part
+from ragmonitor.estimation.signals import HALLUCINATION, Outcome, Outcomes, outcomes
+from ragmonitor.records import Example, Report, Verdict
+
+
+class Verdicts(Part):
+    """Turns an answer's verdicts into observations: of the sampled judge, where there is one."""
+
+    def __init__(self, *, is_sampled: bool, higher_is_better: Callable[[str], bool]) -> None:
+        """Hold nothing.
+
+        Args:
+            is_sampled: Whether a judge scores a sample; else the built-in judge's verdicts count.
+            higher_is_better: Whether a signal is the better the higher it is.
+        """
+        self._is_sampled = is_sampled
+        self._higher_is_better = higher_is_better
+
+    def add(self, answer: Answer) -> Iterator[Observation]:
+        """Return an observation for every signal that applies to the answer."""
+        completed = answer.completed
+        if not self._is_sampled:
+            yield from self._of(answer, completed.builtin, answer.builtin, 1.0)
+        elif answer.judged is not None and completed.decision is not None:
+            weight = completed.decision.importance_weight
+            if completed.judged is not None:
+                yield from self._of(answer, completed.judged, answer.judged, weight)
+            # An alarm takes the verdict of whichever judge there is.
+            if completed.stand_in is not None:
+                yield from self._of(
+                    answer, completed.stand_in, outcomes(completed.stand_in), weight
+                )
+
+    def _of(
+        self, answer: Answer, report: Report, found: Outcomes, weight: float
+    ) -> Iterator[Observation]:
+        for signal, outcome in found:
+            if outcome is not None and outcome.scored:
+                yield Observation(
+                    signal=signal,
+                    value=outcome.value,
+                    at_s=answer.at_s,
+                    importance_weight=weight,
+                    session=answer.interaction.session_id,
+                    answer=answer.interaction.id,
+                    example=partial(self._example, answer, report, signal, outcome),
+                )
+
+    def _example(self, answer: Answer, report: Report, signal: str, outcome: Outcome) -> Example:
+        """Return the answer as an example of what is wrong; the worse for more bad claims."""
+        badness = 1 - outcome.value if self._higher_is_better(signal) else outcome.value
+        claims = report.assessment.claims if report.assessment is not None else None
+        if signal == HALLUCINATION and claims:
+            badness = sum(claim.verdict is not Verdict.SUPPORTED for claim in claims) / len(claims)
+        return Example(
+            interaction=answer.interaction,
+            assessment=report.assessment,
+            badness=badness,
+            at_s=answer.at_s,
+            target=answer.completed.target,
+        )
