@@ -188,7 +188,7 @@ class SentenceVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeIdentity:
-    """Who judged. A changed ruler must never look like a changed system."""
+    """Who judged. A changed judge must never look like a changed system."""
 
     name: str
     """What labels carry: `builtin`, `openai/gpt-4o-mini`."""
@@ -445,7 +445,7 @@ class CompletedAnswer:
     judged: Report | None = None
     """By the judge; without an assessment where it failed. None: not drawn."""
     stand_in: Report | None = None
-    """By who read it where the judge failed to: another ruler, with means of its own."""
+    """By who read it where the judge failed to: another judge, with means of its own."""
     target: SpanReference | None = None
     """The interaction's own root span; None: no trace was emitted."""
 

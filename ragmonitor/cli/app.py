@@ -378,7 +378,6 @@ def explain(
         ),
     ] = None,
     *,
-    url: Annotated[str | None, typer.Option(help="The same, as an option.")] = None,
     service: Annotated[str | None, typer.Option(help="Only this one.")] = None,
     judge_rate: Annotated[
         float | None,
@@ -400,14 +399,12 @@ def explain(
     the judge, alarms and their evidence, what comes in; then how wide intervals would be and how
     long alarms would take at other budgets. docs/statistics.md says what each number means.
     """
-    if address is not None and url is not None:
-        raise typer.BadParameter("give the address once: as an argument, or as --url")
     from ragmonitor.cli.explain import Options, run
 
     raise typer.Exit(
         run(
             Options(
-                url=address or url,
+                url=address,
                 service=service,
                 judge_rate=judge_rate,
                 answers_per_hour=answers_per_hour,

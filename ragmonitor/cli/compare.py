@@ -42,7 +42,7 @@ class Side:
 
     path: str
     judge: str = ""
-    ruler: str = ""
+    scoring_version: str = ""
     """Of the judge and of every evaluator; empty: the file does not say."""
     answers: list[Answer] = field(default_factory=list)
     bad_lines: int = 0
@@ -90,7 +90,7 @@ def run(options: Options, files: tuple[str, str]) -> int:
     equip(options)
     scorer = scorer_for(options)
     first, second = asyncio.run(_sides(scorer, options, files))
-    _check_rulers(first, second)
+    _check_versions(first, second)
     pairing = pair(first.answers, second.answers)
     if not pairing.pairs:
         raise InputError(f"{first.path} and {second.path} have no id and no question in common")
@@ -160,7 +160,7 @@ async def _sides(scorer: Scorer, options: Options, files: tuple[str, str]) -> tu
 async def _side(scorer: Scorer, options: Options, file: str) -> Side:
     if (scored := _scored(file)) is not None:
         return scored
-    side = Side(path=file, judge=str(scorer.judge.identity), ruler=scorer.ruler)
+    side = Side(path=file, judge=str(scorer.judge.identity), scoring_version=scorer.scoring_version)
     form: Format | None = options.form
     with (
         Records(file, form) as records,
@@ -205,8 +205,8 @@ def _scored(file: str) -> Side | None:
     side: Side | None = None
     for written in read_back(path, form):
         if side is None:
-            side = Side(path=file, judge=written.judge, ruler=written.ruler)
-        elif (side.judge, side.ruler) != (written.judge, written.ruler):
+            side = Side(path=file, judge=written.judge, scoring_version=written.scoring_version)
+        elif (side.judge, side.scoring_version) != (written.judge, written.scoring_version):
             raise InputError(
                 f"{file} was scored by several judges, or versions of evaluators: {side.judge} and "
                 f"{written.judge}; score it anew by one of them"
@@ -226,13 +226,17 @@ def _answer(written: Written) -> Answer:
     )
 
 
-def _check_rulers(first: Side, second: Side) -> None:
+def _check_versions(first: Side, second: Side) -> None:
     if first.judge != second.judge:
         raise InputError(
             f"{first.path} was scored by {first.judge}, {second.path} by {second.judge}: that "
             "would compare judges; score both by one"
         )
-    if first.ruler and second.ruler and first.ruler != second.ruler:
+    if (
+        first.scoring_version
+        and second.scoring_version
+        and first.scoring_version != second.scoring_version
+    ):
         raise InputError(
             f"{first.path} and {second.path} were scored by different evaluators, or different "
             "versions of them; score both with the same --evaluators"

@@ -148,7 +148,7 @@ def use_embedding(options: Options) -> None:
             f"--embedding {options.embedding}: litellm knows no price of this model; give "
             "--budget-tokens instead of --budget-usd"
         )
-    # Of the model's name, and the same at every run: another embedding is another ruler.
+    # Of the model's name, and the same at every run: another embedding is another version.
     version = 2 + zlib.crc32(options.embedding.encode()) % 1_000_000
     register_embedding(embedding, version=version)
 
@@ -318,7 +318,7 @@ class Scoring:
     def _begin(self, file: BinaryIO) -> ScoreFile:
         self._file = file
         self._output = output_for(
-            self.options.written_form, file, self.scorer.entries, self.scorer.ruler
+            self.options.written_form, file, self.scorer.entries, self.scorer.scoring_version
         )
         return self._output
 
@@ -347,7 +347,7 @@ class Scoring:
                     name = name_of(line.interaction, form)
                     wanted[name] += 1
                     languages[name] = sentences.language(line.interaction.answer)
-        kept = sift(path, form, ruler=self.scorer.ruler, wanted=wanted)
+        kept = sift(path, form, scoring_version=self.scorer.scoring_version, wanted=wanted)
 
         def tell(written: Written) -> None:
             self.summary.resumed += 1

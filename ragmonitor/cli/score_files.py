@@ -67,13 +67,13 @@ def opened(path: Path) -> BinaryIO:
 class ScoreFile:
     """Writes outcomes in order, as JSON lines; after each, the file can be resumed."""
 
-    def __init__(self, file: BinaryIO, ruler: str) -> None:
+    def __init__(self, file: BinaryIO, scoring_version: str) -> None:
         self._file = file
-        self._ruler = ruler
+        self._scoring_version = scoring_version
 
     def write(self, outcome: Outcome) -> None:
         """Write one line's outcome."""
-        self._file.write(encoded(outcome.as_dict(self._ruler)))
+        self._file.write(encoded(outcome.as_dict(self._scoring_version)))
 
     def copy(self, raw: bytes) -> None:
         """Write one record of an earlier run again."""
@@ -95,20 +95,22 @@ def check_fits(form: OutputFormat, entries: Table) -> None:
         )
 
 
-def output_for(form: OutputFormat, file: BinaryIO, entries: Table, ruler: str) -> ScoreFile:
+def output_for(
+    form: OutputFormat, file: BinaryIO, entries: Table, scoring_version: str
+) -> ScoreFile:
     """Return what writes this format to an open file."""
     if form == "csv":
-        return CsvFile(file, entries, ruler)
+        return CsvFile(file, entries, scoring_version)
     if form == "ragchecker":
-        return RagCheckerFile(file, ruler)
-    return ScoreFile(file, ruler)
+        return RagCheckerFile(file, scoring_version)
+    return ScoreFile(file, scoring_version)
 
 
 class CsvFile(ScoreFile):
     """A row for each line: what scored, and why the rest did not."""
 
-    def __init__(self, file: BinaryIO, entries: Table, ruler: str) -> None:
-        super().__init__(file, ruler)
+    def __init__(self, file: BinaryIO, entries: Table, scoring_version: str) -> None:
+        super().__init__(file, scoring_version)
         names = [entry.name for entry in entries]
         self._columns = (
             "id",
@@ -126,7 +128,7 @@ class CsvFile(ScoreFile):
 
     def write(self, outcome: Outcome) -> None:
         """Write one row."""
-        record = outcome.as_dict(self._ruler)
+        record = outcome.as_dict(self._scoring_version)
         row: dict[str, object] = {
             name: record.get(name) for name in ("id", "error", "diagnosis", "risk", "judge", "key")
         }
@@ -162,8 +164,8 @@ class RagCheckerFile(ScoreFile):
     score it is left out, of the record and of the mean; RAGChecker counts 0.
     """
 
-    def __init__(self, file: BinaryIO, ruler: str) -> None:
-        super().__init__(file, ruler)
+    def __init__(self, file: BinaryIO, scoring_version: str) -> None:
+        super().__init__(file, scoring_version)
         self._is_first = True
         self._file.write(b'{"results": [\n')
 
@@ -171,7 +173,7 @@ class RagCheckerFile(ScoreFile):
         """Write one record; a line that could not be read has no place in this format."""
         if outcome.report is None:
             return
-        record = outcome.as_dict(self._ruler)
+        record = outcome.as_dict(self._scoring_version)
         scores = {
             name.removeprefix(RAGCHECKER): evaluation["score"]
             for name, evaluation in record["evaluations"].items()
@@ -246,7 +248,7 @@ class Written:
 
     id: str
     judge: str
-    ruler: str
+    scoring_version: str
     texts: str
     """Hash of the texts it is of."""
     scores: Mapping[str, float | Cause]
@@ -335,11 +337,11 @@ def _written(record: Mapping[str, Any], raw: bytes) -> Written | None:
         if cause not in _CAUSES:
             return None
         scores[name] = Cause(cause)
-    ruler, _, texts = str(record.get("key", "")).partition("-")
+    scoring_version, _, texts = str(record.get("key", "")).partition("-")
     return Written(
         id=identity,
         judge=str(record.get("judge", "")),
-        ruler=ruler,
+        scoring_version=scoring_version,
         texts=texts,
         scores=scores,
         raw=raw,
@@ -412,13 +414,15 @@ class Kept:
     """Records whose texts are other ones now: likewise."""
 
 
-def sift(path: Path, form: OutputFormat, *, ruler: str, wanted: Counter[tuple[str, str]]) -> Kept:
+def sift(
+    path: Path, form: OutputFormat, *, scoring_version: str, wanted: Counter[tuple[str, str]]
+) -> Kept:
     """Return which records of an output can stay.
 
     Args:
         path: Of an earlier run's output.
         form: Its format.
-        ruler: Of this run.
+        scoring_version: Of this run.
         wanted: The records of the input, by id and hash of the texts.
 
     Raises:
@@ -430,7 +434,7 @@ def sift(path: Path, form: OutputFormat, *, ruler: str, wanted: Counter[tuple[st
     ids = {identity for identity, _ in wanted}
     foreign = 0
     for written in read_back(path, form):
-        if written.ruler != ruler:
+        if written.scoring_version != scoring_version:
             raise InputError(
                 f"{path} was scored by judge {written.judge or '(unknown)'} with "
                 f"{', '.join(written.scores)}; now judge, evaluators or a version of them differ. "

@@ -30,7 +30,7 @@ def score_identity(evaluation: Evaluation) -> str:
 
 
 def score_metadata(evaluation: Evaluation, report: Report) -> dict[str, str | float]:
-    """Return what tells a changed ruler from a changed system, and what a mean divides by."""
+    """Return the versions of judge and evaluator, and the inclusion probability."""
     return {
         "evaluator": encodable(evaluation.evaluator),
         "judge": encodable(str(evaluation.judge)),

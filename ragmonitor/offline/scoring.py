@@ -53,17 +53,21 @@ class Outcome:
     line: Line
     report: Report | None = None
 
-    def as_dict(self, ruler: str = "") -> dict[str, Any]:
+    def as_dict(self, scoring_version: str = "") -> dict[str, Any]:
         """Return what `ragmonitor score` writes of it, for JSON.
 
         Args:
-            ruler: Of the scorer; the line then says by which ruler and of which texts it is.
+            scoring_version: Of the scorer; the line then has a key of it and of its texts.
         """
         if self.report is None:
             return {"line": self.line.number, "error": self.line.error}
         whole = report_line(self.report)
         kept = {name: whole[name] for name in KEPT_FIELDS}
-        return kept | {"key": key(ruler, self.report.interaction)} if ruler else kept
+        return (
+            kept | {"key": key(scoring_version, self.report.interaction)}
+            if scoring_version
+            else kept
+        )
 
 
 Coming = asyncio.Task[Report | None] | Report | None
@@ -124,7 +128,7 @@ class Scorer:
         self._under_way: set[asyncio.Task[Report | None]] = set()
 
     @property
-    def ruler(self) -> str:
+    def scoring_version(self) -> str:
         """Eight hex digits that change with the judge, its prompts and every evaluator."""
         names = [str(self.judge.identity), *(entry.identity for entry in self.entries)]
         versions = self.judge.prompt_versions
@@ -275,9 +279,9 @@ class Scorer:
         return self.entries if interaction.reference.strip() else self._without_reference
 
 
-def key(ruler: str, interaction: Interaction) -> str:
-    """Return by which ruler, and of which texts: the same for the same, `ruler-texts` in hex."""
-    return f"{ruler}-{texts_key(interaction)}"
+def key(scoring_version: str, interaction: Interaction) -> str:
+    """Return the scoring version and the hash of the texts, in hex: `version-texts`."""
+    return f"{scoring_version}-{texts_key(interaction)}"
 
 
 def texts_key(interaction: Interaction) -> str:

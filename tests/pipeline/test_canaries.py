@@ -92,6 +92,7 @@ class Everything:
         accepts = ("application/openmetrics-text; version=1.0.0", "text/plain")
         for accept in accepts:
             self._served["metrics"] += _got(monitor.metrics_url, accept)
+        self._served["metrics"] += _got(f"{monitor.metrics_url}.json")
         self._served["page"] += _got(f"{monitor.ui_url}state.json?since=")
 
     def ways(self) -> dict[str, str]:

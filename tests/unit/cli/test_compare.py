@@ -139,7 +139,7 @@ def test_a_bad_line_is_said_and_costs_the_exit_code(tmp_path):
     assert "line 2: missing contexts, answer" in result.stderr
 
 
-def test_different_rulers_are_not_compared(tmp_path, versions):
+def test_different_scoring_versions_are_not_compared(tmp_path, versions):
     """That would tell of judges or evaluators, and not of the application."""
     before, after = versions
     run(before, "-o", "one.jsonl", "--evaluators", "faithfulness")

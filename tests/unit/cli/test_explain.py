@@ -276,9 +276,9 @@ def test_the_text_has_every_part(url: str, request: pytest.FixtureRequest):
 
 
 def test_the_service_can_be_named(judged: str):
-    """Also where the address is an option."""
+    """And the address may be a host and a port."""
     host = judged.removesuffix("/metrics")
-    (said,) = explained("--service", "support-bot", "--url", host)["services"]
+    (said,) = explained("--service", "support-bot", host)["services"]
     assert said["service"] == "support-bot"
 
 
@@ -347,11 +347,6 @@ def test_a_service_that_is_not_there(judged: str):
     """The ones that are there are named."""
     said = refused(judged, "--service", "other")
     assert "no service 'other', but support-bot" in said
-
-
-def test_the_address_is_given_once(judged: str):
-    """As an argument or as an option."""
-    assert "give the address once" in refused(judged, "--url", judged)
 
 
 def test_a_password_is_never_shown():

@@ -185,7 +185,7 @@ def test_records_without_ids_and_equal_ones_are_all_scored(tmp_path, llm):
     [("--evaluators", "faithfulness"), ("--judge", "another"), ()],
     ids=["evaluators", "judge", "version of the judge"],
 )
-def test_another_ruler_is_not_mixed_in(tmp_path, llm, changes):
+def test_another_scoring_version_is_not_mixed_in(tmp_path, llm, changes):
     """The file stays as it is, and the message says what to do."""
     file, output = write(tmp_path / "in.jsonl", *records(2)), tmp_path / "out.jsonl"
     run(file, *MODEL, "-o", output)

@@ -132,7 +132,7 @@ def test_what_is_shown_is_needed():
     assert (agreement.needs_context, agreement.needs_reference) == (False, True)
 
 
-# Whose ruler it is
+# The version of the scoring
 
 
 async def test_a_score_is_by_the_judge_within_its_frame():

@@ -206,7 +206,7 @@ def test_the_embedding_without_a_network_sees_what_is_written_alike():
 
 
 def test_an_embedding_of_ones_own_takes_the_place_of_ours():
-    """Under another version: a changed ruler must not look like a changed system."""
+    """Under another version: a changed judge must not look like a changed system."""
     own = Table(table)
     register_embedding(lambda texts: [(1.0, 0.0), (0.6, 0.8)][: len(texts)], version=7, into=own)
     (evaluation,) = evaluate(own.select(["answer_similarity"]), TOLD, MIXED)

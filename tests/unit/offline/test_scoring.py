@@ -143,14 +143,14 @@ async def test_an_evaluator_that_asks_has_its_share_of_the_budget():
     assert causes(await all_of(scorer, [line(1)])) == ["over_budget"] * 2
 
 
-def test_the_ruler_changes_with_judge_and_evaluators():
+def test_the_scoring_version_changes_with_judge_and_evaluators():
     """And with nothing else."""
-    ruler = Scorer(scripted(), FAITHFULNESS).ruler
-    assert Scorer(scripted(), FAITHFULNESS, concurrency=3).ruler == ruler
-    assert Scorer(PricedJudge(), FAITHFULNESS).ruler != ruler
+    scoring_version = Scorer(scripted(), FAITHFULNESS).scoring_version
+    assert Scorer(scripted(), FAITHFULNESS, concurrency=3).scoring_version == scoring_version
+    assert Scorer(PricedJudge(), FAITHFULNESS).scoring_version != scoring_version
     (entry,) = FAITHFULNESS
     newer: Entry = replace(entry, version=entry.version + 1)
-    assert Scorer(scripted(), Table([newer])).ruler != ruler
+    assert Scorer(scripted(), Table([newer])).scoring_version != scoring_version
 
 
 @pytest.mark.parametrize(
@@ -161,15 +161,15 @@ def test_the_ruler_changes_with_judge_and_evaluators():
         (("context_recall",), "reference"),
     ],
 )
-def test_the_ruler_changes_with_the_prompts_that_are_used(monkeypatch, entries, prompt):
+def test_the_scoring_version_changes_with_the_prompts_that_are_used(monkeypatch, entries, prompt):
     """A file by another frame or another prompt for references is not gone on with."""
     judge, chosen = LlmJudge("openai/judge"), table.select(entries)
-    ruler = Scorer(judge, chosen).ruler
+    scoring_version = Scorer(judge, chosen).scoring_version
     versions = judge.prompt_versions
     for name in versions:
         changed = {**versions, name: "another"}
         monkeypatch.setattr(LlmJudge, "prompt_versions", changed)
-        assert (Scorer(judge, chosen).ruler != ruler) == (name == prompt)
+        assert (Scorer(judge, chosen).scoring_version != scoring_version) == (name == prompt)
 
 
 def test_the_texts_key_changes_with_every_text():

@@ -275,7 +275,7 @@ function showAlarms() {
   const { state } = store;
   const threshold = state.threshold_days ?? 30;
   say(byId("line"), t("threshold", { days: Number(threshold.toFixed(1)) }));
-  const weight = (a) => (a.active ? 0 : 10) + { quality: 0, input: 1, ruler: 2 }[a.kind];
+  const weight = (a) => (a.active ? 0 : 10) + { quality: 0, input: 1, judge: 2 }[a.kind];
   const sorted = [...state.alarms].sort((a, b) => weight(a) - weight(b));
   renew(byId("alarms"), sorted.map((alarm) => {
     // From 0.01% of the threshold to all of it, each power of ten as wide as the next.
