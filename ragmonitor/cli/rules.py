@@ -13,7 +13,7 @@ from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.rules import (
     Objective,
-    Wanted,
+    RuleOptions,
     as_yaml,
     manifest,
     parse_days,
@@ -61,8 +61,8 @@ def written(options: Options) -> str:
     Raises:
         RagMonitorError: An option cannot be read.
     """
-    wanted = wanted_by(options)
-    content = rule_file(wanted) if options.form == "prometheus" else manifest(wanted)
+    rules = rule_options(options)
+    content = rule_file(rules) if options.form == "prometheus" else manifest(rules)
     return (
         f"# Written by: {command(options)}\n# Change the options, not the file.\n{as_yaml(content)}"
     )
@@ -86,21 +86,21 @@ def command(options: Options) -> str:
     return shlex.join(words)
 
 
-def wanted_by(options: Options) -> Wanted:
+def rule_options(options: Options) -> RuleOptions:
     """Return what the options ask for.
 
     Raises:
         SettingsError: An option cannot be read, or two say different things.
     """
-    wanted = Wanted(services=options.services)
+    rules = RuleOptions(services=options.services)
     if options.runbook_url is not None:
-        wanted = replace(wanted, runbook_url=options.runbook_url)
+        rules = replace(rules, runbook_url=options.runbook_url)
     if options.dashboard_url is not None:
-        wanted = replace(wanted, dashboard_url=options.dashboard_url)
+        rules = replace(rules, dashboard_url=options.dashboard_url)
     if options.false_alarm_every is not None:
-        wanted = replace(wanted, line_days=parse_days(options.false_alarm_every))
+        rules = replace(rules, threshold_days=parse_days(options.false_alarm_every))
     objectives = _objectives(options)
-    return replace(wanted, objectives=objectives) if objectives else wanted
+    return replace(rules, objectives=objectives) if objectives else rules
 
 
 def _objectives(options: Options) -> tuple[Objective, ...]:

@@ -4,7 +4,7 @@ from ragmonitor.rules.error_budgets import BURNS, Burn, Objective, parse_days, p
 from ragmonitor.rules.model import Alert, Group, Recording
 from ragmonitor.rules.writing import (
     DEFAULT_OBJECTIVES,
-    Wanted,
+    RuleOptions,
     as_yaml,
     groups,
     manifest,
@@ -19,7 +19,7 @@ __all__ = [
     "Group",
     "Objective",
     "Recording",
-    "Wanted",
+    "RuleOptions",
     "as_yaml",
     "groups",
     "manifest",

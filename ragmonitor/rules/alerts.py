@@ -1,8 +1,9 @@
-"""The alerts, in groups. Nothing that is blind may look healthy."""
+"""The alerts, in groups. A monitor without data must not look healthy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ragmonitor import metrics as names
 from ragmonitor.rules.error_budgets import Burn, Objective
@@ -24,17 +25,17 @@ from ragmonitor.rules.wording import (
     estimate,
     evidence,
     labelled,
+    limit,
     moment,
     number,
     percentage,
-    tolerated,
 )
 
 TICKET_SHARE = 0.1
-"""Of the page line: a level that is reached ten times as often is worth a ticket."""
+"""Of the threshold that pages: a level that is reached ten times as often is worth a ticket."""
 
 WORKER_UNSEEN_S = 120
-"""The worker shows itself every two seconds; a long reading holds it up for half a minute."""
+"""The worker shows itself every two seconds; a long answer may hold it up for half a minute."""
 
 HALLUCINATION = 'signal="hallucination"'
 IN_THE_HOUR = 'window="1h"'
@@ -43,25 +44,25 @@ BY_EVALUATOR = {"judge": "judge", "evaluator": "signal"}
 
 
 def alert_groups(
-    scope: Scope, prefix: str, *, line_days: float, objectives: Sequence[Objective]
+    scope: Scope, prefix: str, *, threshold_days: float, objectives: Sequence[Objective]
 ) -> tuple[Group, ...]:
     """Return every alert.
 
     Args:
         scope: Whose.
         prefix: Of the groups' names.
-        line_days: Evidence that pages: without a change it is reached once in so many days.
-        objectives: What error budgets follow from.
+        threshold_days: Evidence that pages: without a change it is reached once in so many days.
+        objectives: Each gets alerts on its error budget.
     """
     groups = {
-        "quality": quality(scope, line_days),
+        "quality": quality(scope, threshold_days),
         "objectives": tuple(
             budget_burn(scope, objective, burn)
             for objective in objectives
             for burn in objective.burns()
         ),
-        "input": inputs(scope, line_days),
-        "judging": judging(scope, line_days),
+        "input": inputs(scope, threshold_days),
+        "judging": judging(scope, threshold_days),
         "operation": operation(scope),
         "absence": absence(scope),
     }
@@ -76,14 +77,14 @@ def alert_groups(
 
 
 def raised(scope: Scope, level_days: float, *matchers: str) -> str:
-    """Return an expression whose value is an alarm's evidence, where it is up or past a level.
+    """Return an expression for the evidence of alarms that are raised or past a level.
 
-    An alarm that the monitor raised counts whatever the level: its own line may be lower. The
+    An alarm that the monitor raised counts whatever the level: its own threshold may be lower. The
     built-in judge has no say where a model judges.
     """
-    found = scope.pick(names.ALARM_EVIDENCE_SECONDS, *matchers)
+    evidence_of = scope.pick(names.ALARM_EVIDENCE_SECONDS, *matchers)
     active = scope.pick(names.ALARM_ACTIVE, *matchers)
-    days = f"max by (service, kind, signal, judge) ({found})"
+    days = f"max by (service, kind, signal, judge) ({evidence_of})"
     return (
         "(\n"
         f"  {days} >= {level_days:g}\n"
@@ -96,69 +97,74 @@ def raised(scope: Scope, level_days: float, *matchers: str) -> str:
     )
 
 
-def quality(scope: Scope, line_days: float) -> tuple[Alert, ...]:
-    """Return what says that answers got worse."""
-    ticket_days = line_days * TICKET_SHARE
-    is_quality = 'kind="quality"'
-    return (
-        Alert(
-            name="RagMonitorHallucinationSpike",
-            expr=raised(scope, line_days, is_quality, HALLUCINATION),
-            lasts="0m",
-            severity="page",
-            summary="More answers are hallucinated than is tolerated.",
+def quality(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
+    """Return the alerts on answers that got worse."""
+    ticket_days = threshold_days * TICKET_SHARE
+
+    def alert(
+        name: str,
+        signal: str,
+        summary: str,
+        finding: str,
+        *,
+        is_share: bool,
+        level_days: float = ticket_days,
+        more: str = "",
+        **fields: Any,
+    ) -> Alert:
+        window, last = ("1h", "hour") if is_share else ("1d", "day")
+        return Alert(
+            name=name,
+            expr=raised(scope, level_days, 'kind="quality"', signal),
+            summary=summary,
             description=(
-                f"{SERVICE}: {JUDGE} finds more hallucinations than is tolerated "
-                f"({tolerated(is_share=True)}): {evidence(line_days)}. The last hour alone: "
-                f"{estimate('1h', is_share=True)}. Judge or application: "
-                f"{cause()}. What went wrong: {diagnoses()}."
+                f"{SERVICE}: {finding} ({limit(is_share=is_share)}): {evidence()}. The last {last} "
+                f"alone: {estimate(window, is_share=is_share)}. {more}"
+                f"What went wrong in the last hour: {diagnoses()}."
             ),
+            **fields,
+        )
+
+    return (
+        alert(
+            "RagMonitorHallucinationSpike",
+            HALLUCINATION,
+            "More answers are hallucinated than the limit permits.",
+            f"{JUDGE} finds more hallucinations than the limit permits",
+            is_share=True,
+            level_days=threshold_days,
+            more=f"Judge or application: {cause()}. ",
+            severity="page",
             dashboard="overview",
             variables=BY_JUDGE,
         ),
-        Alert(
-            name="RagMonitorFaithfulnessDrift",
-            expr=raised(scope, ticket_days, is_quality, 'signal="faithfulness"'),
+        alert(
+            "RagMonitorFaithfulnessDrift",
+            'signal="faithfulness"',
+            "Answers are less faithful to what was retrieved than they were.",
+            f"mean faithfulness by {JUDGE} is below its limit",
+            is_share=False,
             lasts="5m",
-            severity="ticket",
-            summary="Answers are less faithful to what was retrieved than they were.",
-            description=(
-                f"{SERVICE}: mean faithfulness by {JUDGE} is below what is tolerated "
-                f"({tolerated(is_share=False)}): {evidence(ticket_days)}. The last day alone: "
-                f"{estimate('1d', is_share=False)}. "
-                f"What went wrong in the last hour: {diagnoses()}."
-            ),
             dashboard="overview",
             variables=BY_EVALUATOR,
         ),
-        Alert(
-            name="RagMonitorQualityDrift",
-            expr=raised(
-                scope, ticket_days, is_quality, 'signal!~"hallucination|faithfulness|refusal"'
-            ),
+        alert(
+            "RagMonitorQualityDrift",
+            'signal!~"hallucination|faithfulness|refusal"',
+            "A score of the answers is worse than it was.",
+            f"mean {{{{ $labels.signal }}}} by {JUDGE} is beyond its limit",
+            is_share=False,
             lasts="5m",
-            severity="ticket",
-            summary="A score of the answers is worse than it was.",
-            description=(
-                f"{SERVICE}: mean {{{{ $labels.signal }}}} by {JUDGE} is worse than is tolerated "
-                f"({tolerated(is_share=False)}): {evidence(ticket_days)}. The last day alone: "
-                f"{estimate('1d', is_share=False)}. "
-                f"What went wrong in the last hour: {diagnoses()}."
-            ),
             dashboard="overview",
             variables=BY_EVALUATOR,
         ),
-        Alert(
-            name="RagMonitorRefusalSurge",
-            expr=raised(scope, ticket_days, is_quality, 'signal="refusal"'),
+        alert(
+            "RagMonitorRefusalSurge",
+            'signal="refusal"',
+            "More questions are declined than the limit permits.",
+            f"{JUDGE} finds more questions declined than the limit permits",
+            is_share=True,
             lasts="5m",
-            severity="ticket",
-            summary="More questions are declined than is tolerated.",
-            description=(
-                f"{SERVICE}: {JUDGE} finds more questions declined than is tolerated "
-                f"({tolerated(is_share=True)}): {evidence(ticket_days)}. The last hour alone: "
-                f"{estimate('1h', is_share=True)}. What went wrong: {diagnoses()}."
-            ),
             dashboard="investigate",
             variables=BY_JUDGE,
         ),
@@ -220,11 +226,11 @@ def budget_burn(scope: Scope, objective: Objective, burn: Burn) -> Alert:
 # --- input ----------------------------------------------------------------------------------------
 
 
-def inputs(scope: Scope, line_days: float) -> tuple[Alert, ...]:
-    """Return what says that questions or retrievals changed."""
-    ticket_days = line_days * TICKET_SHARE
+def inputs(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
+    """Return the alerts on questions and retrievals that changed."""
+    ticket_days = threshold_days * TICKET_SHARE
 
-    def alert(name: str, signal: str, severity: str, summary: str, what: str) -> Alert:
+    def alert(name: str, signal: str, summary: str, what: str, severity: str = "ticket") -> Alert:
         return Alert(
             name=name,
             expr=raised(scope, ticket_days, 'kind="input"', f'signal="{signal}"'),
@@ -232,8 +238,8 @@ def inputs(scope: Scope, line_days: float) -> tuple[Alert, ...]:
             severity=severity,
             summary=summary,
             description=(
-                f"{SERVICE}: {what} is above what is tolerated ({tolerated(is_share=True)}): "
-                f"{evidence(ticket_days)}. The last hour alone: {estimate('1h', is_share=True)}."
+                f"{SERVICE}: {what} is above its limit ({limit(is_share=True)}): "
+                f"{evidence()}. The last hour alone: {estimate('1h', is_share=True)}."
             ),
             dashboard="investigate",
         )
@@ -242,37 +248,35 @@ def inputs(scope: Scope, line_days: float) -> tuple[Alert, ...]:
         alert(
             "RagMonitorRetrievalEmpty",
             "empty_retrieval",
-            "ticket",
-            "Nothing is found for more questions than is tolerated.",
-            "share of questions for which nothing was found",
+            "Nothing is retrieved for more questions than the limit permits.",
+            "the share of questions for which nothing was retrieved",
         ),
         alert(
             "RagMonitorRetrievalWeak",
             "weak_retrieval",
-            "ticket",
-            "What is found fits its question worse than it did.",
-            "share of retrievals weaker than the reference's weakest 5 %",
+            "Retrieved chunks fit their questions worse than they did.",
+            "the share of retrievals weaker than the reference's weakest 5 %",
         ),
         alert(
             "RagMonitorNewQuestions",
             "new_question",
-            "info",
-            "People ask about something else than they did.",
-            "share of questions far from every topic of the reference",
+            "People ask new kinds of questions.",
+            "the share of questions unlike nearly all of the reference's",
+            severity="info",
         ),
     )
 
 
 # --- judging --------------------------------------------------------------------------------------
 
-TOLD_APART_N = 30
-"""Judged answers a day below which a share of 5 % cannot be told from one of 20 %."""
+MIN_DISTINGUISHING_N = 30
+"""Judged answers a day below which a rate of 5 % cannot be distinguished from one of 20 %."""
 MIN_EXPECTED = 5
 """Expected judged answers from which none at all is no chance: exp(-5) is below 1 %."""
 
 
-def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
-    """Return what says that the judge, or what it is asked, is not what it was."""
+def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
+    """Return the alerts on the judge and its budget."""
     calls = f"{names.JUDGE_SECONDS}_count"
     failed = scope.pick(calls, 'outcome!~"ok|cached"')
     made = scope.pick(calls, 'outcome!="cached"')
@@ -309,23 +313,20 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
                 ")"
             ),
             lasts="5m",
-            severity="ticket",
             summary="The judge does not answer.",
             description=(
-                f"{SERVICE}: {JUDGE} has been left alone for at least five minutes, or fails on "
-                f"most readings. Failed in the last 15 minutes: {failures} of the readings; "
-                f"without a verdict in the last day: "
+                f"{SERVICE}: the circuit breaker of {JUDGE} has been open for at least five "
+                f"minutes, or most of its calls fail. Failed in the last 15 minutes: {failures} of "
+                "the answers to judge; without a verdict in the last day: "
                 f"{percentage(f'max({names.MISSING_RATIO}{of_judge})', 'service', 'judge')} of "
-                "the drawn answers. Meanwhile only the built-in judge reads, and it never pages."
+                "the drawn answers. Meanwhile only the built-in judge scores, and it never pages."
             ),
-            dashboard="pipeline",
             variables=BY_JUDGE,
         ),
         Alert(
             name="RagMonitorVerdictsMissing",
             expr=f"max by (service, judge) ({scope.pick(names.MISSING_RATIO)}) > 0.1",
             lasts="30m",
-            severity="ticket",
             summary="Many answers that were drawn have no verdict.",
             description=(
                 f"{SERVICE}: {JUDGE} gave no verdict on {{{{ $value | humanizePercentage }}}} of "
@@ -334,7 +335,6 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
                 f"Hallucination rate over the last day: {_day('lower')} to {_day('upper')}; "
                 f"observed: {_day('coverage_ratio')} of the answers."
             ),
-            dashboard="pipeline",
             variables=BY_JUDGE,
         ),
         Alert(
@@ -363,7 +363,6 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
                 ")"
             ),
             lasts="10m",
-            severity="ticket",
             summary="Answers arrive and none is judged.",
             description=(
                 f"{SERVICE}: {{{{ with $labels.judge }}}}{{{{ . }}}} has judged none of "
@@ -372,7 +371,6 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
                 '{{ end }}{{ $value | printf "%.0f" }}). Last score: '
                 f"{_last_score(of_service)}."
             ),
-            dashboard="pipeline",
             variables=BY_JUDGE,
         ),
         Alert(
@@ -380,7 +378,7 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
             expr=(
                 f"(\n  max by (service, judge) ({arrived_day}) >= 100\n"
                 "  unless on (service, judge)\n"
-                f"  max by (service, judge) ({enough}) >= {TOLD_APART_N}\n)\n"
+                f"  max by (service, judge) ({enough}) >= {MIN_DISTINGUISHING_N}\n)\n"
                 f"unless on (service, judge)\n{scope.pick(OUTRANKED)}"
             ),
             lasts="1h",
@@ -396,7 +394,7 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
                     form="%.0f",
                     without="none",
                 )
-                + ", worth "
+                + "; the effective sample size is "
                 + number(
                     f'{ESTIMATE}:effective_n1d{{service=%q,judge=%q,signal="hallucination"}}',
                     "service",
@@ -404,10 +402,9 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
                     form="%.0f",
                     without="0",
                 )
-                + f" drawn at random; {TOLD_APART_N} are the least that tell a share of 5 % from "
-                "one of 20 %."
+                + f", and {MIN_DISTINGUISHING_N} are needed to distinguish a rate of 5 % from one "
+                "of 20 %."
             ),
-            dashboard="pipeline",
             variables=BY_JUDGE,
         ),
         Alert(
@@ -420,8 +417,7 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
                 f"min by (service, unit, per) ({level}) <= 0"
             ),
             lasts="15m",
-            severity="ticket",
-            summary="The judge's budget does not pay for one more reading.",
+            summary="The judge's budget does not pay for one more answer.",
             description=(
                 f'{SERVICE}: {{{{ $value | printf "%.4f" }}}} {{{{ $labels.unit }}}} of '
                 + number(
@@ -431,35 +427,31 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
                     "per",
                     form="%.4g",
                 )
-                + " per {{ $labels.per }} are left, and a reading takes "
+                + " per {{ $labels.per }} are left, and judging one answer takes "
                 + number(
                     f"min({names.EXPECTED_COST}{{service=%q,unit=%q}})",
                     "service",
                     "unit",
                     form="%.4f",
                 )
-                + ". Until it fills up again only the built-in judge reads. Chance of an answer "
-                "to be judged: "
+                + ". Until it fills up again only the built-in judge scores. Sampling rate now: "
                 + percentage(f"min({names.SAMPLING_RATE}{of_service})", "service")
                 + "."
             ),
-            dashboard="pipeline",
         ),
         Alert(
             name="RagMonitorJudgeDrift",
-            # At its line and not before: it holds pages back.
-            expr=raised(scope, line_days, 'kind="judge"'),
-            lasts="0m",
-            severity="ticket",
-            summary="The judge's verdicts are not what old answers or predictions say.",
+            # At the threshold and not before: it holds pages back.
+            expr=raised(scope, threshold_days, 'kind="judge"'),
+            summary="The judge's verdicts differ from its old ones, or from the predictions.",
             description=(
-                f"{SERVICE}: {JUDGE} by {{{{ $labels.signal }}}}: {evidence(line_days)}. Share of "
-                "frozen answers that it reads otherwise than before: "
+                f"{SERVICE}: {JUDGE} by {{{{ $labels.signal }}}}: {evidence()}. Share of "
+                "reference answers with a changed verdict: "
                 f"{percentage(f'max({names.ANCHOR_FLIP_RATE}{of_judge})', 'service', 'judge')}; "
                 f"cause of the active alarm: {cause()}; "
-                "share that it reads otherwise when asked twice: "
+                "share of answers judged twice on which it disagrees with itself: "
                 f"{percentage(f'max({names.JUDGE_FLIP_RATE}{of_judge})', 'service', 'judge')}; "
-                "observed less predicted in the riskiest fifth: "
+                "verdicts minus predictions on the riskiest fifth: "
                 + number(
                     f"max({names.CALIBRATION_RESIDUAL}{of_judge})",
                     "service",
@@ -468,24 +460,21 @@ def judging(scope: Scope, line_days: float) -> tuple[Alert, ...]:
                 )
                 + f". Versions now: {_versions()}."
             ),
-            dashboard="pipeline",
             variables=BY_JUDGE,
         ),
         Alert(
             name="RagMonitorObjectivesDiffer",
             expr=f"max by (service, signal) ({scope.pick(names.ALARM_OBJECTIVES)}) > 1",
             lasts="30m",
-            severity="ticket",
             summary="Processes of one service have different objectives.",
             description=(
-                f"{SERVICE}: processes of one state folder say {{{{ $value }}}} different "
+                f"{SERVICE}: processes of one state folder set {{{{ $value }}}} different "
                 "objectives for {{ $labels.signal }}. The strictest holds for all: "
                 + number(
                     f"max({names.ALARM_OBJECTIVE}{{service=%q,signal=%q}})", "service", "signal"
                 )
-                + ". A deployment that changes it is over in less time."
+                + ". A deployment that changes it takes less time than that."
             ),
-            dashboard="pipeline",
         ),
         Alert(
             name="RagMonitorNotArmed",
@@ -523,9 +512,9 @@ def _last_score(of_service: str) -> str:
 
 
 def _versions() -> str:
-    asked = f"printf `group by (version) ({names.JUDGE_INFO}{{service=%q,judge=%q}})`"
+    query = f"printf `group by (version) ({names.JUDGE_INFO}{{service=%q,judge=%q}})`"
     return (
-        f"{{{{ range {asked} $labels.service $labels.judge | query }}}}"
+        f"{{{{ range {query} $labels.service $labels.judge | query }}}}"
         "{{ .Labels.version }} {{ else }}unknown{{ end }}"
     )
 
@@ -544,7 +533,7 @@ def gained(scope: Scope, counter: str, window: str) -> str:
 
 
 def operation(scope: Scope) -> tuple[Alert, ...]:
-    """Return what says that answers get lost on the way to a score."""
+    """Return the alerts on answers that are lost before they are scored."""
     evaluations = f"{names.EVALUATIONS}_total"
     incomplete = scope.pick(evaluations, 'outcome="capture_incomplete"')
     every = scope.pick(evaluations)
@@ -560,13 +549,11 @@ def operation(scope: Scope) -> tuple[Alert, ...]:
                 f"sum by (service) (increase({incomplete}[1h])) >= 5"
             ),
             lasts="10m",
-            severity="ticket",
             summary="Parts of interactions are not captured, so they have no score.",
             description=(
                 f"{SERVICE}: {{{{ $value | humanizePercentage }}}} of the last hour's evaluations "
-                "have no score because question, chunks or answer were not seen."
+                "have no score because question, chunks or answer were not captured."
             ),
-            dashboard="pipeline",
         ),
         Alert(
             name="RagMonitorAnswersUncovered",
@@ -574,14 +561,12 @@ def operation(scope: Scope) -> tuple[Alert, ...]:
                 f"max by (service, judge) ({scope.pick(names.UNCOVERED_RATIO, IN_THE_HOUR)}) > 0.2"
             ),
             lasts="30m",
-            severity="ticket",
             summary="Many answers have no chance to be judged.",
             description=(
                 f"{SERVICE}: {{{{ $value | humanizePercentage }}}} of the last hour's answers "
-                f"could not be drawn for {JUDGE}, so nothing is known of them: means are of the "
-                "others, and intervals are wider by what these might have been."
+                f"could not be drawn for {JUDGE}: means are of the others, and intervals are wider "
+                "by what these might have been."
             ),
-            dashboard="pipeline",
             variables=BY_JUDGE,
         ),
         Alert(
@@ -593,7 +578,6 @@ def operation(scope: Scope) -> tuple[Alert, ...]:
                 "> 0.01"
             ),
             lasts="5m",
-            severity="ticket",
             summary="Answers are dropped before they are scored.",
             description=(
                 f"{SERVICE}: {{{{ $value | humanizePercentage }}}} of the last 15 minutes' "
@@ -603,7 +587,6 @@ def operation(scope: Scope) -> tuple[Alert, ...]:
                 + number(f"sum({names.OPEN_RUNS}{{service=%q}})", "service", form="%.0f")
                 + "."
             ),
-            dashboard="pipeline",
         ),
         Alert(
             name="RagMonitorWorkerFailing",
@@ -612,16 +595,13 @@ def operation(scope: Scope) -> tuple[Alert, ...]:
                 "or\n"
                 f"max by (service) (time() - {scope.pick(names.WORKER_SEEN)}) > {WORKER_UNSEEN_S}"
             ),
-            lasts="0m",
-            severity="ticket",
-            summary="What scores answers behind the requests fails, or stands still.",
+            summary="The worker that scores answers fails, or stands still.",
             description=(
                 f"{SERVICE}: in the last 15 minutes the worker was ended by an error and began "
                 "again, or it has done nothing for two minutes. Answers wait, or are counted as "
-                "internal_error; no alarm on quality is to be relied on. The application's log, "
+                "internal_error; do not rely on alarms on quality. The application's log, "
                 "logger ragmonitor, says why."
             ),
-            dashboard="pipeline",
         ),
         Alert(
             name="RagMonitorInternalErrors",
@@ -629,15 +609,12 @@ def operation(scope: Scope) -> tuple[Alert, ...]:
                 "sum by (service, stage) "
                 f"{gained(scope, f'{names.INTERNAL_ERRORS}_total', '1h')} > 0"
             ),
-            lasts="0m",
-            severity="ticket",
             summary="The monitor itself fails; the application does not notice.",
             description=(
                 f"{SERVICE}: errors in stage {{{{ $labels.stage }}}} in the last hour: "
                 '{{ $value | printf "%.0f" }}. '
                 "The application's log has the first of each kind, logger ragmonitor."
             ),
-            dashboard="pipeline",
         ),
     )
 
@@ -646,10 +623,10 @@ def operation(scope: Scope) -> tuple[Alert, ...]:
 
 
 def absence(scope: Scope) -> tuple[Alert, ...]:
-    """Return what says that nothing is seen: no data never counts as good."""
+    """Return the alerts on missing data, which never counts as good."""
     build = f"{names.BUILD_INFO}_info"
     if scope.services:
-        # Of a service that is named it is known that it should be there, however long it is gone.
+        # A service that is named should be there, however long it has been gone.
         gone = "\nor\n".join(f"absent({Scope((name,)).pick(build)})" for name in scope.services)
     else:
         gone = (
@@ -661,13 +638,11 @@ def absence(scope: Scope) -> tuple[Alert, ...]:
         name="RagMonitorAbsent",
         expr=gone,
         lasts="10m",
-        severity="ticket",
         summary="A monitored service has no series any more.",
         description=(
             f"{SERVICE}: Prometheus scrapes nothing of its monitor. No alert about its answers "
             "can fire."
         ),
-        dashboard="pipeline",
     )
     down = Alert(
         name="RagMonitorTargetDown",
@@ -677,25 +652,21 @@ def absence(scope: Scope) -> tuple[Alert, ...]:
             "up == 0"
         ),
         lasts="10m",
-        severity="ticket",
         summary="A process of a monitored service cannot be scraped.",
         description=(
             f"{SERVICE}: {{{{ $labels.instance }}}} (job {{{{ $labels.job }}}}) does not answer. "
-            "What it sees is missing in every estimate."
+            "Its answers are missing in every estimate."
         ),
-        dashboard="pipeline",
     )
     nothing = Alert(
         name="RagMonitorNothingScraped",
         expr=f"absent({build})",
         lasts="15m",
-        severity="ticket",
-        summary="No monitored service is seen at all.",
+        summary="No monitored service is scraped at all.",
         description=(
             "Prometheus has no series of any ragmonitor. No alert about answers can fire. Is the "
             "scrape configuration loaded?"
         ),
-        dashboard="pipeline",
-        follows_service=False,
+        has_service=False,
     )
     return (absent, down) if scope.services else (absent, down, nothing)

@@ -1,4 +1,4 @@
-"""Rules and groups as data, and the piece of PromQL that they share: what they select."""
+"""Rules and groups as data, and the selectors that they share."""
 
 from __future__ import annotations
 
@@ -10,36 +10,35 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """A series that Prometheus computes and keeps."""
+    """A recording rule."""
 
     record: str
     """`level:metric:operation`, after the labels that it has left."""
     expr: str
 
     def content(self) -> dict[str, object]:
-        """Return it as Prometheus reads it."""
+        """Return the rule as Prometheus reads it."""
         return {"record": self.record, "expr": self.expr}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """Something that a person should know of."""
+    """An alerting rule."""
 
     name: str
     expr: str
-    lasts: str
-    """For how long it must hold before it fires; `0m`: at once."""
-    severity: str
-    """`page`: wakes somebody. `ticket`: this week. `info`: when one looks."""
     summary: str
     """Without numbers or names, so that it is the same text every time."""
     description: str
-    dashboard: str
-    """Which one to open."""
+    lasts: str = "0m"
+    """For how long it must hold before it fires; `0m`: at once."""
+    severity: str = "ticket"
+    """`page`: wakes somebody. `ticket`: this week. `info`: when one looks."""
+    dashboard: str = "pipeline"
     labels: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     """Of the dashboard: name to the label that holds its value."""
-    follows_service: bool = True
+    has_service: bool = True
     """The alert has the label `service`."""
 
     @property
@@ -48,13 +47,13 @@ class Alert:
         return f"{kebab(self.name)}.md"
 
     def content(self, *, runbook_url: str, dashboard_url: str) -> dict[str, object]:
-        """Return it as Prometheus reads it.
+        """Return the rule as Prometheus reads it.
 
         Args:
             runbook_url: Of the folder that holds the runbooks.
             dashboard_url: Grafana's address.
         """
-        variables = {"service": "service"} if self.follows_service else {}
+        variables = {"service": "service"} if self.has_service else {}
         variables |= self.variables
         query = "&".join(
             f"var-{name}={{{{ $labels.{label} | urlquery }}}}" for name, label in variables.items()
@@ -76,7 +75,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Rules that are evaluated one after the other, at the same time."""
+    """A group of rules, evaluated one after the other."""
 
     name: str
     interval: str
@@ -93,7 +92,7 @@ def kebab(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which services rules are about; none: all."""
+    """The services that rules are for; none: all."""
 
     services: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Pieces of alert texts: templates that ask Prometheus for the numbers when an alert fires."""
+"""Templates of alert texts, which query Prometheus for numbers when an alert fires."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SERVICE = "{{ $labels.service }}"
 JUDGE = "{{ $labels.judge }}"
 
 
-def asked(expression: str, *labels: str) -> str:
+def queried(expression: str, *labels: str) -> str:
     """Return the start of a template's pipeline that has the series of an expression.
 
     Args:
@@ -28,23 +28,21 @@ def number(expression: str, *labels: str, form: str = "%.3g", without: str = "un
     """Return a template that prints the value of an expression's first series.
 
     Args:
-        expression: As in `asked`.
-        labels: As in `asked`.
+        expression: As in `queried`.
+        labels: As in `queried`.
         form: Of Go's `printf`, for one float.
         without: What is printed if there is no such series.
     """
     printed = f'{{{{ . | first | value | printf "{form}" }}}}'
-    return (
-        f"{{{{ with {asked(expression, *labels)} }}}}{printed}{{{{ else }}}}{without}{{{{ end }}}}"
-    )
+    query = queried(expression, *labels)
+    return f"{{{{ with {query} }}}}{printed}{{{{ else }}}}{without}{{{{ end }}}}"
 
 
 def moment(expression: str, *labels: str, without: str) -> str:
     """Return a template that prints a value in seconds since the epoch as a time (UTC)."""
     printed = "{{ . | first | value | humanizeTimestamp }}"
-    return (
-        f"{{{{ with {asked(expression, *labels)} }}}}{printed}{{{{ else }}}}{without}{{{{ end }}}}"
-    )
+    query = queried(expression, *labels)
+    return f"{{{{ with {query} }}}}{printed}{{{{ else }}}}{without}{{{{ end }}}}"
 
 
 def percentage(series: str, *labels: str) -> str:
@@ -53,7 +51,7 @@ def percentage(series: str, *labels: str) -> str:
 
 
 def labelled(labels: tuple[str, ...]) -> str:
-    """Return the matchers of a selector, without its braces, for `asked`."""
+    """Return the matchers of a selector, without its braces, for `queried`."""
     return ",".join(f"{label}=%q" for label in labels)
 
 
@@ -71,31 +69,35 @@ def estimate(window: str, *, is_share: bool) -> str:
     return f"{shown('mean')} (95 % interval {shown('lower')} to {shown('upper')}, {judged} judged)"
 
 
-def tolerated(*, is_share: bool) -> str:
-    """Return a template that prints what the alarm accepts."""
+def limit(*, is_share: bool) -> str:
+    """Return a template that prints the alarm's limit: its objective, set or learned."""
     series = f"max({names.ALARM_OBJECTIVE}{{{labelled(SIGNAL)}}})"
     if is_share:
         return percentage(series, *SIGNAL)
     return number(series, *SIGNAL, form="%.3f")
 
 
-def evidence(line: float) -> str:
+def evidence() -> str:
     """Return a template that prints an alarm's evidence, and since when it has been raised."""
+    share = number(
+        f"100 * max({names.ALARM_EVIDENCE_SECONDS}{{{labelled(SIGNAL)}}})"
+        f" / max({names.ALARM_THRESHOLD_SECONDS}{{service=%q}})",
+        *SIGNAL,
+        "service",
+        form="%.0f %%",
+    )
     since = moment(
         f"min({names.ALARM_SINCE}{{{labelled(SIGNAL)}}})",
         *SIGNAL,
-        without="not raised by the monitor yet",
+        without="not by the monitor yet",
     )
-    return (
-        '{{ $value | printf "%.3g" }} days of evidence against a line of '
-        f"{line:g}; raised: {since}"
-    )
+    return f"evidence at {share} of the threshold; raised: {since}"
 
 
 def cause() -> str:
     """Return a template that says whether the judge or the application explains an alarm."""
     series = f"max by (cause) ({names.ALARM_CAUSE}{{service=%q,judge=%q}}) == 1"
-    known = f"{{{{ with {asked(series, 'service', 'judge')} }}}}"
+    known = f"{{{{ with {queried(series, 'service', 'judge')} }}}}"
     counts = [
         number(f"max({name}{{service=%q,judge=%q}})", "service", "judge", form="%.0f", without="0")
         for name in (names.ALARM_CAUSE_FLIPPED, names.ALARM_CAUSE_REREAD)
@@ -103,18 +105,18 @@ def cause() -> str:
     flipped, reread = counts
     # Within `with` the dot is the query's result; `$labels` stay what they are.
     return (
-        f'{known}{{{{ . | first | label "cause" }}}} ({flipped} of {reread} old answers that were '
-        "fine flipped when they were read again; a cause is wrong for at most 1 alarm in 20)"
-        "{{ else }}not asked{{ end }}"
+        f'{known}{{{{ . | first | label "cause" }}}} ({flipped} of {reread} old answers without a '
+        "hallucination flipped when they were judged again; a cause is wrong for at most 1 alarm "
+        "in 20){{ else }}not examined{{ end }}"
     )
 
 
 def diagnoses() -> str:
     """Return a template that lists what went wrong with the last hour's judged answers."""
     series = f'{DIAGNOSED}_increase1h{{service=%q,judge=%q,diagnosis!="ok"}}'
-    listed = asked(f"sort_desc(100 * {series} >= 1)", "service", "judge")
+    listed = queried(f"sort_desc(100 * {series} >= 1)", "service", "judge")
     each = '{{ if $i }}, {{ end }}{{ $d.Labels.diagnosis }} {{ printf "%.0f" $d.Value }} %'
     return (
-        f"{{{{ range $i, $d := {listed} }}}}{each}{{{{ else }}}}nothing seen{{{{ end }}}} "
+        f"{{{{ range $i, $d := {listed} }}}}{each}{{{{ else }}}}none{{{{ end }}}} "
         "(unweighted share of the judged answers)"
     )

@@ -14,10 +14,9 @@ from ragmonitor.rules.error_budgets import Objective
 from ragmonitor.rules.model import Alert, Group, Scope
 from ragmonitor.rules.recording import context_group, estimate_groups
 
-DEFAULT_TOLERATE: Final = 0.05
-DEFAULT_LINE_DAYS: Final = 30.0
+DEFAULT_THRESHOLD_DAYS: Final = 30.0
 DEFAULT_OBJECTIVES: Final = (
-    Objective(signal="hallucination", level=DEFAULT_TOLERATE, is_floor=False, models_only=True),
+    Objective(signal="hallucination", level=0.05, is_floor=False, models_only=True),
     Objective(signal="faithfulness", level=0.95, is_floor=True, models_only=True),
 )
 DEFAULT_RUNBOOK_URL: Final = "docs/runbooks"
@@ -30,12 +29,12 @@ LONG: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What rules are asked for."""
+class RuleOptions:
+    """The options that rules are written by."""
 
     services: tuple[str, ...] = ()
     """None: every service, each on its own."""
-    line_days: float = DEFAULT_LINE_DAYS
+    threshold_days: float = DEFAULT_THRESHOLD_DAYS
     objectives: tuple[Objective, ...] = DEFAULT_OBJECTIVES
     runbook_url: str = DEFAULT_RUNBOOK_URL
     dashboard_url: str = DEFAULT_DASHBOARD_URL
@@ -54,32 +53,34 @@ class Wanted:
         return f"{NAME}-{slug.strip('-')}"
 
 
-def groups(wanted: Wanted) -> tuple[Group, ...]:
+def groups(options: RuleOptions) -> tuple[Group, ...]:
     """Return every rule, in groups."""
-    scope = Scope(wanted.services)
-    prefix = wanted.name
+    scope = Scope(options.services)
+    prefix = options.name
     return (
         *estimate_groups(scope, prefix),
         context_group(scope, prefix),
-        *alert_groups(scope, prefix, line_days=wanted.line_days, objectives=wanted.objectives),
+        *alert_groups(
+            scope, prefix, threshold_days=options.threshold_days, objectives=options.objectives
+        ),
     )
 
 
-def rule_file(wanted: Wanted) -> dict[str, Any]:
+def rule_file(options: RuleOptions) -> dict[str, Any]:
     """Return what a rule file of Prometheus holds."""
-    return {"groups": _content(groups(wanted), wanted)}
+    return {"groups": _content(groups(options), options)}
 
 
-def manifest(wanted: Wanted) -> dict[str, Any]:
+def manifest(options: RuleOptions) -> dict[str, Any]:
     """Return the same as a PrometheusRule of the Prometheus operator."""
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
         "metadata": {
-            "name": wanted.name,
+            "name": options.name,
             "labels": {"app.kubernetes.io/name": NAME, "app.kubernetes.io/component": "rules"},
         },
-        "spec": rule_file(wanted),
+        "spec": rule_file(options),
     }
 
 
@@ -111,17 +112,17 @@ def as_yaml(content: dict[str, Any]) -> str:
     return yaml.dump(content, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
-def _content(wanted_groups: Sequence[Group], wanted: Wanted) -> list[dict[str, Any]]:
+def _content(every_group: Sequence[Group], options: RuleOptions) -> list[dict[str, Any]]:
     return [
         {
             "name": group.name,
             "interval": group.interval,
             "rules": [
-                rule.content(runbook_url=wanted.runbook_url, dashboard_url=wanted.dashboard_url)
+                rule.content(runbook_url=options.runbook_url, dashboard_url=options.dashboard_url)
                 if isinstance(rule, Alert)
                 else rule.content()
                 for rule in group.rules
             ],
         }
-        for group in wanted_groups
+        for group in every_group
     ]

@@ -68,6 +68,7 @@ def alarm(
             labelled("alarm_evidence_seconds", **which): days,
             labelled("alarm_active", **which): active,
             labelled("alarm_objective", **which): tolerate,
+            labelled("alarm_threshold_seconds", service=service): "30x120",
         }
         if since is not None:
             found[labelled("alarm_since_timestamp_seconds", **which)] = since
@@ -138,7 +139,7 @@ def plain(name: str, values: str, **labels: str) -> Callable[[str], Series]:
 
 RESTART = "40x30 _x5 0x90"
 """Evidence that goes with the process that had it."""
-NOTHING_SEEN = "nothing seen (unweighted share of the judged answers)"
+NO_DIAGNOSES = "none (unweighted share of the judged answers)"
 WENT_WRONG = (
     "unsupported_addition 20 %, retrieval_miss 10 % (unweighted share of the judged answers)"
 )
@@ -178,7 +179,7 @@ PIPELINE = f"{GRAFANA}/ragmonitor-pipeline?var-service=bot"
 OF_MODEL = f"&var-judge={MODEL_IN_URL}"
 
 UNKNOWN = "unknown (95 % interval unknown to unknown, 0 judged)"
-SIX_DAYS = "6 days of evidence against a line of 3; raised: not raised by the monitor yet."
+A_FIFTH = "evidence at 20 % of the threshold; raised: not by the monitor yet."
 
 QUALITY = (
     Case(
@@ -208,38 +209,39 @@ QUALITY = (
         at="1h30m",
         labels={**quality("hallucination"), "severity": "page"},
         description=(
-            "bot: openai/gpt-4o-mini finds more hallucinations than is tolerated (5.0 %): 45 days "
-            "of evidence against a line of 30; raised: 1970-01-01 00:30:00 +0000 UTC. The last "
+            "bot: openai/gpt-4o-mini finds more hallucinations than the limit permits (5.0 %): "
+            "evidence at 150 % of the threshold; raised: 1970-01-01 00:30:00 +0000 UTC. The last "
             "hour alone: 30.0 % (95 % interval 26.5 % to 33.8 %, 600 judged). Judge or "
-            "application: application (1 of 24 old answers that were fine flipped when they were "
-            "read again; a cause is wrong for at most 1 alarm in 20). What went wrong: "
-            f"{WENT_WRONG}."
+            "application: application (1 of 24 old answers without a hallucination flipped when "
+            "they were judged again; a cause is wrong for at most 1 alarm in 20). What went wrong "
+            f"in the last hour: {WENT_WRONG}."
         ),
         dashboard=f"{OVERVIEW}{OF_MODEL}{SINCE}",
     ),
     drifting(
         "faithfulness",
         "RagMonitorFaithfulnessDrift",
-        f"bot: mean faithfulness by openai/gpt-4o-mini is below what is tolerated (0.050): "
-        f"{SIX_DAYS} The last day alone: {UNKNOWN}. "
-        f"What went wrong in the last hour: {NOTHING_SEEN}.",
+        f"bot: mean faithfulness by openai/gpt-4o-mini is below its limit (0.050): "
+        f"{A_FIFTH} The last day alone: {UNKNOWN}. "
+        f"What went wrong in the last hour: {NO_DIAGNOSES}.",
         f"{OVERVIEW}{OF_MODEL}&var-evaluator=faithfulness{SINCE}",
         "quality",
     ),
     drifting(
         "answer_relevancy",
         "RagMonitorQualityDrift",
-        f"bot: mean answer_relevancy by openai/gpt-4o-mini is worse than is tolerated (0.050): "
-        f"{SIX_DAYS} The last day alone: {UNKNOWN}. "
-        f"What went wrong in the last hour: {NOTHING_SEEN}.",
+        f"bot: mean answer_relevancy by openai/gpt-4o-mini is beyond its limit (0.050): "
+        f"{A_FIFTH} The last day alone: {UNKNOWN}. "
+        f"What went wrong in the last hour: {NO_DIAGNOSES}.",
         f"{OVERVIEW}{OF_MODEL}&var-evaluator=answer_relevancy{SINCE}",
         "quality",
     ),
     drifting(
         "refusal",
         "RagMonitorRefusalSurge",
-        f"bot: openai/gpt-4o-mini finds more questions declined than is tolerated (5.0 %): "
-        f"{SIX_DAYS} The last hour alone: {UNKNOWN}. What went wrong: {NOTHING_SEEN}.",
+        f"bot: openai/gpt-4o-mini finds more questions declined than the limit permits (5.0 %): "
+        f"{A_FIFTH} The last hour alone: {UNKNOWN}. "
+        f"What went wrong in the last hour: {NO_DIAGNOSES}.",
         f"{INVESTIGATE}{OF_MODEL}{SINCE}",
         "quality",
     ),
@@ -271,7 +273,7 @@ QUALITY = (
             "94.2 %, 120 judged), and the objective is hallucination<=0.05. The budget of 0.05 "
             "burns 18.0 times as fast as it may; this alert is over 14.4 times, an error share of "
             "0.72, which the interval over 1h shows and the one over 5m does not contradict. What "
-            f"went wrong in the last hour: {NOTHING_SEEN}."
+            f"went wrong in the last hour: {NO_DIAGNOSES}."
         ),
         dashboard=f"{OVERVIEW}{OF_MODEL}{SINCE}",
     ),
@@ -281,24 +283,24 @@ INPUT = (
     drifting(
         "empty_retrieval",
         "RagMonitorRetrievalEmpty",
-        f"bot: share of questions for which nothing was found is above what is tolerated (5.0 %): "
-        f"{SIX_DAYS} The last hour alone: {UNKNOWN}.",
+        f"bot: the share of questions for which nothing was retrieved is above its limit (5.0 %): "
+        f"{A_FIFTH} The last hour alone: {UNKNOWN}.",
         f"{INVESTIGATE}{SINCE}",
         "input",
     ),
     drifting(
         "weak_retrieval",
         "RagMonitorRetrievalWeak",
-        f"bot: share of retrievals weaker than the reference's weakest 5 % is above what is "
-        f"tolerated (5.0 %): {SIX_DAYS} The last hour alone: {UNKNOWN}.",
+        f"bot: the share of retrievals weaker than the reference's weakest 5 % is above its "
+        f"limit (5.0 %): {A_FIFTH} The last hour alone: {UNKNOWN}.",
         f"{INVESTIGATE}{SINCE}",
         "input",
     ),
     drifting(
         "new_question",
         "RagMonitorNewQuestions",
-        f"bot: share of questions far from every topic of the reference is above what is "
-        f"tolerated (5.0 %): {SIX_DAYS} The last hour alone: {UNKNOWN}.",
+        f"bot: the share of questions unlike nearly all of the reference's is above its "
+        f"limit (5.0 %): {A_FIFTH} The last hour alone: {UNKNOWN}.",
         f"{INVESTIGATE}{SINCE}",
         "info",
     ),
@@ -357,10 +359,10 @@ JUDGING = (
         at="45m",
         labels={**OF_BOT, "severity": "ticket"},
         description=(
-            "bot: openai/gpt-4o-mini has been left alone for at least five minutes, or fails on "
-            "most readings. Failed in the last 15 minutes: 100.0 % of the readings; without a "
-            "verdict in the last day: 25.0 % of the drawn answers. Meanwhile only the built-in "
-            "judge reads, and it never pages."
+            "bot: the circuit breaker of openai/gpt-4o-mini has been open for at least five "
+            "minutes, or most of its calls fail. Failed in the last 15 minutes: 100.0 % of the "
+            "answers to judge; without a verdict in the last day: 25.0 % of the drawn answers. "
+            "Meanwhile only the built-in judge scores, and it never pages."
         ),
         dashboard=f"{PIPELINE}{OF_MODEL}{SINCE}",
     ),
@@ -416,8 +418,8 @@ JUDGING = (
         at="2h20m",
         labels={**OF_BOT, "severity": "info"},
         description=(
-            "bot: of the last day's 280 answers openai/gpt-4o-mini judged 14, worth 14 drawn at "
-            "random; 30 are the least that tell a share of 5 % from one of 20 %."
+            "bot: of the last day's 280 answers openai/gpt-4o-mini judged 14; the effective sample "
+            "size is 14, and 30 are needed to distinguish a rate of 5 % from one of 20 %."
         ),
         dashboard=f"{PIPELINE}{OF_MODEL}{SINCE}",
     ),
@@ -430,8 +432,8 @@ JUDGING = (
         at="1h",
         labels={"service": "bot", "unit": "usd", "per": "day", "severity": "ticket"},
         description=(
-            "bot: 0.0005 usd of 5 per day are left, and a reading takes 0.0010. Until it fills up "
-            "again only the built-in judge reads. Chance of an answer to be judged: 0.2 %."
+            "bot: 0.0005 usd of 5 per day are left, and judging one answer takes 0.0010. Until it "
+            "fills up again only the built-in judge scores. Sampling rate now: 0.2 %."
         ),
         dashboard=f"{PIPELINE}{SINCE}",
     ),
@@ -450,11 +452,11 @@ JUDGING = (
         at="1h",
         labels={**OF_BOT, "kind": "judge", "signal": "anchors", "severity": "ticket"},
         description=(
-            "bot: openai/gpt-4o-mini by anchors: 33 days of evidence against a line of 30; raised: "
-            "1970-01-01 00:30:00 +0000 UTC. Share of frozen answers that it reads otherwise than "
-            "before: 20.0 %; cause of the active alarm: not asked; share that it reads otherwise "
-            "when asked twice: 4.0 %; observed less predicted in the riskiest fifth: +0.120. "
-            "Versions now: 3f2a ."
+            "bot: openai/gpt-4o-mini by anchors: evidence at 110 % of the threshold; raised: "
+            "1970-01-01 00:30:00 +0000 UTC. Share of reference answers with a changed verdict: "
+            "20.0 %; cause of the active alarm: not examined; share of answers judged twice on "
+            "which it disagrees with itself: 4.0 %; verdicts minus predictions on the riskiest "
+            "fifth: +0.120. Versions now: 3f2a ."
         ),
         dashboard=f"{PIPELINE}{OF_MODEL}{SINCE}",
     ),
@@ -472,8 +474,9 @@ JUDGING = (
         at="1h30m",
         labels={"service": "bot", "signal": "hallucination", "severity": "ticket"},
         description=(
-            "bot: processes of one state folder say 2 different objectives for hallucination. The "
-            "strictest holds for all: 0.05. A deployment that changes it is over in less time."
+            "bot: processes of one state folder set 2 different objectives for hallucination. The "
+            "strictest holds for all: 0.05. A deployment that changes it takes less time than "
+            "that."
         ),
         dashboard=f"{PIPELINE}{SINCE}",
     ),
@@ -539,7 +542,7 @@ OPERATION = (
         labels={"service": "bot", "severity": "ticket"},
         description=(
             "bot: 10% of the last hour's evaluations have no score because question, chunks or "
-            "answer were not seen."
+            "answer were not captured."
         ),
         dashboard=f"{PIPELINE}{SINCE}",
     ),
@@ -552,9 +555,8 @@ OPERATION = (
         at="1h",
         labels={**OF_BOT, "severity": "ticket"},
         description=(
-            "bot: 50% of the last hour's answers could not be drawn for openai/gpt-4o-mini, so "
-            "nothing is known of them: means are of the others, and intervals are wider by what "
-            "these might have been."
+            "bot: 50% of the last hour's answers could not be drawn for openai/gpt-4o-mini: "
+            "means are of the others, and intervals are wider by what these might have been."
         ),
         dashboard=f"{PIPELINE}{OF_MODEL}{SINCE}",
     ),
@@ -582,9 +584,8 @@ OPERATION = (
         labels={"service": "bot", "severity": "ticket"},
         description=(
             "bot: in the last 15 minutes the worker was ended by an error and began again, or it "
-            "has done nothing for two minutes. Answers wait, or are counted as internal_error; no "
-            "alarm on quality is to be relied on. The application's log, logger ragmonitor, says "
-            "why."
+            "has done nothing for two minutes. Answers wait, or are counted as internal_error; do "
+            "not rely on alarms on quality. The application's log, logger ragmonitor, says why."
         ),
         dashboard=f"{PIPELINE}{SINCE}",
     ),
@@ -649,7 +650,7 @@ ABSENCE = (
         at="1h",
         labels={"service": "bot", "job": "rag", "instance": "bot-0:9464", "severity": "ticket"},
         description=(
-            "bot: bot-0:9464 (job rag) does not answer. What it sees is missing in every estimate."
+            "bot: bot-0:9464 (job rag) does not answer. Its answers are missing in every estimate."
         ),
         dashboard=f"{PIPELINE}{SINCE}",
     ),

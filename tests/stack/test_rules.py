@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ragmonitor.rules import Alert, Wanted, as_yaml, groups, parse_objective, rule_file
+from ragmonitor.rules import Alert, RuleOptions, as_yaml, groups, parse_objective, rule_file
 from tests.stack.alert_cases import (
     CASES,
     MODEL,
@@ -30,7 +30,10 @@ ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "rules" / "ragmonitor.yml"
 
 ALERTS = {
-    rule.name: rule for group in groups(Wanted()) for rule in group.rules if isinstance(rule, Alert)
+    rule.name: rule
+    for group in groups(RuleOptions())
+    for rule in group.rules
+    if isinstance(rule, Alert)
 }
 
 
@@ -354,7 +357,7 @@ def test_the_embedded_judge_burns_no_budget_that_nobody_set(tmp_path: Path):
 def written(tmp_path: Path, **wanted: Any) -> Path:
     """Return a file with rules that were asked for."""
     path = tmp_path / "wanted.yml"
-    path.write_text(as_yaml(rule_file(Wanted(**wanted))), encoding="utf-8")
+    path.write_text(as_yaml(rule_file(RuleOptions(**wanted))), encoding="utf-8")
     return path
 
 

@@ -13,7 +13,7 @@ from ragmonitor.cli.rules import Options, written
 from ragmonitor.rules import (
     Alert,
     Recording,
-    Wanted,
+    RuleOptions,
     as_yaml,
     groups,
     manifest,
@@ -27,7 +27,7 @@ RULES = ROOT / "deploy" / "prometheus" / "rules" / "ragmonitor.yml"
 RUNBOOKS = ROOT / "docs" / "runbooks"
 DASHBOARDS = ROOT / "deploy" / "grafana" / "dashboards"
 
-ALL = [rule for group in groups(Wanted()) for rule in group.rules]
+ALL = [rule for group in groups(RuleOptions()) for rule in group.rules]
 ALERTS = [rule for rule in ALL if isinstance(rule, Alert)]
 SECTIONS = [
     "What it means",
@@ -47,12 +47,12 @@ def test_the_committed_file_is_what_the_command_prints():
 
 def test_the_manifest_holds_the_same_rules():
     """One source: what promtool tests is what the operator loads."""
-    assert manifest(Wanted())["spec"] == rule_file(Wanted())
+    assert manifest(RuleOptions())["spec"] == rule_file(RuleOptions())
 
 
 def test_yaml_gives_back_what_was_written():
     """No line break, quote or brace of an expression or a template is lost."""
-    content = manifest(Wanted(services=("客服",)))
+    content = manifest(RuleOptions(services=("客服",)))
     assert yaml.safe_load(as_yaml(content)) == content
 
 
@@ -122,7 +122,7 @@ def test_the_dashboard_of_an_alert_exists_with_its_variables(alert: Alert):
 
 def test_only_reachable_burns_of_ones_own_objectives_are_alerts():
     """A budget of 20 % gets the slow ones alone."""
-    wanted = Wanted(objectives=(parse_objective("hallucination=0.2"),))
+    wanted = RuleOptions(objectives=(parse_objective("hallucination=0.2"),))
     burns = [
         rule.labels["burn"]
         for group in groups(wanted)
@@ -134,7 +134,7 @@ def test_only_reachable_burns_of_ones_own_objectives_are_alerts():
 
 def test_every_selector_is_of_the_service_that_was_asked_for():
     """No series of ours is read without it, in expressions; `up` has no service."""
-    for group in groups(Wanted(services=("bot",))):
+    for group in groups(RuleOptions(services=("bot",))):
         for rule in group.rules:
             for selector in re.findall(r"[\w:]*ragmonitor_[\w:]+\S*", rule.expr):
                 assert '{service="bot"' in selector, rule
@@ -151,12 +151,12 @@ def test_a_runbooks_name_follows_from_the_alerts():
 )
 def test_a_manifest_is_named_by_its_services(services: tuple[str, ...], name: str):
     """Several may stand in one namespace."""
-    assert manifest(Wanted(services=services))["metadata"]["name"] == name
+    assert manifest(RuleOptions(services=services))["metadata"]["name"] == name
 
 
 @pytest.mark.parametrize("service", ["客服", "My_Bot", "x" * 80, "my.bot"])
 def test_a_manifests_name_is_one_that_kubernetes_takes(service: str):
     """RFC 1123, and two services never share one."""
-    name = manifest(Wanted(services=(service,)))["metadata"]["name"]
+    name = manifest(RuleOptions(services=(service,)))["metadata"]["name"]
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name)
-    assert name != manifest(Wanted(services=(f"{service}!",)))["metadata"]["name"]
+    assert name != manifest(RuleOptions(services=(f"{service}!",)))["metadata"]["name"]
