@@ -1,4 +1,4 @@
-"""Checks a setting-up: settings, versions, endpoints, and whether the judges can tell a lie."""
+"""Checks an installation: settings, versions, endpoints, files, and the judges' verdicts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import ragmonitor
 from ragmonitor.addresses import shown
 from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
+from ragmonitor.cli.explain import address, fetched
 from ragmonitor.cli.masking import Masker
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json
 from ragmonitor.cli.writable import WriteCheck, checked_file, checked_folder
@@ -46,14 +45,14 @@ SHOWN = (
 State = Literal["ok", "note", "failed"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     state: State
-    found: str
-    todo: str = ""
+    finding: str
+    remedy: str = ""
     """What to do, where it failed."""
     details: dict[str, Any] = field(default_factory=dict)
 
@@ -62,17 +61,19 @@ class Check:
         return replace(
             self,
             name=masker.text(self.name),
-            found=masker.text(self.found),
-            todo=masker.text(self.todo),
+            finding=masker.text(self.finding),
+            remedy=masker.text(self.remedy),
             details=masker.value(self.details),
         )
 
     def as_json(self) -> dict[str, Any]:
         """Return an object for JSON."""
-        told: dict[str, Any] = {"name": self.name, "state": self.state, "found": self.found}
-        if self.todo:
-            told["todo"] = self.todo
-        return told | self.details
+        remedy = {"remedy": self.remedy} if self.remedy else {}
+        return (
+            {"name": self.name, "state": self.state, "finding": self.finding}
+            | remedy
+            | (self.details)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +86,8 @@ class Trial:
     supported: str
     hallucinated: str
 
-    def told(self, answer: str) -> Interaction:
-        """Return the interaction in which this was answered."""
+    def interaction(self, answer: str) -> Interaction:
+        """Return an interaction with this answer."""
         return Interaction(
             id=f"doctor-{self.language}",
             query=self.question,
@@ -118,7 +119,7 @@ TRIALS = (
 
 
 def run(*, json_output: bool) -> int:
-    """Look at everything, say what was found and return the exit code.
+    """Check everything, print the findings and return the exit code.
 
     Raises:
         SettingsError: The settings cannot even be read.
@@ -137,7 +138,7 @@ def run(*, json_output: bool) -> int:
             }
         )
     else:
-        _tell(described(settings, masker), checks)
+        _print_all(described(settings, masker), checks)
     return SOMETHING_WRONG if failed else FINE
 
 
@@ -184,234 +185,184 @@ def _frameworks() -> Iterator[Check]:
             try:
                 version = metadata.version(distribution)
             except metadata.PackageNotFoundError:
-                yield Check(
-                    name=framework,
-                    state="note",
-                    found=f"not installed; if you need it: pip install {distribution}",
-                )
+                remedy = f"not installed; if you need it: pip install {distribution}"
+                yield Check(framework, "note", remedy)
                 continue
-            yield Check(
-                name=framework,
-                state="failed",
-                found=f"{distribution} {version} does not load",
-                todo=str(error),
-            )
+            finding = f"{distribution} {version} does not load"
+            yield Check(framework, "failed", finding, str(error))
         else:
-            yield Check(name=framework, state="ok", found="integration loads")
+            yield Check(framework, "ok", "integration loads")
 
 
 def _traces(settings: Settings) -> Check:
-    name = "traces"
     if not settings.export.traces:
-        return Check(name=name, state="note", found="switched off by the setting export.traces")
+        return Check("traces", "note", "switched off by the setting export.traces")
     sink = destination("TRACES")
     if sink is None:
         return Check(
-            name=name,
-            state="note",
-            found="nowhere, unless the application sets a tracer provider; "
+            "traces",
+            "note",
+            "nowhere, unless the application sets a tracer provider; "
             "set OTEL_EXPORTER_OTLP_ENDPOINT to send them somewhere",
         )
     problem = sink.reachable()
-    where = f"{sink.address} ({sink.protocol})"
+    address = f"{sink.address} ({sink.protocol})"
     if problem:
         return Check(
-            name=name,
-            state="failed",
-            found=f"{where}: nobody listens at {sink.host}:{sink.port} ({problem})",
-            todo="start the collector there, or correct OTEL_EXPORTER_OTLP_ENDPOINT",
+            "traces",
+            "failed",
+            f"{address}: nobody listens at {sink.host}:{sink.port} ({problem})",
+            "start the collector there, or correct OTEL_EXPORTER_OTLP_ENDPOINT",
         )
-    return Check(name=name, state="ok", found=f"{where}: reachable")
+    return Check("traces", "ok", f"{address}: reachable")
 
 
 def _exporters(settings: Settings) -> Iterator[Check]:
     for exporter in exporters_of(settings, lambda reason, n: None):  # noqa: ARG005 - counts nothing
         if isinstance(exporter, PostingExporter):
-            yield _accepts(exporter)
+            yield _takes_scores(exporter)
         elif isinstance(exporter, JsonLines):
-            yield _kept(
+            yield _is_writable(
                 "jsonl",
                 checked_file(exporter.path),
                 variable=f"{PREFIX}EXPORTERS",
-                lost="every report would be lost",
+                loss="every report would be lost",
             )
 
 
-def _accepts(exporter: PostingExporter) -> Check:
+def _takes_scores(exporter: PostingExporter) -> Check:
     recipient = exporter.recipient
     name = recipient.name.lower()
     try:
         exporter.check(HTTP_TIMEOUT_S)
     except DeliveryError as error:
         return Check(
-            name=name,
-            state="failed",
-            found=str(error),
-            todo=f"correct {name}:... in {PREFIX}EXPORTERS or {recipient.key_setting}, or start "
+            name,
+            "failed",
+            str(error),
+            f"correct {name}:... in {PREFIX}EXPORTERS or {recipient.key_setting}, or start "
             "the server",
         )
-    return Check(name=name, state="ok", found=f"{shown(recipient.address)}: takes scores")
+    return Check(name, "ok", f"{shown(recipient.address)}: takes scores")
 
 
 def _files(settings: Settings) -> Iterator[Check]:
-    """Yield what would be lost, or is not there, of the files that the settings name."""
+    """Yield whether the files that the settings name can be written, or read."""
     if settings.state is not None:
-        yield _kept(
+        yield _is_writable(
             "state",
             checked_folder(settings.state),
             variable=f"{PREFIX}STATE",
-            lost="the budget, anchors, and what alarms and calibration have learned would be lost "
-            "at each restart, and processes would not share them",
+            loss="the budget, reference answers, and what alarms and calibration have learned "
+            "would be lost at each restart, and processes would not share them",
         )
-    if settings.estimation.human_labels is not None:
-        yield _read(
-            "estimation.human_labels", settings.estimation.human_labels, read_labels, what="labels"
-        )
-    if settings.judge.reference_answers is not None:
-        yield _read(
-            "judge.reference_answers", settings.judge.reference_answers, read_own, what="answers"
-        )
+    labels, answers = settings.estimation.human_labels, settings.judge.reference_answers
+    if labels is not None:
+        yield _is_readable("estimation.human_labels", labels, read_labels, unit="labels")
+    if answers is not None:
+        yield _is_readable("judge.reference_answers", answers, read_own, unit="answers")
 
 
-def _kept(name: str, path: WriteCheck, *, variable: str, lost: str) -> Check:
+def _is_writable(name: str, path: WriteCheck, *, variable: str, loss: str) -> Check:
     if not path.problem:
-        state: State = "note" if path.is_open_to_others else "ok"
-        return Check(name=name, state=state, found=path.summary)
+        return Check(name, "note" if path.is_open_to_others else "ok", path.summary)
     return Check(
-        name=name,
-        state="failed",
-        found=f"{path.summary}: {path.problem}; {lost}",
-        todo=f"give the service's user write access there, or set {variable} to another place",
+        name,
+        "failed",
+        f"{path.summary}: {path.problem}; {loss}",
+        f"give the service's user write access there, or set {variable} to another place",
     )
 
 
-def _read(name: str, path: Path, read: Callable[[Path], Sized], *, what: str) -> Check:
+def _is_readable(name: str, path: Path, read: Callable[[Path], Sized], *, unit: str) -> Check:
     try:
-        found = len(read(path))
+        n = len(read(path))
     except InputError as error:
-        return Check(
-            name=name,
-            state="failed",
-            found=str(error),
-            todo=f"correct {PREFIX}{name.upper().replace('.', '__')} or the file, or unset it",
-        )
-    return Check(name=name, state="ok", found=f"{path}: {found} {what}")
+        variable = f"{PREFIX}{name.upper().replace('.', '__')}"
+        return Check(name, "failed", str(error), f"correct {variable} or the file, or unset it")
+    return Check(name, "ok", f"{path}: {n} {unit}")
 
 
 def _metrics(settings: Settings) -> Check:
-    name = "metrics"
     host, port = settings.server.host, settings.server.port
     if not settings.server.enabled:
-        return Check(name=name, state="note", found="not served, by the setting server.enabled")
+        return Check("metrics", "note", "not served, by the setting server.enabled")
     if port == 0:
-        return Check(name=name, state="ok", found="any free port, by the setting server.port")
+        return Check("metrics", "ok", "any free port, by the setting server.port")
     if is_free(host, port):
-        return Check(name=name, state="ok", found=f"{host}:{port} is free")
-    service = serving(f"http://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}/metrics")  # noqa: S104
-    if service is not None:
-        return Check(
-            name=name,
-            state="ok",
-            found=f"{host}:{port} serves ragmonitor's series already"
-            + (f" (service {service})" if service else ""),
-        )
-    return Check(
-        name=name,
-        state="failed",
-        found=f"{host}:{port} is taken by another program, or cannot be listened on",
-        todo=f"set {PREFIX}SERVER__PORT to a free port, or to 0 for any",
-    )
-
-
-def serving(url: str) -> str | None:
-    """Return the service whose series are served there, empty if none is named; None: not ours."""
+        return Check("metrics", "ok", f"{host}:{port} is free")
     try:
-        with urlopen(url, timeout=HTTP_TIMEOUT_S) as reply:  # noqa: S310 - our own address
-            text = str(reply.read(4_000_000), "utf-8", "replace")
-    except (URLError, OSError, ValueError):
-        return None
-    if "ragmonitor_" not in text:
-        return None
-    return text.partition('service="')[2].partition('"')[0]
+        records = fetched(address(None), timeout_s=HTTP_TIMEOUT_S)
+    except InputError:
+        return Check(
+            "metrics",
+            "failed",
+            f"{host}:{port} is taken by another program, or cannot be listened on",
+            f"set {PREFIX}SERVER__PORT to a free port, or to 0 for any",
+        )
+    services = ", ".join(str(record.get("service")) for record in records)
+    return Check(
+        "metrics", "ok", f"{host}:{port} serves ragmonitor's series already (service {services})"
+    )
 
 
 def _builtin_judge(judge: LexicalJudge) -> Iterator[Check]:
     for trial in TRIALS:
-        name = f"judge {judge.identity.name} ({trial.language})"
         began = time.perf_counter()
-        good = judge.read(trial.told(trial.supported))
-        bad = judge.read(trial.told(trial.hallucinated))
+        good = judge.read(trial.interaction(trial.supported))
+        bad = judge.read(trial.interaction(trial.hallucinated))
         millis = (time.perf_counter() - began) * 500
+        name = f"judge {judge.identity.name} ({trial.language})"
         details = {"risk_supported": good.risk, "risk_hallucinated": bad.risk}
-        if _tells_apart(good, bad):
-            yield Check(
-                name=name,
-                state="ok",
-                found=f"tells a hallucination from a supported answer: risk {bad.risk or 0:.2f} "
-                f"against {good.risk or 0:.2f}, {millis:.1f} ms per answer",
-                details=details,
+        has_risks = good.risk is not None and bad.risk is not None
+        if has_risks and (good.risk or 0) < (bad.risk or 0) and bad.hallucinated is True:
+            finding = (
+                f"tells a hallucination from a supported answer: risk {bad.risk or 0:.2f} against "
+                f"{good.risk or 0:.2f}, {millis:.1f} ms per answer"
             )
+            yield Check(name, "ok", finding, details=details)
         else:
             yield Check(
-                name=name,
-                state="failed",
-                found=f"took a hallucination for no worse than a supported answer: risk "
+                name,
+                "failed",
+                "took a hallucination for no worse than a supported answer: risk "
                 f"{bad.risk} against {good.risk}",
-                todo="this is a fault of this installation; reinstall ragmonitor, and report it "
-                "if it stays",
-                details=details,
+                "this is a fault of this installation; reinstall ragmonitor, and report it if it "
+                "stays",
+                details,
             )
 
 
-def _tells_apart(good: Assessment, bad: Assessment) -> bool:
-    return (
-        good.risk is not None
-        and bad.risk is not None
-        and good.risk < bad.risk
-        and bad.hallucinated is True
-    )
-
-
-def ask_judge(judge: Judge, assess: Callable[[Interaction], Assessment] | None = None) -> Check:
+def ask_judge(judge: Judge) -> Check:
     """Return whether a judge that costs money tells the sentences of one answer apart: one call."""
-    name = f"judge {judge.identity.name}"
-    trial = TRIALS[0]
-    told = trial.told(f"{trial.supported} {trial.hallucinated}")
+    name, trial = f"judge {judge.identity.name}", TRIALS[0]
+    both = trial.interaction(f"{trial.supported} {trial.hallucinated}")
+    remedy = "check the model's name, its key in the environment, and judge.api_base"
     try:
-        assessment = assess(told) if assess else asyncio.run(_assessed(judge, told))
+        assessment = asyncio.run(_assessed(judge, both))
     except RagMonitorError as error:
         usage = getattr(error, "usage", JudgeUsage())
-        return Check(
-            name=name,
-            state="failed",
-            found=f"{error} ({_cost(usage)})",
-            todo="check the model's name, its key in the environment, and judge.api_base",
-        )
+        return Check(name, "failed", f"{error} ({_cost(usage)})", remedy)
     except Exception as error:  # noqa: BLE001 - a provider's library; said instead of shown
-        return Check(
-            name=name,
-            state="failed",
-            found=f"{type(error).__name__}: {' '.join(str(error).split())[:200]}",
-            todo="check the model's name, its key in the environment, and judge.api_base",
-        )
+        finding = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return Check(name, "failed", finding, remedy)
     verdicts = [sentence.verdict for sentence in assessment.sentences or ()]
-    told_apart = (
+    cost = _cost(assessment.usage)
+    details = {"cost_usd": assessment.usage.cost_usd, "verdicts": [v.value for v in verdicts]}
+    if (
         len(verdicts) == 2
         and verdicts[0] is Verdict.SUPPORTED
         and verdicts[1] in (Verdict.ABSENT, Verdict.CONTRADICTED)
-    )
-    cost = _cost(assessment.usage)
-    details = {"cost_usd": assessment.usage.cost_usd, "verdicts": [v.value for v in verdicts]}
-    if told_apart:
-        found = f"tells a hallucinated sentence from a supported one ({cost})"
-        return Check(name=name, state="ok", found=found, details=details)
+    ):
+        finding = f"tells a hallucinated sentence from a supported one ({cost})"
+        return Check(name, "ok", finding, details=details)
     return Check(
-        name=name,
-        state="failed",
-        found="took a hallucinated sentence for no worse than a supported one: "
+        name,
+        "failed",
+        "took a hallucinated sentence for no worse than a supported one: "
         f"{', '.join(v.value for v in verdicts) or 'no verdict'} ({cost})",
-        todo="this model is too weak to judge; choose another with the setting judge",
-        details=details,
+        "this model is too weak to judge; choose another with the setting judge",
+        details,
     )
 
 
@@ -426,7 +377,7 @@ def _cost(usage: JudgeUsage) -> str:
     )
 
 
-def _tell(settings: Iterable[dict[str, Any]], checks: list[Check]) -> None:
+def _print_all(settings: Iterable[dict[str, Any]], checks: list[Check]) -> None:
     from rich import box
     from rich.console import Console
     from rich.markup import escape
@@ -447,7 +398,7 @@ def _tell(settings: Iterable[dict[str, Any]], checks: list[Check]) -> None:
     signs = {"ok": "[green]ok    [/]", "note": "[dim]note  [/]", "failed": "[bold red]FAILED[/]"}
     for check in checks:
         console.print(
-            f"{signs[check.state]} {escape(f'{check.name}: {check.found}')}", soft_wrap=True
+            f"{signs[check.state]} {escape(f'{check.name}: {check.finding}')}", soft_wrap=True
         )
-        if check.todo:
-            console.print(f"       {escape(check.todo)}", soft_wrap=True)
+        if check.remedy:
+            console.print(f"       {escape(check.remedy)}", soft_wrap=True)

@@ -104,7 +104,7 @@ def address(host_or_url: str | None) -> str:
     return urlunsplit(parts._replace(path=f"{path}{STATE}", query="", fragment=""))
 
 
-def fetched(url: str) -> list[dict[str, Any]]:
+def fetched(url: str, *, timeout_s: float = HTTP_TIMEOUT_S) -> list[dict[str, Any]]:
     """Return the records of the services whose state is served at an address.
 
     Raises:
@@ -112,7 +112,7 @@ def fetched(url: str) -> list[dict[str, Any]]:
     """
     named = shown(url)
     try:
-        with _opener(url).open(url, timeout=HTTP_TIMEOUT_S) as reply:
+        with _opener(url).open(url, timeout=timeout_s) as reply:
             body = reply.read(MAX_BYTES + 1)
     except HTTPError as error:
         error.close()

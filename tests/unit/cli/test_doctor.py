@@ -187,9 +187,9 @@ def test_a_place_that_cannot_be_written_is_found(monkeypatch, blocked, variable,
     result = run("--json")
     check = checks(result)[setting]
     assert (result.exit_code, check["state"]) == (1, "failed")
-    assert lost in check["found"]
-    assert "Not a directory" in check["found"]
-    assert variable in check["todo"]
+    assert lost in check["finding"]
+    assert "Not a directory" in check["finding"]
+    assert variable in check["remedy"]
 
 
 def test_a_file_where_a_folder_is_meant_is_found(monkeypatch, tmp_path):
@@ -232,7 +232,7 @@ def test_files_that_others_may_read_are_noted(monkeypatch, tmp_path):
     monkeypatch.setenv("RAGMONITOR_EXPORTERS", f"jsonl:{tmp_path}/r.jsonl")
     check = checks(run("--json"))["jsonl"]
     assert check["state"] == "note"
-    assert "chmod 600" in check["found"]
+    assert "chmod 600" in check["finding"]
 
 
 @pytest.mark.parametrize("setting", ["estimation.human_labels", "judge.reference_answers"])
@@ -246,7 +246,7 @@ def test_a_file_that_is_not_there_is_found(monkeypatch, tmp_path, setting):
         result = run("--json")
         check = checks(result)[setting]
         assert (result.exit_code, check["state"]) == (1, "failed")
-        assert str(file) in check["found"]
+        assert str(file) in check["finding"]
 
 
 def test_labels_and_anchors_that_can_be_read_are_counted(monkeypatch, tmp_path):
@@ -258,8 +258,8 @@ def test_labels_and_anchors_that_can_be_read_are_counted(monkeypatch, tmp_path):
     monkeypatch.setenv("RAGMONITOR_ESTIMATION__HUMAN_LABELS", str(labels))
     monkeypatch.setenv("RAGMONITOR_JUDGE__REFERENCE_ANSWERS", str(anchors))
     found = checks(run("--json"))
-    assert found["estimation.human_labels"]["found"].endswith("1 labels")
-    assert found["judge.reference_answers"]["found"].endswith("1 answers")
+    assert found["estimation.human_labels"]["finding"].endswith("1 labels")
+    assert found["judge.reference_answers"]["finding"].endswith("1 answers")
 
 
 def test_bad_settings_are_exit_code_2(monkeypatch):
@@ -303,7 +303,7 @@ def test_a_collector_that_is_not_there_is_found(monkeypatch):
     result = run("--json")
     check = checks(result)["traces"]
     assert (result.exit_code, check["state"]) == (1, "failed")
-    assert "start the collector" in check["todo"]
+    assert "start the collector" in check["remedy"]
 
 
 def test_a_collector_that_listens_is_fine(monkeypatch):
@@ -328,16 +328,16 @@ def test_a_port_that_another_program_has_is_found(monkeypatch):
         result = run("--json")
     check = checks(result)["metrics"]
     assert (result.exit_code, check["state"]) == (1, "failed")
-    assert "RAGMONITOR_SERVER__PORT" in check["todo"]
+    assert "RAGMONITOR_SERVER__PORT" in check["remedy"]
 
 
 def test_a_port_that_serves_our_own_series_is_fine(monkeypatch):
     """The application is running already."""
-    with answering('ragmonitor_interactions_total{service="shop"} 3\n') as port:
+    with answering('{"services": [{"service": "shop"}]}') as port:
         monkeypatch.setenv("RAGMONITOR_SERVER__PORT", str(port))
         check = checks(run("--json"))["metrics"]
     assert check["state"] == "ok"
-    assert "shop" in check["found"]
+    assert "shop" in check["finding"]
 
 
 def test_a_phoenix_that_takes_scores_is_fine(monkeypatch):
@@ -359,8 +359,8 @@ def test_a_key_that_phoenix_refuses_is_found(monkeypatch):
         result = run("--json")
     check = checks(result)["phoenix"]
     assert (result.exit_code, check["state"]) == (1, "failed")
-    assert "answers 401; check PHOENIX_API_KEY" in check["found"]
-    assert "RAGMONITOR_EXPORTERS" in check["todo"]
+    assert "answers 401; check PHOENIX_API_KEY" in check["finding"]
+    assert "RAGMONITOR_EXPORTERS" in check["remedy"]
 
 
 @pytest.mark.parametrize(("secret", "state"), [("sk-lf-1", "ok"), ("sk-lf-2", "failed")])
@@ -380,7 +380,7 @@ def test_a_phoenix_that_is_not_there_is_found(monkeypatch):
     monkeypatch.setenv("RAGMONITOR_EXPORTERS", f"phoenix:http://127.0.0.1:{free_port()}")
     check = checks(run("--json"))["phoenix"]
     assert check["state"] == "failed"
-    assert "Connection refused" in check["found"]
+    assert "Connection refused" in check["finding"]
 
 
 USED = JudgeUsage(calls=1, input_tokens=300, output_tokens=20, cost_usd=0.0123)
@@ -400,7 +400,7 @@ def test_a_model_must_tell_the_sentences_apart(verdicts, state):
     judge = ScriptedJudge(lambda _: replace(stories.assessment(*verdicts), usage=USED))
     check = doctor.ask_judge(judge)
     assert check.state == state
-    assert "0.012300 USD" in check.found
+    assert "0.012300 USD" in check.finding
     assert len(judge.asked) == 1
 
 
@@ -412,5 +412,5 @@ def test_a_model_that_does_not_answer_is_found():
 
     check = doctor.ask_judge(ScriptedJudge(fail))
     assert check.state == "failed"
-    assert "no such model" in check.found
-    assert "key" in check.todo
+    assert "no such model" in check.finding
+    assert "key" in check.remedy
