@@ -41,7 +41,7 @@ from ragmonitor.export import (
     is_loopback,
 )
 from ragmonitor.guard import logger
-from ragmonitor.judges import AssessmentCache, LexicalJudge, LlmJudge
+from ragmonitor.judges import AssessmentCache, BuiltinJudge, LlmJudge
 from ragmonitor.judges.builtin import Limits
 from ragmonitor.judging import JudgeConfig, RepeatJudge, SecondJudge
 from ragmonitor.protocols import (
@@ -131,7 +131,7 @@ def view_of(settings: Settings, builtin: Judge, judging: JudgeConfig | None) -> 
 
 def builtin_judge(settings: Settings) -> CapableJudge:
     """Return the judge that reads every answer."""
-    judge = LexicalJudge(Limits(max_characters=settings.judge.builtin_max_characters))
+    judge = BuiltinJudge(Limits(max_characters=settings.judge.builtin_max_characters))
     if settings.judge.builtin_process and os.name == "posix":
         from ragmonitor.judges.process import ProcessJudge
 
@@ -229,7 +229,7 @@ def _check_names(judge: Judge, settings: Settings) -> None:
     """
     name = judge.identity.name
     others = (*settings.judge.fallbacks, settings.judge.second or "")
-    if name == LexicalJudge().identity.name:
+    if name == BuiltinJudge().identity.name:
         raise SettingsError(
             f"judge: {name!r} is the name of the built-in judge, which reads every answer already; "
             "their scores would be one series; give the judge's identity another name"

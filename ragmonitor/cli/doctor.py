@@ -24,7 +24,7 @@ from ragmonitor.estimation.anchors.anchor_files import read_own
 from ragmonitor.estimation.labels import read_labels
 from ragmonitor.export import JsonLines
 from ragmonitor.export.posting import DeliveryError, PostingExporter
-from ragmonitor.judges import LexicalJudge
+from ragmonitor.judges import BuiltinJudge
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
@@ -172,7 +172,7 @@ def _checks(settings: Settings) -> Iterator[Check]:
     yield _metrics(settings)
     yield from _exporters(settings)
     yield from _files(settings)
-    yield from _builtin_judge(LexicalJudge())
+    yield from _builtin_judge(BuiltinJudge())
     if settings.judge.name is not None:
         yield ask_judge(llm_judge(settings, settings.judge.name))
 
@@ -306,7 +306,7 @@ def _metrics(settings: Settings) -> Check:
     )
 
 
-def _builtin_judge(judge: LexicalJudge) -> Iterator[Check]:
+def _builtin_judge(judge: BuiltinJudge) -> Iterator[Check]:
     for trial in TRIALS:
         began = time.perf_counter()
         good = judge.read(trial.interaction(trial.supported))

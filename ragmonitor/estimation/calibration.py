@@ -187,7 +187,7 @@ class Calibration:
         return self._counts[0] + self._fresh_counts[0]
 
     def auroc(self) -> float | None:
-        """Return the chance that a bad answer has a higher embedded value than a good one.
+        """Return the chance that a bad answer has a higher built-in score than a good one.
 
         Weighted, from the bins: two of the same bin count half. 0 to 1; None: too few verdicts.
         """

@@ -21,7 +21,7 @@ from ragmonitor import imports
 from ragmonitor.apart import apart
 from ragmonitor.errors import JudgeError, MissingExtraError
 from ragmonitor.judges import sentences as splitter
-from ragmonitor.judges.builtin import LexicalJudge
+from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.evidence import spread
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.judges.sentences import Sentence
@@ -103,7 +103,7 @@ class EncoderJudge:
         self._device = device
         self._batch_size = batch_size
         self._trust_remote_code = trust_remote_code
-        self._lexical = LexicalJudge()
+        self._lexical = BuiltinJudge()
         self._identity = JudgeIdentity(
             name=model, version=f"{revision}.{threshold:g}.{RULES}", kind="LLM"
         )

@@ -12,7 +12,7 @@ from ragmonitor.apart import call_apart, run
 from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.evaluators import table
-from ragmonitor.judges import LexicalJudge
+from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.builtin import Limits
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
@@ -175,7 +175,7 @@ def scorer_of(
     if judge is None or judge == BUILTIN:
         # A monitor's model, which would need a budget, has no part in this.
         limit = builtin_max_characters or Settings.load(judge="").judge.builtin_max_characters
-        builtin = LexicalJudge(Limits(max_characters=limit))
+        builtin = BuiltinJudge(Limits(max_characters=limit))
         return Scorer(builtin, chosen, is_fitted=not names, concurrency=1)
     budget = _budget(budget_usd, budget_tokens)
     if not isinstance(judge, str):

@@ -44,7 +44,7 @@ from ragmonitor.estimation.residuals import Residuals  # noqa: E402
 from ragmonitor.estimation.signals import Outcome  # noqa: E402
 from ragmonitor.estimation.streams import RESIDUAL_TOLERATED, half  # noqa: E402
 from ragmonitor.estimation.sums import Sums, difference, group_of  # noqa: E402
-from ragmonitor.judges.builtin import LexicalJudge  # noqa: E402
+from ragmonitor.judges.builtin import BuiltinJudge  # noqa: E402
 from ragmonitor.protocols import Sampler  # noqa: E402
 from ragmonitor.records import Chunk, Estimate, Interaction, Moments, SamplingDecision, SeriesKey  # noqa: E402
 from ragmonitor.sampling import AdaptiveSampler, Budget, coin  # noqa: E402
@@ -616,7 +616,7 @@ def of_sessions(
 
 def scored(path: Path) -> list[tuple[float, bool]]:
     """Return the built-in judge's risk of each answer of a corpus, and whether it is bad."""
-    judge = LexicalJudge()
+    judge = BuiltinJudge()
     found = []
     for line in path.read_text("utf-8").splitlines():
         answer = json.loads(line)

@@ -120,7 +120,7 @@ def test_a_spike_raises_the_alarm_and_good_answers_clear_it(monitors, heard, cap
     assert total(monitor.registry, "ragmonitor_alarm_active", **HALLUCINATION) == 0
 
 
-def test_without_a_judge_the_embedded_verdicts_are_watched_and_named(heard):
+def test_without_a_judge_the_builtin_verdicts_are_watched_and_named(heard):
     """The alarm is said to be the built-in judge's."""
     with Monitor(
         service="test",

@@ -10,7 +10,7 @@ import pytest
 import ragmonitor
 from ragmonitor import Budget, ExportSettings, FunctionJudge, JudgeSettings, Monitor
 from ragmonitor.errors import JudgeError, SettingsError
-from ragmonitor.judges import AssessmentCache, EncoderJudge, LexicalJudge, LlmJudge
+from ragmonitor.judges import AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
 from ragmonitor.judges.encoder import Support
 from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage
 from ragmonitor.testing import ListExporter, ScriptedJudge
@@ -71,7 +71,7 @@ class Own:
         return assessment("supported")
 
 
-class OtherLexical(LexicalJudge):
+class OtherBuiltin(BuiltinJudge):
     """The built-in judge's rules under another name."""
 
     identity = JudgeIdentity(name="rules", version="1", kind="CODE")
@@ -131,7 +131,7 @@ CASES = {
     "coroutine function with a version": partial(by_function, is_async=True, version="7"),
     "own class": partial(of_itself, Own),
     "scripted": scripted,
-    "rules": partial(of_itself, OtherLexical),
+    "rules": partial(of_itself, OtherBuiltin),
     "encoder": partial(of_itself, Classifier),
     "model": by_model,
     "model with a cache": lambda server: by_model(server, cache=cache()),
@@ -287,7 +287,7 @@ def test_roles_are_places_and_not_kinds(servers):
 # Names
 
 
-@pytest.mark.parametrize("judge", [LexicalJudge(), "builtin"])
+@pytest.mark.parametrize("judge", [BuiltinJudge(), "builtin"])
 def test_the_built_in_judge_s_name_is_taken(judge, monitors):
     """Two judges of one name would be one series."""
     with pytest.raises(SettingsError, match="the name of the built-in judge"):

@@ -132,7 +132,7 @@ def test_refusals_have_no_faithfulness_and_pull_no_mean() -> None:
     assert refusals.lower < 0.2 < refusals.upper
 
 
-def test_the_embedded_score_saves_judge_calls() -> None:
+def test_the_builtin_score_saves_judge_calls() -> None:
     """At an AUROC of 0.9 half of the judged answers tell as much as a plain random sample."""
     service = run(monitored(), Stream(seed=4, for_s=DAY_S / 4, auroc=steady(0.9), rate=steady(0.1)))
     assert 0.3 < estimate(service).efficiency < 0.7

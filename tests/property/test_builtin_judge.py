@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.judges.builtin import LexicalJudge, assess
+from ragmonitor.judges.builtin import BuiltinJudge, assess
 from ragmonitor.judges.builtin.speech_act_phrases import REFUSALS
 from ragmonitor.judges.builtin.speech_acts import may_refuse
 from ragmonitor.judges.builtin.text_terms import (
@@ -58,7 +58,7 @@ def test_the_same_again(query: str, chunks: list[str], answer: str):
         ended_ns=1,
     )
     found = assess(query, chunks, answer)
-    assert asyncio.run(LexicalJudge().assess(interaction)) == found
+    assert asyncio.run(BuiltinJudge().assess(interaction)) == found
     assert assess(query, chunks, answer) == found
 
 

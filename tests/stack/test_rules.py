@@ -347,7 +347,7 @@ def test_two_bad_answers_of_two_burn_no_budget(tmp_path: Path):
     check(tmp_path, series, rules=rules, values=[burning(at="40m", factor="14.4")])
 
 
-def test_the_embedded_judge_burns_no_budget_that_nobody_set(tmp_path: Path):
+def test_the_builtin_judge_burns_no_budget_that_nobody_set(tmp_path: Path):
     """Its scale is its own: what a service is held to by default is a model's verdict."""
     series = estimate("hallucination", judged=10, value=9, judge="builtin")("bot")
     rules = those_of("RagMonitorErrorBudgetBurn", tmp_path)
@@ -361,7 +361,7 @@ def written(tmp_path: Path, **wanted: Any) -> Path:
     return path
 
 
-def test_an_objective_of_ones_own_holds_the_embedded_judge_where_there_is_no_model(
+def test_an_objective_of_ones_own_holds_the_builtin_judge_where_there_is_no_model(
     tmp_path: Path,
 ):
     """Beside a model its scores inform, and never alert."""
@@ -429,7 +429,7 @@ def test_what_the_monitor_raised_pages_below_the_rules_line(tmp_path: Path):
     check(tmp_path, series, rules=rules, values=[expected])
 
 
-def test_the_embedded_judge_does_not_page_beside_a_model(tmp_path: Path):
+def test_the_builtin_judge_does_not_page_beside_a_model(tmp_path: Path):
     """Even if the model is down and judges nothing."""
     series = {
         **alarm("hallucination", "quality", days="80x60", judge="builtin")("bot"),
@@ -441,7 +441,7 @@ def test_the_embedded_judge_does_not_page_beside_a_model(tmp_path: Path):
     check(tmp_path, series, rules=rules, values=[expected])
 
 
-def test_the_embedded_judge_pages_where_it_is_the_only_one(tmp_path: Path):
+def test_the_builtin_judge_pages_where_it_is_the_only_one(tmp_path: Path):
     """What it is held to was learned from its own scores."""
     series = {
         **alarm("hallucination", "quality", days="80x60", judge="builtin")("bot"),

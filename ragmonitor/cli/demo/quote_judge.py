@@ -9,7 +9,7 @@ from typing import Final
 
 from ragmonitor.cli.demo.answerer import readable_sentences
 from ragmonitor.errors import JudgeError
-from ragmonitor.judges import LexicalJudge
+from ragmonitor.judges import BuiltinJudge
 from ragmonitor.protocols import BudgetUnit
 from ragmonitor.records import (
     Assessment,
@@ -40,7 +40,7 @@ class QuoteJudge:
 
     def __init__(self) -> None:
         self.identity = JudgeIdentity(name="demo/stand-in", version="1", kind="LLM")
-        self._builtin = LexicalJudge()
+        self._builtin = BuiltinJudge()
 
     budget_unit: BudgetUnit = "usd"
 

@@ -16,10 +16,10 @@ from ragmonitor.judges.builtin.limits import Limits
 from ragmonitor.judges.builtin.reference_reading import read_reference
 from ragmonitor.records import Assessment, Interaction, JudgeIdentity
 
-__all__ = ["LexicalJudge", "Limits", "assess"]
+__all__ = ["BuiltinJudge", "Limits", "assess"]
 
 
-class LexicalJudge:
+class BuiltinJudge:
     """Judges by words, numbers and names, and keeps nothing between answers."""
 
     def __init__(self, limits: Limits | None = None) -> None:

@@ -28,7 +28,7 @@ from ragmonitor.cli.demo.spoiler import spoil
 from ragmonitor.cli.demo.term_vectors import DIMENSIONS, TermVectors
 from ragmonitor.cli.demo.terms import Weights, terms
 from ragmonitor.cli.demo.traffic import SpoilableModel
-from ragmonitor.judges import LexicalJudge
+from ragmonitor.judges import BuiltinJudge
 from ragmonitor.records import (
     CERTAIN,
     AlarmEvent,
@@ -85,10 +85,10 @@ def test_what_the_context_does_not_say_is_declined():
 
 
 @pytest.mark.parametrize("refusal", [REFUSAL, REFUSAL_CHINESE])
-def test_the_embedded_judge_takes_a_refusal_for_one(refusal):
+def test_the_builtin_judge_takes_a_refusal_for_one(refusal):
     """Else refusals would look like hallucinations."""
     told = stories.interaction(answer=refusal)
-    assert LexicalJudge().read(told).evasive is True
+    assert BuiltinJudge().read(told).evasive is True
 
 
 @given(context=st.text(), question=st.text(alphabet=st.characters(exclude_characters="\n")))
@@ -143,10 +143,10 @@ def test_a_spoiled_answer_is_another_answer(text, seed):
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("text", [TEXTS[0], TEXTS[2]])
-def test_the_embedded_judge_sees_that_an_answer_is_spoiled(text, seed):
+def test_the_builtin_judge_sees_that_an_answer_is_spoiled(text, seed):
     """Else there would be no spike to see."""
     spoiled = spoil(text, random.Random(seed))
-    judge = LexicalJudge()
+    judge = BuiltinJudge()
     good = judge.read(stories.interaction(answer=text, texts=TEXTS))
     bad = judge.read(stories.interaction(answer=spoiled, texts=TEXTS))
     assert good.hallucinated is False

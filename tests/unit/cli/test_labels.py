@@ -187,7 +187,7 @@ def test_several_judges_have_to_be_chosen_from(tmp_path):
     assert [row["id"] for row in sampled(path, "--judge", "model@1", to="y.csv")] == ["a"]
 
 
-def test_the_embedded_judge_is_taken_when_it_is_named(reports):
+def test_the_builtin_judge_is_taken_when_it_is_named(reports):
     """Not by default: it is not the judge whose rate is shown."""
     rows = sampled(reports, "--judge", "builtin", "-n", 10)
     assert {row["judged"] for row in rows} == {"yes"}

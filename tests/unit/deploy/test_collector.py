@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ragmonitor import Monitor, conventions
 from ragmonitor.evaluators import table
-from ragmonitor.judges.builtin import LexicalJudge
+from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.records import Diagnosis
 from ragmonitor.settings import ExportSettings, JudgeSettings
 from tests.unit.deploy.collector_lint import attributes, destinations, faults
@@ -241,11 +241,11 @@ def test_every_diagnosis_that_is_a_fault_is_kept():
     assert kept == {diagnosis.value for diagnosis in Diagnosis} - harmless
 
 
-def test_the_embedded_judge_is_told_from_models():
+def test_the_builtin_judge_is_told_from_models():
     """By the beginning of its identity."""
     (condition,) = policies()["judged"]["ottl_condition"]["span"]
     (pattern,) = re.findall(r'IsMatch\([^,]+, "([^"]+)"\)', condition)
-    assert re.match(pattern, str(LexicalJudge().identity))
+    assert re.match(pattern, str(BuiltinJudge().identity))
     assert not re.match(pattern, "openai/gpt-4o-mini@p7")
 
 

@@ -943,7 +943,7 @@ def test_a_changed_judge_goes_on_with_the_evidence(tmp_path):
     assert after.state().evidence_days == before.state().evidence_days
 
 
-def test_the_embedded_judge_has_a_state_of_its_own(tmp_path):
+def test_the_builtin_judge_has_a_state_of_its_own(tmp_path):
     """What was learned from its verdicts is not laid on a judge that comes later; nor forgotten."""
     clock = ManualClock(START_S)
     builtin = (renamed(HALLUCINATION, "builtin"),)

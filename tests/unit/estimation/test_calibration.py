@@ -115,7 +115,7 @@ def test_unequal_chances_do_not_bias_it():
     assert mean == pytest.approx(0.1, abs=0.015)
 
 
-def test_where_the_embedded_judge_says_nothing_there_is_a_mean_of_its_own():
+def test_where_the_builtin_judge_says_nothing_there_is_a_mean_of_its_own():
     """Refusals by the built-in judge, of which most have no value by the judge either."""
     calibration = Calibration()
     for number in range(200):

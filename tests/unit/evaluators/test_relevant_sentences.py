@@ -225,7 +225,7 @@ async def test_evidence_beyond_one_call_is_not_skimmed(server):
     assert (found, usage.calls) == (Cause.EVIDENCE_TOO_LONG, 0)
 
 
-async def test_the_embedded_judge_is_not_asked():
+async def test_the_builtin_judge_is_not_asked():
     """It is off by default, and says so where it is named."""
     judge = ScriptedJudge(lambda _: assessment("supported"))
     assert (await outcome(judge, told()))[0] is Cause.NOT_ASKED

@@ -7,7 +7,7 @@ import pytest
 
 from ragmonitor.evaluators import Table, evaluate_asking, table
 from ragmonitor.evaluators.generated_questions import register
-from ragmonitor.judges.builtin import LexicalJudge
+from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.records import (
     Assessment,
@@ -287,10 +287,10 @@ def both(name: str) -> tuple[Interaction, Interaction]:
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_the_embedded_judge_says_the_same_in_both_languages(name: str) -> None:
+def test_the_builtin_judge_says_the_same_in_both_languages(name: str) -> None:
     """A case and its translation have the same verdicts, evidence and scores."""
     english, chinese = both(name)
-    judge = LexicalJudge()
+    judge = BuiltinJudge()
     read_en, read_zh = judge.read(english), judge.read(chinese)
     assert (read_en.language, read_zh.language) == ("en", "zh")
     assert essence(read_en) == essence(read_zh)

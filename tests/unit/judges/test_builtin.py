@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ragmonitor.judges.builtin import LexicalJudge, assess
+from ragmonitor.judges.builtin import BuiltinJudge, assess
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Assessment, SentenceVerdict, Verdict
 
@@ -400,7 +400,7 @@ def test_odd_texts_are_read(text: str):
 
 def test_the_judge_keeps_the_protocol():
     """It can stand wherever a judge is asked for."""
-    judge = LexicalJudge()
+    judge = BuiltinJudge()
     assert isinstance(judge, Judge)
     assert str(judge.identity) == "builtin@2"
     assert judge.identity.kind == "CODE"

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from ragmonitor.errors import JudgeError
-from ragmonitor.judges.builtin import LexicalJudge
+from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.judges.prompts import SYSTEM, write_prompt
 from ragmonitor.judges.provider import forget_capabilities
@@ -268,7 +268,7 @@ def test_numbered_sentences_keep_their_numbers(attack):
     """Of chunks that are shown sentence by sentence: as many, each in its line, in its chunk."""
     interaction = attacked(attack)
     judge = LlmJudge("openai/judge")
-    found = LexicalJudge().read(interaction)
+    found = BuiltinJudge().read(interaction)
     asker = judge.asker(interaction, found)
     prompt = asker.prompt("static", {"relevant": "a list"}, ("sentences", "question"))
     shown = prompt.messages[1]["content"]

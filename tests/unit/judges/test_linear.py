@@ -6,7 +6,7 @@ import pytest
 
 from ragmonitor.errors import JudgeError
 from ragmonitor.judges.builtin import (
-    LexicalJudge,
+    BuiltinJudge,
     Limits,
     overlap,
     passage_index,
@@ -57,7 +57,7 @@ def interaction(query: str, chunks: list[str], answer: str, reference: str = "")
 def work(texts: Texts, *, with_reference: bool = False) -> int:
     """Return how many lines are run to read texts."""
     query, chunks, answer = texts
-    judge = LexicalJudge(Limits(max_cpu_s=1e9))  # counting is slow
+    judge = BuiltinJudge(Limits(max_cpu_s=1e9))  # counting is slow
     with counted("judges") as count:
         judge.read(interaction(query, chunks, answer, answer if with_reference else ""))
     return count[0]
@@ -96,7 +96,7 @@ def read_words(text: str) -> None:
     speech_act_of(text, terms(text))
 
 
-def judged(answer: str, judge: LexicalJudge) -> Cause | None:
+def judged(answer: str, judge: BuiltinJudge) -> Cause | None:
     """Return why an answer is not read; None: it is."""
     try:
         judge.read(interaction("Where is it?", ["It is in Paris."], answer))
@@ -109,13 +109,13 @@ def test_texts_beyond_the_limit_are_refused_before_they_are_read():
     """Ten million characters cost a look at their length, and have a cause."""
     answer = "It is in Paris. " * 650_000
     with counted("judges") as count:
-        assert judged(answer, LexicalJudge()) is Cause.TOO_LONG
+        assert judged(answer, BuiltinJudge()) is Cause.TOO_LONG
     assert count[0] < 100
 
 
 def test_every_text_counts_towards_the_limit():
     """The question, the chunks, the answer and the reference are all read."""
-    judge = LexicalJudge(Limits(max_characters=400))
+    judge = BuiltinJudge(Limits(max_characters=400))
     long, short = "It is in Paris. " * 20, "Paris."
     for one in range(4):
         texts = [long if at == one else short for at in range(4)]
@@ -132,7 +132,7 @@ def test_a_reading_that_takes_too_long_is_given_up(shape: str, monkeypatch: pyte
     monkeypatch.setattr(time, "thread_time", lambda: float(next(clock)))
     query, chunks, answer = SHAPES[shape](WRITERS["en small sentences"], 2_000)
     with pytest.raises(JudgeError, match="not read within 20 s") as caught:
-        LexicalJudge(Limits(max_cpu_s=20)).read(interaction(query, chunks, answer))
+        BuiltinJudge(Limits(max_cpu_s=20)).read(interaction(query, chunks, answer))
     assert caught.value.cause is Cause.TOO_LONG
     assert next(clock) == 22  # the first look beyond the limit was the last
 
@@ -140,7 +140,7 @@ def test_a_reading_that_takes_too_long_is_given_up(shape: str, monkeypatch: pyte
 def test_why_it_was_not_read_survives_another_process():
     """A judge in a helper process says the same as one on a thread."""
     answer = "It is in Paris. " * 20_000
-    judge = ProcessJudge(LexicalJudge())
+    judge = ProcessJudge(BuiltinJudge())
     try:
         with pytest.raises(JudgeError) as caught:
             judge.read(interaction("Where is it?", ["It is in Paris."], answer))

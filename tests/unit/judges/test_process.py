@@ -14,7 +14,7 @@ import pytest
 
 from ragmonitor import Assessment, Chunk, Interaction, JudgeIdentity
 from ragmonitor.guard import errors
-from ragmonitor.judges import LexicalJudge
+from ragmonitor.judges import BuiltinJudge
 from ragmonitor.judges.process import STARTS_MOST, ProcessJudge
 from tests.support.waiting import until
 
@@ -39,7 +39,7 @@ class Failing:
     def read(self, interaction: Interaction) -> Assessment:
         if interaction.id:
             raise ValueError("cannot read this")
-        return LexicalJudge().read(interaction)
+        return BuiltinJudge().read(interaction)
 
     async def assess(self, interaction: Interaction) -> Assessment:
         return self.read(interaction)
@@ -51,12 +51,12 @@ class Sleeping(Failing):
     def read(self, interaction: Interaction) -> Assessment:
         if interaction.id:
             time.sleep(60)
-        return LexicalJudge().read(interaction)
+        return BuiltinJudge().read(interaction)
 
 
 @pytest.fixture
 def judge():
-    judge = ProcessJudge(LexicalJudge())
+    judge = ProcessJudge(BuiltinJudge())
     yield judge
     judge.stop()
 
@@ -72,14 +72,14 @@ def is_alive(pid: int) -> bool:
 
 def test_a_helper_finds_what_the_judge_finds(judge):
     """Where an answer is read changes no verdict; metadata of any type is no obstacle."""
-    assert judge.read(INTERACTION) == LexicalJudge().read(INTERACTION)
+    assert judge.read(INTERACTION) == BuiltinJudge().read(INTERACTION)
     assert judge.helper_pid not in {None, os.getpid()}
-    assert judge.identity == LexicalJudge().identity
+    assert judge.identity == BuiltinJudge().identity
 
 
 async def test_it_is_a_judge_like_any_other(judge):
     """`assess` finds the same."""
-    assert await judge.assess(INTERACTION) == LexicalJudge().read(INTERACTION)
+    assert await judge.assess(INTERACTION) == BuiltinJudge().read(INTERACTION)
 
 
 def test_nothing_starts_before_the_first_reading(judge):
@@ -93,7 +93,7 @@ def test_stop_ends_the_helper_and_leaves_no_zombie(judge):
     pid = judge.helper_pid
     judge.stop()
     assert not is_alive(pid)
-    assert judge.read(INTERACTION) == LexicalJudge().read(INTERACTION)
+    assert judge.read(INTERACTION) == BuiltinJudge().read(INTERACTION)
     assert judge.helper_pid is None
 
 
@@ -102,7 +102,7 @@ def test_a_helper_that_dies_costs_no_answer(judge):
     judge.read(INTERACTION)
     pid, before = judge.helper_pid, errors["judge"]
     os.kill(pid, signal.SIGKILL)
-    assert judge.read(INTERACTION) == LexicalJudge().read(INTERACTION)
+    assert judge.read(INTERACTION) == BuiltinJudge().read(INTERACTION)
     assert errors["judge"] == before + 1
     assert not is_alive(pid)  # waited for, and so no zombie
     judge.read(INTERACTION)
@@ -115,7 +115,7 @@ def test_a_helper_that_dies_again_and_again_is_given_up(judge):
         judge.read(INTERACTION)
         os.kill(judge.helper_pid, signal.SIGKILL)
         judge.read(INTERACTION)
-    assert judge.read(INTERACTION) == LexicalJudge().read(INTERACTION)
+    assert judge.read(INTERACTION) == BuiltinJudge().read(INTERACTION)
     assert judge.helper_pid is None
 
 
@@ -123,7 +123,7 @@ def test_a_helper_that_cannot_start_costs_no_answer(judge, monkeypatch):
     """An embedding program, say, whose `sys.executable` is no Python: read here and counted."""
     monkeypatch.setattr(sys, "executable", "/bin/false")
     before = errors["judge"]
-    assert judge.read(INTERACTION) == LexicalJudge().read(INTERACTION)
+    assert judge.read(INTERACTION) == BuiltinJudge().read(INTERACTION)
     assert errors["judge"] == before + 1
 
 
@@ -154,7 +154,7 @@ def test_stop_does_not_wait_for_a_long_reading():
     """Closing a monitor while a helper is at work ends both within seconds."""
     judge = ProcessJudge(Sleeping())
     judge.read(replace(INTERACTION, id=""))
-    judge._inner = LexicalJudge()  # what is left to read here is quick
+    judge._inner = BuiltinJudge()  # what is left to read here is quick
     asking = threading.Thread(target=judge.read, args=(INTERACTION,))
     asking.start()
     until("the helper reads", judge._lock.locked)
@@ -170,9 +170,9 @@ def test_a_helper_ends_with_its_application():
     script = (
         "import os, signal\n"
         "from ragmonitor import Chunk, Interaction\n"
-        "from ragmonitor.judges import LexicalJudge\n"
+        "from ragmonitor.judges import BuiltinJudge\n"
         "from ragmonitor.judges.process import ProcessJudge\n"
-        "judge = ProcessJudge(LexicalJudge())\n"
+        "judge = ProcessJudge(BuiltinJudge())\n"
         "judge.read(Interaction(id='1', query='a?', chunks=(Chunk(text='b'),), answer='b',\n"
         "    framework='python', started_ns=0, ended_ns=0))\n"
         "print(judge.helper_pid, flush=True)\n"
@@ -201,7 +201,7 @@ def test_a_forked_child_has_a_helper_of_its_own(judge):
     if child == 0:
         code = 1
         try:
-            same = judge.read(INTERACTION) == LexicalJudge().read(INTERACTION)
+            same = judge.read(INTERACTION) == BuiltinJudge().read(INTERACTION)
             code = 0 if same and judge.helper_pid not in {None, pid} else 2
             judge.stop()
             gc.collect()

@@ -7,7 +7,7 @@ import pytest
 
 from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.by_reference import counts_of
-from ragmonitor.judges.builtin import LexicalJudge
+from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.evidence import Part
 from ragmonitor.judges.llm import LlmJudge
@@ -286,16 +286,16 @@ async def test_a_failed_call_says_why_there_is_no_reading():
 # Without a model
 
 
-def test_the_embedded_judge_reads_it_too():
+def test_the_builtin_judge_reads_it_too():
     """In the same reading, from the same texts."""
-    found = LexicalJudge().read(TOLD)
+    found = BuiltinJudge().read(TOLD)
     assert [(s.chunks, s.in_answer) for s in found.reference.sentences] == [
         ((0,), True),
         ((1,), False),
         ((), False),
     ]
     assert found.reference.answer_claims == (True, False)
-    assert LexicalJudge().read(replace(TOLD, reference="")).reference is None
+    assert BuiltinJudge().read(replace(TOLD, reference="")).reference is None
 
 
 def test_a_sentence_that_needs_two_chunks_is_found_in_both():
@@ -305,5 +305,5 @@ def test_a_sentence_that_needs_two_chunks_is_found_in_both():
         answer="Polonium.",
         reference="Marie Curie discovered polonium and radium.",
     )
-    (sentence,) = LexicalJudge().read(told).reference.sentences
+    (sentence,) = BuiltinJudge().read(told).reference.sentences
     assert set(sentence.chunks) == {0, 1}
