@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import re
 import sys
 import threading
@@ -26,6 +25,7 @@ from typing import Any, Final, Literal, Protocol
 from ragmonitor import imports
 from ragmonitor.apart import apart
 from ragmonitor.errors import MissingExtraError, RagMonitorError
+from ragmonitor.forks import survive_forks
 from ragmonitor.guard import record_problem
 from ragmonitor.judges.bounded import (
     REPLY_BYTES_MOST,
@@ -215,7 +215,7 @@ def forget_capabilities() -> None:
     _found.clear()
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, weakref_slot=True)
 class Provider:
     """Calls one model. Safe to use from several tasks and loops."""
 
@@ -241,7 +241,9 @@ class Provider:
     _takes_forms: bool = field(default=False, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
     _loading: threading.Thread | None = field(default=None, init=False, repr=False)
-    _pid: int = field(default_factory=os.getpid, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        survive_forks(self)
 
     @property
     def _capabilities(self) -> Capabilities:
@@ -261,10 +263,9 @@ class Provider:
         wanted = FORMS[FORMS.index(self.start_form) :]
         return next(form for form in wanted if form not in rejected)
 
-    def _survive_fork(self) -> None:
-        """In a forked child begin anew: the parent's thread may have held the lock."""
-        if self._pid != os.getpid():
-            self._pid, self._lock, self._loading = os.getpid(), threading.Lock(), None
+    def after_fork_in_child(self) -> None:
+        """Begin anew: a thread of the parent's may have held the lock."""
+        self._lock, self._loading = threading.Lock(), None
 
     async def load(self) -> None:
         """Import litellm and learn what it knows of the model, without blocking the loop.
@@ -277,7 +278,6 @@ class Provider:
 
     def load_soon(self) -> None:
         """Begin to load in the background, once; returns at once and raises nothing."""
-        self._survive_fork()
         if self.is_loaded or self._loading is not None:
             return
         self._loading = threading.Thread(
@@ -402,7 +402,6 @@ class Provider:
             self._load()
 
     def _load(self) -> None:
-        self._survive_fork()
         with self._lock:
             if self.is_loaded:
                 return

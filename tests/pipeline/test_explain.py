@@ -20,12 +20,13 @@ from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
 from ragmonitor.cli.drivers import GROUP
+from ragmonitor.cli.monitor_state import ServiceState
 from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter
 from ragmonitor.metrics import TABLE
 from tests.support.prometheus_server import free_port, require_binary
 from tests.support.recorded import Sums, recorded
-from tests.support.scripts import ROOT
+from tests.support.scripts import ROOT, run_python
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -113,6 +114,47 @@ def test_a_live_demo_is_told_to_people(demo: str):
     assert "Judge: demo/stand-in" in result.stdout
     assert "…" not in result.stdout, "cut off, at 80 columns"
     assert "what past verdicts predict" in " ".join(result.stdout.split())
+
+
+TWO_PROCESSES = """
+import json, os, urllib.request
+from ragmonitor import Monitor
+from ragmonitor.settings import ServerSettings
+monitor = Monitor("shop", server=ServerSettings(port={port}), judge="").start()
+def answer():
+    with monitor.interaction(query="When?") as i:
+        i.retrieved(["It was built in 1889."])
+        i.answered("It was built in 1889.")
+    assert monitor.flush(20)
+answer()
+done, wait = os.pipe()
+pid = os.fork()
+if pid == 0:
+    answer()
+    os.write(wait, b"1")
+    os.read(0, 1)
+    os._exit(0)
+os.read(done, 1)
+print(urllib.request.urlopen(monitor.metrics_url + ".json", timeout=10).read().decode())
+os.kill(pid, 9)
+monitor.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_the_state_of_several_processes_is_their_sum(tmp_path: Path):
+    """Counters and means are added up; how many processes there are is said."""
+    code = TWO_PROCESSES.replace("{port}", str(free_port()))
+    folder = tmp_path / "metrics"
+    (state,) = json.loads(run_python(code, tmp_path, PROMETHEUS_MULTIPROC_DIR=str(folder)))[
+        "services"
+    ]
+    service = ServiceState(state)
+    assert service.processes == 2
+    assert service.answers is not None
+    assert service.answers.answers == 2
+    rate = next(each for each in service.means if each["signal"] == "hallucination")
+    assert rate["effective_n"] == pytest.approx(2, abs=0.1)
 
 
 # --- docs/metrics.md ------------------------------------------------------------------------------
