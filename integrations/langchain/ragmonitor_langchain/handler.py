@@ -98,7 +98,8 @@ class RagMonitorHandler(BaseCallbackHandler):
         self._is_retrieval_tool = recorder.is_retrieval_tool
         self._chooses = recorder.chooses
         self._innermost = recorder.innermost
-        recorder.link_spans(span_of)
+        with _capture:
+            recorder.link_spans(span_of)
 
     def __copy__(self) -> Self:
         return self

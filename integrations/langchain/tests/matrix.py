@@ -237,7 +237,7 @@ class Call:
     """One call that an application makes of LangChain."""
 
     runnable: Any
-    given: Any
+    inputs: Any
     config: Any = None
     streams: Mapping[str, Any] = field(default_factory=dict)
     """Of a graph: how to stream it."""
@@ -285,11 +285,11 @@ def one_call(
     runnable: Any,
     log: list[Asked],
     text: Callable[[Sequence[Any]], str] = whole,
-    given: Callable[[str], Any] = str,
+    inputs: Callable[[str], Any] = str,
     **call: Any,
 ) -> Application:
     def ask(query: str) -> Asking:
-        return text((yield Call(runnable=runnable, inputs=given(query), **call)))
+        return text((yield Call(runnable=runnable, inputs=inputs(query), **call)))
 
     return Application(ask=ask, log=log)
 
@@ -830,13 +830,13 @@ async def _astream_events(call: Call) -> list[Any]:
 
 
 async def _batch(calls: Sequence[Call]) -> list[Any]:
-    given, configs = [c.inputs for c in calls], [c.config or {} for c in calls]
-    return calls[0].runnable.batch(given, configs)
+    inputs, configs = [c.inputs for c in calls], [c.config or {} for c in calls]
+    return calls[0].runnable.batch(inputs, configs)
 
 
 async def _abatch(calls: Sequence[Call]) -> list[Any]:
-    given, configs = [c.inputs for c in calls], [c.config or {} for c in calls]
-    return await calls[0].awaited.abatch(given, configs)
+    inputs, configs = [c.inputs for c in calls], [c.config or {} for c in calls]
+    return await calls[0].awaited.abatch(inputs, configs)
 
 
 async def _asked(asking: Asking, run: Callable[[Call], Awaitable[list[Any]]]) -> str:

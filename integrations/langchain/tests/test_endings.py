@@ -98,7 +98,7 @@ class App:
     """One shape, around these parts."""
 
     runnable: Any
-    given: Any
+    inputs: Any
     text: Callable[[Any], str]
     """Of one piece of its stream."""
     streams: dict[str, Any]

@@ -33,9 +33,9 @@ class State:
     answer: str = "a"
 
 
-def _run(kind: Any = "chain", given: Any = None, gave: Any = None, details: Any = None) -> Run:
-    run = Run("r", None, kind, "", given)
-    run.outputs, run.details = gave, details
+def _run(kind: Any = "chain", inputs: Any = None, outputs: Any = None, details: Any = None) -> Run:
+    run = Run("r", None, kind, "", inputs)
+    run.outputs, run.details = outputs, details
     return run
 
 

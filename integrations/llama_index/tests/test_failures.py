@@ -38,7 +38,7 @@ def test_a_bug_of_ours_never_reaches_the_application(
     inner = {
         "span_enter": (SpanListener, "_member"),
         "span_exit": (handler, "note_nodes"),
-        "span_drop": (handler, "_note_synthesised"),
+        "span_drop": (handler, "_note_synthesized"),
     }[method]
     monkeypatch.setattr(*inner, bug)
     instrument(quiet_monitor)
