@@ -61,7 +61,7 @@ class Reading:
     """Whether `report.usage` is what the judge counted, and not a guess."""
 
 
-class Reader:
+class ReadingEngine:
     """Has a judge read an answer, and evaluators score what it found.
 
     It is the one engine for the built-in judge, for drawn, repeated and anchor readings and for
@@ -367,7 +367,9 @@ class JudgeRunner:
         """
         self.config = config
         timeout_s = config.reading_timeout_s + JUDGE_GRACE_S
-        self._reader = Reader(entries, clean=clean, timeout_s=timeout_s, asking_timeout_s=timeout_s)
+        self._engine = ReadingEngine(
+            entries, clean=clean, timeout_s=timeout_s, asking_timeout_s=timeout_s
+        )
         self.forget()
 
     def forget(self) -> None:
@@ -431,10 +433,10 @@ class JudgeRunner:
         """Return the reports of an answer that nobody reads."""
         second, its_decision = self.config.second, self._second_decision(interaction, decision)
         return JudgedAnswer(
-            sampled=self._reader.unread(self.config.judge, "sampled", interaction, cause, decision),
+            sampled=self._engine.unread(self.config.judge, "sampled", interaction, cause, decision),
             second=None
             if second is None or its_decision is None
-            else self._reader.unread(second.judge, "second", interaction, cause, its_decision),
+            else self._engine.unread(second.judge, "second", interaction, cause, its_decision),
         )
 
     def _second_decision(
@@ -461,21 +463,21 @@ class JudgeRunner:
         read_second: Report | None = None
         async with self._charged(decision) as readings:
             for role, judge in self.config.chain:
-                reading = await self._reader.read(judge, role, interaction, decision)
+                reading = await self._engine.read(judge, role, interaction, decision)
                 readings.append(reading)
                 if reading.cause not in _PASSED_ON:
                     break
             sampled, *fallbacks = (reading.report for reading in readings)
             if repeat is not None and sampled.assessment and repeat.reads(interaction):
-                reading = await self._reader.read(repeat.judge, "repeat", interaction, decision)
+                reading = await self._engine.read(repeat.judge, "repeat", interaction, decision)
                 readings.append(reading)
                 read_again = reading.report
             if second is not None and its_decision is not None and its_decision.drawn:
-                reading = await self._reader.read(second.judge, "second", interaction, its_decision)
+                reading = await self._engine.read(second.judge, "second", interaction, its_decision)
                 readings.append(reading)
                 read_second = reading.report
             elif second is not None and its_decision is not None:
-                read_second = self._reader.unread(
+                read_second = self._engine.unread(
                     second.judge, "second", interaction, Cause.NOT_SAMPLED, its_decision
                 )
         return JudgedAnswer(
@@ -490,7 +492,7 @@ class JudgeRunner:
         if repeat is None:
             return None
         async with self._charged(decision) as readings:
-            readings.append(await self._reader.read(repeat.judge, "anchor", interaction, decision))
+            readings.append(await self._engine.read(repeat.judge, "anchor", interaction, decision))
         return readings[0].report
 
     @contextlib.asynccontextmanager

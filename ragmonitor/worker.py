@@ -33,7 +33,7 @@ from ragmonitor.guard import (
     record_problem,
     shielded,
 )
-from ragmonitor.judging import JudgedAnswer, JudgeRunner, Reader
+from ragmonitor.judging import JudgedAnswer, JudgeRunner, ReadingEngine
 from ragmonitor.ledger import Account, Ledger
 from ragmonitor.protocols import (
     AlarmListener,
@@ -113,7 +113,7 @@ class Worker:
         self._queue = queue
         self._builtin = builtin
         self._runner = runner
-        self._reader = Reader(entries, clean=clean)
+        self._engine = ReadingEngine(entries, clean=clean)
         self._estimates = estimates
         self._traces = traces
         self._meters = meters
@@ -529,9 +529,9 @@ class Worker:
                 self._announce(event)
 
     def _read(self, interaction: Interaction) -> Report:
-        reading = self._reader.read_now(self._builtin, interaction)
+        reading = self._engine.read_now(self._builtin, interaction)
         if self._closed and reading.cause is Cause.JUDGE_ERROR:
-            return self._reader.unread(self._builtin, "builtin", interaction, Cause.SHUTDOWN)
+            return self._engine.unread(self._builtin, "builtin", interaction, Cause.SHUTDOWN)
         return reading.report
 
     async def _judge(

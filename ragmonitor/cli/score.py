@@ -35,7 +35,7 @@ from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, figures_table, print_
 from ragmonitor.errors import InputError, JudgeError, SettingsError
 from ragmonitor.evaluators import register_embedding
 from ragmonitor.judges import sentences
-from ragmonitor.judges.embedding import LitellmEmbedding
+from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
 from ragmonitor.offline.evaluating import BUILTIN, scorer_of
 from ragmonitor.offline.scoring import Outcome, Scorer

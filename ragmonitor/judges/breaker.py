@@ -1,4 +1,4 @@
-"""A breaker: a provider that is down is left alone, and asked now and then whether it is back."""
+"""The circuit breaker leaves a provider that is down alone, and tries now and then."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ragmonitor.judges.provider import ProviderError
 from ragmonitor.protocols import BreakerState, Clock
 
 OPENS_AFTER: Final = 5
-"""Readings in a row that the provider failed."""
+"""So many readings in a row that the provider failed open the breaker."""
 COOL_S: Final = 30.0
-COOL_MOST_S: Final = 600.0
+MAX_COOL_S: Final = 600.0
 
 
 class Breaker:
     """Closed: readings pass. Open: none does, for `cool_s`. Half open: one passes, as a probe.
 
-    A probe that fails opens it for twice as long as before, up to `cool_most_s`; one that succeeds
+    A probe that fails opens it for twice as long as before, up to `max_cool_s`; one that succeeds
     closes it. What the provider says of one request (400, a text that it will not process) is no
     failure of the provider. Not locked: the state is a few numbers, and two threads that meet here
     cost at worst one probe more.
@@ -33,22 +33,22 @@ class Breaker:
         *,
         opens_after: int = OPENS_AFTER,
         cool_s: float = COOL_S,
-        cool_most_s: float = COOL_MOST_S,
+        max_cool_s: float = MAX_COOL_S,
         clock: Clock = time.monotonic,
     ) -> None:
         self._opens_after = opens_after
         self._cool_s = cool_s
-        self._cool_most_s = cool_most_s
+        self._cool_most_s = max_cool_s
         self._clock = clock
         self._failures = 0
         self._opened = 0
-        """How many times in a row it has opened."""
+        """How many times in a row the breaker has opened."""
         self._open_until: float | None = None
         self._probe: Attempt | None = None
 
     @property
     def state(self) -> BreakerState:
-        """As of now; open with its time over is open until somebody tries."""
+        """The state as of now; an open breaker stays open after its time until a reading tries."""
         if self._open_until is None:
             return "closed"
         return "half_open" if self._is_probed else "open"
@@ -65,7 +65,7 @@ class Breaker:
         return self._probe is not None and self._probe.process == os.getpid()
 
     def attempt(self) -> Attempt:
-        """Return a context manager around one reading; it learns how that ended.
+        """Return a context manager around one reading, which reports how the reading ended.
 
         Raises:
             ProviderError: Kind `down`: the breaker is open, or a probe is under way.
@@ -83,7 +83,7 @@ class Breaker:
         return attempt
 
     def ended(self, attempt: Attempt, outcome: Literal["answered", "failed", "unknown"]) -> None:
-        """Take note of how an attempt ended."""
+        """Record how an attempt ended."""
         is_probe = self._probe is attempt
         if is_probe:
             self._probe = None
@@ -99,7 +99,7 @@ class Breaker:
 
 
 class Attempt:
-    """One reading under a breaker."""
+    """One reading that a breaker let pass."""
 
     def __init__(self, breaker: Breaker, *, is_probe: bool) -> None:
         self.is_probe = is_probe

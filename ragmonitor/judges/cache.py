@@ -1,4 +1,4 @@
-"""Readings of exact duplicates: the same question, chunks and answer are read once."""
+"""The cache of readings: exact duplicates of question, chunks and answer are read once."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ragmonitor.records import Assessment, Interaction, JudgeIdentity, JudgeUsag
 class AssessmentCache:
     """Keeps up to `size` whole assessments for `age_s`, in memory; the least lately used leave.
 
-    Keys are hashes. What is asked for while the same is being read waits for it, on the same event
-    loop. An assessment with gaps is not kept: the next reading may have none.
+    Keys are hashes. A duplicate that comes while the first is being read waits for that reading, on
+    the same event loop. An assessment with gaps is not kept: the next reading may have none.
     """
 
     def __init__(self, *, size: int, age_s: float, clock: Clock = time.monotonic) -> None:
@@ -38,12 +38,12 @@ class AssessmentCache:
         *,
         with_reference: bool = False,
     ) -> Assessment:
-        """Return what is known of `key`, at no cost, or what `reading` gives.
+        """Return the assessment kept for `key`, at no cost, or the one that `reading` gives.
 
         Args:
-            key: Of what is read.
-            reading: Reads it.
-            with_reference: There is a reference answer: without what was found by it the
+            key: Identifies what is read; see `key_of`.
+            reading: Makes the assessment.
+            with_reference: Whether there is a reference answer, without whose checks the
                 assessment has a gap.
 
         Raises:
@@ -107,18 +107,18 @@ class AssessmentCache:
             self._kept.popitem(last=False)
 
 
-def key_of(interaction: Interaction, judge: JudgeIdentity, *told: str) -> bytes:
-    """Return 16 bytes that are the same for what a judge would be shown the same of.
+def key_of(interaction: Interaction, judge: JudgeIdentity, *others: str) -> bytes:
+    """Return 16 bytes that are equal for equal prompts to a judge.
 
     Args:
         interaction: Its question, chunks' texts, answer and reference count.
-        judge: Who reads; another version reads anew.
-        told: What else stands in the prompt: the day.
+        judge: Its version counts too: another version reads anew.
+        others: Further texts that stand in the prompt, such as the day.
     """
     digest = hashlib.blake2b(digest_size=16)
     texts = (
         str(judge),
-        *told,
+        *others,
         interaction.query,
         interaction.answer,
         interaction.reference,

@@ -1,4 +1,4 @@
-"""The calls of one reading: what they cost together, how long they may take, when to try again."""
+"""The calls of one reading: their cost and time together, when to try again, when to ask again."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ragmonitor.judges.prompts import Message
+from ragmonitor.judges.judge_prompts import Message, Prompt, correct
 from ragmonitor.judges.provider import Completer, Completion, ProviderError, Strict
-from ragmonitor.judges.tokens import most_tokens
+from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.protocols import Clock
-from ragmonitor.records import JudgeUsage
+from ragmonitor.records import JudgeUsage, Language
 
 RETRIES: Final = 2
 PAUSE_S: Final = 1.0
 """Before the first retry, if the provider names no time; twice that before the second."""
-SHORTEST_S: Final = 0.01
-"""With less time left, another call is not begun."""
-_LATENESS: Final = 0.1
-"""Of a `Retry-After`, at most: those who were turned away together come back apart."""
+MIN_CALL_S: Final = 0.01
+"""With less time left in seconds, another call is not begun."""
+_MAX_RETRY_LATENESS: Final = 0.1
+"""Largest share that is added to a `Retry-After`, so that callers do not all return at once."""
 
 Pause = Callable[[float], Awaitable[None]]
-"""How to wait, in seconds."""
+"""Waits so many seconds."""
 
 
 class Calls:
-    """Asks one completer, again where it is busy or broken, and adds up what that takes.
+    """Asks one completer, with retries, and adds up the cost and the time.
 
     A loop of our own and not a library's: the wait comes from `Retry-After`, the end from the time
     that the whole reading has left, and every failed call must be charged.
@@ -45,12 +45,12 @@ class Calls:
         """Begin to count and to measure time.
 
         Args:
-            completer: Whom to ask; loaded.
+            completer: The model or function that is asked; loaded.
             within_s: For all calls and pauses together.
-            clock: For that time.
-            pause: How to wait before a retry.
-            retries: Of all calls together.
-            jitter: A number in [0, 1) for each pause.
+            clock: Measures that time.
+            pause: Waits before a retry.
+            retries: The number for all calls together.
+            jitter: Returns a number in [0, 1) for each pause.
         """
         self._completer = completer
         self._within_s = within_s
@@ -64,12 +64,12 @@ class Calls:
 
     @property
     def usage(self) -> JudgeUsage:
-        """What was spent so far."""
+        """The cost so far."""
         return replace(self._spent, seconds=max(0.0, self._clock() - self._began))
 
     @property
     def left_s(self) -> float:
-        """How long there is for further calls."""
+        """The time in seconds that is left for further calls."""
         return self._within_s - (self._clock() - self._began)
 
     async def ask(
@@ -78,9 +78,9 @@ class Calls:
         """Return a reply.
 
         Args:
-            messages: What to ask.
-            max_tokens: Room for the reply.
-            strict: What to ask instead while the model takes a schema.
+            messages: The prompt.
+            max_tokens: For the reply.
+            strict: The prompt to send instead while the model takes a schema.
 
         Raises:
             ProviderError: There is none.
@@ -90,7 +90,7 @@ class Calls:
                 completion = await self._completer.complete(
                     messages,
                     max_tokens=max_tokens,
-                    within_s=max(self.left_s, SHORTEST_S),
+                    within_s=max(self.left_s, MIN_CALL_S),
                     strict=strict,
                 )
             except ProviderError as error:
@@ -107,7 +107,7 @@ class Calls:
 
     def _wait_s(self, error: ProviderError) -> float:
         if error.retry_after_s is not None:
-            return error.retry_after_s * (1 + _LATENESS * self._jitter())
+            return error.retry_after_s * (1 + _MAX_RETRY_LATENESS * self._jitter())
         return PAUSE_S * 2.0**self._retried * (0.5 + self._jitter())
 
     def _charge_failed(
@@ -129,7 +129,7 @@ class Calls:
         return self._usage(
             calls=usage.calls,
             inputs=_tokens(messages),
-            outputs=usage.output_tokens or round(most_tokens(completion.text)),
+            outputs=usage.output_tokens or round(estimate_tokens(completion.text)),
         )
 
     def _usage(self, *, calls: int, inputs: int, outputs: int) -> JudgeUsage:
@@ -143,4 +143,42 @@ class Calls:
 
 
 def _tokens(messages: Sequence[Message]) -> int:
-    return round(sum(most_tokens(message["content"]) for message in messages))
+    return round(sum(estimate_tokens(message["content"]) for message in messages))
+
+
+Ask = Callable[[Prompt, int], Awaitable[Completion]]
+"""From a prompt and the room for the reply to the reply. Raises `ProviderError`."""
+
+
+async def ask_twice(
+    ask: Ask,
+    prompt: Prompt,
+    problems_of: Callable[[Completion], Sequence[str]],
+    *,
+    max_tokens: int,
+    language: Language,
+    may_ask_again: Callable[[], bool] = lambda: True,
+) -> list[Completion]:
+    """Return the reply; or two, where something of the first could not be read.
+
+    A reply that was cut gets twice the room; any other is asked for with what was wrong.
+
+    Args:
+        ask: The model.
+        prompt: What it is sent.
+        problems_of: Returns what cannot be read of a reply, in words for the model.
+        max_tokens: Room for the reply.
+        language: In which the model is told what was wrong.
+        may_ask_again: Whether there is time for a second call.
+
+    Raises:
+        ProviderError: There is no reply, or no second one.
+    """
+    first = await ask(prompt, max_tokens)
+    problems = problems_of(first)
+    if not problems or not may_ask_again():
+        return [first]
+    if first.is_cut:
+        return [first, await ask(prompt, 2 * max_tokens)]
+    again = correct(prompt, "; ".join(problems), language)
+    return [first, await ask(again, max_tokens)]

@@ -22,10 +22,10 @@ from ragmonitor.apart import apart
 from ragmonitor.errors import JudgeError, MissingExtraError
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.builtin import BuiltinJudge
-from ragmonitor.judges.evidence import spread
+from ragmonitor.judges.long_evidence import spread
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.judges.sentences import Sentence
-from ragmonitor.judges.tokens import most_tokens
+from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -327,7 +327,7 @@ class _Pairs:
     def read(self, interaction: Interaction, claims: Sequence[Sentence]) -> list[Support]:
         """Return the support of each sentence, in order."""
         chunks = [chunk.text for chunk in interaction.chunks]
-        longest = max((most_tokens(claim.text) for claim in claims), default=0.0)
+        longest = max((estimate_tokens(claim.text) for claim in claims), default=0.0)
         room = max(_LEAST_ROOM_TOKENS, self._window - longest - 8)
         windows = spread(chunks, room_tokens=room)
         evidence = [
@@ -384,7 +384,7 @@ class _Tokens:
         """Return the support of each sentence: 1 minus the risk of its worst token."""
         answer = interaction.answer
         chunks = [chunk.text for chunk in interaction.chunks]
-        fixed = most_tokens(answer) + most_tokens(_passages(interaction.query, [])) + 8
+        fixed = estimate_tokens(answer) + estimate_tokens(_passages(interaction.query, [])) + 8
         room = self._running.window - fixed
         if room < _LEAST_ROOM_TOKENS:
             raise JudgeError(

@@ -1,4 +1,4 @@
-"""A function as the judge: anybody's way to a model, with our prompt and our reading of replies."""
+"""A function as the judge: it reaches a model in its own way, with our prompt and parsing."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ragmonitor.apart import apart
 from ragmonitor.guard import is_fault
 from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.calls import Pause
-from ragmonitor.judges.llm import CALLS_MOST, TOKENS_PER_CALL, LlmJudge
-from ragmonitor.judges.prompts import Message
+from ragmonitor.judges.judge_prompts import Message
+from ragmonitor.judges.llm import MAX_CALLS, TOKENS_PER_CALL, LlmJudge
 from ragmonitor.judges.provider import (
     Completion,
     Form,
@@ -60,7 +60,7 @@ class FunctionJudge(LlmJudge):
         budget: Budget | None = None,
         budget_unit: BudgetUnit = "tokens",
         tokens_per_call: int = TOKENS_PER_CALL,
-        max_calls: int = CALLS_MOST,
+        max_calls: int = MAX_CALLS,
         cache: AssessmentCache | None = None,
         clock: Clock = time.monotonic,
         pause: Pause = asyncio.sleep,
@@ -119,7 +119,7 @@ class FunctionJudge(LlmJudge):
 
 
 class FunctionCompleter:
-    """Keeps the protocol `Completer` with a function. One loop at a time uses it."""
+    """Lets a function reply to prompts, on one loop at a time."""
 
     form: Form = "text"
     thinking_tokens: int = 0
@@ -149,10 +149,10 @@ class FunctionCompleter:
         self._calling: set[asyncio.Task[None]] = set()
 
     async def load(self) -> None:
-        """Have nothing to load."""
+        """Do nothing: a function needs no loading."""
 
     def load_soon(self) -> None:
-        """Have nothing to load."""
+        """Do nothing: a function needs no loading."""
 
     async def complete(
         self,

@@ -12,20 +12,18 @@ from typing import Any, Final, Literal, Self
 
 from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.judges import sentences as splitter
-from ragmonitor.judges.asking import ROOM_TOKENS, Ask, InteractionAsker, asking_version
 from ragmonitor.judges.breaker import Breaker
 from ragmonitor.judges.cache import AssessmentCache, key_of
-from ragmonitor.judges.calls import RETRIES, SHORTEST_S, Calls, Pause
-from ragmonitor.judges.evidence import CHUNK_FRAME_TOKENS, Part, join, spread
-from ragmonitor.judges.prompts import (
+from ragmonitor.judges.calls import MIN_CALL_S, RETRIES, Ask, Calls, Pause, ask_twice
+from ragmonitor.judges.judge_prompts import (
     SCHEMA,
     Prompt,
-    correct,
     draw_border,
     prompt_version,
     strict_messages,
     write_prompt,
 )
+from ragmonitor.judges.long_evidence import CHUNK_FRAME_TOKENS, Part, join, spread
 from ragmonitor.judges.provider import (
     Completer,
     Completion,
@@ -35,10 +33,11 @@ from ragmonitor.judges.provider import (
     ProviderError,
     Strict,
 )
-from ragmonitor.judges.reference import read_reference, reference_version, room_tokens
+from ragmonitor.judges.questions import MIN_REPLY_TOKENS, InteractionAsker, asking_version
+from ragmonitor.judges.reference_checks import read_reference, reference_version, reply_tokens
 from ragmonitor.judges.reply import RULES, ParsedReply, read_reply
 from ragmonitor.judges.sentences import Sentence
-from ragmonitor.judges.tokens import most_tokens
+from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.protocols import BreakerState, BudgetUnit, Clock
 from ragmonitor.records import (
     Assessment,
@@ -53,18 +52,18 @@ from ragmonitor.settings import Budget
 
 TOKENS_PER_CALL: Final = 8_000
 """Longer evidence is spread over several calls: a judge that skims is worse than none."""
-CALLS_MOST: Final = 6
+MAX_CALLS: Final = 6
 """Evidence that needs more is refused."""
 _FRAME_TOKENS: Final = 620
-"""Of the prompt without its data, at most; a test holds it."""
+"""Most tokens of the prompt without its data; a test holds it."""
 _STRICT_TOKENS: Final = 480
-"""What a strict prompt and its schema take beyond that, at most; likewise."""
+"""Most tokens that a strict prompt and its schema take beyond that; likewise."""
 _CORRECTION_TOKENS: Final = 160
-"""What the second call's last line may take."""
-_LEAST_ROOM_TOKENS: Final = 400
-"""For chunks in a call; with less, question and answer alone are too long."""
+"""Most tokens of the second call's last line."""
+_MIN_CHUNK_TOKENS: Final = 400
+"""Least room for chunks in a call; with less, question and answer alone are too long."""
 _UNLOADED_PRICE: Final = Price(input_usd=5e-6, output_usd=25e-6)
-"""A large model's, until litellm is loaded: what is reserved must not be too little."""
+"""A large model's price, until litellm is loaded: the reservation must not be too small."""
 _SMALLEST_COST: Final = 1e-9
 _ENDS: Final = {ord(mark): None for mark in ".!?;\n。！？；…|"}
 """Every sentence but the last ends in one of these."""
@@ -93,7 +92,7 @@ class LlmJudge:
         budget_unit: BudgetUnit = "usd",
         reply_format: Form = "json_object",
         tokens_per_call: int = TOKENS_PER_CALL,
-        max_calls: int = CALLS_MOST,
+        max_calls: int = MAX_CALLS,
         cache: AssessmentCache | None = None,
         completer: Completer | None = None,
         clock: Clock = time.monotonic,
@@ -219,7 +218,7 @@ class LlmJudge:
         self._check_price()
 
     async def assess(self, interaction: Interaction) -> Assessment:
-        """Return what the model said of the answer.
+        """Return the model's assessment of the answer.
 
         Raises:
             JudgeError: There is no usable reply, the evidence is too long, or the provider is down.
@@ -246,18 +245,8 @@ class LlmJudge:
         made: list[Calls] = []
         try:
             with self.breaker.attempt() as attempt:
-                retries = {"retries": 0} if attempt.is_probe else {}
-                made = [
-                    Calls(
-                        self._completer,
-                        within_s=self._reading_timeout_s,
-                        clock=self._clock,
-                        pause=self._pause,
-                        jitter=self._jitter,
-                        **retries,
-                    )
-                    for _ in spread_chunks
-                ]
+                retries = 0 if attempt.is_probe else RETRIES
+                made = [self._calls(retries) for _ in spread_chunks]
                 replies = await _all(
                     self._read(calls, question, parts)
                     for calls, parts in zip(made, spread_chunks, strict=True)
@@ -273,7 +262,7 @@ class LlmJudge:
         reading = join(
             [reply.reading for reply in replies], spread_chunks, n_chunks=len(interaction.chunks)
         )
-        if reading.is_empty:
+        if not reading.is_usable:
             raise self._error(
                 f"the reply could not be read: {'; '.join(reading.problems)}",
                 cause=Cause.UNREADABLE,
@@ -297,7 +286,7 @@ class LlmJudge:
     async def _with_reference(
         self, found: Assessment, interaction: Interaction, shares: Sequence[Sequence[Part]]
     ) -> Assessment:
-        calls = self._more_calls()
+        calls = self._calls()
         reading = await read_reference(
             self._asking(calls), interaction, found, shares, draw=self._draw
         )
@@ -310,26 +299,29 @@ class LlmJudge:
         )
 
     def asker(self, interaction: Interaction, assessment: Assessment) -> InteractionAsker:
-        """Return whom evaluators ask questions of their own, each one call."""
-        calls = self._more_calls()
+        """Return the asker by which evaluators ask questions of their own, each one call."""
+        calls = self._calls()
         return InteractionAsker(
             interaction,
             self._asking(calls),
             identity=assessment.judge,
             language=assessment.language,
-            tokens_most=self._tokens_per_call,
-            room_tokens=self._room(len(assessment.sentences or ()), len(interaction.chunks)),
+            max_prompt_tokens=self._tokens_per_call,
+            reply_tokens=self._reply_tokens(
+                len(assessment.sentences or ()), len(interaction.chunks)
+            ),
             usage=lambda: calls.usage,
             draw=self._draw,
         )
 
-    def _more_calls(self) -> Calls:
+    def _calls(self, retries: int = RETRIES) -> Calls:
         return Calls(
             self._completer,
             within_s=self._reading_timeout_s,
             clock=self._clock,
             pause=self._pause,
             jitter=self._jitter,
+            retries=retries,
         )
 
     def _asking(self, calls: Calls) -> Ask:
@@ -340,7 +332,7 @@ class LlmJudge:
         return ask
 
     async def _read(self, calls: Calls, question: _Question, parts: Sequence[Part]) -> _Reply:
-        """Return what one call gave, or two where the first left something unread.
+        """Return the reply to one call, or to two where the first left something unread.
 
         Raises:
             ProviderError: Nothing was read, and the provider failed.
@@ -348,27 +340,30 @@ class LlmJudge:
         chunks = [part.text for part in parts]
         prompt = question.prompt(chunks, self._draw)
 
-        async def ask(prompt: Prompt, room: int) -> Completion:
-            return await calls.ask(
-                prompt.messages, max_tokens=room, strict=self._strictly(prompt, question.language)
-            )
+        replies: list[Completion] = []
 
-        room = self._room(len(question.sentences), len(chunks))
-        first = await ask(prompt, room)
-        reading = question.read(first, chunks)
-        if not reading.problems or calls.left_s <= SHORTEST_S:
-            return _Reply(reading=reading, form=first.form)
+        async def ask(prompt: Prompt, max_tokens: int) -> Completion:
+            strict = self._strictly(prompt, question.language)
+            reply = await calls.ask(prompt.messages, max_tokens=max_tokens, strict=strict)
+            replies.append(reply)
+            return reply
+
         try:
-            if first.is_cut:
-                second = await ask(prompt, 2 * room)
-            else:
-                why = "; ".join(reading.problems)
-                second = await ask(correct(prompt, why, question.language), room)
+            await ask_twice(
+                ask,
+                prompt,
+                lambda reply: question.read(reply, chunks).problems,
+                max_tokens=self._reply_tokens(len(question.sentences), len(chunks)),
+                language=question.language,
+                may_ask_again=lambda: calls.left_s > MIN_CALL_S,
+            )
         except ProviderError:
-            if reading.is_empty:
+            if not replies or not question.read(replies[0], chunks).is_usable:
                 raise
-            return _Reply(reading=reading, form=first.form)
-        return _Reply(reading=question.read(second, chunks).completed_by(reading), form=second.form)
+        reading = question.read(replies[-1], chunks)
+        if len(replies) > 1:
+            reading = reading.completed_by(question.read(replies[0], chunks))
+        return _Reply(reading=reading, form=replies[-1].form)
 
     def expected_cost(self, interaction: Interaction) -> float:
         """Return an upper estimate of one reading's cost, in the budget's unit, above 0.
@@ -392,7 +387,9 @@ class LlmJudge:
         ends = len(answer) - len(answer.translate(_ENDS))
         sentences = 1 + min(ends, len(answer) // 2)
         # A reading is set aside for each question of an evaluator, which has a least room.
-        room = max(ROOM_TOKENS, self._room(sentences, len(interaction.chunks) + shares))
+        room = max(
+            MIN_REPLY_TOKENS, self._reply_tokens(sentences, len(interaction.chunks) + shares)
+        )
         inputs = 2 * (
             shares * (self._fixed_tokens(interaction) + 4 * sentences + _CORRECTION_TOKENS)
             + _evidence_tokens(interaction)
@@ -401,8 +398,8 @@ class LlmJudge:
         if interaction.reference.strip():
             # A second reading of the same evidence, with the reference beside it.
             references = 1 + len(interaction.reference) // 2
-            inputs = 2 * inputs + 2 * shares * most_tokens(interaction.reference)
-            outputs = 2 * outputs + 3 * shares * room_tokens(sentences, min(references, 400), 10)
+            inputs = 2 * inputs + 2 * shares * estimate_tokens(interaction.reference)
+            outputs = 2 * outputs + 3 * shares * reply_tokens(sentences, min(references, 400), 10)
         if self._unit == "tokens":
             return float(inputs + outputs)
         price = completer.price or self._given_price or _UNLOADED_PRICE
@@ -418,17 +415,17 @@ class LlmJudge:
         return Strict(messages=strict_messages(prompt, language), schema=SCHEMA)
 
     def _fixed_tokens(self, interaction: Interaction) -> float:
-        """Return what every call of a reading takes, whichever chunks it is shown."""
+        """Return the tokens of every call of a reading, whichever chunks it is shown."""
         return (
             _FRAME_TOKENS
             + (_STRICT_TOKENS if self._is_strict else 0)
-            + most_tokens(interaction.query)
-            + most_tokens(interaction.answer)
+            + estimate_tokens(interaction.query)
+            + estimate_tokens(interaction.answer)
         )
 
     def _chunk_room(self, interaction: Interaction) -> float:
         room = self._tokens_per_call - self._fixed_tokens(interaction)
-        if room < _LEAST_ROOM_TOKENS:
+        if room < _MIN_CHUNK_TOKENS:
             raise self._too_long("question and answer alone")
         return room
 
@@ -450,7 +447,7 @@ class LlmJudge:
             room_tokens=self._chunk_room(interaction),
         )
 
-    def _room(self, sentences: int, chunks: int) -> int:
+    def _reply_tokens(self, sentences: int, chunks: int) -> int:
         """Return the room for a reply: about three times what an honest one takes."""
         per_sentence = 48 if self._is_strict else 24
         return 60 + per_sentence * sentences + 4 * chunks
@@ -490,7 +487,7 @@ class LlmJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reply:
-    """What was read of one share of the evidence, and in which form it was given."""
+    """The reply on one share of the evidence, and its form."""
 
     reading: ParsedReply
     form: Form
@@ -498,7 +495,7 @@ class _Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
-    """One answer to be checked, as far as all its calls share it."""
+    """The parts of a prompt that all calls about one answer share."""
 
     interaction: Interaction
     language: Language
@@ -524,7 +521,7 @@ class _Question:
 
 
 async def _all(readings: Iterable[Coroutine[Any, Any, _Reply]]) -> list[_Reply]:
-    """Return what all of them give; waits for every one, so that what they cost is known.
+    """Return all replies; waits for every one, so that their cost is known.
 
     Raises:
         ProviderError: The first that one of them raised.
@@ -561,4 +558,4 @@ def _verdicts(
 
 
 def _evidence_tokens(interaction: Interaction) -> float:
-    return sum(most_tokens(chunk.text) + CHUNK_FRAME_TOKENS for chunk in interaction.chunks)
+    return sum(estimate_tokens(chunk.text) + CHUNK_FRAME_TOKENS for chunk in interaction.chunks)

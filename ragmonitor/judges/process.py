@@ -1,4 +1,4 @@
-"""A built-in judge in a process of its own, so that reading never holds the application's GIL.
+"""Runs a built-in judge in a process of its own: reading never holds the application's GIL.
 
 On the worker's thread a reading of some milliseconds competes with the application's event loop
 for the interpreter's lock, and CPython takes it away only every 5 ms. Here the thread waits for a
@@ -24,10 +24,10 @@ from ragmonitor.guard import logger, record_error
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeIdentity
 
-STARTS_MOST = 4
+MAX_STARTS = 4
 """After so many helpers that died, reading stays in the application's process."""
 READING_S = 30.0
-"""For one reading; a helper that takes longer is ended."""
+"""Time for one reading; a helper that takes longer is ended."""
 STARTING_S = 30.0
 STOPPING_S = 2.0
 NICENESS = 5
@@ -47,10 +47,10 @@ class HelperError(Exception):
 
 
 class ProcessJudge:
-    """Reads in a helper process what another built-in judge would read here. POSIX only.
+    """Has a built-in judge read in a helper process. POSIX only.
 
     The helper starts with the first reading. When it dies, the reading is done here and now and
-    the error is counted; another helper is started for the next, up to `STARTS_MOST` of them.
+    the error is counted; another helper is started for the next, up to `MAX_STARTS` of them.
     It ends with `stop`, with the process that started it, and not before; a forked child has its
     own.
     """
@@ -59,7 +59,7 @@ class ProcessJudge:
         """Start nothing yet.
 
         Args:
-            inner: Who reads; it is pickled to the helper.
+            inner: The judge that reads; it is pickled to the helper.
             reading_s: After which a reading fails and its helper is ended.
         """
         self._inner = as_judge(inner)
@@ -83,19 +83,19 @@ class ProcessJudge:
 
     def read(self, interaction: Interaction) -> Assessment:
         """Return what the inner judge finds. Raises what it raises, and `TimeoutError`."""
-        if self._stopped or (self._starts >= STARTS_MOST and self._helper is None):
+        if self._stopped or (self._starts >= MAX_STARTS and self._helper is None):
             return self._inner.read(interaction)
         try:
             with self._lock:
                 return self._ask(interaction)
         except HelperError as error:
             record_error("judge", error)
-            if self._starts >= STARTS_MOST:
+            if self._starts >= MAX_STARTS:
                 logger.warning("ragmonitor: no more helper processes; scoring goes on without one")
         return self._inner.read(interaction)
 
     async def assess(self, interaction: Interaction) -> Assessment:
-        """Return the same, as every judge does."""
+        """Return what `read` returns."""
         return self.read(interaction)
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""The border to litellm: one model at one address, in our own words.
+"""Calls one model at one address through litellm.
 
 What form of reply a model takes is found out by asking: a strict schema, any JSON, or plain text.
 A form that it rejects is not asked of it again in this process, whoever asks.
@@ -27,19 +27,19 @@ from ragmonitor.apart import apart
 from ragmonitor.errors import MissingExtraError, RagMonitorError
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import record_problem
-from ragmonitor.judges.bounded import (
-    REPLY_BYTES_MOST,
+from ragmonitor.judges.bounded_replies import (
+    MAX_REPLY_BYTES,
     bounded_session,
     close_sessions,
     noted_refusals,
 )
-from ragmonitor.judges.prompts import Message
-from ragmonitor.judges.quiet import hush, quietly
+from ragmonitor.judges.judge_prompts import Message
+from ragmonitor.judges.litellm_output import hush, quietly
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.records import Cause, JudgeUsage
 
 Form = Literal["json_schema", "json_object", "text"]
-"""What a model is asked to reply in, strictest first."""
+"""The form of reply that a model is asked for, strictest first."""
 FORMS: Final[tuple[Form, ...]] = ("json_schema", "json_object", "text")
 
 _REFUSABLE: Final[Mapping[str, tuple[str, ...]]] = {
@@ -54,31 +54,31 @@ _REFUSABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "temperature": ("temperature",),
     "reasoning_effort": ("reasoning_effort",),
 }
-"""Parameters that a call can do without, and what a provider's 400 says of each."""
+"""Parameters that a call can do without, with words of a provider's 400 about each."""
 _OF_THE_REQUEST: Final = frozenset({400, 413, 422})
-"""The provider works, and will not process this one."""
+"""Status codes of a provider that works and will not process this request."""
 _TRANSIENT = frozenset({409, 425, 429, 500, 502, 503, 504, 529})
-_ERROR_LONGEST = 2000
-_DETAIL_LONGEST = 240
+_MAX_ERROR_CHARACTERS = 2000
+_MAX_DETAIL_CHARACTERS = 240
 _CHARACTERS_PER_TOKEN = 16
-"""Of a reply, at most; with more it is longer than it was told to be."""
-_CHARACTERS_FREE = 64_000
-"""Whatever room was asked for: a model may think aloud."""
+"""A reply with more characters per token of its room is longer than it was told to be."""
+_FREE_CHARACTERS = 64_000
+"""A reply may have so many characters whatever its room: a model may think aloud."""
 _FRAMING_TOKENS = 2_000
-"""That a provider may put around our messages, and count as ours."""
-_ROOMS_MOST = 4
-"""How often the room that it was given a provider may have filled: some think beyond it."""
-_DEARER_MOST = 10.0
-"""How often its plain price a reply may have cost, by tiers and by place."""
+"""Tokens that a provider may put around our messages and count as ours."""
+_MAX_OVERRUN = 4
+"""A reply may have so many times the tokens of its room: some providers think beyond it."""
+_MAX_PRICE_FACTOR = 10.0
+"""A reply may cost so many times its plain price, by tiers and by region."""
 _PREFIXES = re.compile(r"(?:(?:litellm\.)?[A-Za-z]+(?:Error|Exception): )+")
-"""litellm's, which repeat the name of the error."""
+"""Prefixes of litellm's messages that repeat the name of the error."""
 _THINKING_TOKENS = 4096
-"""Room for a model's thoughts, which count as output."""
+"""Room for a model's thoughts, in tokens; they count as output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a model's tokens cost."""
+    """The price of a model's tokens."""
 
     input_usd: float
     """Per token."""
@@ -96,7 +96,7 @@ class Completion:
 
     text: str
     form: Form
-    """What it was asked for in."""
+    """The form that was asked for."""
     is_cut: bool
     """The provider stopped at `max_tokens`."""
     usage: JudgeUsage
@@ -126,7 +126,7 @@ class ProviderError(RagMonitorError):
 
     @property
     def cause(self) -> Cause:
-        """What evaluations that needed the reply are counted under."""
+        """The cause under which evaluations that needed the reply are counted."""
         return _CAUSES.get(self.kind, Cause.JUDGE_ERROR)
 
 
@@ -142,7 +142,7 @@ class Strict:
 
 
 class Completer(Protocol):
-    """Whoever replies to a prompt: a model behind litellm, or a function."""
+    """Replies to prompts: a model behind litellm, or a function."""
 
     @property
     def timeout_s(self) -> float:
@@ -194,30 +194,30 @@ class Completer(Protocol):
 
 
 @dataclass(slots=True)
-class Capabilities:
-    """What one model at one address was found to take."""
+class ModelSupport:
+    """The parameters that one model at one address was found to support."""
 
     rejected: set[str] = field(default_factory=set)
-    """Forms of reply and parameters that it said 400 to."""
+    """Forms of reply and parameters that the provider answered with a 400."""
     thinks: bool = False
 
 
-_found: dict[tuple[str, str | None], Capabilities] = {}
+_found: dict[tuple[str, str | None], ModelSupport] = {}
 
 
-def capabilities_of(model: str, api_base: str | None) -> Capabilities:
-    """Return what this process has found out of a model so far; one object for all who ask it."""
-    return _found.setdefault((model, api_base), Capabilities())
+def support_of(model: str, api_base: str | None) -> ModelSupport:
+    """Return what a model is known to support; all who ask it share one object."""
+    return _found.setdefault((model, api_base), ModelSupport())
 
 
-def forget_capabilities() -> None:
-    """Find everything out anew: another server may answer at an address."""
+def forget_support() -> None:
+    """Forget what models support: another server may answer at an address."""
     _found.clear()
 
 
 @dataclass(slots=True, kw_only=True, weakref_slot=True)
 class Provider:
-    """Calls one model. Safe to use from several tasks and loops."""
+    """Calls one model; safe to use from several tasks and loops."""
 
     model: str
     """As litellm names it: `openai/gpt-4o-mini`."""
@@ -229,7 +229,7 @@ class Provider:
     """Taken where litellm knows no price of the model."""
     start_form: Form = "json_object"
     """The strictest form of reply to ask for; `json_schema` needs `Strict` in the call."""
-    reply_bytes_most: int = REPLY_BYTES_MOST
+    max_reply_bytes: int = MAX_REPLY_BYTES
 
     price: Price | None = field(default=None, init=False)
     """None: unknown, or not loaded yet."""
@@ -246,20 +246,20 @@ class Provider:
         survive_forks(self)
 
     @property
-    def _capabilities(self) -> Capabilities:
-        return capabilities_of(self.model, self.api_base)
+    def _support(self) -> ModelSupport:
+        return support_of(self.model, self.api_base)
 
     @property
     def thinking_tokens(self) -> int:
         """Of a reply, beyond the room that is asked for."""
-        return _THINKING_TOKENS if self._capabilities.thinks else 0
+        return _THINKING_TOKENS if self._support.thinks else 0
 
     @property
     def form(self) -> Form:
         """What the next call will ask for."""
         if not self._takes_forms:
             return "text"
-        rejected = self._capabilities.rejected
+        rejected = self._support.rejected
         wanted = FORMS[FORMS.index(self.start_form) :]
         return next(form for form in wanted if form not in rejected)
 
@@ -297,10 +297,10 @@ class Provider:
         """Return the model's reply to one call. `load` first.
 
         Args:
-            messages: What it is sent.
+            messages: The prompt.
             max_tokens: Room for the reply, without a model's thoughts.
             within_s: Time for the call, where that is less than `timeout_s`.
-            strict: What it is sent instead while it takes a schema.
+            strict: The prompt to send instead while the model takes a schema.
 
         Raises:
             ProviderError: There is none.
@@ -352,8 +352,8 @@ class Provider:
             )
 
     def _session(self) -> dict[str, Any]:
-        """Return what has litellm read replies through a session of ours."""
-        session = bounded_session(self.reply_bytes_most)
+        """Return the parameters by which litellm reads replies through a session of ours."""
+        session = bounded_session(self.max_reply_bytes)
         if session is None:
             return {}
         # Some providers' handlers take their client from litellm's own store, and no session.
@@ -367,10 +367,10 @@ class Provider:
         form = self.form
         if form != "json_schema" or strict is not None:
             return form
-        return "text" if "json_object" in self._capabilities.rejected else "json_object"
+        return "text" if "json_object" in self._support.rejected else "json_object"
 
     def _optional(self, form: Form, strict: Strict | None) -> dict[str, Any]:
-        rejected = self._capabilities.rejected
+        rejected = self._support.rejected
         optional = {name: value for name, value in self._parameters.items() if name not in rejected}
         if form == "json_schema" and strict is not None:
             schema = {"name": "assessment", "strict": True, "schema": dict(strict.schema)}
@@ -426,7 +426,7 @@ class Provider:
         self._parameters = {"temperature": 0}
         self._takes_forms = "response_format" in supported
         if _thinks(litellm, self.model):
-            self._capabilities.thinks = True
+            self._support.thinks = True
             if "reasoning_effort" in supported:
                 self._parameters["reasoning_effort"] = "low"
         if self.api_base is not None and self.api_key is None and _lacks_key(litellm, self.model):
@@ -434,7 +434,7 @@ class Provider:
             self.api_key = "none"
 
     def _forgoes(self, error: Exception, form: Form, sent: Mapping[str, Any]) -> bool:
-        """Return whether the call failed for something it can do without; forgoes it for good."""
+        """Return whether a dispensable parameter made the call fail; it is not sent again."""
         if getattr(error, "status_code", None) not in (400, 422):
             return False
         message = str(error).lower()
@@ -443,7 +443,7 @@ class Provider:
             for name, signs in _REFUSABLE.items()
             if name in sent and any(sign in message for sign in signs)
         ]
-        self._capabilities.rejected.update(
+        self._support.rejected.update(
             form if name == "response_format" else name for name in refused
         )
         return bool(refused)
@@ -452,14 +452,14 @@ class Provider:
         choice = response.choices[0] if getattr(response, "choices", None) else None
         message = getattr(choice, "message", None)
         text = getattr(message, "content", None) or ""
-        if len(text) > asked.characters_most:
+        if len(text) > asked.max_characters:
             raise ProviderError(
                 f"a reply of {len(text):,} characters, where {asked.room:,} tokens were asked for",
                 kind="refused",
             )
         is_cut = getattr(choice, "finish_reason", None) == "length"
         if is_cut and ("<think>" in text or getattr(message, "reasoning_content", None)):
-            self._capabilities.thinks = True
+            self._support.thinks = True
         return Completion(
             text=text,
             form=form,
@@ -473,8 +473,8 @@ class Provider:
         A count below 0 would fill the budget up, one beyond all sense would empty it for good.
         """
         used = getattr(response, "usage", None)
-        inputs, input_is_so = _count(getattr(used, "prompt_tokens", None), asked.inputs_most)
-        outputs, output_is_so = _count(getattr(used, "completion_tokens", None), asked.outputs_most)
+        inputs, input_is_so = _count(getattr(used, "prompt_tokens", None), asked.max_inputs)
+        outputs, output_is_so = _count(getattr(used, "completion_tokens", None), asked.max_outputs)
         is_so = input_is_so and output_is_so
         if not is_so:
             record_problem(
@@ -497,7 +497,7 @@ class Provider:
                 cost = float(
                     self._litellm.completion_cost(completion_response=response, model=self.model)
                 )
-                if 0 <= cost <= _DEARER_MOST * plain:
+                if 0 <= cost <= _MAX_PRICE_FACTOR * plain:
                     return cost
         return plain
 
@@ -515,37 +515,37 @@ class Provider:
         return ProviderError(detail, kind=kind)
 
     def _one_line(self, text: str) -> str:
-        text = scrubbed(text, known=[self.api_key], address=self.api_base)[:_ERROR_LONGEST]
+        text = scrubbed(text, known=[self.api_key], address=self.api_base)[:_MAX_ERROR_CHARACTERS]
         text = _PREFIXES.sub("", " ".join(text.split()), count=1)
-        return text if len(text) <= _DETAIL_LONGEST else f"{text[:_DETAIL_LONGEST]}…"
+        return text if len(text) <= _MAX_DETAIL_CHARACTERS else f"{text[:_MAX_DETAIL_CHARACTERS]}…"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What one call can have taken at most."""
+    """The most tokens and characters that one call can have taken."""
 
     messages: Sequence[Message]
     room: int
     """Tokens that the reply was given room for."""
 
     @property
-    def characters_most(self) -> int:
+    def max_characters(self) -> int:
         return longest_reply(self.room)
 
     @property
-    def inputs_most(self) -> int:
+    def max_inputs(self) -> int:
         # No tokenizer makes more than one token of a byte.
         texts = (message["content"].encode("utf-8", "replace") for message in self.messages)
         return _FRAMING_TOKENS + sum(map(len, texts))
 
     @property
-    def outputs_most(self) -> int:
-        return _FRAMING_TOKENS + _ROOMS_MOST * self.room
+    def max_outputs(self) -> int:
+        return _FRAMING_TOKENS + _MAX_OVERRUN * self.room
 
 
 def longest_reply(room: int) -> int:
     """Return how many characters a reply may have that was given room for so many tokens."""
-    return _CHARACTERS_FREE + _CHARACTERS_PER_TOKEN * room
+    return _FREE_CHARACTERS + _CHARACTERS_PER_TOKEN * room
 
 
 def _count(value: object, most: int) -> tuple[int, bool]:
@@ -560,7 +560,7 @@ def _count(value: object, most: int) -> tuple[int, bool]:
 
 @contextlib.contextmanager
 def unheard() -> Iterator[None]:
-    """Call litellm for ourselves: nothing of it is printed, logged or called back.
+    """Call litellm without prints, logs or callbacks.
 
     Marked as its own call, in versions that know such, it leaves its logging worker alone. There
     is one for the whole process, bound to the application's loop: each call from ours would move

@@ -1,4 +1,4 @@
-"""From a judge's reply to what it says, field by field; what cannot be read is None, never 0.
+"""Parses a judge's reply field by field; a field that cannot be read is None, never 0.
 
 The ladder: the reply as JSON; without fence and thoughts; its balanced object; without trailing
 commas; then each field on its own out of broken text. Nothing is evaluated, and every index and
@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeGuard, TypeVar
 
-from ragmonitor.judges.figures import unknown_figures
-from ragmonitor.judges.prompts import EXAMPLES
+from ragmonitor.judges.judge_prompts import EXAMPLES
+from ragmonitor.judges.unknown_numbers import unknown_figures
 from ragmonitor.records import Verdict
 
 RULES: Final = 2
 """Raised whenever the same reply would be read differently."""
 
 _FIELDS: Final = ("s", "bad", "rel", "evasive", "ctx")
-_LONGEST: Final = 20_000
-"""Characters of a reply that are looked at, thoughts not counted: ten times the longest honest."""
-_MOST_OBJECTS: Final = 20
+_MAX_CHARACTERS: Final = 20_000
+"""Only so many characters of a reply are parsed, thoughts not counted: ten times an honest one."""
+_MAX_OBJECTS: Final = 20
 _LETTERS: Final = {"N": Verdict.ABSENT, "X": Verdict.CONTRADICTED, "C": Verdict.CONTRADICTED}
 _NO_CLAIM: Final = frozenset("-–—−")
 
@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What the reply says of one sentence."""
+    """The reply's verdict on one sentence."""
 
     verdict: Verdict
     chunks: tuple[int, ...] = ()
@@ -53,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedReply:
-    """What could be read of a reply; None: nothing that could be trusted."""
+    """The fields of a reply; None: nothing that could be trusted."""
 
     entries: tuple[Entry, ...] | None = None
     """One per sentence, in order."""
@@ -63,17 +63,17 @@ class ParsedReply:
     chunk_relevance: tuple[float, ...] | None = None
     """From 0 to 1, one per chunk, in order."""
     problems: tuple[str, ...] = ()
-    """What was wrong, one short phrase per unread field: told to the judge when it is re-asked."""
+    """One short phrase per unread field, for the judge when it is asked again."""
 
     @property
-    def is_empty(self) -> bool:
-        """Whether nothing at all could be read that a score could come from."""
+    def is_usable(self) -> bool:
+        """Whether anything could be read that a score could come from."""
         # Without chunks their ratings are the empty tuple whatever was replied.
-        return (
-            self.entries is None
-            and self.relevancy is None
-            and self.evasive is None
-            and not self.chunk_relevance
+        return bool(
+            self.entries is not None
+            or self.relevancy is not None
+            or self.evasive is not None
+            or self.chunk_relevance
         )
 
     def completed_by(self, other: ParsedReply) -> ParsedReply:
@@ -90,13 +90,13 @@ class ParsedReply:
 
 
 class _UnreadableError(Exception):
-    """A field does not say what it should; the message tells the judge."""
+    """A field cannot be read; the message tells the judge why."""
 
 
 def read_reply(
     text: str, *, sentences: Sequence[str], chunks: Sequence[str], question: str = ""
 ) -> ParsedReply:
-    """Return what a reply says. Raises nothing, whatever the text.
+    """Return the fields of a reply. Raises nothing, whatever the text.
 
     A sentence that the judge calls supported keeps that verdict even if a number of it stands in
     no cited chunk: the number may be reckoned or spelled out. It gets the reason `number`.
@@ -173,7 +173,7 @@ def find_fields(
     text = text.strip()
     if not text.startswith(("{", "`")):  # else "</think>" is quoted out of the data
         text = text.rpartition("</think>")[2].strip()
-    text = text[:_LONGEST]
+    text = text[:_MAX_CHARACTERS]
     for candidate in (text, _FENCE.sub("", text).strip()):
         whole = _load(candidate)
         if _is_reply(whole, names):
@@ -217,7 +217,7 @@ def _said_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
 
 def _balanced_objects(text: str) -> Iterator[str]:
     position = text.find("{")
-    for _ in range(_MOST_OBJECTS):
+    for _ in range(_MAX_OBJECTS):
         if position < 0:
             return
         end = _closing(text, position)
@@ -251,7 +251,7 @@ def _salvage(text: str, names: Sequence[str]) -> dict[str, object]:
     fields: dict[str, object] = {}
     for name in names:
         values = []
-        for match in list(_key(name).finditer(outside))[:_MOST_OBJECTS]:
+        for match in list(_key(name).finditer(outside))[:_MAX_OBJECTS]:
             value = _value_at(text, match.end())
             if value is not None and value not in values:
                 values.append(value)

@@ -1,4 +1,4 @@
-"""Keys out of what a provider says of a failure: those that the process holds, and their shapes."""
+"""Removes keys from a provider's error messages: those the process holds, and their shapes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 MARK: Final = "[key]"
-_LEAST: Final = 6
-"""Characters of a value that is looked for as it is; shorter ones stand in any text."""
-_LOOKED_AT: Final = 100_000
+_MIN_CHARACTERS: Final = 6
+"""Shorter values are not looked for as they are: they stand in any text."""
+_MAX_CHARACTERS: Final = 100_000
 _NAMED: Final = re.compile(
     r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTHORIZATION", re.IGNORECASE
 )
-"""Variables whose values are nobody else's: where litellm and its clients find their keys."""
+"""Names of variables in which litellm and its clients find their keys."""
 _PLAIN: Final = frozenset({"none", "true", "false", "default", "dummy"})
 _SHAPES: Final = re.compile(
     r"\b(?:sk|pk|rk|gsk|xai|hf|pplx)[-_][\w.*-]{6,}"
@@ -32,17 +32,17 @@ def scrubbed(text: str, *, known: Iterable[str | None] = (), address: str | None
     """Return a provider's words without keys.
 
     Args:
-        text: What it says; of a long one the beginning.
-        known: Keys that it was sent.
-        address: Where it is; what stands in its query and before its `@` is taken out too.
+        text: The message; of a long one the beginning is returned.
+        known: Keys that the provider was sent.
+        address: The provider's; its query and what stands before its `@` are removed too.
     """
-    text = text[:_LOOKED_AT]
+    text = text[:_MAX_CHARACTERS]
     values = {value for value in (*known, *_of_address(address), *_of_process()) if value}
     spelled = {form for value in values for form in (value, quote(value, safe=""))}
     # The longest first: one may begin as another does.
     for value in sorted(spelled, key=len, reverse=True):
         is_word = value.isdigit() or value.lower() in _PLAIN
-        if len(value) >= _LEAST and not is_word:
+        if len(value) >= _MIN_CHARACTERS and not is_word:
             text = text.replace(value, MARK)
     return _SHAPES.sub(MARK, text)
 

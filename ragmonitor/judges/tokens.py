@@ -1,4 +1,4 @@
-"""How many tokens a text has at most, without any model's tokenizer."""
+"""An upper estimate of a text's tokens, without any model's tokenizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CHARACTERS_PER_TOKEN: Final = 3.5
 """Of letters and spaces, taken for as few as they ever are; of all other text there are fewer."""
 
 
-def most_tokens(text: str) -> float:
+def estimate_tokens(text: str) -> float:
     """Return an upper estimate of a text's tokens, in microseconds, whatever the tokenizer.
 
     English takes a token for 4 to 5 letters, and at most one for each digit or sign. A Chinese

@@ -1,4 +1,4 @@
-"""Where an application with reference answers loses them: the model, or a step of retrieval."""
+"""Finds which step to improve, by a reference answer: the model, or a step of retrieval."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRECISE_FROM: Final = 0.5
 
 
 class Bottleneck(StrEnum):
-    """What to work on first, for one answer."""
+    """The step to work on first, for one answer."""
 
     NONE = "none"
     """Right, with all of it in the chunks."""
@@ -45,7 +45,7 @@ ADVICE: Final[dict[Bottleneck, str]] = {
     "missing, and look at faithfulness.",
 }
 INPUTS: Final = ("answer_correctness", "context_recall", "context_precision")
-"""The evaluators that it takes."""
+"""The evaluators whose scores `bottleneck` takes."""
 
 
 def bottleneck(
@@ -57,7 +57,7 @@ def bottleneck(
     recalled_from: float = RECALLED_FROM,
     precise_from: float = PRECISE_FROM,
 ) -> Bottleneck:
-    """Return what to work on first, by three scores that need a reference answer.
+    """Return the step to work on first, by three scores that need a reference answer.
 
     | answer correctness | context recall | context precision | |
     |---|---|---|---|

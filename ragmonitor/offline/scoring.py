@@ -15,7 +15,7 @@ from ragmonitor.errors import JudgeError
 from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.export.jsonl import report_line
 from ragmonitor.guard import record_error
-from ragmonitor.judging import Reader, Reading
+from ragmonitor.judging import Reading, ReadingEngine
 from ragmonitor.offline.shapes import Line
 from ragmonitor.protocols import Judge
 from ragmonitor.records import (
@@ -109,8 +109,8 @@ class Scorer:
         self._without_reference = (
             Table(entry for entry in entries if not entry.needs_reference) if is_fitted else entries
         )
-        self._reader = Reader(entries, asking_timeout_s=asking_timeout_s)
-        self._reader_without_reference = Reader(
+        self._engine = ReadingEngine(entries, asking_timeout_s=asking_timeout_s)
+        self._engine_without_reference = ReadingEngine(
             self._without_reference, asking_timeout_s=asking_timeout_s
         )
         self._role: JudgeRole = "builtin" if self.judge.is_builtin else "sampled"
@@ -260,7 +260,7 @@ class Scorer:
         return self._counted(reading)
 
     async def _read(self, interaction: Interaction) -> Reading:
-        return await self._reader_for(interaction).read(self.judge, self._role, interaction)
+        return await self._engine_for(interaction).read(self.judge, self._role, interaction)
 
     def _counted(self, reading: Reading) -> Report:
         self.usage += reading.report.usage or JudgeUsage()
@@ -269,11 +269,11 @@ class Scorer:
         return reading.report
 
     def _unread(self, interaction: Interaction, cause: Cause, detail: str = "") -> Report:
-        reader = self._reader_for(interaction)
-        return reader.unread(self.judge, self._role, interaction, cause, detail=detail)
+        engine = self._engine_for(interaction)
+        return engine.unread(self.judge, self._role, interaction, cause, detail=detail)
 
-    def _reader_for(self, interaction: Interaction) -> Reader:
-        return self._reader if interaction.reference.strip() else self._reader_without_reference
+    def _engine_for(self, interaction: Interaction) -> ReadingEngine:
+        return self._engine if interaction.reference.strip() else self._engine_without_reference
 
     def _entries_for(self, interaction: Interaction) -> Table:
         return self.entries if interaction.reference.strip() else self._without_reference

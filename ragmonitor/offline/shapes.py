@@ -1,4 +1,4 @@
-"""The shapes in which tools keep recorded interactions, as `Interaction` records."""
+"""Reads recorded interactions in the formats of several tools into `Interaction` records."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Format = Literal["ragmonitor", "ragas", "ragchecker"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """The names under which a format keeps what an interaction is made of."""
+    """The column names of a format."""
 
     question: str
     contexts: str
     answer: str
     id: str = "id"
     reference: tuple[str, ...] = ("reference",)
-    """Names under which a reference answer may stand; the first that is there is taken."""
+    """Columns of the reference answer; the first that is there is taken."""
     reference_contexts: str = "reference_contexts"
 
     def fit(self, record: Mapping[str, Any]) -> bool:
@@ -31,12 +31,12 @@ class Columns:
 
     @property
     def required(self) -> tuple[str, str, str]:
-        """What no record may lack."""
+        """The columns that every record has."""
         return self.question, self.contexts, self.answer
 
     @property
     def known(self) -> tuple[str, ...]:
-        """Everything that is read of a record, whatever its format."""
+        """All columns that are read."""
         return (*self.required, self.id, *self.reference, self.reference_contexts, *_OF_ALL)
 
 
@@ -71,7 +71,7 @@ LISTS = frozenset(
     for columns in choices
     for name in (columns.contexts, columns.reference_contexts, "not_shown", "ground_truths")
 )
-"""Columns that hold lists; in a table they may hold the text of one."""
+"""Columns that hold lists; in a table they may hold a list as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from ragmonitor import Budget, Cause, ExportSettings, JudgeSettings, Monitor, Sc
 from ragmonitor.evaluators import table
 from ragmonitor.guard import errors
 from ragmonitor.judges import LlmJudge
-from ragmonitor.judges.provider import forget_capabilities
+from ragmonitor.judges.provider import forget_support
 from ragmonitor.records import JudgeIdentity
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.openai_server import OpenAiServer, Reply, refused, truthful
@@ -30,7 +30,7 @@ A_REPLY = Reply(
 
 @pytest.fixture
 def servers():
-    forget_capabilities()
+    forget_support()
     with OpenAiServer() as first, OpenAiServer() as second:
         yield first, second
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.judges.prompts import EXAMPLES, SYSTEM
+from ragmonitor.judges.judge_prompts import EXAMPLES, SYSTEM
 from ragmonitor.judges.reply import read_reply
 from ragmonitor.records import Verdict
 

@@ -14,7 +14,7 @@ def clock():
 
 @pytest.fixture
 def breaker(clock):
-    return Breaker(opens_after=3, cool_s=10, cool_most_s=40, clock=clock)
+    return Breaker(opens_after=3, cool_s=10, max_cool_s=40, clock=clock)
 
 
 def fail(breaker, kind="transient"):

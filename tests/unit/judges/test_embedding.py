@@ -17,7 +17,7 @@ from ragmonitor.evaluators import (
     evaluate_asking,
     register_embedding,
 )
-from ragmonitor.judges.embedding import LitellmEmbedding
+from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.records import Cause, JudgeUsage, ReferenceReading, ReferenceSentence, Scored
 from ragmonitor.testing import ScriptedJudge
 from tests.support.openai_server import OpenAiServer, embed

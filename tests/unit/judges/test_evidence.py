@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmonitor.judges import evidence
-from ragmonitor.judges.evidence import CHUNK_FRAME_TOKENS, Part, join, spread
+from ragmonitor.judges import long_evidence as evidence
+from ragmonitor.judges.long_evidence import CHUNK_FRAME_TOKENS, Part, join, spread
 from ragmonitor.judges.reply import Entry, ParsedReply
-from ragmonitor.judges.tokens import most_tokens
+from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.records import Verdict
 
 YES, NO, BAD, NONE = Verdict.SUPPORTED, Verdict.ABSENT, Verdict.CONTRADICTED, Verdict.NO_CLAIM
@@ -45,7 +45,7 @@ def test_no_call_is_overfull_and_nothing_is_lost(chunks, room):
         assert "".join(p.text for p in parts if p.position == position) == chunk
     assert [p.position for p in parts] == sorted(p.position for p in parts)
     for share in shares:
-        used = sum(most_tokens(p.text) + CHUNK_FRAME_TOKENS for p in share)
+        used = sum(estimate_tokens(p.text) + CHUNK_FRAME_TOKENS for p in share)
         assert used <= room + 1e-6
 
 
@@ -157,11 +157,11 @@ def test_a_long_chunk_is_measured_in_proportion_to_its_length(
     def count(text: str) -> float:
         nonlocal measured
         measured += len(text)
-        return most_tokens(text)
+        return estimate_tokens(text)
 
-    monkeypatch.setattr(evidence, "most_tokens", count)
+    monkeypatch.setattr(evidence, "estimate_tokens", count)
     text = piece * (200_000 // len(piece))
     calls = spread([text], room_tokens=500)
     assert "".join(part.text for parts in calls for part in parts) == text
-    assert all(most_tokens(part.text) <= 500 for parts in calls for part in parts)
+    assert all(estimate_tokens(part.text) <= 500 for parts in calls for part in parts)
     assert measured < 20 * len(text)

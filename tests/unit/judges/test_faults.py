@@ -8,7 +8,7 @@ import pytest
 
 from ragmonitor.errors import JudgeError
 from ragmonitor.judges.llm import LlmJudge
-from ragmonitor.judges.provider import forget_capabilities
+from ragmonitor.judges.provider import forget_support
 from tests.support.openai_server import (
     OpenAiServer,
     dripping,
@@ -101,7 +101,7 @@ STORY = interaction(
 
 @pytest.fixture
 def server():
-    forget_capabilities()
+    forget_support()
     with OpenAiServer() as server:
         yield server
 
@@ -145,7 +145,7 @@ async def test_a_fault_costs_what_the_table_says(server, row):
     """Outcome, calls and pauses, to within the jitter."""
     await Asked(server).read()  # litellm's import is in no row
     server.requests.clear()
-    forget_capabilities()
+    forget_support()
     if row.lasts:
         server.always(FAULTS[row.fault])
     else:

@@ -12,9 +12,9 @@ import pytest
 
 from ragmonitor.errors import JudgeError
 from ragmonitor.judges import FunctionJudge, LlmJudge
-from ragmonitor.judges.bounded import REPLY_BYTES_MOST
-from ragmonitor.judges.embedding import LitellmEmbedding
-from ragmonitor.judges.provider import forget_capabilities
+from ragmonitor.judges.bounded_replies import MAX_REPLY_BYTES
+from ragmonitor.judges.litellm_embedding import LitellmEmbedding
+from ragmonitor.judges.provider import forget_support
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.records import Cause
 from tests.support.openai_server import OpenAiServer, Reply, refused, truthful
@@ -29,7 +29,7 @@ KEY = "d41d8cd98f00b204e9800998ecf8427e"
 
 @pytest.fixture
 def server():
-    forget_capabilities()
+    forget_support()
     with OpenAiServer() as server:
         yield server
 
@@ -59,11 +59,11 @@ async def judges(server):
 async def test_an_endless_reply_ends_at_the_limit(server, judges):
     """The connection is closed; the outcome is `judge_error`, says why and is not tried again."""
     server.always(Reply(body=b" " * 2**16, is_endless=True))
-    with pytest.raises(JudgeError, match=f"larger than {REPLY_BYTES_MOST:,} bytes") as caught:
+    with pytest.raises(JudgeError, match=f"larger than {MAX_REPLY_BYTES:,} bytes") as caught:
         await judges().assess(TOLD)
     assert caught.value.cause is Cause.JUDGE_ERROR
     assert len(server.chats) == 1
-    assert server.endless_bytes < 4 * REPLY_BYTES_MOST
+    assert server.endless_bytes < 4 * MAX_REPLY_BYTES
 
 
 async def test_an_endless_error_ends_at_the_limit_too(server, judges):
@@ -71,7 +71,7 @@ async def test_an_endless_error_ends_at_the_limit_too(server, judges):
     server.always(Reply(status=500, body=b" " * 2**16, is_endless=True))
     with pytest.raises(JudgeError, match="larger than"):
         await judges().assess(TOLD)
-    assert server.endless_bytes < 4 * REPLY_BYTES_MOST
+    assert server.endless_bytes < 4 * MAX_REPLY_BYTES
 
 
 @pytest.mark.parametrize("model", ["anthropic/claude-haiku-4-5", "deepseek/x", "hosted_vllm/x"])
@@ -82,7 +82,7 @@ async def test_other_protocols_have_the_limit_too(server, judges, model):
     with pytest.raises(JudgeError, match="larger than"):
         await judge.assess(TOLD)
     await judge.close()
-    assert server.endless_bytes < 4 * REPLY_BYTES_MOST
+    assert server.endless_bytes < 4 * MAX_REPLY_BYTES
 
 
 async def test_the_application_s_own_replies_have_no_limit_of_ours(server, judges):

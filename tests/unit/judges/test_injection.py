@@ -19,10 +19,9 @@ import pytest
 
 from ragmonitor.errors import JudgeError
 from ragmonitor.judges.builtin import BuiltinJudge
+from ragmonitor.judges.judge_prompts import SYSTEM, Section, compose, write_prompt
 from ragmonitor.judges.llm import LlmJudge
-from ragmonitor.judges.prompts import SYSTEM, write_prompt
-from ragmonitor.judges.provider import forget_capabilities
-from ragmonitor.judges.sections import Section, compose
+from ragmonitor.judges.provider import forget_support
 from ragmonitor.judges.sentences import language, split
 from ragmonitor.records import Cause, Chunk, Interaction, Verdict
 from tests.support.openai_server import OpenAiServer, read_prompt, truthful
@@ -93,7 +92,7 @@ def server():
 @pytest.fixture
 async def assess(server):
     """Judge an interaction by the real litellm; gives the assessment and the chats it took."""
-    forget_capabilities()
+    forget_support()
     made = []
 
     async def assess(interaction, step, **options):

@@ -12,9 +12,9 @@ import pytest
 from ragmonitor.errors import JudgeError, MissingExtraError
 from ragmonitor.judges import llm
 from ragmonitor.judges.cache import AssessmentCache
-from ragmonitor.judges.llm import CALLS_MOST, TOKENS_PER_CALL, LlmJudge
-from ragmonitor.judges.prompts import SCHEMA, SYSTEM, strict_messages, write_prompt
-from ragmonitor.judges.provider import forget_capabilities
+from ragmonitor.judges.judge_prompts import SCHEMA, SYSTEM, strict_messages, write_prompt
+from ragmonitor.judges.llm import MAX_CALLS, TOKENS_PER_CALL, LlmJudge
+from ragmonitor.judges.provider import forget_support
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Cause, Chunk, Interaction, Verdict
 from ragmonitor.testing import ManualClock
@@ -64,7 +64,7 @@ def server():
 @pytest.fixture
 async def judges(server):
     """Make judges on the server; their waits before a retry are noted and not slept."""
-    forget_capabilities()  # of an earlier test's server, at the same port
+    forget_support()  # of an earlier test's server, at the same port
     made, waits = [], []
 
     async def pause(seconds):
@@ -202,7 +202,7 @@ async def test_the_call_asks_for_json_without_chance(server, judges):
 
 async def test_evidence_too_long_for_all_calls_is_refused_before_them(server, judges):
     """Nothing is sent, and the error says how long it was; so does the question of its cost."""
-    long = story("It is red.", "red words " * (TOKENS_PER_CALL * CALLS_MOST // 2))
+    long = story("It is red.", "red words " * (TOKENS_PER_CALL * MAX_CALLS // 2))
     judge = judges()
     with pytest.raises(JudgeError, match=r"evidence of about \d+ tokens exceeds") as caught:
         await judge.assess(long)
@@ -422,7 +422,7 @@ async def test_long_evidence_is_spread_and_joined(server, judges):
     """Each call sees neighbours, the sentence is credited to the chunk that holds it."""
     told = long_story()
     found = await judges().assess(told)
-    assert 1 < len(server.chats) <= CALLS_MOST
+    assert 1 < len(server.chats) <= MAX_CALLS
     assert found.usage.calls == len(server.chats)
     assert [s.verdict for s in found.sentences] == [Verdict.SUPPORTED, Verdict.SUPPORTED]
     assert [s.chunks for s in found.sentences] == [(1,), (11,)]

@@ -15,7 +15,7 @@ import pytest
 from ragmonitor import Assessment, Chunk, Interaction, JudgeIdentity
 from ragmonitor.guard import errors
 from ragmonitor.judges import BuiltinJudge
-from ragmonitor.judges.process import STARTS_MOST, ProcessJudge
+from ragmonitor.judges.process import MAX_STARTS, ProcessJudge
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes and signals of POSIX")
@@ -111,7 +111,7 @@ def test_a_helper_that_dies_costs_no_answer(judge):
 
 def test_a_helper_that_dies_again_and_again_is_given_up(judge):
     """After a few deaths no more are started, and everything is read here."""
-    for _ in range(STARTS_MOST):
+    for _ in range(MAX_STARTS):
         judge.read(INTERACTION)
         os.kill(judge.helper_pid, signal.SIGKILL)
         judge.read(INTERACTION)

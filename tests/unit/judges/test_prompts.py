@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from ragmonitor.judges import prompts
-from ragmonitor.judges.prompts import SYSTEM, correct, prompt_version, write_prompt
+from ragmonitor.judges import judge_prompts as prompts
+from ragmonitor.judges.judge_prompts import SYSTEM, correct, prompt_version, write_prompt
 from tests.support.openai_server import read_prompt
 
 

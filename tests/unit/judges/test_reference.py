@@ -9,11 +9,11 @@ from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.by_reference import counts_of
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.cache import AssessmentCache
-from ragmonitor.judges.evidence import Part
+from ragmonitor.judges.judge_prompts import SYSTEM as MAIN
 from ragmonitor.judges.llm import LlmJudge
-from ragmonitor.judges.prompts import SYSTEM as MAIN
+from ragmonitor.judges.long_evidence import Part
 from ragmonitor.judges.provider import Completion, ProviderError
-from ragmonitor.judges.reference import (
+from ragmonitor.judges.reference_checks import (
     EXAMPLES,
     SYSTEM,
     read_checks,
@@ -44,7 +44,7 @@ def test_a_whole_reply():
     assert read.right == (True, False)
     assert read.chunks == ((0, 1), (), None)
     assert read.in_answer == (True, False, False)
-    assert read.is_whole
+    assert not read.problems
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ragmonitor.judges.figures import unknown_figures
 from ragmonitor.judges.reply import read_reply
+from ragmonitor.judges.unknown_numbers import unknown_figures
 from ragmonitor.records import Verdict
 
 SENTENCES = ["It lasts three hours.", "It is red.", "Paris is in Spain.", "You're welcome!"]
@@ -138,7 +138,7 @@ def test_a_number_at_the_cut_is_not_read():
 def test_two_replies_that_differ_are_none():
     """A draft and a correction, or an example and a reply: which is meant would be a guess."""
     reading = read(TEXT + "\nor rather\n" + json.dumps(REPLY | {"rel": 0}))
-    assert reading.is_empty
+    assert not reading.is_usable
 
 
 def test_words_that_the_sentence_lacks_are_left_out():
@@ -180,7 +180,7 @@ def test_without_chunks_there_are_no_ratings_to_miss():
 def test_nothing_gives_nothing(text):
     """No reply, no score, and no error."""
     reading = read(text)
-    assert reading.is_empty
+    assert not reading.is_usable
     assert reading.problems
 
 
@@ -199,12 +199,12 @@ def test_nothing_gives_nothing(text):
 )
 def test_hostile_text_takes_no_long_time(text):
     """Text that would make a careless pattern quadratic is read like any other."""
-    assert read(text).is_empty
+    assert not read(text).is_usable
 
 
 def test_nothing_is_evaluated():
     """Python in a reply is text."""
-    assert read('{"s": [__import__("os").getpid()], "rel": 1+1}').is_empty
+    assert not read('{"s": [__import__("os").getpid()], "rel": 1+1}').is_usable
 
 
 @pytest.mark.parametrize(

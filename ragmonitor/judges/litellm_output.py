@@ -1,4 +1,4 @@
-"""What litellm prints and logs of our calls stays unheard; what it does for the host does not.
+"""Keeps litellm from printing and logging our calls; its output for the host is left alone.
 
 litellm writes two lines at INFO for each call to the host's standard output and to its log, and
 banners for each failure. A context variable says which calls are ours; filters on its loggers and
@@ -29,39 +29,39 @@ _PRINTING: Final = (
     "litellm.main",
     "litellm.utils",
 )
-"""Its modules that print on their own, whatever is told to its loggers."""
+"""The modules of litellm that print on their own, whatever level its loggers have."""
 _NOTHING: Final = logging.CRITICAL + 1
 
-_least: ContextVar[int] = ContextVar("ragmonitor_litellm_least_level", default=logging.NOTSET)
-"""Of what is logged in this context: the level from which on it is heard."""
+_min_level: ContextVar[int] = ContextVar("ragmonitor_litellm_least_level", default=logging.NOTSET)
+"""The level from which on records of this context are logged."""
 
 
-class _OfOthers(logging.Filter):
+class _NotOurs(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        return record.levelno >= _least.get()
+        return record.levelno >= _min_level.get()
 
 
-_OF_OTHERS: Final = _OfOthers()
+_NOT_OURS: Final = _NotOurs()
 
 
 @contextlib.contextmanager
-def quietly(least: int = _NOTHING) -> Iterator[None]:
-    """Keep from the host what litellm has to say of what is done meanwhile in this context.
+def quietly(min_level: int = _NOTHING) -> Iterator[None]:
+    """Keep litellm's output for calls in this context from the host.
 
     Args:
-        least: A level of `logging` from which on it is heard all the same.
+        min_level: Records of this level of `logging` and above are logged all the same.
     """
     for name in _LOGGERS:
-        logging.getLogger(name).addFilter(_OF_OTHERS)  # once: a second time changes nothing
-    token = _least.set(least)
+        logging.getLogger(name).addFilter(_NOT_OURS)  # once: a second time changes nothing
+    token = _min_level.set(min_level)
     try:
         yield
     finally:
-        _least.reset(token)
+        _min_level.reset(token)
 
 
 def hush() -> None:
-    """Have litellm, which is imported, ask before it prints. Twice changes nothing."""
+    """Have litellm, which is imported, ask before it prints. A second call changes nothing."""
     for name in _PRINTING:
         module = sys.modules.get(name)
         if module is not None:
@@ -69,5 +69,5 @@ def hush() -> None:
 
 
 def _print(*values: Any, **options: Any) -> None:
-    if _least.get() == logging.NOTSET:
+    if _min_level.get() == logging.NOTSET:
         builtins.print(*values, **options)  # noqa: T201 - for the host, as litellm would

@@ -16,19 +16,19 @@ from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, Final
 
-REPLY_BYTES_MOST: Final = 4 * 2**20
-"""Of a reply's body, unpacked. An honest one has a few thousand."""
+MAX_REPLY_BYTES: Final = 4 * 2**20
+"""Limit of a reply's body, unpacked. An honest one has a few thousand bytes."""
 
 _refusals: ContextVar[list[str] | None] = ContextVar("ragmonitor_refused_replies", default=None)
 
 
 class _ReplyRefusedError(Exception):
-    """Raised within a client library, which may turn it into anything; see `noted_refusals`."""
+    """A reply was too large. A client library may turn it into anything; see `noted_refusals`."""
 
 
 @contextlib.contextmanager
 def noted_refusals() -> Iterator[list[str]]:
-    """Give a list of why replies were refused meanwhile in this context."""
+    """Yield a list to which the reasons of refused replies are added in this context."""
     noted: list[str] = []
     token = _refusals.set(noted)
     try:
@@ -38,24 +38,24 @@ def noted_refusals() -> Iterator[list[str]]:
 
 
 _open: dict[tuple[asyncio.AbstractEventLoop, int], Any] = {}
-"""By loop and limit. One for all who ask on a loop: litellm keeps a client with the session that
-it was first given, and one whose session is closed opens another without a limit."""
+"""The sessions by loop and limit. All who ask on a loop share one: litellm keeps a client with the
+session that it was first given, and a client whose session is closed opens another, unlimited."""
 
 
-def bounded_session(most: int = REPLY_BYTES_MOST) -> Any | None:
-    """Return the running loop's session whose replies have so many bytes; None: no aiohttp.
+def bounded_session(max_bytes: int = MAX_REPLY_BYTES) -> Any | None:
+    """Return the running loop's session whose replies have at most so many bytes; None: no aiohttp.
 
     It is closed by `close_sessions`, or let go of some time after its loop has ended.
     """
     loop = asyncio.get_running_loop()
-    known = _open.get((loop, most))
+    known = _open.get((loop, max_bytes))
     if known is not None and not known.closed:
         return known
     for key in [key for key in _open if key[0].is_closed()]:
         _let_go(key[0], _open.pop(key))
-    session = _opened(most)
+    session = _opened(max_bytes)
     if session is not None:
-        _open[loop, most] = session
+        _open[loop, max_bytes] = session
     return session
 
 
@@ -85,7 +85,7 @@ def _let_go_of_all() -> None:
         _let_go(loop, session)
 
 
-def _opened(most: int) -> Any | None:
+def _opened(max_bytes: int) -> Any | None:
     """Return a new session; TLS is set up as litellm does it."""
     try:
         aiohttp: Any = import_module("aiohttp")
@@ -112,7 +112,7 @@ def _opened(most: int) -> Any | None:
                 return reply
             encoding = self._headers.get("Content-Encoding", "").strip().lower()
             content: Any = self.content
-            self.content: Any = _Content(content, self, encoding, most)
+            self.content: Any = _Content(content, self, encoding, max_bytes)
             return reply
 
     async def ask_for_gzip(_session: Any, _context: Any, asked: Any) -> None:
@@ -130,13 +130,13 @@ def _opened(most: int) -> Any | None:
 
 
 class _Content:
-    """A reply's body, that ends with an error where it is too large."""
+    """The body of a reply; reading it raises where it is too large."""
 
-    def __init__(self, content: Any, reply: Any, encoding: str, most: int) -> None:
+    def __init__(self, content: Any, reply: Any, encoding: str, max_bytes: int) -> None:
         self._content = content
         self._reply = reply
         self._encoding = encoding
-        self._most = most
+        self._max_bytes = max_bytes
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._content, name)
@@ -148,17 +148,17 @@ class _Content:
         unpacking = None
         if self._encoding not in ("", "identity"):
             unpacking = zlib.decompressobj(wbits=47)  # gzip or zlib, as it says itself
-        given = 0
+        n_bytes = 0
         async for came in self._content.iter_chunked(n):
             piece = came
             if unpacking is not None:
                 try:
-                    piece = unpacking.decompress(came, self._most - given + 1)
+                    piece = unpacking.decompress(came, self._max_bytes - n_bytes + 1)
                 except zlib.error:
                     raise self._refused("the reply cannot be unpacked") from None
-            given += len(piece)
-            if given > self._most:
-                raise self._refused(f"the reply is larger than {self._most:,} bytes")
+            n_bytes += len(piece)
+            if n_bytes > self._max_bytes:
+                raise self._refused(f"the reply is larger than {self._max_bytes:,} bytes")
             yield piece
 
     def _refused(self, why: str) -> _ReplyRefusedError:

@@ -1,4 +1,4 @@
-"""Long evidence: chunks spread over several calls, and what the calls say joined again."""
+"""Long evidence is spread over several calls, and their replies are joined again."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from ragmonitor.judges.reply import Entry, ParsedReply
-from ragmonitor.judges.tokens import CHARACTERS_PER_TOKEN, most_tokens
+from ragmonitor.judges.tokens import CHARACTERS_PER_TOKEN, estimate_tokens
 from ragmonitor.records import Verdict
 
 CHUNK_FRAME_TOKENS: Final = 8
-"""Number and border of one chunk in the prompt."""
+"""Tokens of the number and border of one chunk in the prompt."""
 _BREAKS: Final = (re.compile(r"\n\s*\n"), re.compile(r"\n|[.!?。！？]\s?"), re.compile(r"\s"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A chunk, or as much of it as one call takes."""
+    """A chunk, or the piece of it that one call takes."""
 
     position: int
-    """Of the chunk, from 0."""
+    """The chunk's position, from 0."""
     text: str
 
 
@@ -33,13 +33,13 @@ def spread(chunks: Sequence[str], *, room_tokens: float) -> list[list[Part]]:
 
     Args:
         chunks: Texts; shape (n_chunks,).
-        room_tokens: For the chunks of one call, by `most_tokens`; a longer chunk is cut.
+        room_tokens: Limit for the chunks of one call, by `estimate_tokens`; a longer chunk is cut.
     """
     calls: list[list[Part]] = [[]]
     left = room_tokens
     for position, chunk in enumerate(chunks):
         for text in _cut(chunk, room_tokens - CHUNK_FRAME_TOKENS):
-            size = most_tokens(text) + CHUNK_FRAME_TOKENS
+            size = estimate_tokens(text) + CHUNK_FRAME_TOKENS
             if size > left and calls[-1]:
                 calls.append([])
                 left = room_tokens
@@ -51,7 +51,7 @@ def spread(chunks: Sequence[str], *, room_tokens: float) -> list[list[Part]]:
 def join(
     readings: Sequence[ParsedReply], calls: Sequence[Sequence[Part]], *, n_chunks: int
 ) -> ParsedReply:
-    """Return what the calls say together; a field that one of them left unread is unread.
+    """Return the joined reply; a field that one of the calls left unread is unread.
 
     A sentence is supported if a call supports it, contradicted if none does and one contradicts
     it. That the chunks lack something is right only if it is right of all of them. Relevancy is
@@ -59,8 +59,8 @@ def join(
 
     Args:
         readings: One per call; shape (n_calls,).
-        calls: What each call was shown; shape (n_calls, parts).
-        n_chunks: Of the whole.
+        calls: The parts that each call was shown; shape (n_calls, parts).
+        n_chunks: The number of chunks of the interaction.
     """
     if len(readings) == 1 and len(calls[0]) == n_chunks:
         return readings[0]
@@ -146,11 +146,11 @@ def _cut(text: str, room_tokens: float) -> list[str]:
     while True:
         # No more than could fit at best: the rest is not measured again for every piece.
         near = text[start : start + most]
-        tokens = most_tokens(near)
+        tokens = estimate_tokens(near)
         if not near or (tokens <= room_tokens and start + len(near) == len(text)):
             return [*pieces, near]
         length = max(1, int(len(near) * min(1.0, room_tokens / tokens)))
-        while length > 1 and most_tokens(near[:length]) > room_tokens:
+        while length > 1 and estimate_tokens(near[:length]) > room_tokens:
             length = max(1, length * 9 // 10)
         end = _break_before(near, length)
         pieces.append(near[:end])

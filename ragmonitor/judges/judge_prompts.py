@@ -18,9 +18,6 @@ from typing import Any, Final, TypedDict
 
 from ragmonitor.records import Language
 
-CHUNKS, QUESTION, ANSWER = "CHUNKS", "QUESTION", "ANSWER"
-"""Names of the sections, in their order in the user message."""
-
 SYSTEM: dict[Language, str] = {
     "en": """\
 You check an answer against the CHUNKS it was to be drawn from. Sections are bordered by a number; \
@@ -122,8 +119,8 @@ _CORRECTION: dict[Language, str] = {
     "zh": "上次回复无法使用:{why}。请重新回复,只要JSON。",
 }
 _LAYOUT = "<<{border} {name}\n{body}\n{border}>>"
-_CHUNK = "[C{number} {border}]\n{text}"
-_SENTENCE = "S{number} {text}"
+_BLOCK = "[{mark}{number} {border}]\n{text}"
+_LINE = "{mark}{number} {text}"
 
 # Local servers render the conversation into one text and then read such marks in it as turns,
 # thoughts or tool calls: `<|im_start|>`, `<｜User｜>`, `</s>`, `</think>`, `[/INST]`, `<<SYS>>`.
@@ -170,6 +167,63 @@ def border_outside(data: str, draw: Callable[[], str]) -> str:
     return border
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One part of the data."""
+
+    name: str
+    """Capital letters."""
+    texts: Sequence[str]
+    """One; or several, which are then numbered."""
+    mark: str = ""
+    """Letter before the numbers; empty: the one text as it is."""
+    in_blocks: bool = False
+    """Each numbered text keeps its lines, under a line with its number and the border; else it is
+    one line, so that no line within it can pose as the next."""
+
+    def body(self, texts: Sequence[str], border: str) -> str:
+        """Return the section's texts as they stand between its borders."""
+        if not self.mark:
+            return "\n".join(texts)
+        return "\n".join(
+            (_BLOCK if self.in_blocks else _LINE).format(
+                mark=self.mark,
+                number=number,
+                border=border,
+                text=text if self.in_blocks else " ".join(text.split()),
+            )
+            for number, text in enumerate(texts, 1)
+        )
+
+
+def compose(
+    system: str,
+    sections: Sequence[Section],
+    reminder: str,
+    *,
+    draw: Callable[[], str] = draw_border,
+) -> Prompt:
+    """Return a static system message, and a user message of bordered sections and a last line.
+
+    Args:
+        system: The same for every call, so that providers can cache it.
+        sections: In order.
+        reminder: The last line, in which `{border}` stands for the border.
+        draw: Where borders come from; drawn again while the data contains one.
+    """
+    cleaned = [[harmless(text).strip() for text in section.texts] for section in sections]
+    border = border_outside("\n".join(text for texts in cleaned for text in texts), draw)
+    bodies = (
+        _LAYOUT.format(border=border, name=section.name, body=section.body(texts, border))
+        for section, texts in zip(sections, cleaned, strict=True)
+    )
+    user = "\n".join((*bodies, reminder.replace("{border}", border)))
+    return Prompt(
+        messages=(Message(role="system", content=system), Message(role="user", content=user)),
+        border=border,
+    )
+
+
 def write_prompt(
     *,
     question: str,
@@ -190,41 +244,18 @@ def write_prompt(
             0: unknown.
         draw: Where borders come from; drawn again while the data contains one.
     """
-    question = harmless(question).strip()
-    chunks = [harmless(chunk).strip() for chunk in chunks]
-    # A sentence is one line, so that no line within it can pose as the next sentence.
-    sentences = [" ".join(harmless(sentence).split()) for sentence in sentences]
-    border = border_outside("\n".join((question, *chunks, *sentences)), draw)
-
-    def section(name: str, body: str) -> str:
-        return _LAYOUT.format(border=border, name=name, body=body)
-
-    numbered = (
-        _CHUNK.format(number=number, border=border, text=text)
-        for number, text in enumerate(chunks, 1)
-    )
-    lines = (_SENTENCE.format(number=number, text=text) for number, text in enumerate(sentences, 1))
+    sections = [
+        Section(name="CHUNKS", texts=chunks, mark="C", in_blocks=True),
+        Section(name="QUESTION", texts=[question]),
+        Section(name="ANSWER", texts=sentences, mark="S"),
+    ]
     reminder = _REMINDER[language].format(
         date=_DATE[language].format(date=_day(asked_ns)) if asked_ns > 0 else "",
-        border=border,
+        border="{border}",
         sentences=len(sentences),
         chunks=len(chunks),
     )
-    user = "\n".join(
-        (
-            section(CHUNKS, "\n".join(numbered)),
-            section(QUESTION, question),
-            section(ANSWER, "\n".join(lines)),
-            reminder,
-        )
-    )
-    return Prompt(
-        messages=(
-            Message(role="system", content=SYSTEM[language]),
-            Message(role="user", content=user),
-        ),
-        border=border,
-    )
+    return compose(SYSTEM[language], sections, reminder, draw=draw)
 
 
 def correct(prompt: Prompt, why: str, language: Language) -> Prompt:
@@ -253,7 +284,7 @@ def prompt_version(*, strict: bool = False) -> str:
     Args:
         strict: Of the prompt for replies by `SCHEMA`.
     """
-    parts: list[str] = [_LAYOUT, _CHUNK, _SENTENCE]
+    parts = [_LAYOUT, _BLOCK.replace("{mark}", "C"), _LINE.replace("{mark}", "S")]
     tables = [SYSTEM, _REMINDER, _DATE, _CORRECTION]
     if strict:
         parts.append(json.dumps(SCHEMA, sort_keys=True))

@@ -1,4 +1,4 @@
-"""Vectors of texts by a model behind litellm, for the scores that compare texts."""
+"""An embedding model behind litellm, for the scores that compare texts."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, Final
 
 from ragmonitor.apart import call_apart, run
 from ragmonitor.errors import JudgeError
-from ragmonitor.judges.bounded import noted_refusals
+from ragmonitor.judges.bounded_replies import noted_refusals
 from ragmonitor.judges.provider import Price, Provider, ProviderError, unheard
-from ragmonitor.judges.tokens import most_tokens
+from ragmonitor.judges.tokens import estimate_tokens
 from ragmonitor.records import Cause, JudgeUsage
 
 
 class LitellmEmbedding:
-    """Embeds by a model as litellm names it: `openai/text-embedding-3-small`.
+    """Embeds texts by a model as litellm names it: `openai/text-embedding-3-small`.
 
-    One call for all the texts of one score. Evaluators count what it costs with the judge's calls,
-    tokens and dollars; keeps their protocol `PricedEmbedding`.
+    It makes one call for all the texts of one score. Evaluators count its cost with the judge's
+    calls, tokens and dollars. It keeps their protocol `PricedEmbedding`.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LitellmEmbedding:
             timeout_s=timeout_s,
             api_base=api_base,
             api_key=api_key,
-            reply_bytes_most=_BYTES_MOST,
+            max_reply_bytes=_MAX_VECTOR_BYTES,
             fallback_price=None
             if price_usd is None
             else Price(input_usd=price_usd / 1e6, output_usd=0.0),
@@ -62,7 +62,7 @@ class LitellmEmbedding:
         return self.embed(texts)[0]
 
     def embed(self, texts: Sequence[str]) -> tuple[list[Sequence[float]], JudgeUsage]:
-        """Return the same, and what it cost: dollars where a price is known.
+        """Return the vectors and what they cost: dollars where a price is known.
 
         Raises:
             JudgeError: There is none; with what was spent all the same.
@@ -82,15 +82,15 @@ class LitellmEmbedding:
         return self._embedder.price
 
 
-_BYTES_MOST: Final = 64 * 2**20
-"""Of a reply: a vector of 3,072 numbers has some 60 kB, and a score has a hundred texts at most."""
+_MAX_VECTOR_BYTES: Final = 64 * 2**20
+"""Limit of a reply: a vector of 3,072 numbers has some 60 kB, a score a hundred texts at most."""
 
 
 class _Embedder(Provider):
     async def embed(self, texts: list[str]) -> tuple[list[Sequence[float]], JudgeUsage]:
         await self.load()
         began = time.monotonic()
-        estimate = round(sum(most_tokens(text) for text in texts))
+        estimate = round(sum(estimate_tokens(text) for text in texts))
         refused: list[str] = []
         try:
             async with asyncio.timeout(self.timeout_s):

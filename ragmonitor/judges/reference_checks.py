@@ -1,4 +1,4 @@
-"""A reference answer, read by the judge's model: one more call, for all scores by a reference.
+"""Checks against a reference answer: one more call to the model, for all scores by a reference.
 
 Sentence by sentence: whether the reference entails the answer's, and the chunks and the answer the
 reference's. From these checks follow RAGAS' and RAGChecker's scores (`ragmonitor.evaluators`).
@@ -9,16 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ragmonitor.judges import sentences as splitter
-from ragmonitor.judges.asking import Ask
-from ragmonitor.judges.evidence import Part
-from ragmonitor.judges.prompts import Prompt, correct, draw_border
+from ragmonitor.judges.calls import Ask, ask_twice
+from ragmonitor.judges.judge_prompts import Prompt, Section, compose, draw_border
+from ragmonitor.judges.long_evidence import Part
 from ragmonitor.judges.provider import Completion, ProviderError
 from ragmonitor.judges.reply import find_fields
-from ragmonitor.judges.sections import Section, compose
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -78,7 +77,7 @@ def reference_version() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checks:
-    """What could be read of one reply; None: nothing that could be trusted."""
+    """The fields of one reply; None: nothing that could be trusted."""
 
     right: tuple[bool, ...] | None = None
     """Per sentence of the answer: the reference entails it."""
@@ -86,12 +85,7 @@ class Checks:
     """Per sentence of the reference: the chunks that entail it, from 0; None: it claims nothing."""
     in_answer: tuple[bool, ...] | None = None
     """Per sentence of the reference: the answer entails it."""
-    problems: tuple[str, ...] = field(default=())
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every field was read."""
-        return not self.problems
+    problems: tuple[str, ...] = ()
 
     def completed_by(self, other: Checks) -> Checks:
         """Return these checks with their gaps filled from another reply to the same prompt."""
@@ -117,29 +111,39 @@ async def read_reference(
     about share by share: a sentence of the reference rests on what any share entails.
 
     Args:
-        ask: The model.
-        interaction: With a reference answer.
-        found: Of the same interaction; its claims are the ones that are checked.
+        ask: Calls the model.
+        interaction: It has a reference answer.
+        found: The assessment of the same interaction; its claims are checked.
         shares: The chunks, as they were spread over calls.
-        draw: Where borders come from.
+        draw: Draws the borders.
     """
     answer = [sentence.text for sentence in splitter.split(interaction.answer)]
     reference = [sentence.text for sentence in splitter.split(interaction.reference)]
-    language = found.language
-    checks: list[Checks] = []
-    for parts in shares:
+
+    async def check(parts: Sequence[Part]) -> Checks:
         texts = [part.text for part in parts]
-        prompt = write_prompt(interaction, texts, answer, reference, language, draw=draw)
+        prompt = write_prompt(interaction, texts, answer, reference, found.language, draw=draw)
         counts = (len(answer), len(reference), len(texts))
+        replies = await ask_twice(
+            ask,
+            prompt,
+            lambda reply: read_checks(reply, *counts).problems,
+            max_tokens=reply_tokens(*counts),
+            language=found.language,
+        )
+        checks = read_checks(replies[-1], *counts)
+        return checks.completed_by(read_checks(replies[0], *counts))
+
+    all_checks: list[Checks] = []
+    for parts in shares:
         try:
-            read = await _read_twice(ask, prompt, counts, language)
+            checks = await check(parts)
         except ProviderError as error:
             return error.cause
-        if read.chunks is None or read.in_answer is None or read.right is None:
+        if checks.chunks is None or checks.in_answer is None or checks.right is None:
             return Cause.UNREADABLE
-        positions = [part.position for part in parts]
-        checks.append(_moved(read, positions))
-    return _joined(checks, reference, found)
+        all_checks.append(_moved(checks, [part.position for part in parts]))
+    return _joined(all_checks, reference, found)
 
 
 def write_prompt(
@@ -165,28 +169,13 @@ def write_prompt(
     )
 
 
-def room_tokens(answer: int, reference: int, chunks: int) -> int:
+def reply_tokens(answer: int, reference: int, chunks: int) -> int:
     """Return the room for a reply: about three times what an honest one takes."""
     return 60 + 6 * answer + (18 + 4 * min(chunks, 10)) * reference
 
 
-async def _read_twice(
-    ask: Ask, prompt: Prompt, counts: tuple[int, int, int], language: Language
-) -> Checks:
-    room = room_tokens(*counts)
-    first = await ask(prompt, room)
-    read = read_checks(first, *counts)
-    if read.is_whole:
-        return read
-    if first.is_cut:
-        second = await ask(prompt, 2 * room)
-    else:
-        second = await ask(correct(prompt, "; ".join(read.problems), language), room)
-    return read_checks(second, *counts).completed_by(read)
-
-
 def read_checks(completion: Completion, answer: int, reference: int, chunks: int) -> Checks:
-    """Return what a reply says. Raises nothing, whatever the text.
+    """Return the fields of a reply. Raises nothing, whatever the text.
 
     Args:
         completion: The reply.

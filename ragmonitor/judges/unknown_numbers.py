@@ -1,4 +1,4 @@
-"""Numbers in a text, whichever way they are written."""
+"""Numbers of a sentence that stand in none of its sources, whichever way they are written."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FIGURE = re.compile(
 )
 _LIST_MARKER = re.compile(r"\s*\(?[0-9]{1,3}[.)、]\s")
 _WORD = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
-_MOST_DIGITS = 30
+_MAX_DIGITS = 30
 """Longer runs are identifiers, compared as they stand."""
 
 
@@ -73,7 +73,7 @@ def _values(text: str) -> set[float | str]:
 
 def _value(match: re.Match[str]) -> float | str:
     digits = match["digits"].replace(",", "")
-    if len(digits) > _MOST_DIGITS:
+    if len(digits) > _MAX_DIGITS:
         return digits
     scale = match["scale"]
     return float(digits) if scale is None else round(float(digits) * _SCALES[scale], 6)
