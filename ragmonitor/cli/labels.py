@@ -18,7 +18,7 @@ import typer
 from ragmonitor.cli.terminal import EXIT_CODES, FINE, SOMETHING_WRONG, print_json, progress, say
 
 if TYPE_CHECKING:
-    from ragmonitor.estimation.labels import Label, LabelRow, Share
+    from ragmonitor.estimation.labels import Label, Share
     from ragmonitor.records import Estimate
 
 COLUMNS: Final = (
@@ -418,7 +418,7 @@ def _rate(paths: Sequence[Path], reports: Path | None, *, judge: str, json_outpu
     return SOMETHING_WRONG if found is None or bad_lines else FINE
 
 
-def _of_rows(rows: Sequence[LabelRow]) -> tuple[Estimate, int]:
+def _of_rows(rows: Sequence[Label]) -> tuple[Estimate, int]:
     """Return the judged rate of the answers that the rows were drawn among, and their number.
 
     Raises:
@@ -447,7 +447,7 @@ def _share(
     weighted: Iterable[tuple[bool, float]],
     *,
     n: float | None = None,
-    rows: Sequence[LabelRow] = (),
+    rows: Sequence[Label] = (),
 ) -> Estimate:
     """Return the judged rate, with Wilson's interval at Kish's effective number."""
     from ragmonitor.estimation.labels import wilson
@@ -512,7 +512,7 @@ def _show(told: _Told) -> None:
         else:
             table.add_row(name, of, f"{found.mean:.1%}", f"{found.lower:.1%} to {found.upper:.1%}")
     Console(highlight=False).print(table)
-    from ragmonitor.estimation.labels import LABELS_LEAST
+    from ragmonitor.estimation.labels import MIN_LABELS
 
     if told.corrected is not None:
         say(
@@ -523,7 +523,7 @@ def _show(told: _Told) -> None:
     elif told.precision is None or told.omission is None:
         say("of one verdict there is no label: a corrected rate needs both")
     else:
-        say(f"a corrected rate needs {LABELS_LEAST} labels, there are {len(told.labels)}")
+        say(f"a corrected rate needs {MIN_LABELS} labels, there are {len(told.labels)}")
 
 
 def _lines(told: _Told) -> Iterator[tuple[str, str, Estimate | Share | None]]:

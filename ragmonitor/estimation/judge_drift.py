@@ -91,8 +91,6 @@ class JudgeDrift(Part):
 
     def due(self, states: Sequence[AlarmState]) -> Sequence[Interaction]:
         """Return the anchors that the judge is to score again now."""
-        if self._reader is None:
-            return ()
         return self._anchors.due(self._now(), self._reader, rise=self._rise(states))
 
     def checked(self, interaction: Interaction, report: Report) -> None:

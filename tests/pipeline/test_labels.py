@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ragmonitor import ExportSettings, JsonLines, Monitor
+from ragmonitor import ExportSettings, JsonLines, JudgeSettings, Monitor
 from ragmonitor.cli.app import app
 from ragmonitor.estimation.anchors import VERSION, Anchors
 from ragmonitor.estimation.labels import HumanLabels, wilson
@@ -131,13 +131,12 @@ def test_a_judge_is_known_by_the_identity_that_its_verdicts_carry(tmp_path):
     for start in range(2):
         with Monitor(
             service="test",
-            judge=judge,
-            judge_rate=1.0,
-            traces=False,
-            prometheus=False,
-            state_dir=tmp_path,
+            judge=JudgeSettings(model=judge, reference_answers_per_day=1_000),
+            sample=1.0,
+            export=ExportSettings(traces=False),
+            server=False,
+            state=tmp_path,
             content="all",
-            anchors_per_day=1_000,
         ) as monitor:
             for number in range(20):
                 monitor.observe(interaction(id=f"{start} {number}"))
@@ -146,4 +145,4 @@ def test_a_judge_is_known_by_the_identity_that_its_verdicts_carry(tmp_path):
         state = json.loads(path.read_text())
         assert state["judge"] == str(answering)
         assert (state["rereading"], state["last_change"]) == (None, None)
-    assert any(anchor["confirmations"] for anchor in state["anchors"].values())
+    assert len(state["anchors"]) == 40

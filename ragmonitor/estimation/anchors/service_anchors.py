@@ -177,7 +177,7 @@ class Anchors:
     def due(
         self,
         now_s: float,
-        identity: JudgeIdentity,
+        identity: JudgeIdentity | None,
         *,
         limit: int = MAX_ANCHORS,
         rise: Rise | None = None,
@@ -194,12 +194,17 @@ class Anchors:
         Args:
             now_s: Seconds since the epoch.
             identity: Of the judge that would read, as its verdicts carry it; not of a fallback.
+                None: it has given no verdict yet, so nothing is due.
             limit: How many at most.
             rise: By how much the rate has risen since the inquiry's `since_s`, if that is known.
         """
-        judge = str(identity)
-        is_quiet = now_s < self._quiet_until_s <= now_s + LOOK_AGAIN_S and judge == self._quiet_for
-        if not self._per_day or limit < 1 or is_quiet:
+        judge = "" if identity is None else str(identity)
+        is_quiet = now_s < self._quiet_until_s <= now_s + LOOK_AGAIN_S
+        if not self._per_day or limit < 1 or (is_quiet and self._quiet_for in ("", judge)):
+            return ()
+        if not judge:
+            if not self._set.anchors:  # the first ones are not read again at once
+                self._quiet_until_s = now_s + LOOK_AGAIN_S
             return ()
         claimed: list[Interaction] = []
 

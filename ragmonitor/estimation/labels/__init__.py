@@ -6,8 +6,10 @@ found hallucinated and those that it found fine, and say for each kind how many 
 """
 
 from ragmonitor.estimation.labels.correction import (
-    LABELS_LEAST,
+    MIN_LABELS,
     RECENT_S,
+    Label,
+    Share,
     combined,
     corrected,
     hallucinated_share,
@@ -15,17 +17,15 @@ from ragmonitor.estimation.labels.correction import (
     recent,
     wilson,
 )
-from ragmonitor.estimation.labels.records import Label, LabelRow, Share
-from ragmonitor.estimation.labels.tables import labels_of, read_labels, read_rows
-from ragmonitor.estimation.labels.watching import LOOK_EVERY_S, HumanLabels
+from ragmonitor.estimation.labels.label_file import LOOK_EVERY_S, HumanLabels
+from ragmonitor.estimation.labels.label_table import labels_of, read_labels, read_rows
 
 __all__ = [
-    "LABELS_LEAST",
     "LOOK_EVERY_S",
+    "MIN_LABELS",
     "RECENT_S",
     "HumanLabels",
     "Label",
-    "LabelRow",
     "Share",
     "combined",
     "corrected",

@@ -1,19 +1,48 @@
-"""The rate that people would find, from the judged rate and some people's labels."""
+"""Corrects the judged rate by some people's labels: the rate that people would find."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from ragmonitor.estimation.interval import Z95
-from ragmonitor.estimation.labels.records import Label, Share
 from ragmonitor.records import Estimate
 
-LABELS_LEAST: Final = 100
+MIN_LABELS: Final = 100
 RECENT_S: Final = 30 * 86_400.0
 """Labels of older answers are of another judge, or of another application."""
-MORE_MOST: Final = 10_000.0
+MAX_FACTOR: Final = 10_000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What the judge and a person say of one answer."""
+
+    interaction_id: str
+    judged: bool
+    """The judge found it hallucinated."""
+    human: bool | None
+    """A person does; None: nobody has said anything, or nobody can tell."""
+    at_s: float
+    """When it was answered, in seconds since the epoch."""
+    chance: float = 1.0
+    """Inclusion probability of the answer; above 0, up to 1."""
+    drawn_from: int | None = None
+    """How many answers of this verdict it was drawn among; None: nobody says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A share of the labelled answers, with its 95 % interval."""
+
+    mean: float
+    lower: float
+    upper: float
+    labels: int
+    effective_n: float
+    """Of answers with equal chances that would tell as much."""
 
 
 def wilson(mean: float, n: float) -> tuple[float, float]:
@@ -131,7 +160,7 @@ def corrected(
     """
     if now_s is not None:
         labels = recent(labels, now_s)
-    if len(labels) < LABELS_LEAST:
+    if len(labels) < MIN_LABELS:
         return None
     precision = hallucinated_share(labels, judged=True)
     omission = hallucinated_share(labels, judged=False)
@@ -159,9 +188,9 @@ def labels_to_halve(rate: Estimate, precision: Share, omission: Share) -> int | 
         return found.upper - found.lower
 
     wanted = width(1.0) / 2
-    if width(MORE_MOST) > wanted:
+    if width(MAX_FACTOR) > wanted:
         return None
-    low, high = 1.0, MORE_MOST
+    low, high = 1.0, MAX_FACTOR
     while high - low > 0.005 * low:
         middle = (low + high) / 2
         low, high = (middle, high) if width(middle) > wanted else (low, middle)

@@ -10,8 +10,8 @@ import pytest
 from ragmonitor import metrics
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.labels import (
-    LABELS_LEAST,
     LOOK_EVERY_S,
+    MIN_LABELS,
     RECENT_S,
     HumanLabels,
     Label,
@@ -92,7 +92,7 @@ def test_a_perfect_judge_is_left_as_it_is():
 @pytest.mark.parametrize(
     "few",
     [
-        [*labels(True, 30, 60), *labels(False, 1, LABELS_LEAST - 61)],
+        [*labels(True, 30, 60), *labels(False, 1, MIN_LABELS - 61)],
         labels(True, 50, 200),
         labels(False, 5, 200),
         [],

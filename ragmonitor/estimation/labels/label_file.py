@@ -1,7 +1,8 @@
-"""The labels of a live monitor: a file that people go on filling in."""
+"""Reads the labels of a live monitor from a file that people go on filling in."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -10,9 +11,8 @@ from typing import Final
 
 from ragmonitor import metrics
 from ragmonitor.errors import InputError
-from ragmonitor.estimation.labels.correction import corrected, recent
-from ragmonitor.estimation.labels.records import Label
-from ragmonitor.estimation.labels.tables import read_labels
+from ragmonitor.estimation.labels.correction import Label, corrected, recent
+from ragmonitor.estimation.labels.label_table import read_labels
 from ragmonitor.estimation.parts import Means, Part
 from ragmonitor.estimation.signals import HALLUCINATION
 from ragmonitor.guard import reason, record_problem
@@ -43,8 +43,8 @@ class HumanLabels(Part):
         self._now = now
         self._clock = clock
         self._look_at = -math.inf
-        self._seen: tuple[int, int] | str | None = ""
-        """Size and time of the file as it was read; None: there was none; "": not looked yet."""
+        self._stamp: tuple[int, ...] | None = ()
+        """Size and time of the file as it was read; None: there was none; empty: not looked yet."""
         self._labels: Sequence[Label] = ()
 
     @property
@@ -59,16 +59,14 @@ class HumanLabels(Part):
     def gauges(self, means: Means) -> Sequence[GaugeValue]:
         """Return how many labels there are and the rate that they make of the judged one."""
         judge, rate = means.quality_judge, means.estimate(HALLUCINATION, "24h")
-        told = [GaugeValue(name=metrics.HUMAN_LABELS, value=self.count)]
-        found = None if rate is None else self.estimate(rate)
-        if found is not None:
+        gauges = [GaugeValue(name=metrics.HUMAN_LABELS, value=self.count)]
+        corrected_rate = None if rate is None else self.estimate(rate)
+        if corrected_rate is not None:
             name, labels = metrics.CORRECTED_RATE, (("judge", judge),)
-            told += [
-                GaugeValue(name=name, value=found.mean, labels=labels),
-                GaugeValue(name=f"{name}_lower", value=found.lower, labels=labels),
-                GaugeValue(name=f"{name}_upper", value=found.upper, labels=labels),
-            ]
-        return told
+            values = {"": corrected_rate.mean, "_lower": corrected_rate.lower}
+            for suffix, value in (values | {"_upper": corrected_rate.upper}).items():
+                gauges.append(GaugeValue(name=f"{name}{suffix}", value=value, labels=labels))
+        return gauges
 
     def _recent(self) -> Sequence[Label]:
         now = self._clock()
@@ -78,26 +76,19 @@ class HumanLabels(Part):
         return recent(self._labels, self._now())
 
     def _look(self) -> None:
-        try:
-            found = self._path.stat()
-            state = (found.st_size, found.st_mtime_ns)
-        except OSError as error:
-            if self._seen is not None:
-                self._tell(error)
-            self._seen = None
+        stamp = None
+        with contextlib.suppress(OSError):
+            stat = self._path.stat()
+            stamp = (stat.st_size, stat.st_mtime_ns)
+        if stamp == self._stamp:
             return
-        if state == self._seen:
-            return
-        self._seen = state
+        self._stamp = stamp
         try:
             self._labels = read_labels(self._path)
         except InputError as error:
-            self._tell(error)
-
-    def _tell(self, error: Exception) -> None:
-        record_problem(
-            "estimation",
-            f"estimation.human_labels {self._path} cannot be read ({reason(error)}): what people "
-            "said since does not correct the hallucination rate; name the file that `ragmonitor "
-            "labels` wrote, or correct it",
-        )
+            record_problem(
+                "estimation",
+                f"estimation.human_labels {self._path} cannot be read ({reason(error)}): what "
+                "people said since does not correct the hallucination rate; name the file that "
+                "`ragmonitor labels` wrote, or correct it",
+            )

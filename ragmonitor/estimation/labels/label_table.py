@@ -1,4 +1,4 @@
-"""The CSV that people fill in, and what spreadsheets make of it."""
+"""Reads the CSV that people fill in, and what spreadsheets make of it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from ragmonitor.errors import InputError
-from ragmonitor.estimation.labels.records import Label, LabelRow
+from ragmonitor.estimation.labels.correction import Label
 
 YES: Final = frozenset(("1", "yes", "y", "true", "t", "hallucinated", "x", "是", "有", "真"))
 NO: Final = frozenset(("0", "no", "n", "false", "f", "fine", "ok", "否", "无", "假"))
-UNSAID: Final = frozenset(("", "?", "unsure", "n/a", "na", "-", "不确定"))
+UNDECIDED: Final = frozenset(("", "?", "unsure", "n/a", "na", "-", "不确定"))
 _DAYS: Final = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d")
 
 
@@ -29,23 +29,17 @@ def read_labels(path: Path) -> Sequence[Label]:
     return labels_of(read_rows(path))
 
 
-def labels_of(rows: Iterable[LabelRow]) -> Sequence[Label]:
+def labels_of(rows: Iterable[Label]) -> Sequence[Label]:
     """Return the rows that people have filled in; of one id, the last."""
-    labels = {
-        row.interaction_id or f"row {number}": Label(
-            interaction_id=row.interaction_id,
-            judged=row.judged,
-            human=row.human,
-            at_s=row.at_s,
-            chance=row.chance,
-        )
+    filled_in = {
+        row.interaction_id or f"row {number}": row
         for number, row in enumerate(rows)
         if row.human is not None
     }
-    return [*labels.values()]
+    return [*filled_in.values()]
 
 
-def read_rows(path: Path) -> Sequence[LabelRow]:
+def read_rows(path: Path) -> Sequence[Label]:
     """Return every row of a CSV of labels.
 
     Needs the columns `judged` and `human` (yes or no, true or false, 1 or 0, 是 or 否; `human` may
@@ -96,23 +90,23 @@ def _decoded(raw: bytes) -> str:
     return raw.decode("latin-1")
 
 
-def _row(cells: Mapping[str, str], where: str) -> LabelRow:
-    judged = _said(cells["judged"], f"{where}, column judged")
+def _row(cells: Mapping[str, str], where: str) -> Label:
+    judged = _answer(cells["judged"], f"{where}, column judged")
     if judged is None:
         raise InputError(f"{where}, column judged: empty; the judge's verdict is needed")
-    return LabelRow(
+    return Label(
         interaction_id=cells.get("id", "").strip(),
         judged=judged,
-        human=_said(cells["human"], f"{where}, column human"),
+        human=_answer(cells["human"], f"{where}, column human"),
         at_s=_moment(cells["at"], f"{where}, column at"),
         chance=_chance(cells.get("chance", ""), f"{where}, column chance"),
         drawn_from=_count(cells.get("drawn_from", ""), f"{where}, column drawn_from"),
     )
 
 
-def _said(cell: str, where: str) -> bool | None:
+def _answer(cell: str, where: str) -> bool | None:
     word = _plain(cell).casefold()
-    if word in UNSAID:
+    if word in UNDECIDED:
         return None
     if word in YES or word in NO:
         return word in YES
@@ -125,10 +119,10 @@ def _moment(cell: str, where: str) -> float:
     if number is not None:
         return number
     try:
-        found = datetime.fromisoformat(word)
+        moment = datetime.fromisoformat(word)
     except ValueError:
-        found = _day(word.replace("/", "-"), where)
-    return found.replace(tzinfo=found.tzinfo or UTC).timestamp()
+        moment = _day(word.replace("/", "-"), where)
+    return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
 
 
 def _day(word: str, where: str) -> datetime:
