@@ -1,4 +1,4 @@
-"""`ragmonitor labels`: answers for people to read, and what their verdicts make of the judge's."""
+"""`ragmonitor labels` draws answers for people to label, and corrects the judge's rate by them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -34,11 +34,11 @@ COLUMNS: Final = (
 )
 JUDGED_HALLUCINATED_SHARE: Final = 0.6
 """Of the labels: what the judge found is rare, and tells the most."""
-CELL_MOST: Final = 30_000
+MAX_CELL: Final = 30_000
 """Characters; a spreadsheet's cell holds 32,767."""
 BUILTIN: Final = "builtin"
 SIGNAL: Final = "hallucination"
-BAD_LINES_SHOWN: Final = 20
+MAX_BAD_LINES_SHOWN: Final = 20
 
 commands = typer.Typer(
     no_args_is_help=True,
@@ -172,7 +172,7 @@ def _read(path: Path, judge: str, *, quiet: bool) -> _Reports:
                     identity, found = _verdict(json.loads(raw), start)
                 except (ValueError, RecursionError) as error:
                     bad_lines += 1
-                    if bad_lines <= BAD_LINES_SHOWN:
+                    if bad_lines <= MAX_BAD_LINES_SHOWN:
                         say(f"{path}, line {number}: no report: {error}")
                     continue
                 name = identity.partition("@")[0]
@@ -194,27 +194,27 @@ def _read(path: Path, judge: str, *, quiet: bool) -> _Reports:
     return _Reports(path=path, answers=answers, judges=[*versions[name]], bad_lines=bad_lines)
 
 
-def _verdict(told: object, offset: int) -> tuple[str, _Judged | None]:
+def _verdict(line: object, offset: int) -> tuple[str, _Judged | None]:
     """Return who judged, and the verdict; None: there is none in this line.
 
     Raises:
         ValueError: It is no report.
     """
-    if not isinstance(told, dict) or not isinstance(told.get("evaluations"), dict):
+    if not isinstance(line, dict) or not isinstance(line.get("evaluations"), dict):
         raise ValueError("not an object with `evaluations`")  # noqa: TRY004 - of the file
-    identity, judge = told.get("id"), told.get("judge")
+    identity, judge = line.get("id"), line.get("judge")
     if not isinstance(identity, str) or not isinstance(judge, str):
         raise ValueError("`id` or `judge` is missing")  # noqa: TRY004 - of the file
-    outcome = told["evaluations"].get(SIGNAL)
+    outcome = line["evaluations"].get(SIGNAL)
     score = outcome.get("score") if isinstance(outcome, dict) else None
-    chance = told.get("chance", 1.0)
+    chance = line.get("chance", 1.0)
     if not isinstance(score, int | float) or not isinstance(chance, int | float) or not chance > 0:
         return judge, None
     return judge, _Judged(
         id=identity,
         hallucinated=score >= 0.5,
         chance=min(1.0, float(chance)),
-        at=str(told.get("time", "")),
+        at=str(line.get("time", "")),
         offset=offset,
     )
 
@@ -252,7 +252,7 @@ def _sample(
     except OSError as error:
         raise InputError(f"{output}: {error.strerror or error}") from error
     if not quiet:
-        _tell_drawn(read, drawn, output, count)
+        _report_draw(read, drawn, output, count)
     return SOMETHING_WRONG if read.bad_lines else FINE
 
 
@@ -273,7 +273,7 @@ def _draw(
     for answer in answers:
         kinds[answer.hallucinated].append(answer)
     orders = {
-        kind: sorted(found, key=lambda answer: _lot(answer.id, seed))
+        kind: sorted(found, key=lambda answer: _draw_key(answer.id, seed))
         for kind, found in kinds.items()
     }
     free = {
@@ -288,10 +288,10 @@ def _draw(
         *((answer, len(kinds[False])) for answer in free[False][:fine]),
     ]
     # Mixed, so that the place of an answer does not tell what the judge said.
-    return sorted(drawn, key=lambda each: _lot(f"place {each[0].id}", seed))
+    return sorted(drawn, key=lambda each: _draw_key(f"place {each[0].id}", seed))
 
 
-def _lot(name: str, seed: int) -> bytes:
+def _draw_key(name: str, seed: int) -> bytes:
     return hashlib.blake2b(f"{seed} {name}".encode("utf-8", "surrogatepass")).digest()
 
 
@@ -303,8 +303,8 @@ def _rows(read: _Reports, drawn: Sequence[tuple[_Judged, int]]) -> list[dict[str
     with read.path.open("rb") as file:
         for answer, drawn_from in drawn:
             file.seek(answer.offset)
-            told = json.loads(file.readline())
-            if told.get("content", "all") != "all" or not isinstance(told.get("answer"), str):
+            line = json.loads(file.readline())
+            if line.get("content", "all") != "all" or not isinstance(line.get("answer"), str):
                 raise InputError(
                     f"{read.path} holds no texts that people could read: it was written without "
                     "them (setting content)"
@@ -312,9 +312,9 @@ def _rows(read: _Reports, drawn: Sequence[tuple[_Judged, int]]) -> list[dict[str
             rows.append(
                 {
                     "id": csv_cell(answer.id),
-                    "question": csv_cell(_cut(str(told.get("question", "")), CELL_MOST)),
-                    "answer": csv_cell(_cut(told["answer"], CELL_MOST)),
-                    "chunks": csv_cell(_chunks(told.get("contexts"))),
+                    "question": csv_cell(_cut(str(line.get("question", "")), MAX_CELL)),
+                    "answer": csv_cell(_cut(line["answer"], MAX_CELL)),
+                    "chunks": csv_cell(_chunks(line.get("contexts"))),
                     "human": "",
                     "judged": "yes" if answer.hallucinated else "no",
                     "chance": answer.chance,
@@ -328,16 +328,16 @@ def _rows(read: _Reports, drawn: Sequence[tuple[_Judged, int]]) -> list[dict[str
 def _chunks(contexts: object) -> str:
     """Return the chunks, numbered; cut only as a cell needs: what is cut away looks unsupported."""
     texts = [str(text) for text in contexts] if isinstance(contexts, list) else []
-    most = CELL_MOST // max(1, len(texts)) - 50
+    most = MAX_CELL // max(1, len(texts)) - 50
     shown = (f"[{n}] {_cut(text, max(100, most))}" for n, text in enumerate(texts, 1))
-    return _cut("\n\n".join(shown), CELL_MOST)
+    return _cut("\n\n".join(shown), MAX_CELL)
 
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}… [cut: {len(text) - most} characters]"
 
 
-def _tell_drawn(
+def _report_draw(
     read: _Reports, drawn: Sequence[tuple[_Judged, int]], output: Path, count: int
 ) -> None:
     bad = sum(answer.hallucinated for answer, _ in drawn)
@@ -357,65 +357,78 @@ def _tell_drawn(
 # --- rate -----------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, kw_only=True)
-class _Told:
-    """What `rate` has to say."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rates:
+    """What people's labels make of the judged rate."""
 
+    judges: Sequence[str]
+    answers: int
+    """Judged ones that the judged rate rests on."""
     judged: Estimate
-    judged_answers: int
     labels: Sequence[Label]
     unlabelled: int
     precision: Share | None
     omission: Share | None
     corrected: Estimate | None
-    more: int | None = None
-    judges: Sequence[str] = field(default_factory=tuple)
+    more: int | None
+    """Labels that would halve the interval; None: no number of them would."""
 
 
 def _rate(paths: Sequence[Path], reports: Path | None, *, judge: str, json_output: bool) -> int:
     from ragmonitor.errors import InputError
+    from ragmonitor.estimation.labels import labels_of, read_rows
+
+    rows = [row for path in paths for row in read_rows(path)]
+    if not labels_of(rows):
+        raise InputError(
+            f"{', '.join(map(str, paths))}: the column human is empty; write yes or no into it"
+        )
+    read = None if reports is None else _read(reports, judge, quiet=json_output)
+    rates = _rates(rows, read)
+    if json_output:
+        print_json(_as_json(rates))
+    else:
+        _show(rates)
+    has_bad_lines = read is not None and bool(read.bad_lines)
+    return SOMETHING_WRONG if rates.corrected is None or has_bad_lines else FINE
+
+
+def _rates(rows: Sequence[Label], read: _Reports | None) -> _Rates:
+    """Return the judged rate, of the reports or else of what the rows were drawn among, corrected.
+
+    Raises:
+        InputError: There are no reports, and the rows do not say among how many they were drawn.
+    """
     from ragmonitor.estimation.labels import (
         corrected,
         hallucinated_share,
         labels_of,
         labels_to_halve,
-        read_rows,
     )
 
-    rows = [row for path in paths for row in read_rows(path)]
-    labels = labels_of(rows)
-    if not labels:
-        raise InputError(
-            f"{', '.join(map(str, paths))}: the column human is empty; write yes or no into it"
-        )
-    bad_lines = 0
-    judges: Sequence[str] = ()
-    if reports is not None:
-        read = _read(reports, judge, quiet=json_output)
-        bad_lines, judges, answers = read.bad_lines, read.judges, len(read.answers)
-        judged = _share((a.hallucinated, 1 / a.chance) for a in read.answers.values())
-    else:
+    if read is None:
         judged, answers = _of_rows(rows)
+    else:
+        answers = len(read.answers)
+        judged = _estimate([(a.hallucinated, 1 / a.chance) for a in read.answers.values()])
+    labels = labels_of(rows)
     precision = hallucinated_share(labels, judged=True)
     omission = hallucinated_share(labels, judged=False)
-    found = corrected(judged, labels)
-    told = _Told(
+    rate = corrected(judged, labels)
+    more = None
+    if rate is not None and precision is not None and omission is not None:
+        more = labels_to_halve(judged, precision, omission)
+    return _Rates(
+        judges=() if read is None else read.judges,
+        answers=answers,
         judged=judged,
-        judged_answers=answers,
         labels=labels,
         unlabelled=sum(row.human is None for row in rows),
         precision=precision,
         omission=omission,
-        corrected=found,
-        judges=judges,
+        corrected=rate,
+        more=more,
     )
-    if found is not None and precision is not None and omission is not None:
-        told.more = labels_to_halve(judged, precision, omission)
-    if json_output:
-        print_json(_as_json(told))
-    else:
-        _show(told)
-    return SOMETHING_WRONG if found is None or bad_lines else FINE
 
 
 def _of_rows(rows: Sequence[Label]) -> tuple[Estimate, int]:
@@ -426,117 +439,103 @@ def _of_rows(rows: Sequence[Label]) -> tuple[Estimate, int]:
     """
     from ragmonitor.errors import InputError
 
-    drawn = Counter(row.judged for row in rows)
-    sizes = {kind: {r.drawn_from for r in rows if r.judged is kind} for kind in (True, False)}
+    sizes = {kind: {row.drawn_from for row in rows if row.judged is kind} for kind in (True, False)}
     if any(None in found or len(found) > 1 for found in sizes.values()):
         raise InputError(
             "the labels do not say among how many answers they were drawn (one number for each "
             "verdict in the column drawn_from); give --reports, the JSON lines they come from"
         )
-    of = {kind: next(iter(found)) or 0 if found else 0 for kind, found in sizes.items()}
-    if not all(drawn[kind] for kind in (True, False)):
+    if not all(sizes.values()):
         raise InputError(
             "all labels are of one verdict, which does not tell how common it is; give --reports"
         )
+    of = {kind: next(iter(found)) or 0 for kind, found in sizes.items()}
+    drawn = Counter(row.judged for row in rows)
+    n = sum(of.values())
     # Each row stands for what it was drawn among, and each of those for 1 / chance answers.
-    weights = ((row.judged, of[row.judged] / drawn[row.judged] / row.chance) for row in rows)
-    return _share(weights, n=of[True] + of[False], rows=rows), of[True] + of[False]
+    weighted = [(row.judged, of[row.judged] / drawn[row.judged] / row.chance) for row in rows]
+    # The rows are a part of the n; their chances tell how unequal those of all are.
+    equality = _effective_n([1 / row.chance for row in rows]) / len(rows)
+    return _estimate(weighted, effective_n=n * equality), n
 
 
-def _share(
-    weighted: Iterable[tuple[bool, float]],
-    *,
-    n: float | None = None,
-    rows: Sequence[Label] = (),
+def _estimate(
+    weighted: Sequence[tuple[bool, float]], *, effective_n: float | None = None
 ) -> Estimate:
     """Return the judged rate, with Wilson's interval at Kish's effective number."""
     from ragmonitor.estimation.labels import wilson
     from ragmonitor.records import Estimate
 
-    total = squares = hits = 0.0
-    for hallucinated, weight in weighted:
-        total += weight
-        squares += weight**2
-        hits += weight * hallucinated
-    effective = total**2 / squares
-    if n is not None:
-        # The rows are a part of the n; their chances tell how unequal those of all are.
-        inverse = [1 / row.chance for row in rows]
-        effective = n * sum(inverse) ** 2 / (len(inverse) * sum(w**2 for w in inverse))
-    mean = min(1.0, hits / total)
-    lower, upper = wilson(mean, effective)
-    return Estimate(mean=mean, lower=lower, upper=upper, effective_n=effective)
+    n = _effective_n([weight for _, weight in weighted]) if effective_n is None else effective_n
+    total = sum(weight for _, weight in weighted)
+    mean = min(1.0, sum(weight for hallucinated, weight in weighted if hallucinated) / total)
+    lower, upper = wilson(mean, n)
+    return Estimate(mean=mean, lower=lower, upper=upper, effective_n=n)
 
 
-def _as_json(told: _Told) -> dict[str, Any]:
+def _effective_n(weights: Sequence[float]) -> float:
+    return float(sum(weights) ** 2 / sum(weight**2 for weight in weights))
+
+
+def _as_json(rates: _Rates) -> dict[str, Any]:
     return {
-        "judges": [*told.judges],
-        "labels": len(told.labels),
-        "unlabelled": told.unlabelled,
-        "answers_from": _iso(min(label.at_s for label in told.labels)),
-        "answers_until": _iso(max(label.at_s for label in told.labels)),
-        "judged_answers": told.judged_answers,
-        "judged_rate": _interval(told.judged),
-        "ppv": _interval(told.precision),
-        "for": _interval(told.omission),
-        "corrected_rate": _interval(told.corrected),
-        "labels_to_halve_the_interval": told.more,
+        "judges": [*rates.judges],
+        "labels": len(rates.labels),
+        "unlabelled": rates.unlabelled,
+        "answers_from": _iso(min(label.at_s for label in rates.labels)),
+        "answers_until": _iso(max(label.at_s for label in rates.labels)),
+        "judged_answers": rates.answers,
+        "judged_rate": _interval(rates.judged),
+        "ppv": _interval(rates.precision),
+        "for": _interval(rates.omission),
+        "corrected_rate": _interval(rates.corrected),
+        "labels_to_halve_the_interval": rates.more,
     }
 
 
-def _interval(found: Estimate | Share | None) -> dict[str, float] | None:
-    if found is None:
+def _interval(share: Estimate | Share | None) -> dict[str, float] | None:
+    if share is None:
         return None
-    values = {"mean": found.mean, "lower": found.lower, "upper": found.upper}
-    return {name: round(value, 5) for name, value in values.items()} | {
-        "effective_n": round(found.effective_n, 1)
-    }
+    values = {name: round(getattr(share, name), 5) for name in ("mean", "lower", "upper")}
+    return values | {"effective_n": round(share.effective_n, 1)}
 
 
 def _iso(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, tz=UTC).isoformat(timespec="seconds")
 
 
-def _show(told: _Told) -> None:
+def _show(rates: _Rates) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
+
+    from ragmonitor.estimation.labels import MIN_LABELS
 
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("", overflow="fold")
     for title in ("of", "share", "95 % interval"):
         table.add_column(title, justify="right", no_wrap=True)
-    for name, of, found in _lines(told):
-        if found is None:
-            table.add_row(name, of, "-", "-")
-        else:
-            table.add_row(name, of, f"{found.mean:.1%}", f"{found.lower:.1%} to {found.upper:.1%}")
+    for name, of, share in _lines(rates):
+        values = ("-", "-")
+        if share is not None:
+            values = (f"{share.mean:.1%}", f"{share.lower:.1%} to {share.upper:.1%}")
+        table.add_row(name, of, *values)
     Console(highlight=False).print(table)
-    from ragmonitor.estimation.labels import MIN_LABELS
-
-    if told.corrected is not None:
-        say(
-            "labels alone cannot halve the interval: what is left is the judged rate's own"
-            if told.more is None
-            else f"{told.more:,} labels more would halve the interval"
-        )
-    elif told.precision is None or told.omission is None:
+    if rates.precision is None or rates.omission is None:
         say("of one verdict there is no label: a corrected rate needs both")
+    elif rates.corrected is None:
+        say(f"a corrected rate needs {MIN_LABELS} labels, there are {len(rates.labels)}")
+    elif rates.more is None:
+        say("labels alone cannot halve the interval: what is left is the judged rate's own")
     else:
-        say(f"a corrected rate needs {MIN_LABELS} labels, there are {len(told.labels)}")
+        say(f"{rates.more:,} labels more would halve the interval")
 
 
-def _lines(told: _Told) -> Iterator[tuple[str, str, Estimate | Share | None]]:
-    precision, omission = told.precision, told.omission
-    yield "judged hallucinated", f"{told.judged_answers:,} answers", told.judged
-    yield (
-        "... and people agree (PPV)",
-        f"{0 if precision is None else precision.labels:,} labels",
-        precision,
-    )
-    yield (
-        "judged fine, and people do not agree (FOR)",
-        f"{0 if omission is None else omission.labels:,} labels",
-        omission,
-    )
-    yield "corrected rate", f"{len(told.labels):,} labels", told.corrected
+def _lines(rates: _Rates) -> Iterator[tuple[str, str, Estimate | Share | None]]:
+    yield "judged hallucinated", f"{rates.answers:,} answers", rates.judged
+    for name, share in (
+        ("... and people agree (PPV)", rates.precision),
+        ("judged fine, and people do not agree (FOR)", rates.omission),
+    ):
+        yield name, f"{0 if share is None else share.labels:,} labels", share
+    yield "corrected rate", f"{len(rates.labels):,} labels", rates.corrected
