@@ -125,8 +125,8 @@ class JudgeSettings(Group):
 
     model: Any = option(
         None,
-        "A litellm model name ('openai/gpt-4o-mini'), or in Python any `Judge`. None: the built-in "
-        "judge alone. What has a name only needs a budget.",
+        "A litellm model name ('openai/gpt-4o-mini'), which needs a budget; 'encoder:MODEL', a "
+        "classifier on this machine; or in Python any `Judge`. None: the built-in judge alone.",
         change="When scores of a language model are wanted beside the built-in judge's.",
     )
     api_base: str | None = option(
@@ -774,16 +774,6 @@ class Settings(Group):
             if not 0 < level < 1:
                 raise ValueError(f"{signal}={level}: an objective lies between 0 and 1")
         return value
-
-    @model_validator(mode="after")
-    def _a_judge_needs_a_budget(self) -> Self:
-        for name in (self.judge.name, *self.judge.fallbacks, self.judge.second):
-            if name and not self.budget.is_given:
-                raise ValueError(
-                    f"judge {name!r} costs money and has no budget; give budget=Budget(...) with "
-                    "usd_per_day, tokens_per_day or calls_per_day"
-                )
-        return self
 
     @classmethod
     def load(cls, **options: Any) -> Settings:

@@ -41,7 +41,7 @@ from ragmonitor.export import (
     is_loopback,
 )
 from ragmonitor.guard import logger
-from ragmonitor.judges import AssessmentCache, BuiltinJudge, LlmJudge
+from ragmonitor.judges import JUDGES, AssessmentCache, BuiltinJudge, LlmJudge
 from ragmonitor.judges.builtin import Limits
 from ragmonitor.judging import JudgeConfig, RepeatJudge, SecondJudge
 from ragmonitor.protocols import (
@@ -147,8 +147,8 @@ def judging_of(settings: Settings) -> JudgeConfig | None:
     """Return the judges that read a share of the answers, with their sampler; None: none does.
 
     Raises:
-        SettingsError: A judge is to stand in or to read a second time, and there is no first; or
-            the budget's state cannot be kept.
+        SettingsError: A judge is to stand in or to read a second time, and there is no first; one
+            costs money and has no budget; or the budget's state cannot be kept.
     """
     if settings.judge.model is None:
         if settings.judge.fallbacks or settings.judge.second:
@@ -158,15 +158,15 @@ def judging_of(settings: Settings) -> JudgeConfig | None:
         return None
     named = settings.judge.name
     judge = _within_budget(
-        settings.judge.model if named is None else llm_judge(settings, named), settings
+        settings.judge.model if named is None else paid_judge(settings, named), settings
     )
     _check_names(judge, settings)
     fallbacks = tuple(
-        _within_budget(llm_judge(settings, each), settings) for each in settings.judge.fallbacks
+        _within_budget(paid_judge(settings, each), settings) for each in settings.judge.fallbacks
     )
     second = (
         SecondJudge(
-            judge=_within_budget(llm_judge(settings, settings.judge.second), settings),
+            judge=_within_budget(paid_judge(settings, settings.judge.second), settings),
             rate=settings.judge.second_rate,
             on_alarm=settings.judge.second_on_alarm,
         )
@@ -239,6 +239,30 @@ def _check_names(judge: Judge, settings: Settings) -> None:
             f"judge: {name!r} is also named among judge.fallbacks and judge.second; their scores "
             "would be one series; give the judge another name"
         )
+
+
+def paid_judge(settings: Settings, named: str) -> Judge:
+    """Return the judge that a text names, if the budget of the settings can pay for it.
+
+    Raises:
+        SettingsError: It costs something, and there is no budget.
+    """
+    judge = judge_named(settings, named)
+    if not settings.budget.is_given and as_judge(judge).budget_unit is not None:
+        raise SettingsError(
+            f"judge {shown(named)!r} costs money and has no budget; give budget=Budget(...) with "
+            "usd_per_day, tokens_per_day or calls_per_day"
+        )
+    return judge
+
+
+def judge_named(settings: Settings, named: str, *, with_cache: bool = True) -> Judge:
+    """Return the judge that a text names: `encoder:model` of `JUDGES`, else a model of litellm."""
+    name, _, rest = named.partition(":")
+    make = JUDGES.get(name)
+    if make is None or not rest:
+        return llm_judge(settings, named, with_cache=with_cache)
+    return make(rest)
 
 
 def llm_judge(settings: Settings, named: str, *, with_cache: bool = True) -> LlmJudge:

@@ -28,7 +28,7 @@ from ragmonitor.judges import BuiltinJudge
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
-from ragmonitor.wiring import exporters_of, llm_judge
+from ragmonitor.wiring import exporters_of, paid_judge
 
 HTTP_TIMEOUT_S = 2.0
 SHOWN = (
@@ -174,7 +174,7 @@ def _checks(settings: Settings) -> Iterator[Check]:
     yield from _files(settings)
     yield from _builtin_judge(BuiltinJudge())
     if settings.judge.name is not None:
-        yield ask_judge(llm_judge(settings, settings.judge.name))
+        yield ask_judge(paid_judge(settings, settings.judge.name))
 
 
 def _frameworks() -> Iterator[Check]:

@@ -106,24 +106,30 @@ class Table:
         """How many of them ask the judge something of their own."""
         return sum(entry.asks for entry in self)
 
-    def select(self, names: Iterable[str] = (), *, with_reference: bool = False) -> Table:
+    def select(
+        self,
+        names: Iterable[str | Evaluator | AskingEvaluator] = (),
+        *,
+        with_reference: bool = False,
+    ) -> Table:
         """Return the named evaluators in the given order; the default ones if none is named.
 
         Args:
-            names: Of evaluators, or patterns of names: `ragchecker_*`, `*`.
+            names: Of evaluators, or patterns of names: `ragchecker_*`, `*`; or the registered
+                functions themselves.
             with_reference: Whether those that need a reference are among the default ones.
 
         Raises:
-            SettingsError: A name or a pattern fits nothing in the table.
+            SettingsError: A name, a pattern or a function fits nothing in the table.
         """
-        names = tuple(names)
-        if not names:
+        wanted = [each if isinstance(each, str) else self._name_of(each) for each in names]
+        if not wanted:
             return Table(
                 entry
                 for entry in self
                 if entry.by_default and (with_reference or not entry.needs_reference)
             )
-        found = {name: fnmatch.filter(self._entries, name) for name in names}
+        found = {name: fnmatch.filter(self._entries, name) for name in wanted}
         unknown = [name for name, fitting in found.items() if not fitting]
         if unknown:
             raise SettingsError(
@@ -131,6 +137,15 @@ class Table:
             )
         chosen = dict.fromkeys(name for fitting in found.values() for name in fitting)
         return Table(self._entries[name] for name in chosen)
+
+    def _name_of(self, function: Evaluator | AskingEvaluator) -> str:
+        for entry in self:
+            if entry.evaluator is function:
+                return entry.name
+        raise SettingsError(
+            f"evaluators: {function!r} is not registered; decorate it with "
+            "@ragmonitor.evaluator(name)"
+        )
 
 
 table = Table()

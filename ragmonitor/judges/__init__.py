@@ -1,9 +1,18 @@
 """Judges: what reads an interaction once and says what it found."""
 
+from collections.abc import Callable
+
 from ragmonitor.judges.builtin import BuiltinJudge
 from ragmonitor.judges.cache import AssessmentCache
 from ragmonitor.judges.encoder import EncoderJudge
 from ragmonitor.judges.function import FunctionJudge
 from ragmonitor.judges.llm import LlmJudge
+from ragmonitor.protocols import Judge
 
-__all__ = ["AssessmentCache", "BuiltinJudge", "EncoderJudge", "FunctionJudge", "LlmJudge"]
+JUDGES: dict[str, Callable[[str], Judge]] = {
+    "encoder": EncoderJudge,
+}
+"""What the setting `judge` may name, as `name:rest`, beside models of litellm; each makes its judge
+of the rest."""
+
+__all__ = ["JUDGES", "AssessmentCache", "BuiltinJudge", "EncoderJudge", "FunctionJudge", "LlmJudge"]

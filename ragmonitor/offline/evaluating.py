@@ -21,7 +21,7 @@ from ragmonitor.protocols import Judge
 from ragmonitor.records import Interaction, Report
 from ragmonitor.sampling import Budget
 from ragmonitor.settings import Settings
-from ragmonitor.wiring import llm_judge
+from ragmonitor.wiring import judge_named
 
 BUILTIN: Final = "builtin"
 """The name of the built-in judge."""
@@ -184,13 +184,14 @@ def scorer_of(
         return Scorer(
             judge, chosen, is_fitted=not names, budget=budget, concurrency=concurrency or 8
         )
-    if budget is None:
-        raise _no_budget(judge)
     settings = Settings.load()
     api_base = api_base or settings.judge.api_base
     named = f"{judge}@{api_base}" if api_base and "@http" not in judge else judge
+    made = judge_named(settings, named, with_cache=False)
+    if budget is None and as_judge(made).budget_unit is not None:
+        raise _no_budget(judge)
     return Scorer(
-        llm_judge(settings, named, with_cache=False),
+        made,
         chosen,
         is_fitted=not names,
         budget=budget,

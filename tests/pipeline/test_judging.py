@@ -159,7 +159,7 @@ def test_a_second_judge_reads_a_share_and_agreement_is_shown(servers, reports, m
     assert 8 < len(read) < 32
     assert {report.decision.inclusion_probability for report in seconds} == {0.5}
     assert len(second.chats) == len(read)
-    pair = {"judge": {"model": "openai/first", "second": "openai/other"}}
+    pair = {"judge": "openai/first", "second_judge": "openai/other"}
 
     def gauge(name, evaluator):
         return total(monitor.registry, f"ragmonitor_judge_{name}", evaluator=evaluator, **pair)

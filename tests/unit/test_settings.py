@@ -8,8 +8,13 @@ import pytest
 import ragmonitor
 from ragmonitor import Budget, CaptureSettings, JudgeSettings, SamplingSettings, ServerSettings
 from ragmonitor.errors import SettingsError
+from ragmonitor.evaluators import table
+from ragmonitor.export import EXPORTERS
+from ragmonitor.judges import JUDGES
 from ragmonitor.settings import OPTIONS, Settings, sources
-from ragmonitor.wiring import exporters_of
+from ragmonitor.testing import ListExporter, ScriptedJudge
+from ragmonitor.wiring import exporters_of, judging_of
+from tests.support.stories import interaction
 
 
 @pytest.fixture(autouse=True)
@@ -97,14 +102,12 @@ def test_the_service_is_opentelemetry_s_by_default(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"judge": "openai/m"}, r"give budget=Budget\(...\) with usd_per_day, tokens_per_day or"),
         ({"budget": {"calls_per_hour": 1, "tokens_per_day": 1}}, "one budget"),
         ({"budget": {"calls_per_day": 0}}, "budget.calls_per_day"),
         ({"judge": "m", "budget": "usd_per_day=0"}, "budget.usd_per_day"),
         ({"budget": "usd_per_day"}, "budget.usd_per_day"),
         ({"budget": {"usd_per_day": 1, "tokens_per_day": 1}}, "one budget"),
         ({"budget": {"usd_per_hour": 1, "tokens_per_day": 1}}, "one budget"),
-        ({"judge": {"fallbacks": "openai/m"}}, "has no budget"),
         (
             {"judge": {"model": "m", "second": "m"}, "budget": "usd_per_day=1"},
             "m is named twice among judge.model, judge.fallbacks and judge.second",
@@ -123,6 +126,71 @@ def test_a_bad_option_says_which_and_what_to_do(options, message):
     """One error, before anything runs."""
     with pytest.raises(SettingsError, match=message):
         Settings.load(**options)
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        "openai/m",
+        JudgeSettings(model="encoder:m", fallbacks=("openai/m",)),
+        JudgeSettings(model="encoder:m", second="openai/m"),
+    ],
+)
+def test_what_costs_money_needs_a_budget(judge):
+    """In every role; a classifier on this machine costs nothing."""
+    message = r"give budget=Budget\(...\) with usd_per_day, tokens_per_day or calls_per_day"
+    with pytest.raises(SettingsError, match=f"judge 'openai/m' costs money.*{message}"):
+        ragmonitor.Monitor(judge=judge, server=False)
+    ragmonitor.Monitor(judge="encoder:m", server=False).close()
+
+
+def test_a_judge_by_setting_is_a_row_of_a_table(monkeypatch):
+    """Its name before a colon; what follows is its own."""
+    monkeypatch.setitem(JUDGES, "scripted", lambda rest: ScriptedJudge(lambda _: 1 / 0, name=rest))
+    monkeypatch.setenv("RAGMONITOR_JUDGE", "scripted:mine")
+    judging = judging_of(Settings.load())
+    assert judging.judge.identity.name == "mine"
+
+
+def test_an_exporter_by_setting_is_a_row_of_a_table(monkeypatch):
+    """Its name before a colon; what follows is its own. It is told of the monitor's settings."""
+    made = []
+
+    class Told(ListExporter):
+        def __init__(self, rest):
+            super().__init__()
+            self.rest = rest
+            made.append(self)
+
+        def configure(self, context):
+            self.context = context
+
+    monkeypatch.setitem(EXPORTERS, "told", Told)
+    monkeypatch.setenv("RAGMONITOR_EXPORTERS", "told:here")
+    with ragmonitor.Monitor("shop", server=False, content="none") as monitor:
+        monitor.observe(interaction())
+        assert monitor.flush()
+    (exporter,) = made
+    assert (exporter.rest, len(exporter.reports)) == ("here", 1)
+    assert (exporter.context.service, exporter.context.content) == ("shop", "none")
+
+
+def test_an_evaluator_is_given_as_itself():
+    """As by its name; one that nobody registered is refused."""
+    (entry,) = table.select(["faithfulness"])
+    reports = ListExporter()
+    with ragmonitor.Monitor(
+        evaluators=[entry.evaluator, "refusal"], server=False, exporters=[reports]
+    ) as monitor:
+        monitor.observe(interaction())
+        assert monitor.flush()
+    (report,) = reports.reports
+    assert [e.evaluator.partition("@")[0] for e in report.evaluations] == [
+        "faithfulness",
+        "refusal",
+    ]
+    with pytest.raises(SettingsError, match="is not registered"):
+        ragmonitor.Monitor(evaluators=[lambda interaction, assessment: 1.0], server=False)
 
 
 @pytest.mark.parametrize(
