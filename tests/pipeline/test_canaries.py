@@ -110,7 +110,7 @@ class Everything:
             "events": "\n".join(
                 repr(vars(each.log_record)) for each in self.events.get_finished_logs()
             ),
-            "exporters": [JsonLines(files.pop(lines, ""))],
+            "jsonl": files.pop(lines, ""),
             "files": "\n".join(f"{path}\n{told}" for path, told in files.items()),
             "phoenix": b"".join(r.body for r in self.phoenix.requests).decode(),
             "langfuse": b"".join(r.body for r in self.langfuse.requests).decode(),
@@ -452,29 +452,27 @@ def test_no_text_gets_out_by_any_way(everything, watched, content, scene):
 SHOWN = {
     "texts": {
         "spans": {"question", "chunk", "metadata", "nested", "answer", "prompt", "error"},
-        "exporters": [
-            JsonLines({"question", "chunk", "answer", "hidden", "reference", "referencechunk"})
-        ],
+        "jsonl": {"question", "chunk", "answer", "hidden", "reference", "referencechunk"},
         "page": {"question", "chunk", "answer"},
     },
     "judge says": {
         "spans": {"sentence", "word", "reason"},
-        "exporters": [JsonLines({"sentence", "word", "reason"})],
+        "jsonl": {"sentence", "word", "reason"},
         "page": {"reason"},
     },
     "judge raises": {
         "log": {"message", "note", "cause", "group"},
-        "exporters": [JsonLines({"group"})],
+        "jsonl": {"group"},
     },
     "judge refuses": {
-        "exporters": [JsonLines({"refusal"})],
+        "jsonl": {"refusal"},
         "events": {"refusal"},
         "spans": {"refusal"},
     },
     "evaluator explains": {
         way: {"explanation"} for way in ("spans", "events", "phoenix", "langfuse")
     },
-    "evaluator cannot score": {"exporters": [JsonLines({"detail"})], "events": {"detail"}},
+    "evaluator cannot score": {"jsonl": {"detail"}, "events": {"detail"}},
 }
 
 
