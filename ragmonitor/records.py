@@ -685,20 +685,20 @@ class AlarmState:
     signal: str
     judge: str
     kind: AlarmKind
-    evidence_days: float
-    """While the signal keeps to `tolerate`, all alarms together reach this level at most once in
-    so many days. Held at its height while the alarm is active."""
+    evidence_s: float
+    """In seconds: while the objectives are met, all alarms together reach this level at most once
+    in so long. Held at its height while the alarm is active."""
     active: bool
     since_s: float | None = None
     """When it was raised, in seconds since the epoch; None: it is not active."""
     rising_since_s: float | None = None
     """Since when the evidence has been rising; None: it is not."""
-    tolerate: float | None
+    objective: float | None
     """The mean that is still accepted, in the signal's own scale; None: still learned."""
     learned: float = 1.0
-    """Share of the verdicts that learning `tolerate` needs; 1: it is fixed."""
+    """Share of the verdicts that learning `objective` needs; 1: it is fixed."""
     higher_is_better: bool = False
-    """The signal is better the higher it is: `tolerate` is the lowest mean accepted."""
+    """The signal is better the higher it is: `objective` is the lowest mean accepted."""
     raised: int = 0
     """How often so far."""
     objectives: int = 0
@@ -719,8 +719,10 @@ class AlarmEvent:
     """Seconds since the epoch."""
     since_s: float
     """Since when the evidence had been rising; of a cleared one, when it was raised."""
-    evidence_days: float
-    tolerate: float
+    evidence_s: float
+    threshold_s: float
+    """Evidence at which alarms are raised."""
+    objective: float
     higher_is_better: bool = False
     estimate: Estimate | None = None
     """Of the last hour, as of now."""
@@ -734,7 +736,7 @@ class AlarmEvent:
         """The estimate, if it says the same as the alarm.
 
         Evidence weighs each answer since the change; the last hour may hold mostly those from
-        before it. Of a raised alarm the whole interval has to be beyond what is tolerated, of a
+        before it. Of a raised alarm the whole interval has to be beyond the objective, of a
         cleared one the mean within.
         """
         found = self.estimate
@@ -742,26 +744,26 @@ class AlarmEvent:
             return None
         if self.raised:
             beyond = (
-                found.upper < self.tolerate
+                found.upper < self.objective
                 if self.higher_is_better
-                else found.lower > self.tolerate
+                else found.lower > self.objective
             )
             return found if beyond else None
         within = (
-            found.mean >= self.tolerate if self.higher_is_better else found.mean <= self.tolerate
+            found.mean >= self.objective if self.higher_is_better else found.mean <= self.objective
         )
         return found if within else None
 
     @property
     def bound(self) -> str:
-        """What is tolerated, as `at most 0.05`; never rounded to more than it is."""
-        distance = min(self.tolerate, 1.0 - self.tolerate)
+        """The objective, as `at most 0.05`; never rounded to more than it permits."""
+        distance = min(self.objective, 1.0 - self.objective)
         digits = min(6, max(2, 1 - math.floor(math.log10(distance)))) if distance > 0 else 2
         unit = 10.0**digits
         # Products of decimal fractions are off by some 1e-16: 0.29 * 100 is 28.999999999999996.
         if self.higher_is_better:
-            return f"at least {math.floor(self.tolerate * unit + 1e-6) / unit:.6g}"
-        return f"at most {math.ceil(self.tolerate * unit - 1e-6) / unit:.6g}"
+            return f"at least {math.floor(self.objective * unit + 1e-6) / unit:.6g}"
+        return f"at most {math.ceil(self.objective * unit - 1e-6) / unit:.6g}"
 
     def __str__(self) -> str:
         """Say it in one line, for a log."""
@@ -784,7 +786,11 @@ class AlarmEvent:
                 f", {found.mean:.3g} [{found.lower:.3g}, {found.upper:.3g}] over the last hour"
                 f" of some {found.effective_n:.0f} judged answers"
             )
-        told += f"; tolerated is {self.bound}, by {self.judge}"
+        if self.raised:
+            told += (
+                f"; evidence at {100 * self.evidence_s / self.threshold_s:.0f} % of the threshold"
+            )
+        told += f"; the limit is {self.bound}, by {self.judge}"
         if self.detail:
             told += f". {self.detail}"
         return told

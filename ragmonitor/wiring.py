@@ -31,6 +31,7 @@ from ragmonitor.estimation import (
 from ragmonitor.estimation.alarms import STATE_VERSION as ALARMS_VERSION
 from ragmonitor.estimation.alarms import Stream
 from ragmonitor.estimation.anchors import VERSION as ANCHORS_VERSION
+from ragmonitor.estimation.detector import DAY_S
 from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
 from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.estimation.drift.embedding import Embed
@@ -333,7 +334,7 @@ def estimates_of(
     alarms = Alarms(
         _streams(settings, builtin.identity.name, name),
         false_alarm_every_days=every_days,
-        tolerate=settings.objectives,
+        objectives=settings.objectives,
         file=file("alarms", ALARMS_VERSION),
     )
     if judge is None:
@@ -355,7 +356,7 @@ def estimates_of(
         judge_drift=JudgeDrift(
             _anchors(settings, file("anchors", ANCHORS_VERSION)),
             judge=judge.name,
-            threshold_days=every_days,
+            threshold_s=every_days * DAY_S,
             now=time.time,
         ),
     )

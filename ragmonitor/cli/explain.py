@@ -20,7 +20,8 @@ from ragmonitor.cli.monitor_state import PlanningRow, Sampling, ServiceState
 from ragmonitor.cli.terminal import FINE, figures_table, print_json
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.alarms import LEARNED_FROM
-from ragmonitor.estimation.early_warning import LINE_DAYS as EARLY_WARNING_DAYS
+from ragmonitor.estimation.detector import DAY_S
+from ragmonitor.estimation.early_warning import THRESHOLD_DAYS as EARLY_WARNING_DAYS
 from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION, WEAK_RETRIEVAL
 from ragmonitor.settings import Settings
 
@@ -359,9 +360,9 @@ def _alarm_state(alarm: Mapping[str, Any]) -> str:
 
 
 def _early_warning(state: ServiceState) -> Iterator[str]:
-    evidence_days = state.value(names.EARLY_WARNING_EVIDENCE_SECONDS)
-    if evidence_days is not None:
-        percent = _percent(evidence_days / EARLY_WARNING_DAYS)
+    evidence_s = state.value(names.EARLY_WARNING_EVIDENCE_SECONDS)
+    if evidence_s is not None:
+        percent = _percent(evidence_s / (EARLY_WARNING_DAYS * DAY_S))
         yield (
             f"Early warning, by the built-in judge's score: {percent} % of its threshold. "
             "It raises the sampling and never pages."

@@ -315,10 +315,10 @@ class ServiceState:
             return
         objective = alarm["objective"]
         watched = Watched(
-            tolerate=objective,
+            objective=objective,
             # Where it is bad already, a jump from the objective is what is asked about.
             mean=min(0.0 if day is None else day["mean"], objective),
-            line_days=self.threshold_days,
+            threshold_days=self.threshold_days,
             share=share_of(HALLUCINATION, {each["signal"] for each in self.alarms}),
             evidence_days=0.0 if alarm["active"] else alarm["evidence_days"],
             max_importance_weight=1.0 if alarm["judge"] in (BUILTIN, NO_JUDGE) else STAKE_MOST,

@@ -29,8 +29,8 @@ SAVED = 0.5
 TIME_ALONE = 0.5
 """Up to this share of the line, evidence grows by waiting; beyond it, by bad answers only."""
 
-TOLERATE_LEAST = 0.001
-TOLERATE_MOST = 0.999
+MIN_OBJECTIVE = 0.001
+MAX_OBJECTIVE = 0.999
 
 CLEAR_ABOVE = 1.2
 """Times what is tolerated: so much lies between raising and clearing an alarm.
@@ -65,7 +65,7 @@ class Detector:
     """The continuous-time mixture e-SR detector of one stream: six numbers and a time.
 
     Values x lie in 0..1, higher is worse; `evidence` is a number of days. As long as the mean of
-    x, given the past, keeps to `tolerate`, evidence grows by at most the time that passes, in
+    x, given the past, keeps to `objective`, evidence grows by at most the time that passes, in
     expectation, so whoever raises an alarm and restarts at N days does so at most T/N times in T
     days, on average; whatever the traffic, and whatever the chance of each value to be seen, if
     that was fixed beforehand (the stake is inversely proportional to it).
@@ -106,18 +106,18 @@ class Detector:
     def __init__(
         self,
         *,
-        tolerate: float,
+        objective: float,
         max_importance_weight: float = 1.0,
-        line_days: float = float("inf"),
+        threshold_days: float = float("inf"),
         reserve_most: float = 0.0,
     ) -> None:
         """Begin without evidence.
 
         Args:
-            tolerate: The mean that is still accepted. Below 0.001 nothing can be assured, so
+            objective: The mean that is still accepted. Below 0.001 nothing can be assured, so
                 that it counts as 0.001; likewise above 0.999.
             max_importance_weight: The highest stake there will be; higher ones count as this.
-            line_days: Where an alarm is raised; time alone brings evidence up to half of it.
+            threshold_days: Where an alarm is raised; time alone brings evidence up to half of it.
             reserve_most: Days of capital that are put aside at most.
         """
         self.parts = [0.0] * len(MULTIPLES)
@@ -128,18 +128,18 @@ class Detector:
         self.reserve = 0.0
         """Days of capital that were put aside."""
         self.reserve_most = reserve_most
-        self._line = line_days
-        self._by_time = TIME_ALONE * line_days
-        self.tolerate = tolerate
+        self._line = threshold_days
+        self._by_time = TIME_ALONE * threshold_days
+        self.objective = objective
 
     @property
-    def tolerate(self) -> float:
+    def objective(self) -> float:
         """The mean that is still accepted; may be moved between bets, by what is past only."""
         return self._tolerate
 
-    @tolerate.setter
-    def tolerate(self, mean: float) -> None:
-        mean = min(TOLERATE_MOST, max(TOLERATE_LEAST, mean))
+    @objective.setter
+    def objective(self, mean: float) -> None:
+        mean = min(MAX_OBJECTIVE, max(MIN_OBJECTIVE, mean))
         self._tolerate = mean
         most = RISK_MOST / (mean * self.max_importance_weight)
         self._bets = [min((multiple - 1) / (1 - mean), most) for multiple in MULTIPLES]
@@ -266,10 +266,10 @@ class Clearing:
 
     __slots__ = ("_level", "_risks", "age_hours", "at_s", "max_importance_weight", "parts")
 
-    def __init__(self, *, tolerate: float, max_importance_weight: float, at_s: float) -> None:
+    def __init__(self, *, objective: float, max_importance_weight: float, at_s: float) -> None:
         """Begin when the alarm is raised, in seconds since the epoch."""
-        tolerate = min(TOLERATE_MOST, max(TOLERATE_LEAST, tolerate))
-        self._level = min(CLEAR_ABOVE * tolerate, (1 + tolerate) / 2)
+        objective = min(MAX_OBJECTIVE, max(MIN_OBJECTIVE, objective))
+        self._level = min(CLEAR_ABOVE * objective, (1 + objective) / 2)
         self.max_importance_weight = max_importance_weight
         most = RISK_MOST / ((1 - self._level) * max_importance_weight)
         self._risks = [risk * most for risk in CLEARING_RISKS]

@@ -11,7 +11,7 @@ from ragmonitor.estimation.detector import DAY_S, STEP_MOST_S, Detector
 from ragmonitor.estimation.parts import Answer, Means, Observation, Part
 from ragmonitor.records import GaugeValue
 
-LINE_DAYS = 3.0
+THRESHOLD_DAYS = 3.0
 """A false suspicion in so many days is cheap: it costs some verdicts."""
 HEADROOM = 1.1
 SLIGHT_HEADROOM = 1.05
@@ -52,9 +52,9 @@ class EarlyWarning(Part):
 
     def clear(self) -> None:
         """Forget everything."""
-        self._detector = Detector(tolerate=1.0, line_days=LINE_DAYS)
+        self._detector = Detector(objective=1.0, threshold_days=THRESHOLD_DAYS)
         self._slight = Detector(
-            tolerate=1.0, line_days=LINE_DAYS, max_importance_weight=SLIGHT_EACH
+            objective=1.0, threshold_days=THRESHOLD_DAYS, max_importance_weight=SLIGHT_EACH
         )
         self._batch = 0.0
         self._answers = 0
@@ -87,9 +87,9 @@ class EarlyWarning(Part):
             self._slight.pass_time(at_s)
             self._slight.update(self._batch / SLIGHT_EACH, SLIGHT_EACH)
             self._batch = 0.0
-            if self._slight.evidence >= LINE_DAYS:
+            if self._slight.evidence >= THRESHOLD_DAYS:
                 self._slight.restart()
-        if self._detector.evidence >= LINE_DAYS:
+        if self._detector.evidence >= THRESHOLD_DAYS:
             self._detector.restart()
             self._until_s = self._now() + BOOST_S
 
@@ -104,8 +104,8 @@ class EarlyWarning(Part):
             self._weight *= kept
         self._seen = now_s
         if self._weight > 0:
-            self._detector.tolerate = HEADROOM * self._score / self._weight
-            self._slight.tolerate = SLIGHT_HEADROOM * self._score / self._weight
+            self._detector.objective = HEADROOM * self._score / self._weight
+            self._slight.objective = SLIGHT_HEADROOM * self._score / self._weight
         return ()
 
     @property
@@ -128,4 +128,6 @@ class EarlyWarning(Part):
 
     def gauges(self, means: Means) -> Iterator[GaugeValue]:
         """Return the evidence."""
-        yield GaugeValue(name=metrics.EARLY_WARNING_EVIDENCE_SECONDS, value=self.evidence_days)
+        yield GaugeValue(
+            name=metrics.EARLY_WARNING_EVIDENCE_SECONDS, value=self.evidence_days * DAY_S
+        )

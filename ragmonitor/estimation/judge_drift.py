@@ -11,7 +11,7 @@ from ragmonitor.estimation.anchors import Anchors, Rise
 from ragmonitor.estimation.parts import Answer, Means, Observation, Part
 from ragmonitor.estimation.rises import Rises
 from ragmonitor.estimation.signals import HALLUCINATION, hallucinated
-from ragmonitor.estimation.streams import ANCHORS, FLIPS_TOLERATED
+from ragmonitor.estimation.streams import ANCHORS, FLIPS_OBJECTIVE
 from ragmonitor.guard import logger
 from ragmonitor.records import (
     AlarmCause,
@@ -39,7 +39,7 @@ class JudgeDrift(Part):
         anchors: Anchors,
         *,
         judge: str,
-        threshold_days: float,
+        threshold_s: float,
         now: Callable[[], float],
     ) -> None:
         """Begin with what the anchors' file holds.
@@ -47,12 +47,12 @@ class JudgeDrift(Part):
         Args:
             anchors: The reference answers.
             judge: The judge that scores a sample.
-            threshold_days: Of alarms; what an event says whose cause was found all at once.
+            threshold_s: Of alarms; what an event says whose cause was found all at once.
             now: Seconds since the epoch.
         """
         self._anchors = anchors
         self._judge = judge
-        self._threshold_days = threshold_days
+        self._threshold_s = threshold_s
         self._now = now
         self._rises = Rises()
         self._reader: JudgeIdentity | None = None
@@ -147,8 +147,9 @@ class JudgeDrift(Part):
             raised=True,
             at_s=at_s,
             since_s=since_s,
-            evidence_days=self._threshold_days,
-            tolerate=FLIPS_TOLERATED,
+            evidence_s=self._threshold_s,
+            threshold_s=self._threshold_s,
+            objective=FLIPS_OBJECTIVE,
             detail=detail,
         )
 
@@ -166,7 +167,7 @@ class JudgeDrift(Part):
             found_s = cause.since_s
         if found_s is None:
             return state
-        return replace(state, active=True, since_s=found_s, evidence_days=self._threshold_days)
+        return replace(state, active=True, since_s=found_s, evidence_s=self._threshold_s)
 
     def _rise(self, states: Sequence[AlarmState]) -> Rise | None:
         """Return by how much the rate has risen, while an inquiry needs to know it."""
@@ -174,7 +175,7 @@ class JudgeDrift(Part):
         if inquiry is None or inquiry.cause != "unknown":
             return None
         objectives = (
-            state.tolerate
+            state.objective
             for state in states
             if state.signal == HALLUCINATION and state.judge == self._judge
         )

@@ -29,11 +29,11 @@ _EVEN: Final = 1e-9
 class Watched:
     """One alarm, as its series show it."""
 
-    tolerate: float
+    objective: float
     """The highest mean that is accepted; above 0 and below 1."""
     mean: float
     """As it is now."""
-    line_days: float
+    threshold_days: float
     """Where it is raised."""
     share: float = 1.0
     """Of the false alarms: evidence is shown times this."""
@@ -86,26 +86,26 @@ def delay_hours(watched: Watched, *, mean: float, bets_per_hour: float) -> float
     """
     if bets_per_hour <= 0 or not 0 < mean <= 1:
         return math.inf
-    line = watched.line_days / watched.share
+    line = watched.threshold_days / watched.share
     fresh = min(STEP_MOST_S / DAY_S, 1 / (HOURS_PER_DAY * bets_per_hour))
     shown = watched.evidence_days / watched.share
-    most = RISK_MOST / (watched.tolerate * watched.max_importance_weight)
+    most = RISK_MOST / (watched.objective * watched.max_importance_weight)
     parts: list[tuple[float, float]] = []
     for multiple, weight in zip(MULTIPLES, WEIGHTS, strict=True):
-        update = min((multiple - 1) / (1 - watched.tolerate), most)
-        growth, variance = _growth(update, watched.tolerate, mean)
+        update = min((multiple - 1) / (1 - watched.objective), most)
+        growth, variance = _growth(update, watched.objective, mean)
         if growth <= 0:
             continue
         start = weight * fresh * _sum(growth, variance)
-        fall, spread = _growth(update, watched.tolerate, watched.mean)
+        fall, spread = _growth(update, watched.objective, watched.mean)
         before = weight * fresh * _sum(-fall, spread) if fall < 0 else 0.0
         parts.append((start + max(weight * shown, before), growth))
     return _bets_until(line, parts) / bets_per_hour
 
 
-def _growth(update: float, tolerate: float, mean: float) -> tuple[float, float]:
+def _growth(update: float, objective: float, mean: float) -> tuple[float, float]:
     """Return the mean and the variance of the logarithm of what one bet multiplies by."""
-    won, lost = math.log1p(update * (1 - tolerate)), math.log1p(-update * tolerate)
+    won, lost = math.log1p(update * (1 - objective)), math.log1p(-update * objective)
     return mean * won + (1 - mean) * lost, mean * (1 - mean) * (won - lost) ** 2
 
 

@@ -27,9 +27,9 @@ RESERVE: Final = 0.25
 """Of the line of the hallucination rate: what is put aside for when its built-in score rises."""
 STAKE_MOST: Final = 2.0
 """Of verdicts that were drawn: half of the chance is the same for all answers."""
-FLIPS_TOLERATED: Final = 0.04
+FLIPS_OBJECTIVE: Final = 0.04
 """Of anchors: a judge contradicts itself on one in 30 or so."""
-RESIDUAL_TOLERATED: Final = 0.02
+RESIDUAL_OBJECTIVE: Final = 0.02
 """How far verdicts on the riskiest fifth may be off what was predicted of them."""
 
 
@@ -71,11 +71,11 @@ def streams(
         (NEW_QUESTION, NO_JUDGE, "input", False, 1.0, None),
     ]
     if judge is not None:
-        off = half(RESIDUAL_TOLERATED)
+        off = half(RESIDUAL_OBJECTIVE)
         found += [
             (CALIBRATION_HIGH, quality, "judge", False, importance_weight, off),
             (CALIBRATION_LOW, quality, "judge", False, importance_weight, off),
-            (ANCHORS, quality, "judge", False, 1.0, FLIPS_TOLERATED),
+            (ANCHORS, quality, "judge", False, 1.0, FLIPS_OBJECTIVE),
         ]
     wanted = [each for each in found if any(fnmatch.fnmatch(each[0], p) for p in patterns)]
     others = sum(each[0] != HALLUCINATION for each in wanted)
@@ -89,7 +89,7 @@ def streams(
             share=(FIRST_SHARE if others else 1.0) if signal == HALLUCINATION else rest,
             higher_is_better=higher_is_better,
             max_importance_weight=most,
-            default_tolerate=default,
+            default_objective=default,
             reserve=RESERVE if signal == HALLUCINATION and judge is not None else 0.0,
             least_learned=MIN_OBJECTIVES.get(signal, 0.0),
         )

@@ -387,13 +387,13 @@ class PrometheusExporter:
 
     def _show_alarm(self, state: AlarmState) -> None:
         instruments, labels = self._instruments, _alarm(state)
-        instruments.gauge(metrics.ALARM_EVIDENCE_SECONDS, *labels).set(state.evidence_days)
+        instruments.gauge(metrics.ALARM_EVIDENCE_SECONDS, *labels).set(state.evidence_s)
         instruments.gauge(metrics.ALARM_ACTIVE, *labels).set(state.active)
         instruments.gauge(metrics.ALARM_LEARNED_RATIO, *labels).set(state.learned)
         instruments.gauge(metrics.ALARM_OBJECTIVES, *labels).set(state.objectives)
         instruments.counter(metrics.ALARMS_RAISED, *labels)  # 0 is a number too
-        if state.tolerate is not None:
-            instruments.gauge(metrics.ALARM_OBJECTIVE, *labels).set(state.tolerate)
+        if state.objective is not None:
+            instruments.gauge(metrics.ALARM_OBJECTIVE, *labels).set(state.objective)
         if state.since_s is not None:
             instruments.gauge(metrics.ALARM_SINCE, *labels).set(state.since_s)
         elif self._folder is None:

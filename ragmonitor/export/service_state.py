@@ -15,6 +15,8 @@ from ragmonitor.export.families import moments_of
 from ragmonitor.protocols import Summarise
 from ragmonitor.records import AlarmState, Estimate, Snapshot
 
+DAY_S = 86_400.0
+
 
 def service_state(
     counted: Iterable[Metric],
@@ -80,11 +82,11 @@ def alarm_record(state: AlarmState) -> dict[str, Any]:
         "signal": state.signal,
         "judge": state.judge,
         "kind": state.kind,
-        "evidence_days": state.evidence_days,
+        "evidence_days": state.evidence_s / DAY_S,
         "active": state.active,
         "since_s": state.since_s,
         "rising_since_s": state.rising_since_s,
-        "objective": state.tolerate,
+        "objective": state.objective,
         "learned": state.learned,
         "higher_is_better": state.higher_is_better,
         "raised": state.raised,
@@ -94,4 +96,4 @@ def alarm_record(state: AlarmState) -> dict[str, Any]:
 def threshold_days(snapshot: Snapshot) -> float | None:
     """Return the evidence at which alarms are raised; None: there are no alarms."""
     gauges = (each for each in snapshot.readings if each.name == names.ALARM_THRESHOLD_SECONDS)
-    return next((gauge.value for gauge in gauges), None)
+    return next((gauge.value / DAY_S for gauge in gauges), None)

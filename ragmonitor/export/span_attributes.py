@@ -239,8 +239,8 @@ def alarm_attributes(
         names.ALARM_SIGNAL: encodable(event.signal),
         names.ALARM_KIND: event.kind,
         names.ALARM_STATE: "raised" if event.raised else "cleared",
-        names.ALARM_EVIDENCE: event.evidence_days,
-        names.ALARM_OBJECTIVE_VALUE: event.tolerate,
+        names.ALARM_EVIDENCE: event.evidence_s,
+        names.ALARM_OBJECTIVE_VALUE: event.objective,
         names.ALARM_RISING_SINCE: event.since_s,
         names.JUDGE: encodable(event.judge),
     }

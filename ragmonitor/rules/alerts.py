@@ -31,6 +31,7 @@ from ragmonitor.rules.wording import (
     percentage,
 )
 
+DAY_S = 86_400.0
 TICKET_SHARE = 0.1
 """Of the threshold that pages: a level that is reached ten times as often is worth a ticket."""
 
@@ -87,7 +88,7 @@ def raised(scope: Scope, level_days: float, *matchers: str) -> str:
     days = f"max by (service, kind, signal, judge) ({evidence_of})"
     return (
         "(\n"
-        f"  {days} >= {level_days:g}\n"
+        f"  {days} >= {level_days * DAY_S:.15g}\n"
         "  or\n"
         f"  {days}\n"
         "  and\n"

@@ -49,7 +49,7 @@ from tests.support.streams import (  # noqa: E402
 BASE = 0.04
 PER_MINUTE = 3.0
 """180 verdicts an hour."""
-LINE_DAYS = 30.0
+THRESHOLD_DAYS = 30.0
 BEFORE_S = 2 * DAY_S
 """Of quiet, before something changes."""
 
@@ -64,13 +64,13 @@ CHANGES: dict[str, tuple[Course, float]] = {
 class Ours:
     """One signal's alarm, fed one verdict after the other."""
 
-    def __init__(self, tolerate: float | None, *, share: float = 1.0) -> None:
+    def __init__(self, objective: float | None, *, share: float = 1.0) -> None:
         self.now_s = 0.0
         watched = Watched(signal="hallucination", judge="judge", kind="quality", share=share)
         self._alarms = Alarms(
             (watched,),
-            false_alarm_every_days=LINE_DAYS,
-            tolerate={} if tolerate is None else {"hallucination": tolerate},
+            false_alarm_every_days=THRESHOLD_DAYS,
+            objectives={} if objective is None else {"hallucination": objective},
             now=lambda: self.now_s,
         )
 
@@ -314,14 +314,14 @@ def monitor(runs: int, only: str) -> None:
     for change, (rate, within_s) in changes.items():
         for seed in range(runs):
             stream = Stream(seed=2_000 + seed, for_s=before_s + within_s, rate=rate)
-            for name, tolerate, boost, aside in (
+            for name, objective, boost, aside in (
                 (names[0], BASE, 1.0, 0.0),
                 (names[1], BASE, 4.0, 0.0),
                 (names[2], 0.05, 4.0, 0.0),
                 (names[3], BASE, 1.0, ASIDE),
                 (names[4], BASE, 4.0, ASIDE),
             ):
-                at_s = raised_after(stream, tolerate, before_s, boost=boost, aside=aside)
+                at_s = raised_after(stream, objective, before_s, boost=boost, aside=aside)
                 found[name][change].add(None if at_s is None else at_s - before_s)
             waiting = {name: make() for name, make in rules(BASE, cusum).items()}
             for answer in stream.answers():
@@ -367,13 +367,13 @@ def waiting(runs: int) -> None:
 
 
 def raised_after(
-    stream: Stream, tolerate: float, after_s: float, *, boost: float, aside: float = 0.0
+    stream: Stream, objective: float, after_s: float, *, boost: float, aside: float = 0.0
 ) -> float | None:
     """Return when the hallucination alarm was raised, after the change; None: it was not.
 
     Args:
         stream: Of answers.
-        tolerate: The objective.
+        objective: The limit of the mean.
         after_s: Of the change.
         boost: What an early warning multiplies sampling by.
         aside: Of the capital that may be put aside, what is there 72 minutes before the change.
@@ -382,7 +382,7 @@ def raised_after(
     records = Records(evaluators=("faithfulness",), seed=stream.seed)
     service = Service(
         estimates=simulation.statistics(
-            clock, records, tolerate={"hallucination": tolerate}, boost=boost
+            clock, records, objectives={"hallucination": objective}, boost=boost
         ),
         sampler=AdaptiveSampler(0.05, clock=clock),
         clock=clock,

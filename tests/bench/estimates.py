@@ -42,7 +42,7 @@ from ragmonitor.estimation.detector import Detector  # noqa: E402
 from ragmonitor.estimation.drift import InputDrift  # noqa: E402
 from ragmonitor.estimation.residuals import Residuals  # noqa: E402
 from ragmonitor.estimation.signals import Outcome  # noqa: E402
-from ragmonitor.estimation.streams import RESIDUAL_TOLERATED, half  # noqa: E402
+from ragmonitor.estimation.streams import RESIDUAL_OBJECTIVE, half  # noqa: E402
 from ragmonitor.estimation.sums import Sums, difference, group_of  # noqa: E402
 from ragmonitor.judges.builtin import BuiltinJudge  # noqa: E402
 from ragmonitor.protocols import Sampler  # noqa: E402
@@ -661,7 +661,9 @@ def steadily(
     # Two signals of ten that share one half of the false alarms.
     line, step_s = 600.0, HOUR_S / 180
     watching = {
-        sign: Detector(tolerate=half(RESIDUAL_TOLERATED), max_importance_weight=2.0, line_days=line)
+        sign: Detector(
+            objective=half(RESIDUAL_OBJECTIVE), max_importance_weight=2.0, threshold_days=line
+        )
         for sign in (1, -1)
     }
     off, raised = [], {1: 0, -1: 0}

@@ -36,7 +36,7 @@ FAITHFULNESS = SeriesKey(signal="faithfulness", judge="judge")
 def monitored(
     *,
     fraction: float = 0.1,
-    tolerate: float | None = None,
+    objective: float | None = None,
     verdict: Verdict = simulation.truthful,
     verdict_after_s: float = 3.0,
     folder: Path | None = None,
@@ -49,7 +49,7 @@ def monitored(
         estimates=simulation.statistics(
             clock,
             records,
-            tolerate={} if tolerate is None else {"hallucination": tolerate},
+            objectives={} if objective is None else {"hallucination": objective},
             folder=folder,
         ),
         sampler=AdaptiveSampler(fraction, clock=clock),
@@ -249,7 +249,7 @@ def test_a_spike_is_announced_with_examples_and_its_end_too() -> None:
     """4 -> 20 % for three hours: an alarm within the hour, with bad answers; cleared in a day."""
     at_s, for_s = 2 * HOUR_S, 3 * HOUR_S
     rate = spike(0.04, 0.2, at_s=at_s, for_s=for_s)
-    service = monitored(fraction=0.05, tolerate=0.05, tick_s=20.0)
+    service = monitored(fraction=0.05, objective=0.05, tick_s=20.0)
     run(service, Stream(seed=10, for_s=25 * HOUR_S, rate=rate))
     turns = [e for e in service.events if e.signal == "hallucination"]
     assert [e.raised for e in turns] == [True, False]
@@ -272,7 +272,7 @@ def test_two_weeks_without_a_change_raise_nothing() -> None:
         swing=0.7,
         auroc=step(0.8, 0.5, at_s=7 * DAY_S),
     )
-    service = run(monitored(fraction=0.5, tolerate=0.05, tick_s=300.0), stream)
+    service = run(monitored(fraction=0.5, objective=0.05, tick_s=300.0), stream)
     assert service.raised("hallucination") == []
 
 
@@ -284,8 +284,8 @@ def test_what_is_tolerated_is_learned_and_then_fixed() -> None:
     )
     run(service, stream)
     (state,) = [s for s in service.estimates.snapshot().alarms if s.signal == "hallucination"]
-    assert state.tolerate is not None
-    assert 0.04 < state.tolerate < 0.065
+    assert state.objective is not None
+    assert 0.04 < state.objective < 0.065
     assert state.active
 
 
@@ -294,7 +294,7 @@ def test_clusters_within_sessions_are_no_evidence_of_their_own() -> None:
     stream = Stream(
         seed=13, for_s=5 * DAY_S, per_minute=2.0, session_length=5.0, session_correlation=0.3
     )
-    service = run(monitored(fraction=1.0, tolerate=0.05, tick_s=300.0), stream)
+    service = run(monitored(fraction=1.0, objective=0.05, tick_s=300.0), stream)
     assert service.raised("hallucination") == []
 
 
@@ -320,7 +320,7 @@ def test_what_was_learned_survives_a_restart(tmp_path: Path) -> None:
         {s.signal: s for s in each.estimates.snapshot().alarms} for each in (first, second)
     )
     for signal, state in before.items():
-        assert after[signal].tolerate == state.tolerate
+        assert after[signal].objective == state.objective
         assert after[signal].learned == pytest.approx(state.learned, abs=0.01)
 
 
@@ -347,7 +347,7 @@ def test_the_state_of_a_service_takes_kilobytes(tmp_path: Path) -> None:
 
 def test_two_processes_are_one_alarm(tmp_path: Path) -> None:
     """Each sees half of the answers: the spike is announced once, about as soon."""
-    services = [monitored(fraction=0.1, tolerate=0.05, folder=tmp_path) for _ in range(2)]
+    services = [monitored(fraction=0.1, objective=0.05, folder=tmp_path) for _ in range(2)]
     rate = step(0.04, 0.25, at_s=2 * HOUR_S)
     rng = random.Random(17)
     shares: list[list[Answer]] = [[], []]
@@ -369,7 +369,7 @@ def between(answers: Iterable[Answer], from_s: float, to_s: float) -> list[Answe
 @pytest.mark.parametrize("jump_s", [-30 * DAY_S, 30 * DAY_S])
 def test_a_clock_that_jumps_raises_nothing_and_breaks_nothing(jump_s: float) -> None:
     """A month forth or back, in the middle of a day: no alarm, and the rate is right after it."""
-    service = monitored(tolerate=0.05)
+    service = monitored(objective=0.05)
     service.feed(Stream(seed=18, for_s=DAY_S / 8).answers())
     service.records.began_s += jump_s
     later = (

@@ -33,7 +33,7 @@ STREAMS = (
     ),
     Stream(signal="learned", judge="none", kind="input", share=0.2),
 )
-TOLERATE = {"up": 0.05, "down": 0.9}
+OBJECTIVE = {"up": 0.05, "down": 0.9}
 
 shares = st.floats(0, 1)
 importance_weights = st.floats(0, 2)
@@ -45,7 +45,7 @@ jumps = st.floats(-1e9, 1e9) | st.floats(-5_000, 5_000)
 
 def alarms(clock: ManualClock, file: StateFile | None = None, every_days: float = 30.0) -> Alarms:
     return Alarms(
-        STREAMS, false_alarm_every_days=every_days, tolerate=TOLERATE, now=clock, file=file
+        STREAMS, false_alarm_every_days=every_days, objectives=OBJECTIVE, now=clock, file=file
     )
 
 
@@ -67,17 +67,17 @@ def update(to: Alarms, each, at_s: float) -> None:
 
 
 @given(
-    tolerate=shares,
+    objective=shares,
     max_importance_weight=st.floats(0.5, 4),
     line=st.floats(0.01, 1e4),
     moves=st.lists(st.tuples(jumps, shares, st.floats(0, 10)), max_size=200),
 )
-def test_evidence_is_never_negative(tolerate, max_importance_weight, line, moves):
+def test_evidence_is_never_negative(objective, max_importance_weight, line, moves):
     """Whatever is tolerated, bet and staked, and whatever the clock does; nor is it no number."""
     detector = Detector(
-        tolerate=tolerate, max_importance_weight=max_importance_weight, line_days=line
+        objective=objective, max_importance_weight=max_importance_weight, threshold_days=line
     )
-    clearing = Clearing(tolerate=tolerate, max_importance_weight=max_importance_weight, at_s=0.0)
+    clearing = Clearing(objective=objective, max_importance_weight=max_importance_weight, at_s=0.0)
     for at_s, x, importance_weight in moves:
         detector.pass_time(at_s)
         detector.update(x, importance_weight)
@@ -90,19 +90,19 @@ def test_evidence_is_never_negative(tolerate, max_importance_weight, line, moves
 
 
 @given(
-    tolerate=st.floats(0.001, 0.999),
+    objective=st.floats(0.001, 0.999),
     importance_weight=st.floats(0, 2),
     parts=st.lists(shares, min_size=6, max_size=6),
 )
-def test_a_bet_is_fair_at_what_is_tolerated(tolerate, importance_weight, parts):
+def test_a_bet_is_fair_at_what_is_tolerated(objective, importance_weight, parts):
     """In expectation over an answer that is bad with just that chance, evidence stays."""
     after = []
     for x in (0.0, 1.0):
-        detector = Detector(tolerate=tolerate, max_importance_weight=2.0)
+        detector = Detector(objective=objective, max_importance_weight=2.0)
         detector.parts = list(parts)
         detector.update(x, importance_weight)
         after.append(detector.evidence)
-    expected = (1 - tolerate) * after[0] + tolerate * after[1]
+    expected = (1 - objective) * after[0] + objective * after[1]
     assert expected == pytest.approx(sum(parts), rel=1e-9, abs=1e-12)
 
 
@@ -115,7 +115,7 @@ def test_clearing_is_a_fair_bet_too(level_of, importance_weight, step):
     """At its level, what is in play grows only by what was held back."""
     after = []
     for x in (0.0, 1.0):
-        clearing = Clearing(tolerate=level_of, max_importance_weight=2.0, at_s=0.0)
+        clearing = Clearing(objective=level_of, max_importance_weight=2.0, at_s=0.0)
         clearing.update(x, importance_weight, step)
         after.append(clearing.evidence)
     expected = (1 - clearing.level) * after[0] + clearing.level * after[1]
@@ -123,26 +123,26 @@ def test_clearing_is_a_fair_bet_too(level_of, importance_weight, step):
 
 
 @given(
-    tolerate=st.floats(0.01, 0.9),
+    objective=st.floats(0.01, 0.9),
     rates=st.tuples(shares, shares),
     importance_weights=st.lists(st.floats(0.01, 2), min_size=1, max_size=6),
     enters=st.integers(0, 5),
     stops=st.floats(1.0, 10.0),
 )
 def test_a_session_s_bets_are_fair_on_average_over_sessions(
-    tolerate, rates, importance_weights, enters, stops
+    objective, rates, importance_weights, enters, stops
 ):
     """Every course of a session of two kinds, with capital that comes in half way and stops high.
 
     The kinds are as frequent as makes the mean what is tolerated; what is summed over all courses
     is exact. Bets that multiply fail this by the variance of the rates between sessions.
     """
-    low, high = min(*rates, tolerate), max(*rates, tolerate)
-    share = (tolerate - low) / (high - low) if high > low else 1.0
+    low, high = min(*rates, objective), max(*rates, objective)
+    share = (objective - low) / (high - low) if high > low else 1.0
     enters = min(enters, len(importance_weights) - 1)
     expected = 0.0
     for course in itertools.product((0.0, 1.0), repeat=len(importance_weights)):
-        detector, block = Detector(tolerate=tolerate, max_importance_weight=2.0), Block()
+        detector, block = Detector(objective=objective, max_importance_weight=2.0), Block()
         detector.parts = [0.0] * 6
         for number, (x, importance_weight) in enumerate(
             zip(course, importance_weights, strict=True)
@@ -166,7 +166,7 @@ def test_a_session_s_bets_are_fair_on_average_over_sessions(
 )
 def test_no_more_capital_is_put_in_than_time_has_passed(moves, reserve_most):
     """Put aside or put in, by whatever suspicion: with fair bets it is at most the days gone by."""
-    detector = Detector(tolerate=0.05, line_days=30.0, reserve_most=reserve_most)
+    detector = Detector(objective=0.05, threshold_days=30.0, reserve_most=reserve_most)
     at_s = START_S
     detector.pass_time(at_s)
     for step_s, suspicion, saves in moves:
@@ -188,7 +188,7 @@ def test_a_jumping_clock_alone_raises_no_alarm(times, line):
         clock.now_s = START_S + jump
         watched.update(Observation(signal="up", value=0.05, at_s=clock()))
         assert watched.apply(nothing) == ()
-        assert watched.states()[0].evidence_days <= line / 2 + 1e-9
+        assert watched.states()[0].evidence_s / 86_400 <= line / 2 + 1e-9
 
 
 @given(
@@ -265,7 +265,7 @@ def test_late_verdicts_pass_no_time_twice(delays):
         watched.apply(nothing)
     days = (clock() - START_S + 1_800) / 86_400
     (state, *_) = watched.states()
-    assert state.evidence_days <= days * 0.5 + 1e-9
+    assert state.evidence_s / 86_400 <= days * 0.5 + 1e-9
 
 
 @pytest.mark.parametrize(("length", "correlation"), [(20, 0.3), (5, 0.6), (40, 0.1)])
@@ -275,9 +275,9 @@ def test_false_alarms_of_long_sessions_keep_to_the_stated_rate(length, correlati
     Sessions of two kinds, eight at a time, all answers judged. If each verdict counted for one,
     there would be many times as many.
     """
-    rng, rate, line_days = random.Random(length), 0.05, 0.25
+    rng, rate, threshold_days = random.Random(length), 0.05, 0.25
     bad = rate + correlation * (1 - rate)
-    detector = Detector(tolerate=rate, line_days=line_days)
+    detector = Detector(objective=rate, threshold_days=threshold_days)
     sessions, open_ones, at_s, raised, days = (
         Sessions(),
         [["", 0, 0.0] for _ in range(8)],
@@ -293,11 +293,11 @@ def test_false_alarms_of_long_sessions_keep_to_the_stated_rate(length, correlati
         slot[1] -= 1
         detector.pass_time(at_s)
         detector.update(float(rng.random() < slot[2]), 1.0, sessions.block(slot[0], 0, at_s))
-        if detector.evidence >= line_days:
+        if detector.evidence >= threshold_days:
             raised += 1
             detector.restart()
             sessions.spend(0)
-    allowed = days / line_days
+    allowed = days / threshold_days
     assert 0 < raised <= allowed + 3 * math.sqrt(allowed)
 
 
@@ -306,10 +306,12 @@ def test_verdicts_that_come_later_when_they_are_bad_raise_no_more_alarms():
 
     Bet in the order in which they come, they make an alarm of nearly every burst.
     """
-    rng, rate, line_days, days = random.Random(8), 0.05, 0.5, 12
+    rng, rate, threshold_days, days = random.Random(8), 0.05, 0.5, 12
     clock = ManualClock(START_S)
     stream = Stream(signal="up", judge="j", kind="quality", share=1.0)
-    watched = Alarms((stream,), false_alarm_every_days=line_days, tolerate={"up": rate}, now=clock)
+    watched = Alarms(
+        (stream,), false_alarm_every_days=threshold_days, objectives={"up": rate}, now=clock
+    )
     raised, waiting, number = 0, [], 0
     for _ in range(days * 24):
         for at_s in sorted(
@@ -338,7 +340,7 @@ def test_verdicts_that_come_later_when_they_are_bad_raise_no_more_alarms():
             if number % 5 == 0:
                 raised += sum(event.raised for event in watched.apply(nothing))
         clock.now_s = START_S + 3_600 * math.ceil((clock.now_s - START_S) / 3_600)
-    allowed = days / line_days
+    allowed = days / threshold_days
     assert raised <= allowed + 3 * math.sqrt(allowed)
     assert watched.late == 0
 
@@ -346,8 +348,8 @@ def test_verdicts_that_come_later_when_they_are_bad_raise_no_more_alarms():
 @pytest.mark.parametrize("follows", ["past verdicts", "chance", "always"])
 def test_false_alarms_keep_to_the_stated_rate_whatever_is_trusted(follows):
     """At exactly what is tolerated, by any suspicion that rests on the past: one in N days."""
-    rng, line_days, days = random.Random(follows), 1.0, 500
-    detector = Detector(tolerate=0.05, line_days=line_days, reserve_most=0.25)
+    rng, threshold_days, days = random.Random(follows), 1.0, 500
+    detector = Detector(objective=0.05, threshold_days=threshold_days, reserve_most=0.25)
     raised, at_s, lately = 0, 0.0, 0.0
     while at_s < days * 86_400:
         at_s += rng.expovariate(20 / 3_600)
@@ -357,7 +359,7 @@ def test_false_alarms_keep_to_the_stated_rate_whatever_is_trusted(follows):
         x = float(rng.random() < 0.05)
         detector.update(x)
         lately += (x - lately) / 10
-        if detector.evidence >= line_days:
+        if detector.evidence >= threshold_days:
             raised += 1
             detector.restart()
     assert 0.5 * days < raised <= days + 3 * math.sqrt(days)

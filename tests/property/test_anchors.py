@@ -16,8 +16,8 @@ BEGAN_S = 1_790_000_000.0
 PER_DAY = 20
 DAYS = 180
 MOVED_AFTER_DAYS = 90
-LINE_DAYS = 90.0
-TOLERATE = 0.04
+THRESHOLD_DAYS = 90.0
+OBJECTIVE = 0.04
 SEEDS = range(6)
 
 
@@ -44,7 +44,7 @@ def run(seed, **of_judge):
     """Return the share of flips and the alarms before the move, and the days until one after it."""
     judge = Judge(seed, **of_judge)
     anchors = Anchors(per_day=PER_DAY)
-    detector = Detector(tolerate=TOLERATE, line_days=LINE_DAYS)
+    detector = Detector(objective=OBJECTIVE, threshold_days=THRESHOLD_DAYS)
     now_s, number, flips, false_alarms = BEGAN_S, 0, [], 0
     for step in range(DAYS * 2 * PER_DAY):
         day = step / (2 * PER_DAY)
@@ -60,7 +60,7 @@ def run(seed, **of_judge):
             detector.update(float(flipped))
             if not judge.has_moved:
                 flips.append(flipped)
-        if detector.evidence >= LINE_DAYS:
+        if detector.evidence >= THRESHOLD_DAYS:
             detector.restart()
             if judge.has_moved:
                 return sum(flips) / len(flips), false_alarms, day - MOVED_AFTER_DAYS
@@ -90,6 +90,6 @@ def test_a_judge_that_moved_in_silence_is_told_from_one_that_slips(moves, within
     settle flip in less than half of what is tolerated, and the alarm comes with the move alone.
     """
     found = [run(seed, slips=0.01, coins=0.02, moves=moves) for seed in SEEDS]
-    assert statistics.mean(share for share, _, _ in found) < TOLERATE / 2
+    assert statistics.mean(share for share, _, _ in found) < OBJECTIVE / 2
     assert sum(alarms for _, alarms, _ in found) <= 1
     assert statistics.median(days for _, _, days in found) <= within_days

@@ -412,7 +412,7 @@ def test_late_missing_and_jumping_leave_every_number_in_its_place(
         estimate = summarise(moments)
         assert estimate is None or 0 <= estimate.lower <= estimate.mean <= estimate.upper <= 1
     for state in snapshot.alarms:
-        assert 0 <= state.evidence_days < math.inf
+        assert 0 <= state.evidence_s / 86_400 < math.inf
 
 
 verdicts = st.lists(

@@ -63,7 +63,15 @@ def filled(text: Any) -> PrometheusExporter:
     built.worked(text(), 0.1)
     alarm = {"signal": text(), "judge": text(), "kind": text()}
     built.alarm(
-        AlarmEvent(**alarm, raised=True, at_s=1.0, since_s=0.0, evidence_days=1.0, tolerate=0.1)
+        AlarmEvent(
+            **alarm,
+            raised=True,
+            at_s=1.0,
+            since_s=0.0,
+            evidence_s=1.0,
+            threshold_s=1.0,
+            objective=0.1,
+        )
     )
     key = SeriesKey(signal=text(), judge=text(), dimension=text(), group=text())
     whole = replace(key, dimension="", group="")
@@ -71,7 +79,7 @@ def filled(text: Any) -> PrometheusExporter:
         snapshot=Snapshot(
             moments=((key, "1h", Moments.of(1.0)), (whole, "24h", Moments.of(0.0))),
             totals=((whole, Totals(answers=1)),),
-            alarms=(AlarmState(**alarm, evidence_days=1.0, active=True, tolerate=0.1),),
+            alarms=(AlarmState(**alarm, evidence_s=1.0, active=True, objective=0.1),),
             readings=(
                 GaugeValue(name="ragmonitor_anchors", value=3.0, labels=(("judge", text()),)),
             ),

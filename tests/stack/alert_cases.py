@@ -5,6 +5,7 @@ A value is `start+step x minutes`; `_` is a scrape that found nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -50,6 +51,15 @@ class Case:
 # --- the monitor's alarms -------------------------------------------------------------------------
 
 
+def in_seconds(days: str) -> str:
+    """Return a series in promtool's notation, given in days, in seconds."""
+    return re.sub(
+        r"(?<![\w.])\d+(?:\.\d+)?(?=[x+\s]|$)",
+        lambda value: f"{86_400 * float(value[0]):.15g}",
+        days,
+    )
+
+
 def alarm(
     signal: str,
     kind: str,
@@ -57,7 +67,7 @@ def alarm(
     days: str,
     active: str = "0x120",
     since: str | None = None,
-    tolerate: str = "0.05x120",
+    objective: str = "0.05x120",
     judge: str = MODEL,
 ) -> Callable[[str], Series]:
     """Return the series of one alarm."""
@@ -65,10 +75,10 @@ def alarm(
     def of(service: str) -> Series:
         which = {"service": service, "kind": kind, "signal": signal, "judge": judge}
         found = {
-            labelled("alarm_evidence_seconds", **which): days,
+            labelled("alarm_evidence_seconds", **which): in_seconds(days),
             labelled("alarm_active", **which): active,
-            labelled("alarm_objective", **which): tolerate,
-            labelled("alarm_threshold_seconds", service=service): "30x120",
+            labelled("alarm_objective", **which): objective,
+            labelled("alarm_threshold_seconds", service=service): in_seconds("30x120"),
         }
         if since is not None:
             found[labelled("alarm_since_timestamp_seconds", **which)] = since

@@ -122,19 +122,19 @@ def numbers(bad: int, evidence_days: float, *, active: bool) -> Snapshot:
         signal="faithfulness",
         judge=MODEL.name,
         kind="quality",
-        evidence_days=0.0,
+        evidence_s=86_400 * 0.0,
         active=False,
-        tolerate=None,
+        objective=None,
         learned=0.41,
         higher_is_better=True,
     )
     rate = AlarmState(
         **hallucination,
         kind="quality",
-        evidence_days=evidence_days,
+        evidence_s=86_400 * evidence_days,
         active=active,
         since_s=1_795_000_000.0 if active else None,
-        tolerate=0.05,
+        objective=0.05,
     )
     return Snapshot(
         moments=(
@@ -145,7 +145,7 @@ def numbers(bad: int, evidence_days: float, *, active: bool) -> Snapshot:
         ),
         alarms=(rate, learning),
         readings=(
-            GaugeValue(name="ragmonitor_alarm_threshold_seconds", value=30.0),
+            GaugeValue(name="ragmonitor_alarm_threshold_seconds", value=30 * 86_400.0),
             GaugeValue(
                 name="ragmonitor_judge_sampling_rate",
                 value=0.1,
@@ -420,8 +420,9 @@ def test_an_alarm_is_said_at_the_top(page: Page, shown: Shown) -> None:
             raised=True,
             at_s=1_795_000_000.0,
             since_s=1_794_999_000.0,
-            evidence_days=40.0,
-            tolerate=0.05,
+            evidence_s=86_400 * 40.0,
+            threshold_s=86_400 * 30.0,
+            objective=0.05,
         )
     )
     load(page, shown)

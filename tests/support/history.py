@@ -21,12 +21,13 @@ from tests.support.prometheus_server import require_binary
 STEP_S = 300
 """Between two samples; as long as Prometheus looks back for a value."""
 HOUR_S = 3600
+DAY_S = 86_400.0
 MODEL = "openai/gpt-4o-mini"
 SECOND = "openai/gpt-4o"
 BUILTIN = "builtin"
 PROMPTS = ("p4-3fa2", "p5-81cc")
 WINDOWS = {"1h": 3600.0, "24h": 86_400.0}
-LINE_DAYS = 30.0
+THRESHOLD_DAYS = 30.0
 EVALUATORS = {
     "faithfulness": (0.95, 0.62),
     "answer_relevancy": (0.9, 0.84),
@@ -141,12 +142,12 @@ class Evidence:
         """Let one step pass."""
         factor = 2.1 if bad else 0.75
         self.days = min(4000.0, max(0.02, self.days * factor * chance.uniform(0.8, 1.3)))
-        if self.days >= LINE_DAYS and self.since_s is None:
+        if self.days >= THRESHOLD_DAYS and self.since_s is None:
             self.since_s, self.raised = at_s, self.raised + 1
         if self.since_s is not None and not bad and at_s - self.since_s > 2 * HOUR_S:
             self.since_s, self.days = None, 0.02
         if self.since_s is not None:
-            self.days = max(self.days, LINE_DAYS)
+            self.days = max(self.days, THRESHOLD_DAYS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -417,7 +418,7 @@ class Past:
             raised = evidence.raised
             evidence.move(bad=moved, at_s=at_s, chance=self._chance)
             labels = {"signal": signal, "judge": judge, "kind": kind}
-            record.gauge("ragmonitor_alarm_evidence_seconds", evidence.days, **labels)
+            record.gauge("ragmonitor_alarm_evidence_seconds", evidence.days * DAY_S, **labels)
             record.gauge("ragmonitor_alarm_active", evidence.since_s is not None, **labels)
             if evidence.since_s is not None:
                 record.gauge("ragmonitor_alarm_since_timestamp_seconds", evidence.since_s, **labels)
@@ -429,10 +430,10 @@ class Past:
             )
             record.gauge("ragmonitor_alarm_learned_ratio", 1.0, **labels)
             record.count("ragmonitor_alarms_raised_total", evidence.raised - raised, **labels)
-        record.gauge("ragmonitor_alarm_threshold_seconds", LINE_DAYS)
+        record.gauge("ragmonitor_alarm_threshold_seconds", THRESHOLD_DAYS * DAY_S)
         record.gauge(
             "ragmonitor_early_warning_evidence_seconds",
-            self._chance.uniform(8, 20) if bad else self._chance.uniform(0.02, 0.4),
+            DAY_S * (self._chance.uniform(8, 20) if bad else self._chance.uniform(0.02, 0.4)),
         )
 
     def _judge(

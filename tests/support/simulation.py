@@ -170,7 +170,7 @@ def statistics(
     records: Records,
     *,
     judge: bool = True,
-    tolerate: Mapping[str, float] | None = None,
+    objectives: Mapping[str, float] | None = None,
     alarms: Sequence[str] = ("*",),
     boost: float = 4.0,
     group_by: Sequence[str] = (),
@@ -182,7 +182,7 @@ def statistics(
         clock: Seconds since the stream began.
         records: Of the stream.
         judge: Whether there is one.
-        tolerate: By signal; what is not given is learned.
+        objectives: By signal; what is not given is learned.
         alarms: Patterns of the signals that may raise one.
         boost: What an early warning raises sampling by.
         group_by: Parts with a rate of their own.
@@ -214,7 +214,7 @@ def statistics(
             patterns=alarms,
         ),
         false_alarm_every_days=30.0,
-        tolerate=tolerate,
+        objectives=objectives,
         now=now,
         file=file("alarms", STATE_VERSION),
     )
@@ -230,7 +230,7 @@ def statistics(
             # The simulated judge is asked nothing beside the stream.
             Anchors(per_day=0),
             judge=records.judge.name,
-            threshold_days=30.0,
+            threshold_s=30 * 86_400.0,
             now=now,
         ),
     )

@@ -13,7 +13,7 @@ from ragmonitor.records import AlarmEvent, Estimate
 
 
 def alarm(
-    *, mean: float, raised: bool, higher_is_better: bool = False, tolerate: float = 0.1
+    *, mean: float, raised: bool, higher_is_better: bool = False, objective: float = 0.1
 ) -> AlarmEvent:
     return AlarmEvent(
         signal="faithfulness" if higher_is_better else "hallucination",
@@ -22,8 +22,9 @@ def alarm(
         raised=raised,
         at_s=0.0,
         since_s=0.0,
-        evidence_days=30.0,
-        tolerate=tolerate,
+        evidence_s=86_400 * 30.0,
+        threshold_s=86_400 * 30.0,
+        objective=objective,
         higher_is_better=higher_is_better,
         estimate=Estimate(mean=mean, lower=mean - 0.02, upper=mean + 0.02, effective_n=80),
     )
@@ -37,10 +38,10 @@ def alarm(
         ({"mean": 0.05, "raised": True}, False),
         ({"mean": 0.05, "raised": False}, True),
         ({"mean": 0.15, "raised": False}, False),
-        ({"mean": 0.85, "raised": True, "higher_is_better": True, "tolerate": 0.9}, True),
-        ({"mean": 0.95, "raised": True, "higher_is_better": True, "tolerate": 0.9}, False),
-        ({"mean": 0.95, "raised": False, "higher_is_better": True, "tolerate": 0.9}, True),
-        ({"mean": 0.85, "raised": False, "higher_is_better": True, "tolerate": 0.9}, False),
+        ({"mean": 0.85, "raised": True, "higher_is_better": True, "objective": 0.9}, True),
+        ({"mean": 0.95, "raised": True, "higher_is_better": True, "objective": 0.9}, False),
+        ({"mean": 0.95, "raised": False, "higher_is_better": True, "objective": 0.9}, True),
+        ({"mean": 0.85, "raised": False, "higher_is_better": True, "objective": 0.9}, False),
     ],
 )
 def test_an_alarm_quotes_the_last_hour_only_if_it_says_the_same(
@@ -49,11 +50,11 @@ def test_an_alarm_quotes_the_last_hour_only_if_it_says_the_same(
     """An interval on the other side of the limit than the alarm misleads."""
     event = alarm(**case)
     assert ("over the last hour" in str(event)) is is_quoted
-    assert f"tolerated is {event.bound}" in str(event)
+    assert f"the limit is {event.bound}" in str(event)
 
 
 @pytest.mark.parametrize(
-    ("tolerate", "least", "most"),
+    ("objective", "least", "most"),
     [
         (0.05, "at least 0.05", "at most 0.05"),
         (0.29, "at least 0.29", "at most 0.29"),
@@ -64,17 +65,17 @@ def test_an_alarm_quotes_the_last_hour_only_if_it_says_the_same(
         (1.0, "at least 1", "at most 1"),
     ],
 )
-def test_a_limit_is_written_as_it_is(tolerate: float, least: str, most: str) -> None:
+def test_a_limit_is_written_as_it_is(objective: float, least: str, most: str) -> None:
     """0.997 is not 1.00: nobody is held to that."""
-    assert alarm(mean=0.5, raised=True, higher_is_better=True, tolerate=tolerate).bound == least
-    assert alarm(mean=0.5, raised=True, tolerate=tolerate).bound == most
+    assert alarm(mean=0.5, raised=True, higher_is_better=True, objective=objective).bound == least
+    assert alarm(mean=0.5, raised=True, objective=objective).bound == most
 
 
-@given(tolerate=st.floats(0, 1), higher_is_better=st.booleans())
+@given(objective=st.floats(0, 1), higher_is_better=st.booleans())
 def test_a_limit_is_never_rounded_to_more_than_it_is(
-    tolerate: float, *, higher_is_better: bool
+    objective: float, *, higher_is_better: bool
 ) -> None:
-    """What is called tolerated is tolerated."""
-    event = alarm(mean=0.5, raised=True, higher_is_better=higher_is_better, tolerate=tolerate)
+    """What is called permitted is permitted."""
+    event = alarm(mean=0.5, raised=True, higher_is_better=higher_is_better, objective=objective)
     shown = float(event.bound.split()[-1])
-    assert math.isclose(shown, tolerate, abs_tol=1e-9) or (shown < tolerate) is higher_is_better
+    assert math.isclose(shown, objective, abs_tol=1e-9) or (shown < objective) is higher_is_better

@@ -35,7 +35,7 @@ SERVICE = "ragmonitor-demo"
 JUDGE_RATE = 0.5
 """Of the answers; in a demo that lasts a minute an hour's verdicts must come quickly."""
 BUDGET_USD_PER_DAY = 5.0
-TOLERATE = {"hallucination": 0.15, "refusal": 0.4}
+OBJECTIVE = {"hallucination": 0.15, "refusal": 0.4}
 COLUMNS = 60
 """Of a demo that ends, on the chart."""
 ENDLESS_BIN_S = 5.0
@@ -131,7 +131,7 @@ def _judging(options: Options) -> dict[str, Any]:
     judge that the settings name.
     """
     watched: dict[str, Any] = {
-        "objectives": TOLERATE,
+        "objectives": OBJECTIVE,
         "estimation": EstimationSettings(drift_reference_size=100),
     }
     settings = Settings.load()
@@ -336,7 +336,7 @@ def _alarm(demo: Demo) -> dict[str, Any]:
         "signal": event.signal,
         "judge": event.judge,
         "delay_s": round(found.at_s - began_s, 2),
-        "objective": event.tolerate,
+        "objective": event.objective,
         "cleared_after_s": None if cleared is None else round(cleared.at_s - found.at_s, 2),
         "cause": None,
         "estimate": None,

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ragmonitor.estimation.alarms.numbers import number_or_none
+from ragmonitor.estimation.alarms.state_numbers import number_or_none
 from ragmonitor.estimation.beta import beta_quantile
-from ragmonitor.estimation.detector import DAY_S, TOLERATE_LEAST
+from ragmonitor.estimation.detector import DAY_S, MIN_OBJECTIVE
 
 LEARNED_FROM: Final = 1_000
-"""Verdicts from which `tolerate` is learned, at least, where it is not given."""
+"""Verdicts from which `objective` is learned, at least, where it is not given."""
 LEARNED_HEADROOM: Final = 1.25
 LEARNED_CONFIDENCE: Final = 0.95
 LEARNED_MOST: Final = 0.95
@@ -29,7 +29,7 @@ _N, _W, _WW, _X, _C, _S, _CC, _CS, _XC, _XS = range(10)
 
 
 class Learning:
-    """Sums over the verdicts from which `tolerate` is learned, on the scale of badness.
+    """Sums over the verdicts from which `objective` is learned, on the scale of badness.
 
     It takes 1,000 verdicts and whole days, one at least: a rate that swings over the day is known
     by night no better than by noon. A curve with one wave a day is fitted, and what is learned is
@@ -119,7 +119,7 @@ class Learning:
             return None
         return min(LEARNED_MOST, ARMED_HEADROOM * self._upper(ARMED_CONFIDENCE))
 
-    def tolerate(self) -> float:
+    def objective(self) -> float:
         """Return max(1.25 mean, 95 % upper bound, the day's peak + standard error), at most 0.95.
 
         The peak is that of the curve mean + a cos + b sin over the day, by least squares with a
@@ -135,7 +135,7 @@ class Learning:
         mean, n = self._mean()
         peak = self._peak() + math.sqrt(2 * mean * (1 - mean) / n)
         least = max(LEARNED_HEADROOM * mean, self._upper(LEARNED_CONFIDENCE), peak)
-        return min(LEARNED_MOST, max(TOLERATE_LEAST, least))
+        return min(LEARNED_MOST, max(MIN_OBJECTIVE, least))
 
     def _mean(self) -> tuple[float, float]:
         sums = _sum(self.kept, self.fresh)

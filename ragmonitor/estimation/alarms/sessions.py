@@ -37,7 +37,7 @@ import hashlib
 from collections import OrderedDict
 from typing import Any, Final
 
-from ragmonitor.estimation.alarms.numbers import number
+from ragmonitor.estimation.alarms.state_numbers import number
 from ragmonitor.estimation.detector import Block
 from ragmonitor.guard import logger
 

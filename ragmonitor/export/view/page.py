@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from ragmonitor.export.content import Content, compact_json, package_version
 from ragmonitor.export.server import Reply
-from ragmonitor.export.service_state import alarm_record, estimate_record, threshold_days
+from ragmonitor.export.service_state import DAY_S, alarm_record, estimate_record, threshold_days
 from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers
 from ragmonitor.export.view.history import Column, History
@@ -196,8 +196,8 @@ class View:
                     "raised": event.raised,
                     "at_s": event.at_s,
                     "since_s": event.since_s,
-                    "evidence_days": event.evidence_days,
-                    "objective": event.tolerate,
+                    "evidence_days": event.evidence_s / DAY_S,
+                    "objective": event.objective,
                     "higher_is_better": event.higher_is_better,
                     "detail": event.detail[:300],
                     "estimate": None if event.telling is None else estimate_record(event.telling),
@@ -233,7 +233,7 @@ class View:
                 yield (key.signal, key.judge, "lower"), estimate.lower
                 yield (key.signal, key.judge, "upper"), estimate.upper
         for state in snapshot.alarms:
-            yield (state.signal, state.judge, "evidence"), state.evidence_days
+            yield (state.signal, state.judge, "evidence"), state.evidence_s / DAY_S
 
     def _is_drawn(self, key: SeriesKey) -> bool:
         if key.judge != self._builtin or self._judge is None:

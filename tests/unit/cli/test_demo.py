@@ -225,7 +225,7 @@ def report(framework, started_ns, score=0.0):
         role="builtin",
         evaluations=(scored,),
         assessment=assessed,
-        chance=CERTAIN,
+        decision=CERTAIN,
     )
 
 
@@ -281,8 +281,9 @@ def test_an_alarm_is_on_the_picture_until_it_is_cleared():
             raised=raised,
             at_s=0.0,
             since_s=0.0,
-            evidence_days=30.0,
-            tolerate=0.15,
+            evidence_s=86_400 * 30.0,
+            threshold_s=86_400 * 30.0,
+            objective=0.15,
             estimate=Estimate(mean=0.4, lower=0.3, upper=0.5, effective_n=80),
         )
 

@@ -31,7 +31,7 @@ runner = CliRunner()
 COST = 0.001
 PER_DAY = 4.8
 """Pays 183 readings an hour, of 3,600 answers: the budget decides."""
-TOLERATE = 0.05
+OBJECTIVE = 0.05
 
 
 def explained(*options: str) -> Any:
@@ -55,7 +55,7 @@ def served(
     judge: bool = True,
     budget: bool = True,
     hours: float = 6.0,
-    tolerate: float | None = TOLERATE,
+    objective: float | None = OBJECTIVE,
 ) -> Iterator[str]:
     """Serve the series of a simulated service, and give their address."""
     clock = ManualClock()
@@ -74,7 +74,7 @@ def served(
             records,
             judge=judge,
             boost=1.0,
-            tolerate=None if tolerate is None else {"hallucination": tolerate},
+            objectives=None if objective is None else {"hallucination": objective},
         ),
         sampler=sampler,
         clock=clock,
@@ -218,7 +218,7 @@ def test_an_alarm_says_where_it_stands(judged: str):
     """Given tolerances, and those that are being learned, each with its line."""
     (said,) = explained(judged)["services"]
     alarms = {alarm["signal"]: alarm for alarm in said["alarms"]}
-    assert alarms["hallucination"]["objective"] == TOLERATE
+    assert alarms["hallucination"]["objective"] == OBJECTIVE
     assert not alarms["hallucination"]["active"]
     assert said["threshold_days"] == 30.0
 
@@ -233,7 +233,7 @@ def test_without_a_limit_the_setting_decides():
 
 def test_what_is_learned_takes_its_time(judged: str):
     """The text says how much of learning is done and what it takes; no delay is made up."""
-    with served(hours=0.5, tolerate=None) as url:
+    with served(hours=0.5, objective=None) as url:
         (said,) = explained(url)["services"]
         text = runner.invoke(app, ["explain", url]).stdout
     assert all(row["delays"] == [] for row in said["planning"])

@@ -17,8 +17,8 @@ import pytest
 
 from ragmonitor import guard
 from ragmonitor.estimation.alarms import STATE_VERSION, Alarms, Stream
+from ragmonitor.estimation.alarms.draw_order import WAIT_S
 from ragmonitor.estimation.alarms.objectives import LEASE_S
-from ragmonitor.estimation.alarms.order import WAIT_S
 from ragmonitor.estimation.parts import Observation
 from ragmonitor.records import AlarmEvent, AlarmState, Estimate, Example, Interaction
 from ragmonitor.state import StateFile
@@ -38,10 +38,10 @@ FAITHFULNESS = Stream(
     higher_is_better=True,
 )
 EMPTY = Stream(
-    signal="empty_retrieval", judge="none", kind="input", share=0.25, default_tolerate=0.1
+    signal="empty_retrieval", judge="none", kind="input", share=0.25, default_objective=0.1
 )
 STREAMS = (HALLUCINATION, FAITHFULNESS, EMPTY)
-TOLERATE = {"hallucination": 0.05, "faithfulness": 0.9}
+OBJECTIVE = {"hallucination": 0.05, "faithfulness": 0.9}
 
 
 def nothing(_: str) -> None:
@@ -53,7 +53,7 @@ class Service:
 
     def __init__(self, *, clock: ManualClock | None = None, streams=STREAMS, **changes) -> None:
         self.clock = clock or ManualClock(START_S)
-        arguments = {"false_alarm_every_days": 30.0, "tolerate": TOLERATE, "now": self.clock}
+        arguments = {"false_alarm_every_days": 30.0, "objectives": OBJECTIVE, "now": self.clock}
         self.alarms = Alarms(streams, **{**arguments, **changes})
         self.events: list[AlarmEvent] = []
 
@@ -109,7 +109,7 @@ def test_a_stream_begins_without_evidence():
     """Every stream has a state from the start, in the streams' order."""
     states = Service().alarms.states()
     assert [each.signal for each in states] == [each.signal for each in STREAMS]
-    assert all(each.evidence_days == 0 and not each.active for each in states)
+    assert all(each.evidence_s == 0 and not each.active for each in states)
 
 
 def test_bad_answers_raise_an_alarm_once():
@@ -132,8 +132,8 @@ def test_an_alarm_says_what_it_rests_on():
     assert event.judge == "gpt"
     assert event.kind == "quality"
     assert quiet_until_s < event.since_s < event.at_s <= service.clock()
-    assert event.evidence_days >= 30
-    assert event.tolerate == 0.05
+    assert event.evidence_s / 86_400 >= 30
+    assert event.objective == 0.05
     assert not event.higher_is_better
 
 
@@ -141,9 +141,9 @@ def test_evidence_is_held_while_the_alarm_is_active():
     """The gauge does not fall back below the line in the middle of an incident."""
     service = Service()
     service.verdicts([1.0] * 40)
-    held = service.events[0].evidence_days
+    held = service.events[0].evidence_s
     service.verdicts([0.0, 1.0, 0.0])
-    assert service.state().evidence_days == held
+    assert service.state().evidence_s == held
     assert service.state().since_s == service.events[0].at_s
 
 
@@ -158,7 +158,7 @@ def test_an_alarm_is_cleared_when_answers_are_good_again():
     state = service.state()
     assert not state.active
     assert state.since_s is None
-    assert state.evidence_days < 30
+    assert state.evidence_s / 86_400 < 30
 
 
 def test_an_alarm_can_be_raised_again():
@@ -175,8 +175,8 @@ def test_a_mean_that_falls_raises_the_alarm_of_a_signal_that_is_better_when_high
     service.verdicts([0.6] * 200, signal="faithfulness")
     (event,) = service.events
     assert event.higher_is_better
-    assert event.tolerate == 0.9
-    assert service.state("faithfulness").tolerate == 0.9
+    assert event.objective == 0.9
+    assert service.state("faithfulness").objective == 0.9
 
 
 def test_a_mean_above_what_is_tolerated_is_no_alarm_where_higher_is_better():
@@ -197,16 +197,16 @@ def test_a_stream_has_its_line_in_the_same_number():
         streams=(Stream(signal="hallucination", judge="j", kind="quality", share=0.1),)
     )
     shared.verdicts([1.0] * 5)
-    assert shared.state().evidence_days == pytest.approx(whole.state().evidence_days * 0.1)
-    assert half.events[0].evidence_days >= 30
-    assert quarter.events[0].evidence_days >= 30
+    assert shared.state().evidence_s == pytest.approx(whole.state().evidence_s * 0.1)
+    assert half.events[0].evidence_s >= 30 * 86_400
+    assert quarter.events[0].evidence_s >= 30 * 86_400
 
 
 def test_a_default_is_tolerated_where_the_user_says_nothing():
     """And the user's word goes before it."""
-    assert Service().state("empty_retrieval").tolerate == 0.1
-    told = Service(tolerate={"empty_retrieval": 0.2})
-    assert told.state("empty_retrieval").tolerate == 0.2
+    assert Service().state("empty_retrieval").objective == 0.1
+    told = Service(objectives={"empty_retrieval": 0.2})
+    assert told.state("empty_retrieval").objective == 0.2
 
 
 def test_an_event_has_the_estimate_of_its_signal():
@@ -333,7 +333,7 @@ OVER_A_DAY_S = 86.41
 
 
 def learned(values: Iterable[float], **update) -> Service:
-    service = Service(tolerate={})
+    service = Service(objectives={})
     service.verdicts(values, every_s=OVER_A_DAY_S, **update)
     service.verdicts([0.0 if not update else 1.0], every_s=OVER_A_DAY_S, **update)
     return service
@@ -348,26 +348,26 @@ def test_what_is_tolerated_is_learned_from_a_thousand_verdicts_and_a_day():
     """Until then there is no tolerate, and a share of what is learned."""
     service = learned(evenly(20, 499))
     state = service.state()
-    assert state.tolerate is None
+    assert state.objective is None
     assert state.learned == pytest.approx(0.5, abs=0.001)
     service.verdicts(evenly(20, 501), every_s=OVER_A_DAY_S)
     assert service.state().learned == 1.0
-    assert service.state().tolerate is not None
+    assert service.state().objective is not None
 
 
 def test_learning_takes_whole_days():
     """A thousand verdicts in an hour are not what a day is like; nor are they in 30 hours."""
-    hour = Service(tolerate={})
+    hour = Service(objectives={})
     hour.verdicts(evenly(40, 1_000), every_s=3.6)
-    assert hour.state().tolerate is None
+    assert hour.state().objective is None
     assert hour.state().learned == pytest.approx(1 / 24, abs=0.001)
-    slow = Service(tolerate={})
+    slow = Service(objectives={})
     slow.verdicts(evenly(40, 1_000), every_s=108.0)
-    assert slow.state().tolerate is None
+    assert slow.state().objective is None
     slow.verdicts(evenly(20, 500), every_s=108.0)
-    assert slow.state().tolerate is None
+    assert slow.state().objective is None
     slow.verdicts(evenly(4, 102), every_s=108.0)
-    assert slow.state().tolerate is not None
+    assert slow.state().objective is not None
 
 
 def test_what_is_learned_says_how_many_days_it_covers(caplog):
@@ -381,7 +381,7 @@ def test_what_is_learned_is_above_the_peak_of_the_day():
     """2 to 6 % over the day, from a thousand verdicts: above 6 % in most of 40 services."""
     above = 0
     for seed in range(40):
-        service, rng = Service(tolerate={}), random.Random(seed)
+        service, rng = Service(objectives={}), random.Random(seed)
         for number in range(1_100):
             rate = 0.04 + 0.02 * math.sin(2 * math.pi * (number * OVER_A_DAY_S / 86_400 + seed / 7))
             service.clock.advance(OVER_A_DAY_S)
@@ -391,50 +391,50 @@ def test_what_is_learned_is_above_the_peak_of_the_day():
             )
             if number % 20 == 0:
                 service.settle()
-        above += service.state().tolerate > 0.06
+        above += service.state().objective > 0.06
     assert above >= 28
 
 
 def test_what_is_learned_is_the_upper_bound_where_that_is_higher():
     """40 bad of 1,000: the 95 % one-sided Clopper-Pearson bound is 5.18 %; the peak is 4.9 %."""
-    assert learned(evenly(40, 1_000)).state().tolerate == pytest.approx(0.0518, abs=1e-4)
+    assert learned(evenly(40, 1_000)).state().objective == pytest.approx(0.0518, abs=1e-4)
 
 
 def test_what_is_learned_has_head_room():
     """400 bad of 1,000: 1.25 times the mean."""
-    assert learned(evenly(400, 1_000)).state().tolerate == pytest.approx(0.5, rel=2e-3)
+    assert learned(evenly(400, 1_000)).state().objective == pytest.approx(0.5, rel=2e-3)
 
 
 def test_not_a_single_bad_answer_is_not_a_promise_of_none():
     """0 of 1,000: the bound is 1 - 0.05 ** (1 / 1000)."""
-    assert learned([0.0] * 1_000).state().tolerate == pytest.approx(1 - 0.05**0.001, rel=2e-3)
+    assert learned([0.0] * 1_000).state().objective == pytest.approx(1 - 0.05**0.001, rel=2e-3)
 
 
 def test_what_is_learned_is_weighted_by_the_stake():
     """Bad answers that were judged twice as often as others count half each."""
-    service = Service(tolerate={})
+    service = Service(objectives={})
     for _ in range(500):
         service.verdicts([1.0], importance_weight=0.5, every_s=OVER_A_DAY_S)
         service.verdicts([0.0], every_s=OVER_A_DAY_S)
     service.verdicts([0.0], every_s=OVER_A_DAY_S)
-    assert service.state().tolerate == pytest.approx(1.25 / 3, rel=3e-3)
+    assert service.state().objective == pytest.approx(1.25 / 3, rel=3e-3)
 
 
 def test_what_is_learned_of_a_falling_signal_is_in_its_own_scale():
     """A mean of 0.6: at least half of it is tolerated, 1 - 1.25 * 0.4."""
     service = learned(1 - each for each in evenly(400, 1_000))
-    assert service.state().tolerate == pytest.approx(0.75, rel=2e-3)
+    assert service.state().objective == pytest.approx(0.75, rel=2e-3)
     falling = learned((1 - each for each in evenly(400, 1_000)), signal="faithfulness")
-    assert falling.state("faithfulness").tolerate == pytest.approx(0.5, rel=2e-3)
+    assert falling.state("faithfulness").objective == pytest.approx(0.5, rel=2e-3)
 
 
 def test_what_was_learned_stays():
     """Worse verdicts later raise the alarm, not what is tolerated."""
     service = learned(evenly(40, 1_000))
-    found = service.state().tolerate
+    found = service.state().objective
     service.verdicts([1.0] * 60)
-    assert service.state().tolerate == found
-    assert service.events[0].tolerate == found
+    assert service.state().objective == found
+    assert service.events[0].objective == found
 
 
 def test_a_spike_while_learning_is_a_spike_and_not_the_norm():
@@ -443,19 +443,19 @@ def test_a_spike_while_learning_is_a_spike_and_not_the_norm():
     service.verdicts(evenly(50, 125), every_s=60.0)
     (event,) = service.events
     assert event.raised
-    assert 0.06 < event.tolerate < 0.2
+    assert 0.06 < event.objective < 0.2
     assert service.state().active
-    assert service.state().tolerate is None
+    assert service.state().objective is None
     service.verdicts(evenly(40, 1_600), every_s=OVER_A_DAY_S)
     assert [each.raised for each in service.events] == [True, False]
-    assert service.state().tolerate < 0.07
+    assert service.state().objective < 0.07
 
 
 def test_a_learned_mean_seldom_alarms():
     """Eight services at 4 %, twenty days each after it: less than one alarm in thirty days."""
     raised = 0
     for seed in range(8):
-        service = Service(tolerate={})
+        service = Service(objectives={})
         rng = random.Random(seed)
         for _ in range(1_000 + 20 * 24 * 30):
             service.clock.advance(rng.expovariate(30 / HOUR_S))
@@ -506,9 +506,9 @@ def test_a_session_bets_again_after_an_hour():
     service = Service()
     service.verdicts([0.0] * 2)
     service.verdicts([1.0] * 10, session="s")
-    before = service.state().evidence_days
+    before = service.state().evidence_s
     service.verdicts([1.0], session="s", every_s=HOUR_S)
-    assert service.state().evidence_days > before * 2
+    assert service.state().evidence_s > before * 2
 
 
 def test_a_session_bets_on_each_signal_for_itself():
@@ -610,14 +610,14 @@ def test_a_verdict_that_never_comes_is_not_waited_for():
     """The judge failed: there is no bet, and those behind it go on."""
     service = Service()
     service.verdicts([0.0] * 3)
-    before = service.state().evidence_days
+    before = service.state().evidence_s
     service.alarms.drawn("failed")
     service.alarms.drawn("good")
     judged(service, "good", 1.0, at_s=service.clock())
-    assert service.state().evidence_days == before
+    assert service.state().evidence_s == before
     service.alarms.complete("failed")
     service.settle()
-    assert service.state().evidence_days > before
+    assert service.state().evidence_s > before
 
 
 def test_what_is_later_than_ten_minutes_is_missing_and_counted():
@@ -639,7 +639,7 @@ def test_what_is_later_than_ten_minutes_is_missing_and_counted():
     service.clock.advance(WAIT_S)
     service.settle()
     after = service.state()
-    assert after.evidence_days > 0
+    assert after.evidence_s > 0
     judged(service, "slow", 1.0, at_s=service.clock())
     assert service.state() == after
     assert service.alarms.late == 1
@@ -674,14 +674,14 @@ def test_capital_is_put_aside_and_comes_in_when_the_score_was_suspicious_before_
     service.verdicts([0.0] * 4_321)
     assert saved(service) == pytest.approx(0.5, rel=1e-3)
     service.alarms._watches[0].detector.reserve_most = 0.5
-    before = service.state().evidence_days
+    before = service.state().evidence_s
     service.alarms.drawn("calm")
     judged(service, "calm", 0.0, at_s=service.clock())
     assert saved(service) == pytest.approx(0.5, rel=1e-3)
     service.alarms.drawn("suspicious", suspicion=0.8)
     judged(service, "suspicious", 1.0, at_s=service.clock())
     assert saved(service) == pytest.approx(0.1, rel=1e-2)
-    assert service.state().evidence_days > before + 0.4
+    assert service.state().evidence_s > before + 0.4 * 86_400
 
 
 def test_nothing_is_put_aside_or_put_in_where_verdicts_have_sessions():
@@ -701,13 +701,13 @@ def test_what_was_put_aside_outlives_a_restart_and_a_new_objective(tmp_path):
     before = Service(clock=clock, streams=(SAVING,), file=state_file(tmp_path))
     before.verdicts([0.0] * 500)
     after = Service(
-        clock=clock, streams=(SAVING,), file=state_file(tmp_path), tolerate=objective(0.1)
+        clock=clock, streams=(SAVING,), file=state_file(tmp_path), objectives=objective(0.1)
     )
     clock.advance(LEASE_S)
     after.settle()
     clock.advance(LEASE_S)
     after.settle()
-    assert after.state().tolerate == 0.1
+    assert after.state().objective == 0.1
     assert saved(after) == saved(before) > 0
 
 
@@ -717,13 +717,13 @@ def test_what_was_put_aside_outlives_a_restart_and_a_new_objective(tmp_path):
 def test_a_restart_goes_on_where_it_was(tmp_path):
     """Evidence, active alarms, learned values, counts."""
     clock = ManualClock(START_S)
-    before = Service(clock=clock, file=state_file(tmp_path), tolerate={"faithfulness": 0.9})
+    before = Service(clock=clock, file=state_file(tmp_path), objectives={"faithfulness": 0.9})
     before.verdicts(evenly(40, 1_001), every_s=OVER_A_DAY_S)
     before.verdicts([0.0] * 40, signal="faithfulness")
-    after = Service(clock=clock, file=state_file(tmp_path), tolerate={"faithfulness": 0.9})
+    after = Service(clock=clock, file=state_file(tmp_path), objectives={"faithfulness": 0.9})
     assert after.alarms.states() == before.alarms.states()
     assert after.state("faithfulness").active
-    assert after.state().tolerate == pytest.approx(0.0518, abs=1e-4)
+    assert after.state().objective == pytest.approx(0.0518, abs=1e-4)
 
 
 def test_an_alarm_is_told_by_the_process_that_turned_it(tmp_path):
@@ -755,7 +755,10 @@ def test_processes_add_up_their_evidence(tmp_path):
 def worker(folder: Path) -> int:
     """Run in a process of its own: 40 verdicts, each settled at once; return the alarms told."""
     alarms = Alarms(
-        STREAMS, false_alarm_every_days=30, tolerate={"faithfulness": 0.9}, file=state_file(folder)
+        STREAMS,
+        false_alarm_every_days=30,
+        objectives={"faithfulness": 0.9},
+        file=state_file(folder),
     )
     told = 0
     for _ in range(40):
@@ -770,7 +773,7 @@ def test_no_verdict_is_lost_between_processes(tmp_path):
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         done = [pool.submit(worker, tmp_path) for _ in range(2)]
         assert sum(each.result(60) for each in done) == 1
-    after = Service(file=state_file(tmp_path), tolerate={"faithfulness": 0.9})
+    after = Service(file=state_file(tmp_path), objectives={"faithfulness": 0.9})
     assert state_file(tmp_path).read()["streams"]["hallucination"]["learning"][4][0] == 80
     assert after.state("faithfulness").raised == 1
 
@@ -780,14 +783,14 @@ def test_a_changed_tolerate_begins_anew(tmp_path):
     clock = ManualClock(START_S)
     Service(clock=clock, file=state_file(tmp_path)).verdicts([0.0] * 3 + [1.0] * 3)
     after = Service(
-        clock=clock, file=state_file(tmp_path), tolerate={**TOLERATE, "hallucination": 0.1}
+        clock=clock, file=state_file(tmp_path), objectives={**OBJECTIVE, "hallucination": 0.1}
     )
     after.settle()
-    assert after.state().tolerate == 0.05
+    assert after.state().objective == 0.05
     clock.advance(LEASE_S)
     after.settle()
-    assert after.state().evidence_days == 0
-    assert after.state().tolerate == 0.1
+    assert after.state().evidence_s == 0
+    assert after.state().objective == 0.1
 
 
 def test_an_unchanged_tolerate_goes_on_beside_a_changed_one(tmp_path):
@@ -796,7 +799,7 @@ def test_an_unchanged_tolerate_goes_on_beside_a_changed_one(tmp_path):
     before = Service(clock=clock, file=state_file(tmp_path))
     before.verdicts([0.5] * 3, signal="faithfulness")
     after = Service(
-        clock=clock, file=state_file(tmp_path), tolerate={**TOLERATE, "hallucination": 0.1}
+        clock=clock, file=state_file(tmp_path), objectives={**OBJECTIVE, "hallucination": 0.1}
     )
     after.settle()
     clock.advance(LEASE_S)
@@ -809,7 +812,7 @@ def test_a_changed_tolerate_ends_an_alarm(tmp_path):
     clock = ManualClock(START_S)
     Service(clock=clock, file=state_file(tmp_path)).verdicts([1.0] * 40)
     after = Service(
-        clock=clock, file=state_file(tmp_path), tolerate={**TOLERATE, "hallucination": 0.9}
+        clock=clock, file=state_file(tmp_path), objectives={**OBJECTIVE, "hallucination": 0.9}
     )
     after.settle()
     clock.advance(LEASE_S)
@@ -822,36 +825,36 @@ def test_a_changed_tolerate_ends_an_alarm(tmp_path):
 def test_a_value_given_later_wins_and_the_learned_one_is_kept(tmp_path):
     """Taken away again, what was learned holds; it is not learned a second time."""
     clock = ManualClock(START_S)
-    learning = Service(clock=clock, file=state_file(tmp_path), tolerate={})
+    learning = Service(clock=clock, file=state_file(tmp_path), objectives={})
     learning.verdicts(evenly(40, 1_001), every_s=OVER_A_DAY_S)
-    found = learning.state().tolerate
-    given = Service(clock=clock, file=state_file(tmp_path), tolerate={"hallucination": 0.2})
+    found = learning.state().objective
+    given = Service(clock=clock, file=state_file(tmp_path), objectives={"hallucination": 0.2})
     given.settle()
-    assert given.state().tolerate == 0.2
-    again = Service(clock=clock, file=state_file(tmp_path), tolerate={})
+    assert given.state().objective == 0.2
+    again = Service(clock=clock, file=state_file(tmp_path), objectives={})
     clock.advance(LEASE_S)
     again.settle()
-    assert again.state().tolerate == found
+    assert again.state().objective == found
 
 
 def objective(mean: float) -> dict[str, float]:
-    return {**TOLERATE, "hallucination": mean}
+    return {**OBJECTIVE, "hallucination": mean}
 
 
 def test_the_strictest_of_different_objectives_holds_and_keeps_the_evidence(tmp_path, errors):
     """A deployment from 10 % to 5 %: evidence against 10 % is evidence against 5 %; said once."""
     clock = ManualClock(START_S)
-    old = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.1))
+    old = Service(clock=clock, file=state_file(tmp_path), objectives=objective(0.1))
     old.verdicts([0.0] * 3 + [1.0] * 3)
-    before = old.state().evidence_days
-    new = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.05))
+    before = old.state().evidence_s
+    new = Service(clock=clock, file=state_file(tmp_path), objectives=objective(0.05))
     for _ in range(3):
         for each in (new, old):
             each.settle()
     for each in (new, old):
         state = each.state()
-        assert state.evidence_days == before
-        assert state.tolerate == 0.05
+        assert state.evidence_s == before
+        assert state.objective == 0.05
         assert state.objectives == 2
     assert errors.text.count("different objectives for hallucination: 0.05, 0.1") == 1
 
@@ -859,9 +862,9 @@ def test_the_strictest_of_different_objectives_holds_and_keeps_the_evidence(tmp_
 def test_an_alarm_stays_when_the_objective_gets_stricter(tmp_path):
     """What is too much for 10 % is too much for 5 %; its end is judged by the 5 %."""
     clock = ManualClock(START_S)
-    old = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.1))
+    old = Service(clock=clock, file=state_file(tmp_path), objectives=objective(0.1))
     old.verdicts([1.0] * 40 + [0.0] * 5)
-    new = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.05))
+    new = Service(clock=clock, file=state_file(tmp_path), objectives=objective(0.05))
     new.settle()
     assert new.state().active
     assert new.state().since_s == old.state().since_s
@@ -872,16 +875,16 @@ def test_an_alarm_stays_when_the_objective_gets_stricter(tmp_path):
 def test_a_looser_objective_holds_once_nobody_says_the_stricter(tmp_path):
     """A deployment from 5 % to 10 %: one change, ten minutes after the last old process."""
     clock = ManualClock(START_S)
-    old = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.05))
+    old = Service(clock=clock, file=state_file(tmp_path), objectives=objective(0.05))
     old.verdicts([0.0] * 3)
-    new = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.1))
+    new = Service(clock=clock, file=state_file(tmp_path), objectives=objective(0.1))
     held = []
     for minute in range(30):
         clock.advance(60)
         new.verdicts([0.0], every_s=0)
         if minute < 12:
             old.settle()
-        held.append(new.state().tolerate)
+        held.append(new.state().objective)
     changed = held.index(0.1)
     assert 18 <= changed <= 22
     assert set(held[changed:]) == {0.1}
@@ -890,19 +893,19 @@ def test_a_looser_objective_holds_once_nobody_says_the_stricter(tmp_path):
 def test_a_quiet_process_is_not_forgotten_beside_others(tmp_path):
     """It says its objective without a verdict of its own, as long as another one is said."""
     clock = ManualClock(START_S)
-    strict = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.05))
+    strict = Service(clock=clock, file=state_file(tmp_path), objectives=objective(0.05))
     strict.verdicts([0.0])
-    loose = Service(clock=clock, file=state_file(tmp_path), tolerate=objective(0.1))
+    loose = Service(clock=clock, file=state_file(tmp_path), objectives=objective(0.1))
     for _ in range(600):
         loose.verdicts([0.0])
         strict.settle()
-        assert loose.state().tolerate == 0.05
+        assert loose.state().objective == 0.05
 
 
 def worst_of(folder: Path, mean: float, seed: int, began_s: float, hours: float) -> int:
     """Run in a process of its own: a verdict each 40 seconds, an hour of 4 % bad and then 30 %."""
     clock = ManualClock(began_s)
-    service = Service(clock=clock, file=state_file(folder), tolerate=objective(mean))
+    service = Service(clock=clock, file=state_file(folder), objectives=objective(mean))
     rng = random.Random(seed)
     for number in range(int(hours * 90)):
         rate = 0.04 if number < 90 else 0.3
@@ -940,19 +943,19 @@ def test_a_changed_judge_goes_on_with_the_evidence(tmp_path):
         clock=clock, file=state_file(tmp_path), streams=(renamed(HALLUCINATION, "claude"),)
     )
     assert after.state().judge == "claude"
-    assert after.state().evidence_days == before.state().evidence_days
+    assert after.state().evidence_s == before.state().evidence_s
 
 
 def test_the_builtin_judge_has_a_state_of_its_own(tmp_path):
     """What was learned from its verdicts is not laid on a judge that comes later; nor forgotten."""
     clock = ManualClock(START_S)
     builtin = (renamed(HALLUCINATION, "builtin"),)
-    before = Service(clock=clock, file=state_file(tmp_path), streams=builtin, tolerate={})
+    before = Service(clock=clock, file=state_file(tmp_path), streams=builtin, objectives={})
     before.verdicts(evenly(300, 1_001), every_s=OVER_A_DAY_S)
-    judged = Service(clock=clock, file=state_file(tmp_path), tolerate={})
+    judged = Service(clock=clock, file=state_file(tmp_path), objectives={})
     judged.verdicts([0.0])
-    assert judged.state().tolerate is None
-    after = Service(clock=clock, file=state_file(tmp_path), streams=builtin, tolerate={})
+    assert judged.state().objective is None
+    after = Service(clock=clock, file=state_file(tmp_path), streams=builtin, objectives={})
     assert after.state() == before.state()
 
 
@@ -965,7 +968,7 @@ def test_a_forked_child_forgets_what_its_parent_noted():
     service.alarms.clear()
     service.settle()
     assert service.events == []
-    assert service.state().evidence_days == 0
+    assert service.state().evidence_s == 0
 
 
 def test_a_forked_child_goes_on_from_the_file(tmp_path):
@@ -998,7 +1001,7 @@ def test_a_broken_file_begins_anew_without_an_alarm(tmp_path, errors, content):
         {"evidence": [1e9, "x"]},
         {"evidence": [-1.0] * 6},
         {"evidence": [1.0]},
-        {"tolerate": "five"},
+        {"objective": "five"},
         {"clearing": [1.0]},
         {"raised": None},
         {"said": [[0.05]]},
@@ -1018,7 +1021,7 @@ def test_a_broken_stream_begins_anew_alone(tmp_path, errors, harm):
     after = Service(clock=before.clock, file=state_file(tmp_path))
     after.settle()
     assert after.events == []
-    assert after.state().evidence_days == 0
+    assert after.state().evidence_s == 0
     assert after.state("faithfulness") == before.state("faithfulness")
     assert guard.errors["estimation"] > 0
 
@@ -1046,7 +1049,7 @@ def test_a_file_with_numbers_that_are_none_begins_anew(tmp_path, errors, value):
     after = Service(clock=before.clock, file=state_file(tmp_path))
     after.settle()
     assert after.events == []
-    assert after.state().evidence_days == 0
+    assert after.state().evidence_s == 0
     assert (tmp_path / "alarms.json.bad").exists()
 
 
@@ -1120,8 +1123,8 @@ def test_the_state_is_a_few_kilobytes(tmp_path):
         Stream(signal=f"signal_{number}", judge="j", kind="quality", share=1 / 12)
         for number in range(12)
     ]
-    tolerate = {stream.signal: 0.05 for stream in streams}
-    service = Service(streams=streams, tolerate=tolerate, file=state_file(tmp_path))
+    objective = {stream.signal: 0.05 for stream in streams}
+    service = Service(streams=streams, objectives=objective, file=state_file(tmp_path))
     for number in range(500):
         service.clock.advance(1.0)
         for stream in streams:
@@ -1206,6 +1209,6 @@ def test_a_spike_is_found_in_about_twenty_minutes():
 def test_what_is_learned_is_never_below_a_stream_s_least():
     """A reference that is nominally right about 1 % of questions is not held to less."""
     streams = [Stream(signal="novel", judge="none", kind="input", share=1.0, least_learned=0.2)]
-    service = Service(streams=streams, tolerate={})
+    service = Service(streams=streams, objectives={})
     service.verdicts([0.0] * 1_001, signal="novel", every_s=OVER_A_DAY_S)
-    assert service.state("novel").tolerate == 0.2
+    assert service.state("novel").objective == 0.2

@@ -24,10 +24,10 @@ def days_of(detector: Detector, rng: random.Random, days: float, *, rate: float,
 
 
 def alarms_in(
-    days: float, *, tolerate: float, rate: float, line: float, per_hour: float, seed: int
+    days: float, *, objective: float, rate: float, line: float, per_hour: float, seed: int
 ):
     rng = random.Random(seed)
-    detector = Detector(tolerate=tolerate, line_days=line)
+    detector = Detector(objective=objective, threshold_days=line)
     raised = 0
     for _ in days_of(detector, rng, days, rate=rate, per_hour=per_hour):
         if detector.evidence >= line:
@@ -38,7 +38,7 @@ def alarms_in(
 
 def test_one_bet_multiplies_each_part_by_its_own_odds():
     """By hand: a day in six parts, tolerate 4 %, stakes up to 2, one bad answer at stake 1.5."""
-    detector = Detector(tolerate=0.04, max_importance_weight=2.0)
+    detector = Detector(objective=0.04, max_importance_weight=2.0)
     detector.parts = [1 / 6] * 6
     detector.update(1.0, 1.5)
     multiples = (1.25, 1.5, 2.0, 3.0, 5.0, 9.0)
@@ -48,7 +48,7 @@ def test_one_bet_multiplies_each_part_by_its_own_odds():
 
 def test_a_good_answer_costs_a_part_at_most_nine_tenths():
     """Evidence stays above 0, however high the tolerated mean."""
-    detector = Detector(tolerate=0.9, max_importance_weight=2.0)
+    detector = Detector(objective=0.9, max_importance_weight=2.0)
     detector.parts = [1.0] * 6
     detector.update(0.0, 2.0)
     assert min(detector.parts) == pytest.approx(0.1)
@@ -56,7 +56,7 @@ def test_a_good_answer_costs_a_part_at_most_nine_tenths():
 
 def test_near_the_line_no_more_is_bet_than_reaches_it():
     """One bad answer brings 9 days to the line of 10; a good one costs less than it else would."""
-    near, free = Detector(tolerate=0.04, line_days=10.0), Detector(tolerate=0.04)
+    near, free = Detector(objective=0.04, threshold_days=10.0), Detector(objective=0.04)
     for detector in (near, free):
         detector.parts = [1.5] * 6
         detector.update(0.0)
@@ -69,7 +69,7 @@ def test_near_the_line_no_more_is_bet_than_reaches_it():
 
 def test_evidence_grows_by_the_time_between_bets():
     """Half an hour without odds is half an hour of evidence."""
-    detector = Detector(tolerate=0.05)
+    detector = Detector(objective=0.05)
     detector.pass_time(1_000.0)
     detector.pass_time(1_000.0 + HOUR_S / 2)
     assert detector.evidence == pytest.approx(0.5 / 24)
@@ -77,7 +77,7 @@ def test_evidence_grows_by_the_time_between_bets():
 
 def test_silence_counts_an_hour():
     """A night without a verdict, or a clock that jumps ahead, is no evidence of anything."""
-    detector = Detector(tolerate=0.05)
+    detector = Detector(objective=0.05)
     detector.pass_time(0.0)
     detector.pass_time(12 * HOUR_S)
     assert detector.evidence == pytest.approx(1 / 24)
@@ -85,7 +85,7 @@ def test_silence_counts_an_hour():
 
 def test_a_late_value_counts_no_time():
     """Time that has passed already passes once."""
-    detector = Detector(tolerate=0.05)
+    detector = Detector(objective=0.05)
     for at_s in (0.0, 600.0, 300.0, 600.0, 0.0, 900.0):
         detector.pass_time(at_s)
     assert detector.evidence == pytest.approx(900 / DAY_S)
@@ -93,7 +93,7 @@ def test_a_late_value_counts_no_time():
 
 def test_a_clock_that_was_set_back_is_followed():
     """After a wrong date in the future the detector is not deaf until then."""
-    detector = Detector(tolerate=0.05)
+    detector = Detector(objective=0.05)
     for at_s in (0.0, 365 * DAY_S, 60.0, 660.0):
         detector.pass_time(at_s)
     assert detector.evidence == pytest.approx((HOUR_S + 600) / DAY_S)
@@ -101,7 +101,7 @@ def test_a_clock_that_was_set_back_is_followed():
 
 def test_time_alone_brings_evidence_to_half_the_line():
     """Where verdicts are rare, waiting does not raise an alarm."""
-    detector = Detector(tolerate=0.05, line_days=2.0)
+    detector = Detector(objective=0.05, threshold_days=2.0)
     for hour in range(1_000):
         detector.pass_time(hour * HOUR_S)
     assert detector.evidence == pytest.approx(1.0)
@@ -109,8 +109,8 @@ def test_time_alone_brings_evidence_to_half_the_line():
 
 def test_a_tolerated_mean_of_nothing_can_still_be_bet_on():
     """Below 0.001 nothing can be assured, so that it counts as that."""
-    detector = Detector(tolerate=0.0)
-    assert detector.tolerate == 0.001
+    detector = Detector(objective=0.0)
+    assert detector.objective == 0.001
     detector.parts = [1.0] * 6
     detector.update(0.0)
     assert detector.evidence < 6
@@ -118,7 +118,7 @@ def test_a_tolerated_mean_of_nothing_can_still_be_bet_on():
 
 def test_a_restart_forgets_evidence_but_not_the_time():
     """What follows an alarm begins at the alarm."""
-    detector = Detector(tolerate=0.05)
+    detector = Detector(objective=0.05)
     detector.pass_time(0.0)
     detector.pass_time(HOUR_S)
     detector.restart()
@@ -130,7 +130,7 @@ def test_while_the_mean_is_tolerated_evidence_is_at_most_the_time_passed():
     """In the mean over 2,000 seeded runs of a quarter day, within three standard errors."""
     found = []
     for seed in range(2_000):
-        detector = Detector(tolerate=0.2)
+        detector = Detector(objective=0.2)
         for _ in days_of(detector, random.Random(seed), 0.25, rate=0.2, per_hour=20):
             pass
         found.append(detector.evidence)
@@ -138,23 +138,23 @@ def test_while_the_mean_is_tolerated_evidence_is_at_most_the_time_passed():
     assert statistics.fmean(found) <= 0.25 + 3 * error
 
 
-@pytest.mark.parametrize("tolerate", [0.05, 0.3])
-def test_false_alarms_keep_to_the_stated_rate(tolerate):
+@pytest.mark.parametrize("objective", [0.05, 0.3])
+def test_false_alarms_keep_to_the_stated_rate(objective):
     """At the worst point, the rate just tolerated: at most one in N days, within its error."""
     # 1,000 times N days with 480 verdicts each; Poisson error of a thousand.
-    raised = alarms_in(2_000, tolerate=tolerate, rate=tolerate, line=2.0, per_hour=10, seed=3)
+    raised = alarms_in(2_000, objective=objective, rate=objective, line=2.0, per_hour=10, seed=3)
     assert 0 < raised <= 1_000 + 3 * math.sqrt(1_000)
 
 
 def test_with_head_room_false_alarms_are_rare():
     """A rate of 4 % where 5 % are tolerated raises less than a fifth of what is allowed."""
-    assert alarms_in(360, tolerate=0.05, rate=0.04, line=15.0, per_hour=60, seed=4) < 24 / 5
+    assert alarms_in(360, objective=0.05, rate=0.04, line=15.0, per_hour=60, seed=4) < 24 / 5
 
 
 def test_the_guarantee_holds_for_unequal_chances():
     """Answers that look bad are judged more often; staked by 1/chance they raise no more alarms."""
     rng = random.Random(5)
-    detector = Detector(tolerate=0.1, max_importance_weight=2.0, line_days=2.0)
+    detector = Detector(objective=0.1, max_importance_weight=2.0, threshold_days=2.0)
     raised, at_s = 0, 0.0
     while at_s < 600 * DAY_S:
         at_s += rng.expovariate(60 / HOUR_S)
@@ -173,10 +173,10 @@ def test_the_guarantee_holds_for_unequal_chances():
     assert raised <= 300 + 3 * math.sqrt(300)
 
 
-def minutes_to_find(seed: int, *, tolerate: float, after: float, line: float) -> float:
+def minutes_to_find(seed: int, *, objective: float, after: float, line: float) -> float:
     """From a change of 4 % to `after`, four hours into the stream, at 180 verdicts an hour."""
     rng = random.Random(seed)
-    detector = Detector(tolerate=tolerate, max_importance_weight=2.0, line_days=line)
+    detector = Detector(objective=objective, max_importance_weight=2.0, threshold_days=line)
     change_s, at_s = 4 * HOUR_S, 0.0
     while True:
         at_s += rng.expovariate(180 / HOUR_S)
@@ -187,18 +187,20 @@ def minutes_to_find(seed: int, *, tolerate: float, after: float, line: float) ->
 
 
 @pytest.mark.parametrize(
-    ("tolerate", "line", "fastest", "slowest"),
+    ("objective", "line", "fastest", "slowest"),
     [(0.05, 30.0, 12, 26), (0.05, 60.0, 14, 30), (0.04, 30.0, 8, 22)],
 )
-def test_a_spike_is_found_within_half_an_hour(tolerate, line, fastest, slowest):
+def test_a_spike_is_found_within_half_an_hour(objective, line, fastest, slowest):
     """4 to 20 % at 180 verdicts an hour: about 20 minutes at 5 % tolerated, 15 at 4 %."""
-    delays = [minutes_to_find(seed, tolerate=tolerate, after=0.2, line=line) for seed in range(101)]
+    delays = [
+        minutes_to_find(seed, objective=objective, after=0.2, line=line) for seed in range(101)
+    ]
     assert fastest < statistics.median(delays) < slowest
 
 
 def test_a_doubled_rate_is_found_within_hours():
     """4 to 8 % at 180 verdicts an hour, 4 % tolerated: about two and a half hours."""
-    delays = [minutes_to_find(seed, tolerate=0.04, after=0.08, line=30.0) for seed in range(31)]
+    delays = [minutes_to_find(seed, objective=0.04, after=0.08, line=30.0) for seed in range(31)]
     assert 1.0 < statistics.median(delays) / 60 < 5.0
 
 
@@ -207,7 +209,7 @@ def hours_to_clear(
 ) -> float:
     """From the recovery on, at 180 verdicts an hour and 5 % tolerated."""
     rng = random.Random(seed)
-    clearing = Clearing(tolerate=0.05, max_importance_weight=2.0, at_s=0.0)
+    clearing = Clearing(objective=0.05, max_importance_weight=2.0, at_s=0.0)
     at_s = 0.0
     while at_s < (bad_hours + most_hours) * HOUR_S:
         at_s += rng.expovariate(180 / HOUR_S)
@@ -245,7 +247,7 @@ def test_a_rate_a_little_too_high_does_not_flutter():
     raised = 0
     for seed in range(10):
         rng, at_s = random.Random(seed), 0.0
-        detector, clearing = Detector(tolerate=0.05, line_days=30.0), None
+        detector, clearing = Detector(objective=0.05, threshold_days=30.0), None
         while at_s < 30 * DAY_S:
             at_s += rng.expovariate(180 / HOUR_S)
             x = float(rng.random() < 0.06)
@@ -259,12 +261,12 @@ def test_a_rate_a_little_too_high_does_not_flutter():
             detector.update(x)
             if detector.evidence >= 30:
                 raised += 1
-                clearing = Clearing(tolerate=0.05, max_importance_weight=1.0, at_s=at_s)
+                clearing = Clearing(objective=0.05, max_importance_weight=1.0, at_s=at_s)
     assert 8 <= raised <= 15
 
 
 def test_clearing_is_against_a_level_above_what_is_tolerated():
     """1.2 times as much, or half the way to all of it."""
-    low = Clearing(tolerate=0.05, max_importance_weight=1.0, at_s=0.0)
-    high = Clearing(tolerate=0.8, max_importance_weight=1.0, at_s=0.0)
+    low = Clearing(objective=0.05, max_importance_weight=1.0, at_s=0.0)
+    high = Clearing(objective=0.8, max_importance_weight=1.0, at_s=0.0)
     assert (low.level, high.level) == pytest.approx((0.06, 0.9))

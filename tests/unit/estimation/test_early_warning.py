@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from ragmonitor.estimation.early_warning import BEGINS_AFTER, BOOST_S, LINE_DAYS, EarlyWarning
+from ragmonitor.estimation.early_warning import BEGINS_AFTER, BOOST_S, THRESHOLD_DAYS, EarlyWarning
 from ragmonitor.testing import ManualClock
 
 START_S = 1_790_000_000.0
@@ -110,7 +110,7 @@ def test_the_boost_is_the_factor_for_three_quarters_of_an_hour():
 
 def test_the_evidence_begins_anew_when_it_has_fired():
     """One suspicion, one boost."""
-    assert spiked().warning.evidence_days < LINE_DAYS / 10
+    assert spiked().warning.evidence_days < THRESHOLD_DAYS / 10
 
 
 def test_what_stays_suspicious_is_boosted_on():
@@ -141,7 +141,7 @@ def test_the_usual_follows_the_score_slowly():
 def test_while_the_score_is_usual_it_warns_at_most_once_in_three_days():
     """60 days at a steady mean, at the bar itself were it not for the head-room."""
     days = 60
-    allowed = days / LINE_DAYS
+    allowed = days / THRESHOLD_DAYS
     assert Process().answers(days, per_minute=2) <= allowed + 3 * math.sqrt(allowed)
 
 

@@ -25,25 +25,25 @@ from ragmonitor.testing import ManualClock
 from tests.support.simulation import Service, statistics
 from tests.support.streams import HOUR_S, Records, Stream, steady
 
-LINE_DAYS = 30.0
+THRESHOLD_DAYS = 30.0
 RUNS = 60
 QUIET = 3_000
 """Bets before the change: evidence is then as it is on a usual day."""
 
 
-def watched(tolerate: float, mean: float, **more: float) -> Watched:
+def watched(objective: float, mean: float, **more: float) -> Watched:
     """Return the hallucination alarm of a service with a judge."""
     told = {"share": 0.5, "max_importance_weight": 2.0} | more
-    return Watched(tolerate=tolerate, mean=mean, line_days=LINE_DAYS, **told)
+    return Watched(objective=objective, mean=mean, threshold_days=THRESHOLD_DAYS, **told)
 
 
-def delays(tolerate: float, before: float, after: float, per_hour: float) -> list[float]:
+def delays(objective: float, before: float, after: float, per_hour: float) -> list[float]:
     """Return how many hours real detectors took, in simulations."""
     found = []
     for seed in range(RUNS):
         rng = random.Random(seed)
-        line = LINE_DAYS / 0.5
-        detector = Detector(tolerate=tolerate, max_importance_weight=2.0, line_days=line)
+        line = THRESHOLD_DAYS / 0.5
+        detector = Detector(objective=objective, max_importance_weight=2.0, threshold_days=line)
         at_s = 0.0
         for _ in range(QUIET):
             at_s += rng.expovariate(per_hour / HOUR_S)
@@ -59,7 +59,7 @@ def delays(tolerate: float, before: float, after: float, per_hour: float) -> lis
 
 
 @pytest.mark.parametrize(
-    ("tolerate", "times", "usual", "per_hour"),
+    ("objective", "times", "usual", "per_hour"),
     [
         (0.02, 2, 0.6, 180),
         (0.02, 4, 0.8, 10),
@@ -72,12 +72,12 @@ def delays(tolerate: float, before: float, after: float, per_hour: float) -> lis
     ],
 )
 def test_delays_are_those_of_the_detector(
-    tolerate: float, times: float, usual: float, per_hour: float
+    objective: float, times: float, usual: float, per_hour: float
 ):
     """Within a factor of 1.5 of the mean over simulated jumps, whatever the traffic."""
-    before, after = usual * tolerate, times * tolerate
-    told = delay_hours(watched(tolerate, before), mean=after, bets_per_hour=per_hour)
-    found = fmean(delays(tolerate, before, after, per_hour))
+    before, after = usual * objective, times * objective
+    told = delay_hours(watched(objective, before), mean=after, bets_per_hour=per_hour)
+    found = fmean(delays(objective, before, after, per_hour))
     assert 1 / 1.5 < told / found < 1.5
 
 

@@ -195,7 +195,7 @@ Counter("theirs", "of the application").inc()
 built = PrometheusExporter("shop", summarise=lambda _: None, serve=False)
 built.dropped("queue_full", 3)
 alarm = AlarmState(
-    signal="s", judge="j", kind="quality", evidence_days=1.0, active=False, tolerate=0.1
+    signal="s", judge="j", kind="quality", evidence_s=86_400 * 1.0, active=False, objective=0.1
 )
 built.refresh(snapshot=Snapshot(alarms=(alarm,)), queue_depth=2, open_runs=0, errors={})
 service = {"service": "shop"}

@@ -71,12 +71,12 @@ def snapshot(**changes: Any) -> Snapshot:
                     signal="hallucination",
                     judge=MODEL.name,
                     kind="quality",
-                    evidence_days=3.5,
+                    evidence_s=86_400 * 3.5,
                     active=False,
-                    tolerate=0.1,
+                    objective=0.1,
                 ),
             ),
-            readings=(GaugeValue(name="ragmonitor_alarm_threshold_seconds", value=30.0),),
+            readings=(GaugeValue(name="ragmonitor_alarm_threshold_seconds", value=30 * 86_400.0),),
         ),
         **changes,
     )
@@ -178,8 +178,9 @@ def test_raised_and_cleared_alarms_are_remembered():
             raised=n % 2 == 0,
             at_s=float(n),
             since_s=0.0,
-            evidence_days=31.0,
-            tolerate=0.1,
+            evidence_s=86_400 * 31.0,
+            threshold_s=86_400 * 30.0,
+            objective=0.1,
             estimate=SPIKE,
         )
         shown.alarm(event)
@@ -193,7 +194,7 @@ def test_infinite_evidence_breaks_nothing():
     """JSON has no number for it."""
     shown = view()
     (alarm,) = snapshot().alarms
-    shown.snapshot(snapshot(alarms=(replace(alarm, evidence_days=float("inf")),)))
+    shown.snapshot(snapshot(alarms=(replace(alarm, evidence_s=86_400 * float("inf")),)))
     assert state(shown)["alarms"][0]["evidence_days"] is None
 
 

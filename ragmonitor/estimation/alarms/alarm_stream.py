@@ -25,10 +25,10 @@ class Stream:
     share: float
     """Of all false alarms that are allowed; those of all streams together at most 1."""
     higher_is_better: bool = False
-    """Better the higher it is: `tolerate` is the lowest mean accepted."""
+    """Better the higher it is: `objective` is the lowest mean accepted."""
     max_importance_weight: float = 1.0
     """The highest stake of its bets; 2 where the chance of being judged varies."""
-    default_tolerate: float | None = None
+    default_objective: float | None = None
     """In the signal's own scale; None: learned where it is not given."""
     reserve: float = 0.0
     """Of its line, what may be put aside for when the built-in score is suspicious; 0 to 1."""
@@ -43,16 +43,3 @@ def key_of(stream: Stream) -> str:
     built-in judge, or gives way to it: their verdicts have little in common.
     """
     return f"{stream.signal}@{BUILTIN}" if stream.judge == BUILTIN else stream.signal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlarmTransition:
-    """An alarm was raised or cleared; becomes an event once the state is safe."""
-
-    stream: Stream
-    raised: bool
-    at_s: float
-    since_s: float
-    evidence_days: float
-    tolerate: float
-    examples: tuple[Example, ...] = ()

@@ -8,8 +8,8 @@ from operator import attrgetter
 from typing import Any
 
 from ragmonitor.estimation.alarms.learning import Learning
-from ragmonitor.estimation.alarms.numbers import number, number_or_none
 from ragmonitor.estimation.alarms.objectives import Objectives
+from ragmonitor.estimation.alarms.state_numbers import number, number_or_none
 from ragmonitor.estimation.detector import CLEARING_RISKS, MULTIPLES, Block, Clearing, Detector
 from ragmonitor.guard import shielded
 from ragmonitor.records import Example
@@ -22,13 +22,13 @@ PROVISIONAL_EACH = 50
 
 @dataclass(slots=True, kw_only=True)
 class SignalMonitor:
-    """Where one stream stands. `tolerate` and `learned` are on the scale of badness."""
+    """Where one stream stands. `objective` and `learned` are on the scale of badness."""
 
-    line_days: float
+    threshold_days: float
     max_importance_weight: float
     reserve_most: float = 0.0
     objectives: Objectives
-    tolerate: float | None = None
+    objective: float | None = None
     """What the evidence is about; None: not known yet."""
     learned: float | None = None
     learning: Learning = field(default_factory=Learning)
@@ -45,20 +45,20 @@ class SignalMonitor:
     examples: list[Example] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.restart(self.tolerate)
+        self.restart(self.objective)
 
-    def restart(self, tolerate: float | None) -> None:
+    def restart(self, objective: float | None) -> None:
         """Forget evidence and alarm; from now on the evidence is about this."""
-        self.tolerate = tolerate
-        if tolerate is not None:
+        self.objective = objective
+        if objective is not None:
             self.provisional = None
-        bar = self.provisional if tolerate is None else tolerate
+        bar = self.provisional if objective is None else objective
         reserve = self.detector.reserve if hasattr(self, "detector") else 0.0
         self.detector = Detector(
             reserve_most=self.reserve_most,
-            tolerate=1.0 if bar is None else bar,
+            objective=1.0 if bar is None else bar,
             max_importance_weight=self.max_importance_weight,
-            line_days=self.line_days,
+            threshold_days=self.threshold_days,
         )
         # Capital that was not bet yet is neither evidence nor about anything.
         self.detector.reserve = reserve
@@ -72,15 +72,15 @@ class SignalMonitor:
         said = self.objectives.strictest(now_s)
         return self.learned if said is None else said
 
-    def tighten(self, tolerate: float) -> None:
+    def tighten(self, objective: float) -> None:
         """Go over to a stricter objective: what speaks against the looser one speaks against it.
 
         An alarm stays. What speaks for its end may not speak for it now, and begins anew.
         """
-        self.tolerate = self.detector.tolerate = tolerate
+        self.objective = self.detector.objective = objective
         if self.clearing is not None:
             self.clearing = Clearing(
-                tolerate=tolerate,
+                objective=objective,
                 max_importance_weight=self.max_importance_weight,
                 at_s=self.clearing.at_s,
             )
@@ -98,7 +98,7 @@ class SignalMonitor:
             self.provisional = learning.provisional(at_s)
             if self.provisional is not None:
                 # Set by the past only, so that the next bets are fair at it.
-                self.detector.tolerate = self.provisional
+                self.detector.objective = self.provisional
 
     def update(
         self,
@@ -121,18 +121,18 @@ class SignalMonitor:
         detector.pass_time(at_s)
         detector.update(x, importance_weight, block)
         evidence = detector.evidence
-        if evidence < RISING_FROM * self.line_days:
+        if evidence < RISING_FROM * self.threshold_days:
             if self.rising_since_s is not None:
                 self.rising_since_s = None
                 self.examples = []
             return False
         if self.rising_since_s is None:
             self.rising_since_s = at_s
-        if example is not None and x > detector.tolerate:
+        if example is not None and x > detector.objective:
             _keep_worst(self.examples, x, example)
         # A lower line than that of the last run may be behind the evidence already. Even so, it is
         # a bad answer that raises an alarm.
-        return evidence >= self.line_days and x > detector.tolerate
+        return evidence >= self.threshold_days and x > detector.objective
 
     def raise_alarm(self, at_s: float) -> None:
         """Let the alarm be active since this moment; the evidence is for its end from now on."""
@@ -144,7 +144,7 @@ class SignalMonitor:
         self.learning.forget_fresh()
         self.detector.restart()
         self.clearing = Clearing(
-            tolerate=self.detector.tolerate,
+            objective=self.detector.objective,
             max_importance_weight=self.max_importance_weight,
             at_s=at_s,
         )
@@ -158,7 +158,7 @@ class SignalMonitor:
         """Return what `load` takes over; without examples, which stay in the process."""
         clearing = self.clearing
         return {
-            "tolerate": self.tolerate,
+            "objective": self.objective,
             "said": self.objectives.dump(),
             "learned": self.learned,
             "learning": self.learning.dump(),
@@ -183,18 +183,18 @@ class SignalMonitor:
         """Take over what another process told. Raises `ValueError`, and is unchanged then."""
         try:
             other = SignalMonitor(
-                line_days=self.line_days,
+                threshold_days=self.threshold_days,
                 max_importance_weight=self.max_importance_weight,
                 reserve_most=self.reserve_most,
                 objectives=Objectives(self.objectives.own),
             )
             other.objectives.load(told["said"])
-            other.restart(number_or_none(told["tolerate"]))
+            other.restart(number_or_none(told["objective"]))
             other.learned = number_or_none(told["learned"])
             other.learning.load(told["learning"])
             other.provisional = number_or_none(told["provisional"])
             if other.provisional is not None:
-                other.detector.tolerate = other.provisional
+                other.detector.objective = other.provisional
             other.detector.parts = [number(each) for each in told["evidence"]]
             other.detector.reserve = number(told["reserve"])
             if len(other.detector.parts) != len(MULTIPLES):
@@ -221,7 +221,9 @@ class SignalMonitor:
         if self.since_s is None or len(parts) != len(CLEARING_RISKS):
             raise ValueError("a clearance of another mixture")
         clearing = Clearing(
-            tolerate=self.detector.tolerate, max_importance_weight=max_importance_weight, at_s=at_s
+            objective=self.detector.objective,
+            max_importance_weight=max_importance_weight,
+            at_s=at_s,
         )
         clearing.restore(parts, age_hours)
         return clearing

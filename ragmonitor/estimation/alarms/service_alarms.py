@@ -6,16 +6,17 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
 from ragmonitor import metrics
+from ragmonitor.estimation.alarms.alarm_stream import Pending, Stream, key_of
+from ragmonitor.estimation.alarms.draw_order import DrawOrder
 from ragmonitor.estimation.alarms.objectives import LEASE_S, Objectives
-from ragmonitor.estimation.alarms.order import DrawOrder
-from ragmonitor.estimation.alarms.records import AlarmTransition, Pending, Stream, key_of
 from ragmonitor.estimation.alarms.sessions import SESSION_S, Sessions
-from ragmonitor.estimation.alarms.watches import SignalMonitor
-from ragmonitor.estimation.detector import CLEARED_AT, Block
+from ragmonitor.estimation.alarms.signal_monitor import SignalMonitor
+from ragmonitor.estimation.detector import CLEARED_AT, DAY_S, Block
 from ragmonitor.estimation.parts import Means, Observation, Part
 from ragmonitor.guard import (
     logger,
@@ -28,7 +29,7 @@ from ragmonitor.guard import (
 from ragmonitor.records import AlarmEvent, AlarmState, Estimate, GaugeValue
 from ragmonitor.state import StateFile
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 _LEARNED = "what alarms have learned"
 
 PENDING_MOST = 20_000
@@ -56,7 +57,7 @@ class Alarms(Part):
         streams: Sequence[Stream],
         *,
         false_alarm_every_days: float,
-        tolerate: Mapping[str, float] | None = None,
+        objectives: Mapping[str, float] | None = None,
         now: Callable[[], float] = time.time,
         file: StateFile | None = None,
     ) -> None:
@@ -64,8 +65,8 @@ class Alarms(Part):
 
         Args:
             streams: At most one for each signal.
-            false_alarm_every_days: The line.
-            tolerate: By signal, in its own scale; what the user says. Other signals' are ignored.
+            false_alarm_every_days: The threshold.
+            objectives: By signal, on its own scale. Those of other signals are ignored.
             now: Seconds since the epoch.
             file: What outlives the process, and is shared; of version `STATE_VERSION`.
 
@@ -80,9 +81,9 @@ class Alarms(Part):
         if min(shares, default=1.0) <= 0 or sum(shares) > 1 + 1e-9:
             raise ValueError("the streams' shares are to be above 0, and at most 1 together")
         self._every_days = false_alarm_every_days
-        given = tolerate or {}
+        given = objectives or {}
         self._given = [
-            given.get(stream.signal, stream.default_tolerate) for stream in self._streams
+            given.get(stream.signal, stream.default_objective) for stream in self._streams
         ]
         self._now = now
         self._file = file
@@ -92,11 +93,11 @@ class Alarms(Part):
         """Forget everything: a forked child, whose parent keeps what was noted. The file stays."""
         self._watches = [
             SignalMonitor(
-                line_days=self._every_days / stream.share,
+                threshold_days=self._every_days / stream.share,
                 reserve_most=stream.reserve * self._every_days / stream.share,
                 max_importance_weight=stream.max_importance_weight,
                 objectives=Objectives(self._said(place)),
-                tolerate=self._said(place),
+                objective=self._said(place),
             )
             for place, stream in enumerate(self._streams)
         ]
@@ -190,8 +191,10 @@ class Alarms(Part):
         # on which verdict came in first.
         pending = sorted(self._pending, key=itemgetter(0, 1, 2, 3))
         self._pending = []
-        turns = self._turns(pending) if self._file is None else self._shared(self._file, pending)
-        return tuple(self._event(turn, estimate) for turn in turns)
+        file = self._file
+        events = self._advance(pending) if file is None else self._shared(file, pending)
+        # Only now that the state is safe: an estimate may fail.
+        return tuple(_with_estimate(event, estimate) for event in events)
 
     def states(self) -> tuple[AlarmState, ...]:
         """Return where each stream stands, in their order, as of the last `apply`.
@@ -210,12 +213,12 @@ class Alarms(Part):
                 signal=stream.signal,
                 judge=stream.judge,
                 kind=stream.kind,
-                evidence_days=watch.evidence_days * stream.share,
+                evidence_s=watch.evidence_days * stream.share * DAY_S,
                 active=watch.clearing is not None,
                 since_s=watch.since_s,
                 rising_since_s=watch.rising_since_s,
-                tolerate=self._own_scale(place, watch.tolerate),
-                learned=watch.learning.share(now_s) if watch.tolerate is None else 1.0,
+                objective=self._own_scale(place, watch.objective),
+                learned=watch.learning.share(now_s) if watch.objective is None else 1.0,
                 higher_is_better=stream.higher_is_better,
                 raised=watch.raised,
                 objectives=len(watch.objectives.live(now_s)),
@@ -225,7 +228,7 @@ class Alarms(Part):
 
     def gauges(self, means: Means) -> Iterator[GaugeValue]:
         """Return the threshold and the verdicts that came too late."""
-        yield GaugeValue(name=metrics.ALARM_THRESHOLD_SECONDS, value=self._every_days)
+        yield GaugeValue(name=metrics.ALARM_THRESHOLD_SECONDS, value=self._every_days * DAY_S)
         yield GaugeValue(name=metrics.ALARM_LATE_VERDICTS, value=self.late)
 
     # --- what is tolerated
@@ -235,28 +238,28 @@ class Alarms(Part):
         given = self._given[place]
         return 1.0 - given if given is not None and self._streams[place].higher_is_better else given
 
-    def _own_scale(self, place: int, tolerate: float | None) -> float | None:
-        if tolerate is None:
+    def _own_scale(self, place: int, objective: float | None) -> float | None:
+        if objective is None:
             return None
         given = self._given[place]
-        if given is not None and tolerate == self._said(place):
+        if given is not None and objective == self._said(place):
             return given
-        return 1.0 - tolerate if self._streams[place].higher_is_better else tolerate
+        return 1.0 - objective if self._streams[place].higher_is_better else objective
 
     def _is_out_of_tune(self, watch: SignalMonitor, now_s: float) -> bool:
         """Return whether evidence is about another objective, or this process's is to be said."""
-        return watch.tolerate != watch.wanted(now_s) or watch.objectives.is_to_be_said(now_s)
+        return watch.objective != watch.wanted(now_s) or watch.objectives.is_to_be_said(now_s)
 
     def _has_news(self) -> bool:
         now_s = self._now()
         return any(self._is_out_of_tune(watch, now_s) for watch in self._watches)
 
-    def _tune(self, now_s: float) -> Iterator[AlarmTransition]:
+    def _tune(self, now_s: float) -> Iterator[AlarmEvent]:
         """Let every stream's evidence be about the objective that holds; see `objectives`."""
         for place, watch in enumerate(self._watches):
-            watch.objectives.say(watch.tolerate, now_s)
+            watch.objectives.say(watch.objective, now_s)
             self._report_dispute(place, watch, now_s)
-            wanted, held = watch.wanted(now_s), watch.tolerate
+            wanted, held = watch.wanted(now_s), watch.objective
             if wanted == held:
                 continue
             if wanted is not None and held is not None and wanted < held:
@@ -265,7 +268,7 @@ class Alarms(Part):
                 continue
             if watch.clearing is not None and watch.since_s is not None:
                 # It was an alarm about something else; who was told of it is told of its end.
-                yield self._turn(place, raised=False, at_s=now_s, since_s=watch.since_s)
+                yield self._event(place, raised=False, at_s=now_s, since_s=watch.since_s)
             self._restart(place, wanted)
 
     def _report_dispute(self, place: int, watch: SignalMonitor, now_s: float) -> None:
@@ -286,8 +289,8 @@ class Alarms(Part):
 
     # --- what is shared
 
-    def _shared(self, file: StateFile, pending: Sequence[Pending]) -> list[AlarmTransition]:
-        turns: list[AlarmTransition] | None = None
+    def _shared(self, file: StateFile, pending: Sequence[Pending]) -> list[AlarmEvent]:
+        events: list[AlarmEvent] | None = None
         try:
             # Another process may have moved on; nothing of ours is to be written then.
             if not pending and self._look(file) is None and not self._has_news():
@@ -295,13 +298,13 @@ class Alarms(Part):
             with file.alone():
                 if (unreadable := self._look(file)) is not None:
                     record_problem("estimation", f"alarms begin anew: {reason(unreadable)}")
-                turns = self._turns(pending)
+                events = self._advance(pending)
                 writing = secrets.token_hex(4)
                 file.write(self._dump(writing))
                 self._seen = writing
         except OSError as error:
             record_unkept("estimation", _LEARNED, error)
-        return self._turns(pending) if turns is None else turns
+        return self._advance(pending) if events is None else events
 
     def _look(self, file: StateFile) -> ValueError | None:
         """Take over the newest state, unless this process is the one that is ahead of it.
@@ -355,14 +358,14 @@ class Alarms(Part):
 
     # --- bets
 
-    def _turns(self, pending: Iterable[Pending]) -> list[AlarmTransition]:
+    def _advance(self, pending: Iterable[Pending]) -> list[AlarmEvent]:
         now_s = self._now()
-        turns = list(self._tune(now_s))
+        events = list(self._tune(now_s))
         for told_s, place, x, importance_weight, suspicion, session, example in pending:
             # Nothing is answered in the future, and what is very late has its time behind it.
             at_s = min(now_s, max(told_s, now_s - LATE_MOST_S))
             watch, block = self._watches[place], self._sessions.block(session, place, at_s)
-            if watch.tolerate is None and watch.clearing is None:
+            if watch.objective is None and watch.clearing is None:
                 self._learn(place, x, importance_weight, at_s, block)
                 if watch.provisional is None:
                     if block is not None:
@@ -378,17 +381,19 @@ class Alarms(Part):
             if watch.clearing is not None:
                 watch.clearing.update(x, importance_weight, at_s, block)
                 if watch.clearing.evidence >= CLEARED_AT and watch.since_s is not None:
-                    turns.append(self._turn(place, raised=False, at_s=at_s, since_s=watch.since_s))
-                    self._restart(place, watch.tolerate)
+                    events.append(
+                        self._event(place, raised=False, at_s=at_s, since_s=watch.since_s)
+                    )
+                    self._restart(place, watch.objective)
             elif watch.update(x, importance_weight, at_s, block, example):
                 since_s = at_s if watch.rising_since_s is None else watch.rising_since_s
-                turns.append(self._turn(place, raised=True, at_s=at_s, since_s=since_s))
+                events.append(self._event(place, raised=True, at_s=at_s, since_s=since_s))
                 watch.raise_alarm(at_s)
                 self._sessions.spend(place)
-        return turns
+        return events
 
-    def _restart(self, place: int, tolerate: float | None) -> None:
-        self._watches[place].restart(tolerate)
+    def _restart(self, place: int, objective: float | None) -> None:
+        self._watches[place].restart(objective)
         self._sessions.spend(place)
 
     def _learn(
@@ -398,7 +403,7 @@ class Alarms(Part):
         watch.learn(x, importance_weight, at_s, block)
         if not watch.learning.is_done(at_s):
             return
-        watch.learned = max(stream.least_learned, watch.learning.tolerate())
+        watch.learned = max(stream.least_learned, watch.learning.objective())
         self._restart(place, watch.learned)
         logger.info(
             "ragmonitor: learned from %d verdicts of %d days, the day's peak included, what is "
@@ -410,33 +415,24 @@ class Alarms(Part):
             self._own_scale(place, watch.learned),
         )
 
-    def _turn(self, place: int, *, raised: bool, at_s: float, since_s: float) -> AlarmTransition:
+    def _event(self, place: int, *, raised: bool, at_s: float, since_s: float) -> AlarmEvent:
         stream, watch = self._streams[place], self._watches[place]
-        return AlarmTransition(
-            stream=stream,
-            raised=raised,
-            at_s=at_s,
-            since_s=since_s,
-            evidence_days=watch.detector.evidence * stream.share,
-            tolerate=self._own_scale(place, watch.tolerate or watch.provisional) or 0.0,
-            examples=tuple(watch.examples) if raised else (),
-        )
-
-    @staticmethod
-    def _event(turn: AlarmTransition, estimate: Callable[[str], Estimate | None]) -> AlarmEvent:
-        stream, found = turn.stream, None
-        with shielded("estimation"):
-            found = estimate(stream.signal)
         return AlarmEvent(
             signal=stream.signal,
             judge=stream.judge,
             kind=stream.kind,
-            raised=turn.raised,
-            at_s=turn.at_s,
-            since_s=turn.since_s,
-            evidence_days=turn.evidence_days,
-            tolerate=turn.tolerate,
+            raised=raised,
+            at_s=at_s,
+            since_s=since_s,
+            evidence_s=watch.detector.evidence * stream.share * DAY_S,
+            threshold_s=self._every_days * DAY_S,
+            objective=self._own_scale(place, watch.objective or watch.provisional) or 0.0,
             higher_is_better=stream.higher_is_better,
-            estimate=found,
-            examples=turn.examples,
+            examples=tuple(watch.examples) if raised else (),
         )
+
+
+def _with_estimate(event: AlarmEvent, estimate: Callable[[str], Estimate | None]) -> AlarmEvent:
+    with shielded("estimation"):
+        return replace(event, estimate=estimate(event.signal))
+    return event
