@@ -29,7 +29,8 @@ def test_no_cell_of_an_evaluation_is_empty():
     """Each has its definition, range, source and the cases in which there is no score."""
     tables = re.findall(r"^\| name \| definition \|.*\n\|[-|]+\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
     rows = [row for table in tables for row in table.splitlines()]
-    assert (len(tables), len(rows)) == (3, 34)
+    assert len(tables) == 3
+    assert len(rows) >= 34
     for row in rows:
         assert all(cell.strip() for cell in row.strip("|").split("|")), row
 
