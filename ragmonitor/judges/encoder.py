@@ -1,4 +1,4 @@
-"""A small model of one's own as the judge: sequence pairs or tokens classified, no prompt, no call.
+"""An encoder as the judge: a small model of one's own classifies pairs of texts, or tokens.
 
 Two families of checkpoints, told apart by their architecture:
 
@@ -6,15 +6,16 @@ Two families of checkpoints, told apart by their architecture:
   the evidence?
 - token classification, as LettuceDetect: which tokens of the answer does the evidence not bear?
 
-What such a model does not say (is this a claim, a refusal, to the point?) the built-in judge does.
+The built-in judge decides what such a model does not say: what is a claim, a refusal, to the point.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal
 
 from ragmonitor import imports
@@ -37,10 +38,10 @@ from ragmonitor.records import (
 
 RULES: Final = 1
 """Raised whenever the same scores would give other verdicts."""
-MOST_TOKENS: Final = 4096
-"""Of one input, where the model's own limit is higher or not said."""
-_LEAST_ROOM_TOKENS: Final = 16
-"""For evidence in one input."""
+MAX_TOKENS: Final = 4096
+"""Tokens of one input, where the model's own limit is higher or not said."""
+_MIN_EVIDENCE_TOKENS: Final = 16
+"""Room that must be left for evidence in one input."""
 _SUPPORTED: Final = ("entail", "consistent", "support", "faithful", "factual")
 _NEGATIONS: Final = ("not", "non", "in", "un", "hall")
 _CONTRADICTED: Final = ("contradict",)
@@ -50,18 +51,18 @@ Kind = Literal["pairs", "tokens"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """What a model says of one sentence."""
+    """The model's score of one sentence."""
 
     share: float
-    """That the evidence bears it, from 0 to 1."""
+    """Score that the evidence supports it, from 0 to 1."""
     contradicted: float = 0.0
     chunks: tuple[int, ...] = ()
-    """Those that bear it, best first."""
+    """Positions of those that support it, best first."""
     words: tuple[str, ...] = ()
 
 
 class EncoderJudge:
-    """Reads with an encoder from the Hugging Face hub or a folder, on a thread of its own.
+    """Judges with an encoder from the Hugging Face hub or a folder, on a thread of its own.
 
     A sentence is supported if its share reaches `threshold` for one chunk or for all of them
     together; `risk` is 1 minus the least share. Evidence beyond the model's window is read in
@@ -103,16 +104,16 @@ class EncoderJudge:
         self._device = device
         self._batch_size = batch_size
         self._trust_remote_code = trust_remote_code
-        self._lexical = BuiltinJudge()
+        self._builtin = BuiltinJudge()
         self._identity = JudgeIdentity(
             name=model, version=f"{revision}.{threshold:g}.{RULES}", kind="LLM"
         )
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._loaded: _Pairs | _Tokens | None = None
+        self._loaded: _PairReader | _TokenReader | None = None
 
     budget_unit: None = None
     """A reading costs neither money nor tokens."""
@@ -123,7 +124,7 @@ class EncoderJudge:
 
     @property
     def identity(self) -> JudgeIdentity:
-        """Who judges: the model, its revision, the threshold and the rules."""
+        """The model, its revision, the threshold and the rules."""
         return self._identity
 
     async def prepare(self) -> None:
@@ -144,23 +145,23 @@ class EncoderJudge:
         """
         if os.getpid() != self._process:
             # A forked child: the parent's thread may have held the lock, and torch its own.
-            self._begin()
+            self._reset()
         return await apart(self._assess, interaction)
 
     async def close(self) -> None:
-        """Let go of the model."""
+        """Release the model."""
         self._loaded = None
 
     def _assess(self, interaction: Interaction) -> Assessment:
         model = self._load()
-        base = self._lexical.read(replace(interaction, reference=""))
+        base = self._builtin.read(replace(interaction, reference=""))
         sentences = splitter.split(interaction.answer)
         silent = {s.start for s in base.sentences or () if s.verdict is Verdict.NO_CLAIM}
         claims = [sentence for sentence in sentences if sentence.start not in silent]
         with self._lock:  # one at a time: a second one would only share the same cores
-            found = dict(zip(claims, model.read(interaction, claims), strict=True))
-        verdicts = tuple(self._verdict(sentence, found.get(sentence)) for sentence in sentences)
-        shares = [support.share for support in found.values()]
+            supports = dict(zip(claims, model.read(interaction, claims), strict=True))
+        verdicts = tuple(self._verdict(each, supports.get(each)) for each in sentences)
+        shares = [support.share for support in supports.values()]
         return replace(
             base,
             judge=self._identity,
@@ -187,7 +188,7 @@ class EncoderJudge:
             support=None if support is None else support.share,
         )
 
-    def _load(self) -> _Pairs | _Tokens:
+    def _load(self) -> _PairReader | _TokenReader:
         with self._lock:
             if self._loaded is None:
                 try:
@@ -202,7 +203,7 @@ class EncoderJudge:
                     ) from error
             return self._loaded
 
-    def _load_anew(self) -> _Pairs | _Tokens:
+    def _load_anew(self) -> _PairReader | _TokenReader:
         try:
             torch: Any = imports.load("torch")
             transformers: Any = imports.load("transformers")
@@ -221,14 +222,14 @@ class EncoderJudge:
         )
         model = auto.from_pretrained(self._model_name, **options).to(self._device).eval()
         if kind == "pairs" and callable(getattr(model, "predict", None)):
-            return _Pairs(score=_Predicting(torch, model))
+            return _PairReader(score=partial(_predicted, torch, model))
         tokenizer = transformers.AutoTokenizer.from_pretrained(self._model_name, **options)
         window = min(
-            MOST_TOKENS,
+            MAX_TOKENS,
             tokenizer.model_max_length,
-            getattr(config, "max_position_embeddings", None) or MOST_TOKENS,
+            getattr(config, "max_position_embeddings", None) or MAX_TOKENS,
         )
-        running = _Running(
+        loaded = _Model(
             torch=torch,
             model=model,
             tokenizer=tokenizer,
@@ -237,12 +238,13 @@ class EncoderJudge:
             batch_size=self._batch_size,
         )
         if kind == "tokens":
-            return _Tokens(self._model_name, running=running, threshold=self._threshold)
-        return _Pairs(score=_Classifying(running, _labels(config.id2label)), window=window)
+            return _TokenReader(self._model_name, model=loaded, threshold=self._threshold)
+        score = partial(_classified, loaded, _labels(config.id2label))
+        return _PairReader(score=score, window=window)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Running:
+class _Model:
     """A loaded model with its tokenizer."""
 
     torch: Any
@@ -263,7 +265,7 @@ class _Running:
         encoded = self.tokenizer(
             list(firsts),
             list(seconds),
-            truncation=truncation,  # who spreads the evidence has left room for both
+            truncation=truncation,  # the spreading of the evidence has left room for both
             max_length=self.window,
             padding=True,
             return_tensors="pt",
@@ -275,52 +277,45 @@ class _Running:
         return logits, (encoded, offsets)
 
 
-class _Classifying:
-    """From pairs of texts to shares, by a model that classifies them."""
-
-    def __init__(self, running: _Running, labels: tuple[int, int | None]) -> None:
-        self._running = running
-        self._supported, self._contradicted = labels
-
-    def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[float, float]]:
-        """Return, for each pair, that it is supported and that it is contradicted."""
-        found: list[tuple[float, float]] = []
-        size = self._running.batch_size
-        for at in range(0, len(pairs), size):
-            batch = pairs[at : at + size]
-            logits, _ = self._running.logits(
-                [evidence for evidence, _ in batch],
-                [claim for _, claim in batch],
-                truncation="longest_first",
-            )
-            if logits.shape[-1] == 1:  # one score: that it is consistent
-                found += [(share, 0.0) for share in logits.sigmoid().squeeze(-1).tolist()]
-                continue
-            for shares in logits.softmax(-1).tolist():
-                against = 0.0 if self._contradicted is None else shares[self._contradicted]
-                found.append((shares[self._supported], against))
-        return found
+Scores = Callable[[Sequence[tuple[str, str]]], list[tuple[float, float]]]
+"""Returns, for each pair of evidence and claim, that the claim is supported and contradicted."""
 
 
-class _Predicting:
-    """From pairs of texts to shares, by a model with a method of its own for it (HHEM 2.1)."""
+def _classified(
+    model: _Model, labels: tuple[int, int | None], pairs: Sequence[tuple[str, str]]
+) -> list[tuple[float, float]]:
+    """Return the scores by a model that classifies pairs."""
+    supported, contradicted = labels
+    scores: list[tuple[float, float]] = []
+    for at in range(0, len(pairs), model.batch_size):
+        evidence, claims = zip(*pairs[at : at + model.batch_size], strict=True)
+        logits, _ = model.logits(evidence, claims, truncation="longest_first")
+        if logits.shape[-1] == 1:  # one score: that it is consistent
+            scores += [(share, 0.0) for share in logits.sigmoid().squeeze(-1).tolist()]
+            continue
+        for shares in logits.softmax(-1).tolist():
+            against = 0.0 if contradicted is None else shares[contradicted]
+            scores.append((shares[supported], against))
+    return scores
 
-    def __init__(self, torch: Any, model: Any) -> None:
-        self._torch = torch
-        self._model = model
 
-    def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[float, float]]:
-        """Return, for each pair, that it is supported; nothing is said of contradiction."""
-        if not pairs:
-            return []
-        with self._torch.inference_mode():
-            return [(float(share), 0.0) for share in self._model.predict(list(pairs))]
+def _predicted(
+    torch: Any, model: Any, pairs: Sequence[tuple[str, str]]
+) -> list[tuple[float, float]]:
+    """Return the scores by a model with a method of its own for it (HHEM 2.1).
+
+    It says nothing of contradiction.
+    """
+    if not pairs:
+        return []
+    with torch.inference_mode():
+        return [(float(share), 0.0) for share in model.predict(list(pairs))]
 
 
-class _Pairs:
-    """Reads each sentence against each chunk, and against all of them together."""
+class _PairReader:
+    """Compares each sentence with each chunk, and with all of them together."""
 
-    def __init__(self, *, score: _Classifying | _Predicting, window: int = MOST_TOKENS) -> None:
+    def __init__(self, *, score: Scores, window: int = MAX_TOKENS) -> None:
         self._score = score
         self._window = window
 
@@ -328,7 +323,7 @@ class _Pairs:
         """Return the support of each sentence, in order."""
         chunks = [chunk.text for chunk in interaction.chunks]
         longest = max((estimate_tokens(claim.text) for claim in claims), default=0.0)
-        room = max(_LEAST_ROOM_TOKENS, self._window - longest - 8)
+        room = max(_MIN_EVIDENCE_TOKENS, self._window - longest - 8)
         windows = spread(chunks, room_tokens=room)
         evidence = [
             (position, part.text)
@@ -344,14 +339,14 @@ class _Pairs:
         ]
         texts = [text for _, text in evidence] + together
         scores = self._score([(text, claim.text) for claim in claims for text in texts])
-        found = []
+        supports = []
         for number in range(len(claims)):
-            said = scores[number * len(texts) : (number + 1) * len(texts)]
+            of_claim = scores[number * len(texts) : (number + 1) * len(texts)]
             by_chunk: dict[int, float] = {}
-            for (position, _), (share, _) in zip(evidence, said[:alone], strict=True):
+            for (position, _), (share, _) in zip(evidence, of_claim[:alone], strict=True):
                 by_chunk[position] = max(by_chunk.get(position, 0.0), share)
-            found.append(_supported(by_chunk, said[:alone], said[alone:]))
-        return found
+            supports.append(_supported(by_chunk, of_claim[:alone], of_claim[alone:]))
+        return supports
 
 
 def _supported(
@@ -363,7 +358,7 @@ def _supported(
     best = max([best_alone, *(share for share, _ in together)])
     order = sorted(by_chunk, key=lambda position: -by_chunk[position])
     bearing = [position for position in order if by_chunk[position] >= best / 2]
-    # What only several bear together rests on two of them at least.
+    # A claim that only several support together rests on two of them at least.
     cited = bearing if best_alone >= best / 2 else order[:2]
     return Support(
         share=best,
@@ -372,12 +367,12 @@ def _supported(
     )
 
 
-class _Tokens:
-    """Reads the answer at once, token by token."""
+class _TokenReader:
+    """Classifies the whole answer at once, token by token."""
 
-    def __init__(self, name: str, *, running: _Running, threshold: float) -> None:
+    def __init__(self, name: str, *, model: _Model, threshold: float) -> None:
         self._name = name
-        self._running = running
+        self._model = model
         self._threshold = threshold
 
     def read(self, interaction: Interaction, claims: Sequence[Sentence]) -> list[Support]:
@@ -385,12 +380,12 @@ class _Tokens:
         answer = interaction.answer
         chunks = [chunk.text for chunk in interaction.chunks]
         fixed = estimate_tokens(answer) + estimate_tokens(_passages(interaction.query, [])) + 8
-        room = self._running.window - fixed
-        if room < _LEAST_ROOM_TOKENS:
+        room = self._model.window - fixed
+        if room < _MIN_EVIDENCE_TOKENS:
             raise JudgeError(
                 self._name,
                 f"question and answer of about {fixed:.0f} tokens leave no room for evidence in "
-                f"{self._running.window}",
+                f"{self._model.window}",
                 cause=Cause.EVIDENCE_TOO_LONG,
                 retryable=False,
             )
@@ -398,22 +393,20 @@ class _Tokens:
         for share in spread(chunks, room_tokens=room):
             prompt = _passages(interaction.query, [part.text for part in share])
             for span, risk in self._risks(prompt, answer):
-                # A token that one window bears is borne.
+                # A token that one window supports is supported.
                 least[span] = min(risk, least.get(span, 1.0))
-        found = []
+        supports = []
         for claim in claims:
             within = {s: r for s, r in least.items() if claim.start <= s[0] < claim.end}
             if not within:  # signs that the tokenizer has no token for
-                found.append(Support(share=0.0))
+                supports.append(Support(share=0.0))
                 continue
             bad = sorted(span for span, risk in within.items() if risk > 1 - self._threshold)
-            found.append(Support(share=1 - max(within.values()), words=_words(answer, bad)))
-        return found
+            supports.append(Support(share=1 - max(within.values()), words=_words(answer, bad)))
+        return supports
 
     def _risks(self, prompt: str, answer: str) -> list[tuple[tuple[int, int], float]]:
-        logits, (encoded, offsets) = self._running.logits(
-            [prompt], [answer], truncation="only_first"
-        )
+        logits, (encoded, offsets) = self._model.logits([prompt], [answer], truncation="only_first")
         risks = logits.softmax(-1)[0, :, 1].tolist()
         spans = [(int(start), int(end)) for start, end in offsets[0].tolist()]
         return [

@@ -68,12 +68,12 @@ def read_chinese(text: str, found: re.Match[str]) -> Quantity | None:
     digits = found["digits"]
     end = found.end()
     if found["percent"]:
-        return Quantity(found.start(), end, _plain(chinese_value(digits)), "%")
+        return Quantity(found.start(), end, spelled(chinese_value(digits)), "%")
     follows = text[end : end + 1]
     if digits[0] in "万亿百千" or (len(digits) == 1 and follows not in _MEASURES):
         return None
     return Quantity(
-        found.start(), end, _plain(chinese_value(digits)), _unit(text, found.start(), end)
+        found.start(), end, spelled(chinese_value(digits)), _unit(text, found.start(), end)
     )
 
 
@@ -145,7 +145,7 @@ def canonical(digits: str, scale: float = 1.0) -> str:
     digits = digits.replace(",", "").replace("，", "")
     if len(digits) > _MAX_DIGITS:
         return digits
-    return _plain(float(digits) * scale)
+    return spelled(float(digits) * scale)
 
 
 _SCALE_WORDS = {
@@ -154,12 +154,8 @@ _SCALE_WORDS = {
 _SCALE_VALUES = frozenset(_SCALE_WORDS.values())
 
 
-def plain(value: float) -> str:
+def spelled(value: float) -> str:
     """Return the canonical spelling of a value."""
-    return _plain(value)
-
-
-def _plain(value: float) -> str:
     return f"{value:.{_PRECISION}g}"
 
 

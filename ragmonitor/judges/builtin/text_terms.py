@@ -1,14 +1,14 @@
-"""Text as weighted terms: what a sentence says, apart from how it says it.
+"""Texts as weighted terms, which are equal where two texts say the same in other forms.
 
-One pass over the text, one tuple per term, loops in C where the language has them: this is where
-the judge spends its time.
+The judge spends its time here: so there is one pass over a text, one tuple per term, and loops run
+in C where the language has them.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from operator import add
@@ -38,31 +38,31 @@ Kind = Literal["word", "name", "number", "date", "pair", "negation"]
 
 
 class Term(NamedTuple):
-    """One thing that a text says: a word's stem, a number, a pair of Chinese characters."""
+    """One term of a text: a word's stem, a number, a pair of Chinese characters."""
 
     start: int
     end: int
     key: str
-    """Equal for what counts as the same."""
+    """It is equal for terms that count as the same."""
     prefix: str
     """First letters of a longer stem, with a tilde; empty if there is no such looser match."""
     weight: float
     """From 0 (signs of negation, `one`) to 1 (rare words, numbers)."""
     kind: Kind
     unit: str = ""
-    """Of a number: a name from `UNITS`, or empty."""
+    """A number's unit: a name from `UNITS`, or empty."""
 
 
 PREFIX: Final = 5
 """Letters that two stems must share to count as loosely the same."""
 NUMBER_WEIGHT: Final = 1.0
 SMALL_NUMBER_WEIGHT: Final = 0.6
-"""Of whole numbers below 10 without a unit: they stand in most texts."""
+"""Weight of whole numbers below 10 without a unit: they stand in most texts."""
 DATE_WEIGHT: Final = 0.8
 PAIR_WEIGHT: Final = 0.5
 COMMON_PAIR_WEIGHT: Final = 0.25
 SINGLE_WEIGHT: Final = 0.2
-"""Of a Chinese character that stands alone between two that say little."""
+"""Weight of a Chinese character that stands alone between two that say little."""
 
 _SYLLABIC = f"{HAN}\u3040-\u30ff\uac00-\ud7af"
 """Scripts that write no spaces or little of them, read by pairs of characters."""
@@ -123,6 +123,15 @@ def terms(text: str, *, with_pairs: bool = True) -> list[Term]:
 def _terms_of_chinese(text: str, *, with_pairs: bool) -> list[Term]:
     """Return the terms of a text without words: figures, and what stands between them."""
     found: list[Term] = []
+    for start, end, figures in _figures(text):
+        if with_pairs:
+            _append_plain_pairs(found, text, start, end)
+        found += figures
+    return found
+
+
+def _figures(text: str) -> Iterator[tuple[int, int, Sequence[Term]]]:
+    """Yield the offsets of each plain stretch of a text without words, and the figures after it."""
     floor = 0
     for candidate in _FIGURE.finditer(text):
         at = candidate.start()
@@ -131,25 +140,21 @@ def _terms_of_chinese(text: str, *, with_pairs: bool) -> list[Term]:
         figures: list[Term] = []
         end = _append_figure(figures, text, at, floor)
         if end:
-            if with_pairs:
-                _append_plain_pairs(found, text, floor, at)
-            found += figures
+            yield floor, at, figures
             floor = end
-    if with_pairs:
-        _append_plain_pairs(found, text, floor, len(text))
-    return found
+    yield floor, len(text), ()
 
 
 class TermKeys(NamedTuple):
-    """What a text holds, without its places: the short form of its terms."""
+    """The keys of a text's terms, without their places."""
 
     exact: set[str]
     """Keys, signs of negation left out."""
     prefixes: set[str]
     numbers: Sequence[str]
-    """Those of the keys which are numbers."""
+    """The keys of numbers."""
     may_negate: bool
-    """There is a sign of negation, perhaps in form only."""
+    """Whether there is a sign of negation, perhaps in form only."""
 
 
 def keys(text: str) -> TermKeys:
@@ -160,7 +165,7 @@ def keys(text: str) -> TermKeys:
 
 
 def _keys_of_words(text: str) -> TermKeys | None:
-    """Return what a text of words without figures holds; None: it must be read in order."""
+    """Return the keys of a text of words without figures; None: it must be read in order."""
     words = _WORD.findall(text)
     if not _PERHAPS_DATES.isdisjoint(words) or max(map(len, words), default=0) > _MAX_WORD:
         return None
@@ -173,27 +178,20 @@ def _keys_of_words(text: str) -> TermKeys | None:
                 return None
             exact.add(key)
             prefixes.add(prefix)
-    return _held(exact, prefixes, ())
+    return _term_keys(exact, prefixes, ())
 
 
 def _keys_of_chinese(text: str) -> TermKeys:
-    """Return what a text without words holds: its plain characters are read all together."""
-    others: list[Term] = []
-    plain: list[str] = []
-    floor = 0
-    for candidate in _FIGURE.finditer(text):
-        at = candidate.start()
-        if at < floor:
-            continue
-        end = _append_figure(others, text, at, floor)
-        if end:
-            plain.append(text[floor:at])
-            floor = end
-    plain.append(text[floor:])
-    saying = "\n".join(plain)
-    exact = set(_PAIR.findall(saying))
-    exact.update(_ALONE.findall(saying))
-    return _held(exact, set(), others)
+    """Return the keys of a text without words: its plain characters are read all together."""
+    figures: list[Term] = []
+    stretches: list[str] = []
+    for start, end, behind in _figures(text):
+        stretches.append(text[start:end])
+        figures += behind
+    plain = "\n".join(stretches)
+    exact = set(_PAIR.findall(plain))
+    exact.update(_ALONE.findall(plain))
+    return _term_keys(exact, set(), figures)
 
 
 def _append_figure(found: list[Term], text: str, at: int, floor: int) -> int:
@@ -234,11 +232,11 @@ def _keys_of_any(text: str) -> TermKeys:
                     prefixes.add(prefix)
         elif kind == "number":
             _append_number(others, text, token)
-    return _held(exact, prefixes, others)
+    return _term_keys(exact, prefixes, others)
 
 
-def _held(exact: set[str], prefixes: set[str], others: Sequence[Term]) -> TermKeys:
-    """Return what a text holds, out of what was read of it apart and in order."""
+def _term_keys(exact: set[str], prefixes: set[str], others: Sequence[Term]) -> TermKeys:
+    """Return the keys of a text, out of those that were read apart and the terms read in order."""
     if others:
         exact.update([term.key for term in others])
     may_negate = NEGATION in exact
@@ -252,7 +250,7 @@ WordTerm = tuple[str, str, float, Kind]
 
 
 def _in_place(text: str, token: re.Match[str]) -> str:
-    """Return a word, cut to what is looked at, and small if it is a `May` that is no month."""
+    """Return a word, cut to `_MAX_WORD`, and in lower case if it is a `May` that is no month."""
     surface = token[0][:_MAX_WORD]
     start, end = token.span()
     if surface in _PERHAPS_DATES and not _NEAR_DATE.search(text[max(0, start - 8) : end + 4]):
@@ -279,7 +277,7 @@ def _word_term(surface: str) -> WordTerm | None:
         return None
     value = quantities.word_value(word)
     if value is not None:
-        return quantities.plain(value), "", SMALL_NUMBER_WEIGHT, "number"
+        return quantities.spelled(value), "", SMALL_NUMBER_WEIGHT, "number"
     stem, weight = stem_and_weight(word)
     prefix = f"{stem[:PREFIX]}~" if len(stem) >= PREFIX else ""
     return stem, prefix, weight, "name" if is_capital else "word"
@@ -345,7 +343,7 @@ def _append_number_word(found: list[Term], text: str, start: int, end: int, valu
     weight = SMALL_NUMBER_WEIGHT if number < 10 and not unit else NUMBER_WEIGHT
     if number == 1 and not unit:
         weight = 0.0  # `one` is a pronoun more often than a number: it supports a 1, no more
-    found.append(Term(start, end, f"#{quantities.plain(number)}", "", weight, "number", unit))
+    found.append(Term(start, end, f"#{quantities.spelled(number)}", "", weight, "number", unit))
 
 
 _PERHAPS_ONE = frozenset({"一"})
