@@ -1,4 +1,4 @@
-"""What outlives a process: a small file for each thing, replaced as a whole by one at a time."""
+"""Keeps what outlives a process: one small file for each state, which processes replace in turn."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ try:
 except ImportError:  # not a POSIX system: a file then serves one process
     fcntl = None  # type: ignore[assignment]
 
-SIZE_MOST: Final = 64 * 2**20
+MAX_SIZE_BYTES: Final = 64 * 2**20
 """Bytes of a state; what is larger is none of ours."""
 LOCK_WAIT_S: Final = 1.0
-"""For others to let go; a state is read and written in milliseconds."""
+"""How long to wait for the lock; a state is read and written in milliseconds."""
 LOCK_PAUSE_S: Final = 0.001
 LOCKED_OUT_S: Final = 60.0
-"""For so long after a wait in vain nobody waits again: the lock is tried, and that is all."""
+"""After a wait in vain the lock is only tried, not waited for, for so long."""
 DRAFT_AGE_S: Final = 60.0
 """A draft that is older belongs to nobody any more."""
-_DIGITS_MOST: Final = 21
+_MAX_DIGITS: Final = 21
 _STAGE: Final = "state"
 _OURS: Final = 0o600
 _AT_ONCE: Final = getattr(os, "O_NONBLOCK", 0)
-"""A pipe in its place would keep us waiting for who writes."""
+"""A pipe in the file's place would keep us waiting for a writer."""
 _FLAGS: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -69,8 +69,8 @@ class StateLockedError(OSError):
 class StateFile:
     """A JSON object on disk, shared by the processes that name the same path.
 
-    Who holds `alone()` owns it: reads, changes and writes it while nobody else does. Who dies
-    meanwhile leaves the old state.
+    A process that holds `alone()` reads, changes and writes it while no other one does. If it dies
+    meanwhile, the old state stands.
     """
 
     def __init__(self, path: Path, *, version: int) -> None:
@@ -198,26 +198,26 @@ class StateFile:
             file = os.open(self.path, os.O_RDONLY | _AT_ONCE | _FLAGS)
         except FileNotFoundError:
             return None
-        found, content = os.fstat(file), None
-        if stat.S_ISREG(found.st_mode) and found.st_size <= SIZE_MOST:
+        status, content = os.fstat(file), None
+        if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_SIZE_BYTES:
             with os.fdopen(file, "rb") as opened:
-                content = opened.read(SIZE_MOST)
+                content = opened.read(MAX_SIZE_BYTES)
         else:
             os.close(file)
         try:
             return self._understood(content)
         except (ValueError, RecursionError, MemoryError) as error:
             why = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
-            told = f"{self.path}: {why}{self.set_aside(why, inode=found.st_ino)}"
-            raise ValueError(told) from None
+            moved = self.set_aside(why, inode=status.st_ino)
+            raise ValueError(f"{self.path}: {why}{moved}") from None
 
     def _understood(self, content: bytes | None) -> dict[str, Any]:
         if content is None:
-            raise ValueError(f"it is no file, or larger than {SIZE_MOST} bytes")
-        told = json.loads(content, parse_int=_bounded, parse_float=_finite, parse_constant=_finite)
-        if not isinstance(told, dict) or told.get("version") != self._version:
+            raise ValueError(f"it is no file, or larger than {MAX_SIZE_BYTES} bytes")
+        state = json.loads(content, parse_int=_bounded, parse_float=_finite, parse_constant=_finite)
+        if not isinstance(state, dict) or state.get("version") != self._version:
             raise ValueError(f"it is not of version {self._version}")
-        return told
+        return state
 
     def set_aside(self, why: str, *, inode: int | None = None) -> str:
         """Rename what cannot be understood, count it, and say so once; nothing is raised.
@@ -239,14 +239,14 @@ class StateFile:
         except OSError:
             record_problem(_STAGE, f"{self.path} cannot be understood: {why}; remove it")
             return ""
-        told = f"; it is kept as {bad.name}"
-        record_problem(_STAGE, f"{self.path} cannot be understood: {why}{told}; it begins anew")
-        return told
+        moved = f"; it is kept as {bad.name}"
+        record_problem(_STAGE, f"{self.path} cannot be understood: {why}{moved}; it begins anew")
+        return moved
 
     def write(self, state: Mapping[str, Any]) -> None:
         """Replace the state. Raises `OSError`; the old one then stands."""
         content = json.dumps({"version": self._version, **state}).encode()
-        if len(content) > SIZE_MOST:
+        if len(content) > MAX_SIZE_BYTES:
             raise OSError(errno.EFBIG, f"{len(content)} bytes are no state", str(self.path))
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
         draft.unlink(missing_ok=True)  # of one who died, and had these numbers
@@ -287,6 +287,6 @@ def _finite(text: str) -> float:
 
 def _bounded(text: str) -> int:
     # What is longer is none of ours: 64 bits have 20 digits. And past them a float is infinite.
-    if len(text) > _DIGITS_MOST:
+    if len(text) > _MAX_DIGITS:
         raise ValueError(f"a number of {len(text)} digits is none of a state")
     return int(text)

@@ -10,7 +10,7 @@ from ragmonitor import metrics
 from ragmonitor.estimation.calibration import Calibration
 from ragmonitor.estimation.parts import Answer, Means, Observation, Part
 from ragmonitor.estimation.signals import HALLUCINATION, Outcomes, features, language_of
-from ragmonitor.guard import logger, record_unkept
+from ragmonitor.guard import logger
 from ragmonitor.records import GaugeValue, Prediction, Report
 from ragmonitor.state import StateFile
 
@@ -125,20 +125,18 @@ class Predictions(Part):
 
     def _exchange(self) -> None:
         file = self._file
-        if file is None:
+        if file is None or not file.update(self._merged, stage="estimate", what="the calibration"):
             self._merge({})
-            return
-        try:
-            with file.alone():
-                self._merge(_signals_in(file))
-                states = {
-                    f"{signal}/{language}": calibration.state()
-                    for (signal, language), calibration in self._calibrations.items()
-                }
-                file.write({"judge": self._judge, "signals": states})
-        except OSError as error:
-            record_unkept("estimate", "the calibration", error)
-            self._merge({})
+
+    def _merged(self, state: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the file's new state, once its verdicts are merged with ours."""
+        signals = state.get("signals")
+        self._merge(signals if isinstance(signals, Mapping) else {})
+        states = {
+            f"{signal}/{language}": calibration.state()
+            for (signal, language), calibration in self._calibrations.items()
+        }
+        return {"judge": self._judge, "signals": states}
 
     def _merge(self, signals: Mapping[str, object]) -> None:
         for name in signals:
@@ -153,13 +151,3 @@ class Predictions(Part):
                 calibration.merge()
         of_both = [self._calibrations.get((HALLUCINATION, each)) for each in ("en", "zh")]
         self._by_language = all(each is not None and each.is_fitted for each in of_both)
-
-
-def _signals_in(file: StateFile) -> Mapping[str, object]:
-    try:
-        state = file.read() or {}
-    except ValueError as error:
-        logger.warning("ragmonitor: the calibration begins anew: %s", error)
-        return {}
-    signals = state.get("signals")
-    return signals if isinstance(signals, Mapping) else {}

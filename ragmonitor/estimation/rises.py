@@ -1,4 +1,4 @@
-"""By how much the judged hallucination rate has risen since a moment."""
+"""Measures by how much the judged hallucination rate has risen since a moment."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 
 from ragmonitor.estimation.anchors import Rise
 
-VERDICTS_MOST: Final = 5_000
+MAX_VERDICTS: Final = 5_000
 """Verdicts remembered: a day of 180 an hour, in some 400 kB."""
-AFTER_LEAST: Final = 10
+MIN_AFTER: Final = 10
 """Verdicts since the moment below which nothing is said of the rate since."""
-BEFORE_LEAST: Final = 100
+MIN_BEFORE: Final = 100
 """Verdicts before it below which the rate before counts as what the objective accepts."""
 
 
@@ -19,7 +19,7 @@ class Rises:
     """The newest verdicts of this process, for the rate before a moment and since."""
 
     def __init__(self) -> None:
-        self._verdicts: deque[tuple[float, bool, float]] = deque(maxlen=VERDICTS_MOST)
+        self._verdicts: deque[tuple[float, bool, float]] = deque(maxlen=MAX_VERDICTS)
 
     def add(self, at_s: float, hallucinated: bool, weight: float) -> None:
         """Remember one verdict.
@@ -44,9 +44,9 @@ class Rises:
             counts[side] += 1
             total[side] += weight
             bad[side] += weight * hallucinated
-        if counts[True] < AFTER_LEAST:
+        if counts[True] < MIN_AFTER:
             return None
-        before = objective if counts[False] < BEFORE_LEAST else bad[False] / total[False]
+        before = objective if counts[False] < MIN_BEFORE else bad[False] / total[False]
         return Rise(before=before, after=bad[True] / total[True], verdicts=counts[True])
 
     def clear(self) -> None:

@@ -132,7 +132,7 @@ def test_what_cannot_be_understood_is_set_aside_said_once_and_counted(file, capl
 
 def test_a_huge_file_is_not_read(file, monkeypatch):
     """It is told by its size; what is written is held to the same."""
-    monkeypatch.setattr("ragmonitor.state.SIZE_MOST", 100)
+    monkeypatch.setattr("ragmonitor.state.MAX_SIZE_BYTES", 100)
     file.path.parent.mkdir()
     file.path.write_bytes(b" " * 101)
     with pytest.raises(ValueError, match="larger than 100"):
@@ -353,3 +353,35 @@ def test_the_file_is_json_that_people_can_read(file):
     """One object, the version first."""
     kept(file, a=1)
     assert list(json.loads(file.path.read_text(encoding="utf-8"))) == ["version", "a"]
+
+
+def test_a_state_is_changed_in_one_step(file):
+    """From nothing, from what was written; `None` leaves it as it is."""
+    seen = []
+
+    def count(state):
+        seen.append(state.get("count", 0))
+        return {"count": seen[-1] + 1} if seen[-1] < 2 else None
+
+    assert all(file.update(count, stage="state", what="the count") for _ in range(4))
+    assert seen == [0, 1, 2, 2]
+    assert file.read() == {"version": 3, "count": 2}
+
+
+def test_a_state_that_cannot_be_understood_is_changed_from_nothing(file):
+    """It is counted where its owner says."""
+    file.path.parent.mkdir()
+    file.path.write_text("{torn")
+    before = guard.errors["drift"]
+    assert file.update(lambda state: {"was": dict(state)}, stage="drift", what="the reference")
+    assert guard.errors["drift"] == before + 1
+    assert file.read() == {"version": 3, "was": {}}
+
+
+def test_a_change_that_the_disk_refuses_is_reported(tmp_path):
+    """Nothing is raised; the caller goes on in memory."""
+    (tmp_path / "taken").write_text("a file where a folder should be")
+    file = StateFile(tmp_path / "taken" / "thing.json", version=3)
+    before = guard.errors["drift"]
+    assert not file.update(lambda _: {}, stage="drift", what="the reference")
+    assert guard.errors["drift"] == before + 1

@@ -13,7 +13,7 @@ from ragmonitor.estimation.anchors.inquiry import (
     readings_needed,
 )
 from ragmonitor.estimation.anchors.membership import MAX_RESERVE_CHARACTERS
-from ragmonitor.estimation.rises import AFTER_LEAST, BEFORE_LEAST, VERDICTS_MOST, Rises
+from ragmonitor.estimation.rises import MAX_VERDICTS, MIN_AFTER, MIN_BEFORE, Rises
 from ragmonitor.records import AlarmCause, JudgeIdentity
 from ragmonitor.state import StateFile
 from tests.support.stories import BEGAN_NS, interaction
@@ -208,9 +208,9 @@ def test_a_larger_rise_needs_fewer_readings():
 def test_the_rate_before_and_since_is_weighted():
     """An answer that had half the chance to be judged counts for two."""
     rises = Rises()
-    for n in range(BEFORE_LEAST):
+    for n in range(MIN_BEFORE):
         rises.add(float(n), n % 10 == 0, 1.0)
-    for n in range(AFTER_LEAST):
+    for n in range(MIN_AFTER):
         assert rises.since(1_000, objective=0.05) is None
         rises.add(1_000.0 + n, n == 0, 4.0 if n == 0 else 1.0)
     rise = rises.since(1_000, objective=0.05)
@@ -222,7 +222,7 @@ def test_the_rate_before_and_since_is_weighted():
 def test_too_little_before_counts_as_what_the_objective_accepts():
     """After a restart nothing is remembered of it."""
     rises = Rises()
-    for n in range(AFTER_LEAST):
+    for n in range(MIN_AFTER):
         rises.add(float(n), True, 1.0)
     assert rises.since(0, objective=0.05).before == 0.05
 
@@ -230,9 +230,9 @@ def test_too_little_before_counts_as_what_the_objective_accepts():
 def test_remembered_verdicts_are_bounded():
     """Nothing of ours grows without bound."""
     rises = Rises()
-    for n in range(VERDICTS_MOST + 100):
+    for n in range(MAX_VERDICTS + 100):
         rises.add(float(n), False, 1.0)
-    assert rises.since(0, objective=0).verdicts == VERDICTS_MOST
+    assert rises.since(0, objective=0).verdicts == MAX_VERDICTS
 
 
 @pytest.mark.parametrize(
