@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragmonitor.cli.record_files import Format, Records
-from ragmonitor.cli.score import BAD_LINES_SHOWN, equip, prepare, scorer_for, told_cost
+from ragmonitor.cli.score import (
+    BAD_LINES_SHOWN,
+    cost_text,
+    load_plugins_and_embedding,
+    prepare,
+    scorer_for,
+)
 from ragmonitor.cli.score_files import Written, read_back, written_form
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, figures_table, print_json, progress, say
 from ragmonitor.errors import InputError, SettingsError
@@ -87,7 +93,7 @@ def run(options: Options, files: tuple[str, str]) -> int:
         raise SettingsError(
             "--compare writes no lines; score each file with -o first, then compare the outputs"
         )
-    equip(options)
+    load_plugins_and_embedding(options)
     scorer = scorer_for(options)
     first, second = asyncio.run(_sides(scorer, options, files))
     _check_versions(first, second)
@@ -285,7 +291,7 @@ def _show(first: Side, second: Side, pairing: Pairing, scorer: Scorer, options: 
         f"before, {pairing.only_second} after\n* more than chance: the interval leaves out 0"
     )
     if scorer.budget is not None:
-        beside.print(told_cost(scorer, scorer.budget))
+        beside.print(cost_text(scorer, scorer.budget))
 
 
 def _table(pairing: Pairing) -> Table:

@@ -95,7 +95,7 @@ class Records:
                 yield from self._document(number, raw)
                 return
             if not started and is_columnar(value := _parsed_or_none(raw)):
-                yield from self._told_all(value)
+                yield from self._of_document(value)
                 return
             started = True
             yield self._line(number, raw)
@@ -142,9 +142,9 @@ class Records:
                 )
                 return
             raise InputError(f"{self.name}: {error}") from error
-        yield from self._told_all(value)
+        yield from self._of_document(value)
 
-    def _told_all(self, document: object) -> Iterator[Line]:
+    def _of_document(self, document: object) -> Iterator[Line]:
         values = [*records_of(document)]
         for position, value in enumerate(values, 1):
             line = self._reader.line(position, value)

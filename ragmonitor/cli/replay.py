@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections import deque
@@ -49,6 +48,10 @@ class Options:
     quiet: bool = False
 
 
+Texts = tuple[str, tuple[str, ...], str]
+"""Question, contexts and answer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
     """One record as the monitor must have captured it."""
@@ -59,9 +62,9 @@ class Expected:
     answer: str
 
     @property
-    def digest(self) -> bytes:
-        """Stand for the whole of it."""
-        return _digest(self.query, self.contexts, self.answer)
+    def texts(self) -> Texts:
+        """By which the captured interaction is recognised."""
+        return self.query, self.contexts, self.answer
 
 
 class Checker:
@@ -77,7 +80,7 @@ class Checker:
         self.missing = 0
         self.tally = Tally()
         self.explanations: list[str] = []
-        self._expected: dict[bytes, deque[Expected]] = {}
+        self._expected: dict[Texts, deque[Expected]] = {}
         self._unexpected: deque[Interaction] = deque(maxlen=2 * MAX_BATCH)
         self._seen: dict[str, None] = {}
         """Ids since the last flush: with two judges there are two reports of an interaction."""
@@ -86,7 +89,7 @@ class Checker:
     def expect(self, expected: Expected) -> None:
         """Note a record before it is sent on its way."""
         with self._lock:
-            self._expected.setdefault(expected.digest, deque()).append(expected)
+            self._expected.setdefault(expected.texts, deque()).append(expected)
 
     def fail(self, expected: Expected, error: Exception) -> None:
         """Note that the framework refused a record."""
@@ -107,15 +110,14 @@ class Checker:
             if interaction.id in self._seen:
                 return
             self._seen[interaction.id] = None
-            texts = tuple(chunk.text for chunk in interaction.chunks)
-            digest = _digest(interaction.query, texts, interaction.answer)
-            waiting = self._expected.get(digest)
+            texts = _expected(0, interaction).texts
+            waiting = self._expected.get(texts)
             if not waiting:
                 self._unexpected.append(interaction)
                 return
             waiting.popleft()
             if not waiting:
-                del self._expected[digest]
+                del self._expected[texts]
             self.matched += 1
 
     def match_rest(self) -> None:
@@ -319,21 +321,13 @@ def _monitor(options: Options, checker: Checker) -> Monitor:
     return Monitor(server=ServerSettings(enabled=options.serve_metrics), exporters=exporters)
 
 
-def _expected(number: int, told: Interaction) -> Expected:
+def _expected(number: int, interaction: Interaction) -> Expected:
     return Expected(
         number=number,
-        query=told.query,
-        contexts=tuple(chunk.text for chunk in told.chunks),
-        answer=told.answer,
+        query=interaction.query,
+        contexts=tuple(chunk.text for chunk in interaction.chunks),
+        answer=interaction.answer,
     )
-
-
-def _digest(query: str, contexts: tuple[str, ...], answer: str) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    for text in (query, answer, *contexts):
-        data = text.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "big") + data)
-    return digest.digest()
 
 
 def _difference(record: Expected, captured: Interaction) -> str:

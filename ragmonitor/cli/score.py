@@ -54,7 +54,7 @@ RAGCHECKERS_OWN = ("ragchecker_*",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `ragmonitor score` was asked for."""
+    """The options of `ragmonitor score`."""
 
     file: str = "-"
     compare: tuple[str, str] | None = None
@@ -89,7 +89,7 @@ class Options:
         return self.output_form or SUFFIXES.get(suffix, "jsonl")
 
 
-def equip(options: Options) -> None:
+def load_plugins_and_embedding(options: Options) -> None:
     """Load the plugins and the embedding model that were asked for. Raises `RagMonitorError`."""
     for plugin in options.plugins:
         load_plugin(plugin)
@@ -103,7 +103,7 @@ def run(options: Options) -> int:
     Raises:
         RagMonitorError: Nothing was scored: a file, a setting or a budget is missing or wrong.
     """
-    equip(options)
+    load_plugins_and_embedding(options)
     if options.resume and (options.file_out is None or options.file == "-"):
         raise SettingsError("--resume reads the input twice and the output once; it needs files")
     scorer = scorer_for(options)
@@ -116,7 +116,7 @@ def run(options: Options) -> int:
         scoring = Scoring(scorer, options, is_awaited=records.size_bytes is None)
         with scoring.opened():
             scoring.run(chain(head, lines), records.size_bytes)
-    scoring.tell()
+    scoring.print_summary()
     return scoring.exit_code
 
 
@@ -204,7 +204,7 @@ async def prepare(scorer: Scorer) -> None:
 
 @dataclass(slots=True)
 class Scoring:
-    """One run: where its lines go, what they sum up to, how it ends."""
+    """One run: writes its lines, sums them up, and ends it."""
 
     scorer: Scorer
     options: Options
@@ -236,7 +236,7 @@ class Scoring:
         try:
             self._refuse_to_lose(path)
             if self.options.resume and path.exists():
-                self._go_on(path)
+                self._resume(path)
             else:
                 self._begin(opened(path))
             with self._file:
@@ -254,7 +254,7 @@ class Scoring:
         is_terminal = self.options.file_out is None and sys.stdout.isatty()
         # A bar between lines of output on one terminal would be read by nobody.
         bare = self.options.quiet or is_terminal
-        with progress("scoring", size_bytes, quiet=bare, told=self._so_far) as advance:
+        with progress("scoring", size_bytes, quiet=bare, text=self._progress_text) as advance:
             try:
                 asyncio.run(self._score(self._unfinished(lines), advance))
             except (KeyboardInterrupt, asyncio.CancelledError):
@@ -336,8 +336,8 @@ class Scoring:
                 "them, --overwrite begins anew"
             )
 
-    def _go_on(self, path: Path) -> None:
-        """Keep of the output what is finished, and say what became of the rest."""
+    def _resume(self, path: Path) -> None:
+        """Keep the finished records of the output, and say what becomes of the others."""
         form = self.options.written_form
         wanted: Counter[tuple[str, str]] = Counter()
         languages: dict[tuple[str, str], Language] = {}
@@ -349,19 +349,19 @@ class Scoring:
                     languages[name] = sentences.language(line.interaction.answer)
         kept = sift(path, form, scoring_version=self.scorer.scoring_version, wanted=wanted)
 
-        def tell(written: Written) -> None:
+        def count(written: Written) -> None:
             self.summary.resumed += 1
             name = (written.id, written.texts)
             self.summary.add_scores(
                 written.evaluations(self.scorer.judge.identity), languages[name]
             )
 
-        self._file, self._output = rewrite(path, form, kept, self._begin, tell)
+        self._file, self._output = rewrite(path, form, kept, self._begin, count)
         self.skipped = Counter(kept.finished)
         if not self.options.quiet:
             say(_resumed(path, kept))
 
-    def _so_far(self) -> str:
+    def _progress_text(self) -> str:
         usage, done = self.scorer.usage, self.summary.lines
         if self.scorer.budget is None:
             return f"{done} answers"
@@ -374,35 +374,35 @@ class Scoring:
         if self.summary.is_interrupted:
             return INTERRUPTED
         broken = self.summary.tally.unscored.get(Cause.EVALUATOR_ERROR.value, 0)
-        deaf = self.scorer.failed_readings and not self.summary.tally.scored
-        return SOMETHING_WRONG if self.summary.bad_lines or broken or deaf else FINE
+        all_failed = self.scorer.failed_readings and not self.summary.tally.scored
+        return SOMETHING_WRONG if self.summary.bad_lines or broken or all_failed else FINE
 
-    def tell(self) -> None:
+    def print_summary(self) -> None:
         """Show the summary."""
         if self.options.json_summary:
-            self._tell_machines()
+            self._print_json_summary()
         elif not self.options.quiet:
-            self._tell_people()
+            self._print_tables()
         if not self.options.quiet:
-            self._tell_what_is_left()
+            self._print_how_to_resume()
 
-    def _tell_machines(self) -> None:
-        told = self.summary.as_json()
+    def _print_json_summary(self) -> None:
+        record = self.summary.as_json()
         budget = self.scorer.budget
         if budget is not None:
-            told["budget"] = {
+            record["budget"] = {
                 "total": budget.capacity,
                 "unit": budget.unit,
                 "is_spent": self.scorer.is_budget_spent,
             }
         if self.options.file_out is not None:
-            print_json(told)
+            print_json(record)
         else:
             import json
 
-            say(json.dumps(told, ensure_ascii=False))
+            say(json.dumps(record, ensure_ascii=False))
 
-    def _tell_people(self) -> None:
+    def _print_tables(self) -> None:
         from rich.console import Console
 
         summary = self.summary
@@ -420,11 +420,11 @@ class Scoring:
         if hidden > 0:
             console.print(f"{hidden} more bad lines are not shown")
         if self.scorer.budget is not None:
-            console.print(told_cost(self.scorer, self.scorer.budget))
+            console.print(cost_text(self.scorer, self.scorer.budget))
         elif self.scorer.usage.calls:
-            console.print(f"the embedding's: {_told_usage(self.scorer)}")
+            console.print(f"the embedding's: {_usage_text(self.scorer)}")
 
-    def _tell_what_is_left(self) -> None:
+    def _print_how_to_resume(self) -> None:
         over = self.summary.tally.unscored.get(Cause.OVER_BUDGET.value, 0)
         if not self.summary.is_interrupted and not over:
             return
@@ -443,14 +443,14 @@ class Scoring:
         return self.summary.lines - over
 
 
-def told_cost(scorer: Scorer, budget: Budget) -> str:
+def cost_text(scorer: Scorer, budget: Budget) -> str:
     """Return what the judge cost, for people."""
-    return f"judge: {_told_usage(scorer)}; budget {budget.capacity:g} {budget.unit}" + (
+    return f"judge: {_usage_text(scorer)}; budget {budget.capacity:g} {budget.unit}" + (
         ", spent" if scorer.is_budget_spent else ""
     )
 
 
-def _told_usage(scorer: Scorer) -> str:
+def _usage_text(scorer: Scorer) -> str:
     used = scorer.usage
     return (
         f"{used.calls} {'call' if used.calls == 1 else 'calls'}, "
@@ -459,12 +459,12 @@ def _told_usage(scorer: Scorer) -> str:
 
 
 def _resumed(path: Path, kept: Kept) -> str:
-    told = f"{path}: {kept.finished.total()} records are finished and are not scored again"
+    text = f"{path}: {kept.finished.total()} records are finished and are not scored again"
     if kept.unfinished:
-        told += f"; {kept.unfinished} had no score for a passing cause and are tried again"
+        text += f"; {kept.unfinished} had no score for a passing cause and are tried again"
     if kept.changed:
-        told += f"; {kept.changed} have changed since and are scored anew"
-    return told
+        text += f"; {kept.changed} have changed since and are scored anew"
+    return text
 
 
 def _bottlenecks(counts: Counter[Bottleneck]) -> Table:

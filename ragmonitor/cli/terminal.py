@@ -1,4 +1,4 @@
-"""What people see beside the results: messages and progress, on standard error."""
+"""Prints messages, progress, tables and JSON for the commands."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def progress(
     total: float | None,
     *,
     quiet: bool = False,
-    told: Callable[[], str] = lambda: "",
+    text: Callable[[], str] = lambda: "",
 ) -> Iterator[Advance]:
     """Show a bar while the block runs, if standard error is a terminal.
 
     The block gets a function that takes how much is done so far, in the unit of `total`; behind the
-    bar stands what `told` returns whenever that function is called.
+    bar stands the result of `text` as of the last call.
     """
     if quiet or not sys.stderr.isatty():
         yield lambda _done: None
@@ -90,13 +90,13 @@ def progress(
         TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[text]}"),
         console=Console(stderr=True),
         transient=True,
     )
     with bar:
-        task = bar.add_task(title, total=total, told="")
-        yield lambda done: bar.update(task, completed=done, told=told())
+        task = bar.add_task(title, total=total, text="")
+        yield lambda done: bar.update(task, completed=done, text=text())
 
 
 Advance = Callable[[float], None]
