@@ -1,4 +1,4 @@
-"""What text may leave the process, and in which shape."""
+"""The texts that may leave the process, and their form."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNTYPED_ERROR = "error"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentPolicy:
-    """What is shown of a text. Ids, names, numbers and scores are no texts, and stay."""
+    """How texts are shown. Ids, names, numbers and scores are no texts, and stay."""
 
     content: Content = "all"
     key: bytes = field(default=PROCESS_KEY, repr=False)

@@ -1,4 +1,4 @@
-"""Serves /metrics over HTTP, if the port is to be had."""
+"""Serves /metrics over HTTP, if the port is free."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ _BROKEN: Final = Reply(status=500, body=b"an error of ragmonitor's; see the log\
 
 
 class Pages(Protocol):
-    """What is served beside /metrics. Read only: there is nothing but GET."""
+    """The pages beside /metrics. They are read only: there is no method but GET."""
 
     def reply(self, target: str, headers: Message) -> Reply | None:
         """Return what to answer to a path with its query; None: there is no such page."""
         ...
 
     def shared_by(self, processes: Callable[[], int]) -> None:
-        """Learn how to find out how many processes this application has."""
+        """Take the function that counts the processes of this application."""
         ...
 
     def after_fork_in_child(self) -> None:
-        """Let go of what belongs to the parent process."""
+        """Drop the parent process's state."""
         ...
 
 
 class _Sharing:
-    """Which endpoints of this process are open."""
+    """The open endpoints of this process, and their lock."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -96,15 +96,15 @@ class Endpoint:
         """Open nothing yet.
 
         Args:
-            registry: What is served.
+            registry: The series to serve.
             service: Whose series these are.
             host: Address to listen on.
             port: 0: any free one.
             shared: Other processes of this application serve the same numbers, so that a taken
                 port is nothing to worry about.
-            rejected: Told of each request that was not answered as asked, from any thread.
+            rejected: Counts requests that were not answered as asked, from any thread.
             state: Returns the state of the service for JSON.
-            pages: What else is served; None: nothing.
+            pages: The other pages; None: there are none.
         """
         self.registry = registry
         self.service = service
@@ -118,10 +118,10 @@ class Endpoint:
         self._thread: threading.Thread | None = None
         self._warned = False
         self.at: Endpoint | None = None
-        """Who serves this one's series at the same address; None: nobody else."""
+        """The endpoint that serves this one's series at the same address; None: no other."""
         self._is_replaced = False
         self.guests: tuple[Endpoint, ...] = ()
-        """Whose series are served with this one's."""
+        """The endpoints whose series are served with this one's."""
 
     @property
     def place(self) -> tuple[str, int]:
@@ -205,7 +205,7 @@ class Endpoint:
         return True
 
     def make_way(self) -> None:
-        """Let another Monitor of the service have the address."""
+        """Leave the address to another Monitor of the service."""
         self._is_replaced = True
         self._leave()
         logger.warning(
@@ -244,10 +244,10 @@ class Endpoint:
 
     def _answer(self, target: str, headers: Message) -> Reply:
         try:
-            asked = urlsplit(target)
+            parsed = urlsplit(target)
         except ValueError:
             return _MALFORMED
-        path = asked.path.rstrip("/")
+        path = parsed.path.rstrip("/")
         if path == STATE:
             return self._states()
         if path != METRICS and self._pages is not None:
@@ -255,12 +255,12 @@ class Endpoint:
             with shielded("view"):
                 reply = self._pages.reply(target, headers)
             return reply or _NOT_FOUND
-        return self._metrics(asked.query, headers) if path in ("", METRICS) else _NOT_FOUND
+        return self._metrics(parsed.query, headers) if path in ("", METRICS) else _NOT_FOUND
 
     def _metrics(self, query: str, headers: Message) -> Reply:
         accept = headers.get("Accept", "")
         try:
-            # What is asked for comes back in the reply's headers.
+            # The media type comes back in the reply's headers.
             encode, content_type = choose_encoder(accept if accept.isprintable() else "")
         except (TypeError, ValueError):  # its version is no version
             encode, content_type = choose_encoder("")

@@ -41,7 +41,7 @@ in the newest only; what is deprecated here are traces and observations, not sco
 CHECK_PATH = "/api/public/projects"
 
 _NAMESPACE = uuid.UUID("5bd1a0a6-6a2c-5a53-9d0c-0a3b8f0a7d11")
-"""Of score ids; any fixed one will do."""
+"""The namespace of score ids; any fixed one will do."""
 
 
 def score_event(
@@ -93,7 +93,7 @@ def refusals(reply: bytes) -> Mapping[str, Refusal]:
             for error in errors
         }
     except (ValueError, TypeError, KeyError, AttributeError):
-        return {}  # taken, and said in some other way
+        return {}  # the batch was taken, and the reply has another form
 
 
 class Langfuse(PostingExporter):
@@ -114,11 +114,11 @@ class Langfuse(PostingExporter):
         """Connect to nothing yet.
 
         Args:
-            url: Of Langfuse itself, `https://cloud.langfuse.com`.
+            url: Address of Langfuse, `https://cloud.langfuse.com`.
             public_key: `pk-lf-...`, of the project that the traces go to; None: the variable
                 `LANGFUSE_PUBLIC_KEY`.
             secret_key: `sk-lf-...`; None: the variable `LANGFUSE_SECRET_KEY`.
-            limits: Of memory and patience.
+            limits: Of memory and time.
             clock_ns: Nanoseconds since the epoch.
 
         Raises:
@@ -159,4 +159,4 @@ class Langfuse(PostingExporter):
                 event = score_event(
                     evaluation, report, target, time_ns=now_ns, content=self._content
                 )
-                self._poster.put(Record(event["id"], compact_json(event).encode()))
+                self.put(Record(event["id"], compact_json(event).encode()))

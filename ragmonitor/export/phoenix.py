@@ -32,8 +32,8 @@ PATH = "/v1/span_annotations"
 CHECK_PATH = "/v1/projects?limit=1"
 
 _OF_THE_ANSWER = frozenset({Cause.REFUSAL, Cause.NO_CLAIMS, Cause.NO_CONTEXT})
-"""Causes that say something of the answer: labels to filter by. The others speak of the monitoring
-(`not_sampled`, `judge_error`): they stand on the root span, and in Prometheus."""
+"""Causes that are a property of the answer: labels to filter by. The others are about the
+monitoring (`not_sampled`, `judge_error`): they stand on the root span, and in Prometheus."""
 
 
 def annotation(
@@ -82,9 +82,9 @@ class Phoenix(PostingExporter):
         """Connect to nothing yet.
 
         Args:
-            url: Of Phoenix itself, `http://localhost:6006`.
+            url: Address of Phoenix, `http://localhost:6006`.
             api_key: Where Phoenix asks for one; None: the variable `PHOENIX_API_KEY`.
-            limits: Of memory and patience.
+            limits: Of memory and time.
 
         Raises:
             SettingsError: The address is not one of a server.
@@ -110,6 +110,6 @@ class Phoenix(PostingExporter):
         if target is None:
             return
         for evaluation in report.evaluations:
-            told = annotation(evaluation, report, target, content=self._content)
-            if told is not None:
-                self._poster.put(Record(told["identifier"], compact_json(told).encode()))
+            record = annotation(evaluation, report, target, content=self._content)
+            if record is not None:
+                self.put(Record(record["identifier"], compact_json(record).encode()))

@@ -1,6 +1,6 @@
 """Posts small JSON records to a server in batches, from a thread of its own.
 
-What the exporters to scoring APIs share. Records wait in a bounded buffer; a batch is retried while
+Records wait in a bounded buffer; a batch is retried while
 the server may still take it, then given up. Nothing is lost silently: each lost record is counted,
 and the first failure of its kind is logged.
 """
@@ -36,7 +36,7 @@ CLOSE_WAIT_S = 1.0
 MAX_RETRY_AFTER_S = 600.0
 """A server that asks for a longer pause is asked again after this one."""
 REPLY_SHOWN = 200
-"""Characters of a refusal that stand in the log."""
+"""Characters of a refusal that are logged."""
 
 _TRY_AGAIN = frozenset({408, 425, 429})
 _KEY_REFUSED = frozenset({401, 403})
@@ -64,10 +64,10 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipient:
-    """Who is posted to, and in which shape."""
+    """A server that is posted to, and the form of its requests."""
 
     name: str
-    """For people and, in lower case, for the reasons that are counted: `Phoenix`."""
+    """`Phoenix`; in lower case it begins the reasons that are counted."""
     address: str
     """Of the server itself, for people."""
     url: str
@@ -76,7 +76,7 @@ class Recipient:
     key_setting: str
     """What to correct where the key is refused."""
     envelope: tuple[bytes, bytes]
-    """What stands before and after the records of a request's body, which commas separate."""
+    """The bytes before and after the records of a request's body, which commas separate."""
     authorization: str = ""
     """The header of that name; empty: none."""
     refusals: Callable[[bytes], Mapping[str, Refusal]] = field(default=lambda _: {})
@@ -85,7 +85,7 @@ class Recipient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much may wait, and how long the server is given."""
+    """Limits of what may wait, and of how long the server is given."""
 
     max_records: int = 10_000
     max_bytes: int = 16 * 2**20
@@ -129,12 +129,12 @@ class Poster:
         """Connect to nothing yet.
 
         Args:
-            recipient: Who is posted to.
-            lost: Told of every record that does not arrive; may be called from any thread.
-            limits: Of memory and patience.
+            recipient: The server.
+            lost: Counts records that do not arrive; may be called from any thread.
+            limits: Of memory and time.
         """
-        self._recipient = recipient
-        self.tell_lost = lost
+        self.recipient = recipient
+        self._count_lost = lost
         self._limits = limits or Limits()
         self._closed = False
         self._begin()
@@ -146,11 +146,11 @@ class Poster:
         self._buffer: deque[Record] = deque()
         self._buffered_bytes = 0
         self._taken = 0
-        self._settled = 0
-        """Of those taken: sent or given up. In order, so that a flush knows when it is done."""
+        self._finished = 0
+        """Of those taken: sent or given up, in order, so that a flush knows when it is done."""
         self._lost = 0
-        self._awaited = 0
-        """How many flushes wait: batches then go out without lingering."""
+        self._flushes = 0
+        """How many flushes wait; batches then go out without lingering."""
         self._thread: threading.Thread | None = None
         self._session: Session | None = None
 
@@ -181,20 +181,20 @@ class Poster:
         deadline = time.monotonic() + timeout_s
         with self._changed:
             goal, lost = self._taken, self._lost
-            if self._settled >= goal:
+            if self._finished >= goal:
                 return True
             started = self._start()
             if started:
-                self._awaited += 1
+                self._flushes += 1
                 self._changed.notify_all()
                 try:
-                    self._changed.wait_for(lambda: self._settled >= goal, timeout_s)
+                    self._changed.wait_for(lambda: self._finished >= goal, timeout_s)
                 finally:
-                    self._awaited -= 1
+                    self._flushes -= 1
         if not started:
             self._send_here(deadline)
         with self._changed:
-            return self._settled >= goal and self._lost == lost
+            return self._finished >= goal and self._lost == lost
 
     def check(self, timeout_s: float) -> None:
         """Ask whether what is posted would be taken, and post nothing.
@@ -204,8 +204,8 @@ class Poster:
         """
         import requests
 
-        recipient = self._recipient
-        with _told_shortly(recipient.name, recipient.check_url):
+        recipient = self.recipient
+        with _one_line_errors(recipient.name, recipient.check_url):
             reply = requests.get(
                 recipient.check_url,
                 auth=_authorization(recipient),
@@ -221,7 +221,7 @@ class Poster:
             left = len(self._buffer)
             self._buffer.clear()
             self._buffered_bytes = 0
-            self._settled += left
+            self._finished += left
             thread, self._thread = self._thread, None
             self._changed.notify_all()
         if left:
@@ -231,23 +231,23 @@ class Poster:
 
     def _no_room(self, *, closed: bool) -> str:
         if closed:
-            return f"{self._recipient.name}: evaluations that came after the end are lost"
+            return f"{self.recipient.name}: evaluations that came after the end are lost"
         return (
-            f"{self._recipient.name}: evaluations come faster than they are taken; the newest are "
+            f"{self.recipient.name}: evaluations come faster than they are taken; the newest are "
             "lost"
         )
 
     def _lose(self, n: int, why: str) -> None:
         with self._changed:
             self._lost += n
-        if self.tell_lost is not None:
+        if self._count_lost is not None:
             with shielded("export"):
-                self.tell_lost(f"{self._recipient.name.lower()}_{why}", n)
+                self._count_lost(f"{self.recipient.name.lower()}_{why}", n)
 
     def _start(self) -> bool:
-        """Return whether a thread is there to send. The caller holds the lock."""
+        """Return whether there is a thread that sends. The caller holds the lock."""
         if self._thread is None and not self._closed:
-            name = f"ragmonitor-{self._recipient.name.lower()}"
+            name = f"ragmonitor-{self.recipient.name.lower()}"
             thread = threading.Thread(target=self._run, name=name, daemon=True)
             try:
                 thread.start()
@@ -259,10 +259,10 @@ class Poster:
     # --- sending --------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        # On our own thread only: what we post must not be traced as traffic of the application.
+        # On our own thread only: our posts must not be traced as traffic of the application.
         context.attach(context.set_value("suppress_instrumentation", True))
         while batch := self._gathered():
-            # What is no `Exception` must not end the thread: nobody would send what comes later.
+            # A BaseException must not end the thread, or nothing that comes later would be sent.
             with contained("export"):
                 self._send(batch, deadline=math.inf)
         with contained("export"):
@@ -280,7 +280,7 @@ class Poster:
             self._changed.wait_for(lambda: self._buffer or self._closed)
             self._changed.wait_for(
                 lambda: (
-                    self._closed or self._awaited or len(self._buffer) >= limits.max_batch_records
+                    self._closed or self._flushes or len(self._buffer) >= limits.max_batch_records
                 ),
                 limits.linger_s,
             )
@@ -313,7 +313,7 @@ class Poster:
             if waiting:
                 self._lose(len(waiting), why)
             with self._changed:
-                self._settled += len(batch)
+                self._finished += len(batch)
                 self._changed.notify_all()
 
     def _deliver(self, waiting: list[Record], deadline: float) -> None:
@@ -338,20 +338,20 @@ class Poster:
                     raise
             with self._changed:
                 if self._changed.wait_for(lambda: self._closed, pause_s):
-                    problem = f"{self._recipient.name}: closed before it took everything"
+                    problem = f"{self.recipient.name}: closed before it took everything"
                     raise DeliveryError(problem, retryable=True)
 
     def _post(self, waiting: list[Record], deadline: float) -> None:
         reply = self._replied(waiting, deadline)
-        _check(reply, self._recipient)
-        refusals = self._recipient.refusals(reply.content)
+        _check(reply, self.recipient)
+        refusals = self.recipient.refusals(reply.content)
         refused = [(record, refusals[record.id]) for record in waiting if record.id in refusals]
         waiting[:] = [record for record, why in refused if _may_be_taken_later(why.status)]
         if not refused:
             return
         _, first = refused[0]
         problem = DeliveryError(
-            f"{self._recipient.name} refused {len(refused)} evaluations, the first with "
+            f"{self.recipient.name} refused {len(refused)} evaluations, the first with "
             f"{first.status}: {first.message[:REPLY_SHOWN]}",
             retryable=True,
         )
@@ -370,10 +370,10 @@ class Poster:
             self._session.headers.update(
                 {"Content-Type": "application/json", "User-Agent": "ragmonitor"}
             )
-        recipient, limits = self._recipient, self._limits
+        recipient, limits = self.recipient, self._limits
         before, after = recipient.envelope
         left_s = max(0.1, deadline - time.monotonic())
-        with _told_shortly(recipient.name, recipient.url):
+        with _one_line_errors(recipient.name, recipient.url):
             return self._session.post(
                 recipient.url,
                 data=before + b",".join(record.body for record in waiting) + after,
@@ -401,23 +401,23 @@ def _check(reply: Response, recipient: Recipient) -> None:
     status = reply.status_code
     if 200 <= status < 300:
         return
-    told = f"{recipient.name} at {shown(reply.url)} answers {status}"
+    answer = f"{recipient.name} at {shown(reply.url)} answers {status}"
     if _may_be_taken_later(status):
-        raise DeliveryError(told, retryable=True, retry_after_s=_retry_after_s(reply))
+        raise DeliveryError(answer, retryable=True, retry_after_s=_retry_after_s(reply))
     if status in _KEY_REFUSED:
-        raise DeliveryError(f"{told}; check {recipient.key_setting}", retryable=False)
+        raise DeliveryError(f"{answer}; check {recipient.key_setting}", retryable=False)
     if 300 <= status < 400:
-        place = shown(reply.headers.get("Location", "")) or "elsewhere"
-        raise DeliveryError(f"{told}: it has moved to {place}", retryable=False)
-    said = reply.text
+        location = shown(reply.headers.get("Location", "")) or "elsewhere"
+        raise DeliveryError(f"{answer}: it has moved to {location}", retryable=False)
+    text = reply.text
     for part in recipient.authorization.split():
-        said = said.replace(part, HIDDEN)
-    raise DeliveryError(f"{told}: {said[:REPLY_SHOWN]}", retryable=False)
+        text = text.replace(part, HIDDEN)
+    raise DeliveryError(f"{answer}: {text[:REPLY_SHOWN]}", retryable=False)
 
 
 @contextmanager
-def _told_shortly(name: str, url: str) -> Iterator[None]:
-    """Turn what the HTTP library raises into one line: sixty of traceback say no more."""
+def _one_line_errors(name: str, url: str) -> Iterator[None]:
+    """Turn the HTTP library's errors, with tracebacks of sixty lines, into errors of one line."""
     import requests
 
     try:
@@ -434,14 +434,13 @@ def _may_be_taken_later(status: int) -> bool:
     return status in _TRY_AGAIN or status >= 500
 
 
-class PostingExporter:
-    """What every exporter to a scoring API does alike; `export` is each one's own."""
+class PostingExporter(Poster):
+    """What the exporters to scoring APIs have in common; `export` is each one's own."""
 
     def __init__(self, recipient: Recipient, *, limits: Limits | None = None) -> None:
         """Connect to nothing yet; the arguments are those of `Poster`."""
-        self.recipient = recipient
+        super().__init__(recipient, limits=limits)
         self._content: Content = "all"
-        self._poster = Poster(recipient, limits=limits)
 
     def configure(self, context: ExportContext) -> None:
         """Heed the monitor's settings.
@@ -454,23 +453,7 @@ class PostingExporter:
                 f"exporters: {self.recipient.name} puts scores on traces; it needs export.traces"
             )
         self._content = context.content
-        self._poster.tell_lost = context.lost
-
-    def flush(self, timeout_s: float) -> bool:
-        """Send what waits; return whether the server has taken all of it in time."""
-        return self._poster.flush(timeout_s)
-
-    def check(self, timeout_s: float) -> None:
-        """Ask the server whether it would take scores, and send none.
-
-        Raises:
-            DeliveryError: It is not reached, or does not accept the key.
-        """
-        self._poster.check(timeout_s)
-
-    def close(self) -> None:
-        """Stop; what still waits is counted as lost."""
-        self._poster.close()
+        self._count_lost = context.lost
 
 
 def server_address(url: str) -> str:
@@ -505,7 +488,7 @@ def _authorization(recipient: Recipient) -> Callable[[PreparedRequest], Prepared
 
 
 def _retry_after_s(reply: Response) -> float | None:
-    """Return what the server asks for, in seconds or as a date (RFC 9110, 10.2.3)."""
+    """Return the pause that the server asks for, in seconds or as a date (RFC 9110, 10.2.3)."""
     from urllib3.exceptions import InvalidHeader
     from urllib3.util import Retry
 
@@ -519,7 +502,7 @@ def _retry_after_s(reply: Response) -> float | None:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the system's own words for it, from under what the libraries wrap around."""
+    """Return the system's own message, from under the libraries' exceptions around it."""
     inner: BaseException | None = error
     while inner is not None:
         error = inner
@@ -527,5 +510,5 @@ def _cause(error: BaseException) -> str:
         inner = (
             wrapped if isinstance(wrapped, BaseException) else error.__cause__ or error.__context__
         )
-    told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(told.split())[:REPLY_SHOWN]
+    message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(message.split())[:REPLY_SHOWN]

@@ -1,4 +1,4 @@
-"""Several processes, one endpoint: what they leave in `PROMETHEUS_MULTIPROC_DIR` for each other."""
+"""The files in `PROMETHEUS_MULTIPROC_DIR` by which one endpoint serves several processes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SharedFolder:
         self._number = next(_numbers)
         self._written: dict[tuple[LabelPairs, float], Exemplar] = {}
         self._unreadable: Counter[str] = Counter()
-        self._said_full = False
+        self._warned_full = False
         self._set_own_aside()
 
     def reserve(self) -> None:
@@ -91,14 +91,14 @@ class SharedFolder:
             raise
 
     def keep_ahead(self) -> None:
-        """See to it that the files of this process have room to grow into."""
+        """Give the files of this process room to grow into."""
         try:
             for file in self._own():
                 self._keep_ahead(file)
         except OSError as error:
-            if error.errno != errno.ENOSPC or self._said_full:
+            if error.errno != errno.ENOSPC or self._warned_full:
                 return
-            self._said_full = True
+            self._warned_full = True
             errors["metrics"] += 1
             logger.warning(
                 "ragmonitor: the file system of %s is full; the kernel may end any process that "
@@ -122,31 +122,31 @@ class SharedFolder:
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """The folder's path."""
         return self._folder
 
     def counted(self) -> Iterable[Metric]:
         """Return all readable files' families, summed; live gauges of the living only.
 
         A file that cannot be read (of a process that was killed while it wrote, or of a full disk)
-        is left out, and said and counted once.
+        is left out, logged and counted once.
         """
         with shielded("metrics"):
-            self.bury_the_dead()
+            self.remove_dead()
         files = [file for file in sorted(self._folder.glob("*.db")) if _NAME.fullmatch(file.name)]
         problems = {str(file): _problem(file) for file in files}
         try:
-            found = _merged([file for file, problem in problems.items() if problem is None])
+            merged = _merged([file for file, problem in problems.items() if problem is None])
         except Exception:  # noqa: BLE001 - whatever it is, it is in one of the files
             problems = {file: known or _merging_problem(file) for file, known in problems.items()}
-            found = _merged([file for file, problem in problems.items() if problem is None])
-        self._say({file: problem for file, problem in problems.items() if problem is not None})
-        return found
+            merged = _merged([file for file, problem in problems.items() if problem is None])
+        self._report({file: problem for file, problem in problems.items() if problem is not None})
+        return merged
 
-    def _say(self, problems: Mapping[str, str]) -> None:
-        """Say which files cannot be read, each when it is seen so for the second time.
+    def _report(self, problems: Mapping[str, str]) -> None:
+        """Log which files cannot be read, each the second time that it is found so.
 
-        At first sight it may be one that its process has just begun.
+        The first time it may be one that its process has just begun.
         """
         self._unreadable = Counter({file: self._unreadable[file] + 1 for file in problems})
         for file, times in self._unreadable.items():
@@ -178,8 +178,8 @@ class SharedFolder:
                         problem,
                     )
 
-    def bury_the_dead(self) -> None:
-        """Remove what only the living may have: live gauges and exemplars. Counters stay."""
+    def remove_dead(self) -> None:
+        """Remove live gauges and exemplars of processes that have ended. Counters stay."""
         for pid in {pid for pid in self._pids() if not _is_alive(pid)}:
             with contextlib.suppress(FileNotFoundError):  # another process was faster
                 mark_process_dead(pid, str(self._folder))  # type: ignore[no-untyped-call]
@@ -187,13 +187,13 @@ class SharedFolder:
                 sidecar.unlink(missing_ok=True)
 
     def living(self) -> int:
-        """Return how many processes count here now."""
+        """Return the number of living processes that count here."""
         return sum(_is_alive(pid) for pid in set(self._pids()))
 
     def write_exemplars(self, exemplars: Exemplars) -> None:
-        """Put this process's newest exemplars where others find them.
+        """Write this process's newest exemplars into a file of their own.
 
-        The library drops exemplars in this mode without a word.
+        The library drops exemplars in this mode silently.
         """
         if exemplars == self._written:
             return
@@ -258,7 +258,7 @@ def shared_folder(environment: Mapping[str, str]) -> SharedFolder | None:
 
 
 def opened(folder: SharedFolder) -> SharedFolder | None:
-    """Return the folder if it has room for this process; else None, and say what to do."""
+    """Return the folder if it has room for this process; else log what to do and return None."""
     try:
         folder.reserve()
     except OSError as error:
@@ -277,7 +277,7 @@ def opened(folder: SharedFolder) -> SharedFolder | None:
 
 
 def _fill(descriptor: int, size: int) -> None:
-    """Let a file be so large, and without holes where the system can see to that."""
+    """Make a file this large, without holes where the system supports that."""
     if not hasattr(os, "posix_fallocate"):
         os.truncate(descriptor, size)
         return

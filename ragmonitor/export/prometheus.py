@@ -1,8 +1,8 @@
-"""What Prometheus scrapes: counters, the score histogram, and windowed means with intervals.
+"""Counters, the score histogram, and windowed means with intervals, for Prometheus to scrape.
 
-The windowed gauges are derived when they are scraped, from sums that add up over processes: a mean
-of means would be wrong, and so would be an interval. What is scraped is therefore never the
-instruments themselves but what `final_families` makes of them, on `registry` as on our endpoint.
+The windowed gauges are derived at each scrape, from sums that add up over processes: a mean of
+means would be wrong, and so would an interval. So `registry` and the endpoint serve what
+`final_families` makes of the instruments, and never the instruments themselves.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ from ragmonitor.records import (
 )
 
 PAIRS_DECAY_S = 86_400.0
-"""The agreement of two judges forgets with this time constant: few answers are read twice."""
+"""The time constant of the agreement of two judges: few answers are scored twice."""
 _HEXADECIMAL = re.compile("[0-9a-fA-F]{1,32}")
 _EQUAL_WITHIN = 1e-9
 _SERIES = guard.shielded("metrics")
-"""Around each series: one that cannot be shown never takes the others along."""
+"""Around each series, so that one that cannot be shown does not take the others along."""
 _BREAKER_LEVELS = {"closed": 0, "half_open": 1, "open": 2}
 _TOTALS = {
     "answers": metrics.ANSWERS,
@@ -78,7 +78,7 @@ _TOTALS = {
 
 
 class PrometheusExporter:
-    """Counts, and serves what it counted.
+    """Counts, and serves the counts.
 
     `interaction`, `evaluations` and `dropped` may be called from any thread; the rest from the
     worker's.
@@ -103,7 +103,7 @@ class PrometheusExporter:
         Args:
             service: The `service` label of every series.
             summarise: From a window's sums to its mean and interval.
-            version: Of the service, as its people count.
+            version: The service's own version.
             serve: Whether to serve /metrics.
             host: Address to listen on.
             port: 0: any free one.
@@ -171,7 +171,7 @@ class PrometheusExporter:
     # --- counting -------------------------------------------------------------------------------
 
     def count_first(self, count: Callable[[], None]) -> None:
-        """Have `count` called before each scrape: it counts what was only noted."""
+        """Have `count` called before each scrape, to count what was only noted."""
         self._count_notes = count
 
     def interaction(self, framework: str, status: Status, n: int = 1) -> None:
@@ -192,12 +192,12 @@ class PrometheusExporter:
         self._instruments.counter(metrics.DROPPED, reason).inc(n)
 
     def breaker(self, judge: str, state: BreakerState) -> None:
-        """Show whether a judge's provider is asked."""
+        """Show the state of the circuit breaker of a judge's provider."""
         level = _BREAKER_LEVELS[state]
         self._instruments.gauge(metrics.JUDGE_BREAKER_STATE, self._judge(judge)).set(level)
 
     def compared(self, first: Report, second: Report) -> None:
-        """Take note of how far two judges agree; evaluations that both scored count."""
+        """Take in the agreement of two judges on the evaluations that both scored."""
         judges = (self._judge(first.judge.name), self._judge(second.judge.name))
         scores = {e.evaluator: e.score for e in first.evaluations if isinstance(e, Scored)}
         for other in second.evaluations:
@@ -228,7 +228,7 @@ class PrometheusExporter:
         self._identify(judge, report)
 
     def charged(self, report: Report) -> None:
-        """Count what a reading cost."""
+        """Count the cost of judging one answer."""
         usage = report.usage
         if usage is None and report.assessment is not None:
             usage = report.assessment.usage
@@ -236,7 +236,7 @@ class PrometheusExporter:
             self._charge(self._judge(report.judge.name), usage, _outcome(report))
 
     def answered(self, interaction: Interaction, target: SpanReference | None) -> None:
-        """Take note of an interaction's time, chunks and scores of retrieval."""
+        """Observe an interaction's time, chunks and retrieval scores."""
         self._instruments.histogram(metrics.INTERACTION_SECONDS, interaction.framework).observe(
             interaction.latency_s, _exemplar(target)
         )
@@ -246,7 +246,7 @@ class PrometheusExporter:
             self._instruments.histogram(metrics.RETRIEVAL_TOP_SCORE).observe(chunks[0].score)
 
     def worked(self, stage: str, seconds: float) -> None:
-        """Take note of what one interaction cost behind the request."""
+        """Observe the time of one stage behind the request."""
         self._instruments.histogram(metrics.WORKER_SECONDS, stage).observe(seconds)
 
     def _show_gauges(self, gauges: Iterable[GaugeValue]) -> None:
@@ -304,7 +304,7 @@ class PrometheusExporter:
         instruments.counter(metrics.JUDGE_COST_USD, judge).inc(usage.cost_usd)
         instruments.histogram(metrics.JUDGE_SECONDS, judge, outcome).observe(usage.seconds)
 
-    # --- the state of now -----------------------------------------------------------------------
+    # --- the current state -----------------------------------------------------------------------
 
     def refresh(
         self,
@@ -314,7 +314,7 @@ class PrometheusExporter:
         open_runs: int,
         errors: Mapping[str, int],
     ) -> None:
-        """Take the state of now, and see to the endpoint and to other processes' remains."""
+        """Show the current state, open the endpoint, and remove the files of ended processes."""
         self._snapshot = snapshot
         self._show_state(snapshot, queue_depth=queue_depth, open_runs=open_runs)
         for stage, count in dict(errors).items():
@@ -325,7 +325,7 @@ class PrometheusExporter:
         if self._folder is not None:
             with _SERIES:
                 self._folder.write_exemplars(self._exemplars)
-                self._folder.bury_the_dead()
+                self._folder.remove_dead()
                 self._folder.keep_ahead()
         if self._serve:
             self._endpoint.open()
@@ -414,7 +414,7 @@ class PrometheusExporter:
         return self._labels.value("signal", key.signal), self._judge(key.judge)
 
     def flush(self, timeout_s: float) -> bool:  # noqa: ARG002 - of the protocol
-        """Have nothing to send: it is fetched."""
+        """Return True: there is nothing to send."""
         return True
 
     def close(self) -> None:
@@ -430,7 +430,7 @@ class PrometheusExporter:
             self._instruments.remove(metrics.WORKER_SEEN)
 
     def after_fork_in_child(self) -> None:
-        """Let go of the parent's socket, and begin to count from zero."""
+        """Close the parent's socket, and begin to count from zero."""
         self._endpoint.after_fork_in_child()
         if self._pages is not None:
             self._pages.after_fork_in_child()
@@ -494,11 +494,11 @@ def _alarm(alarm: AlarmState | AlarmEvent) -> tuple[str, str, str]:
 
 
 def _count_nothing() -> None:
-    """Stand in while nobody has notes."""
+    """Stand in until there is something to count."""
 
 
 def _exemplar(target: SpanReference | None) -> dict[str, str] | None:
-    # A trace that was not sampled is nowhere to be found: no link is better than a dead one.
+    # A trace that was not sampled is in no backend: no link is better than a dead one.
     if target is None or not target.sampled:
         return None
     ids = {"trace_id": target.trace_id, "span_id": target.span_id}
@@ -507,7 +507,7 @@ def _exemplar(target: SpanReference | None) -> dict[str, str] | None:
 
 
 class _Scrape(Collector):
-    """What registries hold of us, for as long as they like; the instruments may change under it."""
+    """The collector that registries hold; the instruments behind it may change."""
 
     def __init__(self, collect: Callable[[], list[Metric]]) -> None:
         self._collect = collect
@@ -522,7 +522,7 @@ class _Scrape(Collector):
 
 
 class _Pairs:
-    """Sums over answers that two judges scored, older ones for less."""
+    """Decaying sums over answers that two judges scored."""
 
     def __init__(self, now_s: float) -> None:
         self.sums = {"weight": 0.0, "equal": 0.0, "difference": 0.0}

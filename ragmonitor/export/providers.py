@@ -1,4 +1,4 @@
-"""Where spans and log events go: the application's providers, else our own, else nowhere."""
+"""Providers of spans and log events: the application's, else our own, else none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Signal = Literal["TRACES", "LOGS"]
 
 CLOSE_TIMEOUT_S = 5.0
 LOOK_AGAIN_S = 10.0
-"""A collector that nobody named is looked for so often."""
+"""Seconds between two checks for a collector at the default address."""
 CONNECT_S = 0.25
 
 _EXPORTERS = {
@@ -54,7 +54,7 @@ _EXPORTERS = {
 
 
 def otlp_protocol(signal: Signal) -> str | None:
-    """Return the protocol in which the environment asks for this signal; None: it does not.
+    """Return the OTLP protocol that the environment sets for this signal; None: it sets none.
 
     The only reader of `OTEL_*`, by the rules of
     https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/: an empty
@@ -69,9 +69,9 @@ def otlp_protocol(signal: Signal) -> str | None:
 
 
 def default_port(signal: Signal) -> int | None:
-    """Return the port of this machine at which OTLP expects a collector that nobody named.
+    """Return the local port at which OTLP expects a collector by default.
 
-    `opentelemetry-instrument` asks for OTLP where the environment says nothing. None: the
+    `opentelemetry-instrument` exports by OTLP where the environment sets nothing. None: the
     environment names an address, or does not ask for OTLP and nothing else.
     """
     names = [name.strip() for name in _variable(f"{signal}_EXPORTER").split(",")]
@@ -97,19 +97,19 @@ def _variable(name: str) -> str:
 
 
 class _Collector:
-    """Knows whether a collector that nobody named is there after all.
+    """Finds out whether a collector listens at the default address.
 
-    Where there is none, OpenTelemetry's exporters try again for ten seconds at the application's
-    exit, with an error for each try: for spans that are ours alone.
+    Where there is none, OpenTelemetry's exporters retry for ten seconds at the application's exit,
+    with an error for each try, for spans that are ours alone.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._found: dict[int, tuple[float, bool]] = {}
-        self._is_told = False
+        self._has_warned = False
 
     def takes(self, signal: Signal) -> bool:
-        """Return whether somebody listens, or the environment names an address to send to."""
+        """Return whether a collector listens, or the environment names an address."""
         port = default_port(signal)
         if port is None:
             return True
@@ -117,8 +117,8 @@ class _Collector:
         if self._clock() - at_s >= LOOK_AGAIN_S:
             is_there = _listens(port)
             self._found[port] = (self._clock(), is_there)
-        if not is_there and not self._is_told:
-            self._is_told = True
+        if not is_there and not self._has_warned:
+            self._has_warned = True
             logger.warning(
                 "ragmonitor: no collector listens at localhost:%d, so no traces are sent until one "
                 "does; set OTEL_EXPORTER_OTLP_ENDPOINT to its address, or OTEL_TRACES_EXPORTER and "
@@ -137,7 +137,7 @@ def _listens(port: int) -> bool:
 
 
 class Providers:
-    """Finds the provider of each signal at every emission: applications set theirs when they like.
+    """Finds the provider of each signal at every emission: applications may set theirs at any time.
 
     Our own are built at the first emission that finds none; the SDK is not imported before. Called
     from one thread.
@@ -153,8 +153,8 @@ class Providers:
     ) -> None:
         self._service = service
         self._collector = _Collector(clock)
-        self._given_tracers = tracer_provider
-        self._given_loggers = logger_provider
+        self._tracer_provider = tracer_provider
+        self._logger_provider = logger_provider
         self._own_tracers: SdkTracerProvider | None = None
         self._own_loggers: SdkLoggerProvider | None = None
         self._looked: set[Signal] = set()
@@ -203,29 +203,29 @@ class Providers:
             within(CLOSE_TIMEOUT_S, shut_down)
 
     def _tracers(self) -> trace.TracerProvider | None:
-        found = self._applications_tracers()
-        if found is not None:
-            return found if self._given_tracers or self._collector.takes("TRACES") else None
+        provider = self._applications_tracers()
+        if provider is not None:
+            return provider if self._tracer_provider or self._collector.takes("TRACES") else None
         if "TRACES" not in self._looked:
             self._looked.add("TRACES")
             self._own_tracers = self._build_tracers()
         return self._own_tracers
 
     def _loggers(self) -> _logs.LoggerProvider | None:
-        found = self._applications_loggers()
-        if found is not None:
-            return found if self._given_loggers or self._collector.takes("LOGS") else None
+        provider = self._applications_loggers()
+        if provider is not None:
+            return provider if self._logger_provider or self._collector.takes("LOGS") else None
         if "LOGS" not in self._looked:
             self._looked.add("LOGS")
             self._own_loggers = self._build_loggers()
         return self._own_loggers
 
     def _applications_tracers(self) -> trace.TracerProvider | None:
-        provider = self._given_tracers or trace.get_tracer_provider()
+        provider = self._tracer_provider or trace.get_tracer_provider()
         return None if _is_placeholder(provider) else provider
 
     def _applications_loggers(self) -> _logs.LoggerProvider | None:
-        provider = self._given_loggers or _logs.get_logger_provider()
+        provider = self._logger_provider or _logs.get_logger_provider()
         return None if _is_placeholder(provider) else provider
 
     def _build_tracers(self) -> SdkTracerProvider | None:
@@ -297,7 +297,7 @@ def _resource(service: str) -> Resource:
 
 
 def within(timeout_s: float, call: Callable[[], bool]) -> bool:
-    """Return the call's answer; False if it fails or is not there in time.
+    """Return the call's result; False if it fails or is late.
 
     The SDK's own `force_flush` takes a timeout and does not keep it (1.45).
     """

@@ -1,4 +1,4 @@
-"""What scoring APIs are told of an evaluation: names, identity, explanation."""
+"""Names, identities and explanations of evaluations in scoring APIs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ragmonitor.export.content import Content, clipped, encodable
 from ragmonitor.records import Evaluation, Report, Scored, SpanReference, evaluator_name
 
 MAX_EXPLANATION_BYTES = 4096
-"""More than a person reads beside a trace."""
+"""Longer than anybody reads beside a trace."""
 
 
 def annotated(report: Report) -> SpanReference | None:
@@ -16,16 +16,16 @@ def annotated(report: Report) -> SpanReference | None:
 
 
 def score_name(evaluation: Evaluation) -> str:
-    """Return what a backend lists the score under: `faithfulness (builtin)`.
+    """Return the name of the score in a backend: `faithfulness (builtin)`.
 
     Backends average what has one name. Scores of two judges are on two scales, and a mean of both
-    would move with the share that the second one reads.
+    would move with the share that the second one scores.
     """
     return encodable(f"{evaluator_name(evaluation.evaluator)} ({evaluation.judge.name})")
 
 
 def score_identity(evaluation: Evaluation) -> str:
-    """Return who measured what, with versions: the same again is an update, not a second score."""
+    """Return evaluator and judge, with versions; the same identity again updates the score."""
     return encodable(f"{evaluation.evaluator} {evaluation.judge}")
 
 

@@ -1,8 +1,8 @@
-"""An HTTP server that takes little of its host: few threads, few descriptors, little time.
+"""An HTTP server that uses few threads and descriptors of its host, and little time.
 
-Whoever can connect could otherwise make threads and descriptors of the host without end: a
-connection is open for `REQUEST_TIMEOUT_S` at most, from its acceptance to its last byte, whatever
-its client does, and there are `MAX_CONNECTIONS` of them at once.
+Without bounds, clients could create threads and descriptors without end. So a connection is open
+for `REQUEST_TIMEOUT_S` at most, from its acceptance to its last byte, whatever its client does, and
+there are at most `MAX_CONNECTIONS` at once.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ragmonitor.guard import record_error, shielded
 from ragmonitor.protocols import Clock
 
 REQUEST_TIMEOUT_S: Final = 10.0
-"""A connection ends so long after its acceptance, in seconds; Prometheus waits no longer either."""
+"""Seconds from the acceptance of a connection to its end; Prometheus waits no longer either."""
 MAX_CONNECTIONS: Final = 16
 """Each has a thread and a descriptor of the host."""
 MAX_HEAD_BYTES: Final = 32_768
 """The request line and all headers together."""
 FORK_WAIT_S: Final = 1.0
-"""A fork of the host waits for a reply that is being worked out, in seconds."""
+"""How long a fork of the host waits for a reply that is being computed, in seconds."""
 _BACKLOG: Final = 128
 _MAKING_ROOM_S: Final = 0.2
 _LINGER_S: Final = 1.0
@@ -57,7 +57,7 @@ _BY_STATUS: Final[dict[int, Rejection]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a browser is answered."""
+    """An HTTP reply."""
 
     status: int
     content_type: str = "text/plain; charset=utf-8"
@@ -97,7 +97,7 @@ class BoundedServer(HTTPServer):
             host: Address to listen on.
             port: 0: any free one.
             answer: Called for one request at a time, from threads of the server's.
-            count: Told of each request that was not answered as asked, from any thread.
+            count: Counts requests that were not answered as asked, from any thread.
             clock: For the deadlines.
 
         Raises:
@@ -128,12 +128,12 @@ class BoundedServer(HTTPServer):
                 self._held.append(lock)
 
     def after_fork_in_parent(self) -> None:
-        """Go on."""
+        """Release the locks that were taken for the fork."""
         while self._held:
             self._held.pop().release()
 
     def abandon(self) -> None:
-        """Let go, in a forked child, of the parent's sockets.
+        """Close the parent's sockets in a forked child.
 
         The threads that served them stayed with the parent, and so do the locks: whoever held one
         at the fork never releases it here.
@@ -145,7 +145,7 @@ class BoundedServer(HTTPServer):
     # --- what socketserver calls, on the thread that accepts ------------------------------------
 
     def server_bind(self) -> None:
-        """Bind, without HTTPServer's question to the name service, which may have to wait."""
+        """Bind, without HTTPServer's query to the name service, which may block."""
         if self.allow_reuse_address:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
@@ -158,8 +158,8 @@ class BoundedServer(HTTPServer):
             return super().get_request()
         except OSError as error:
             if error.errno in _NO_ROOM:
-                # The host has no descriptor left. Whoever waits goes on waiting, and so do we:
-                # asking again at once would turn a thread of the host's into a busy loop.
+                # The host has no descriptor left. Clients go on waiting, and so do we: another
+                # try at once would turn this thread into a busy loop.
                 self.rejected("too_many")
                 time.sleep(_ACCEPT_AGAIN_S)
             raise
@@ -357,7 +357,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(431)
 
     def finish(self) -> None:
-        """Leave the connection to whoever accepted it."""
+        """Leave the connection to the server, which ends it."""
 
     def do_GET(self) -> None:
         reply = self.server.reply(self.path, self.headers, within_s=self.request.left_s / 2)

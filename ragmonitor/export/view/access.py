@@ -1,4 +1,4 @@
-"""Who may see the page: this machine, or whoever has the token."""
+"""Access to the page: from this machine, or with the token."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Final, Literal
 
 Refusal = Literal["host", "token"]
-"""`host`: the browser was sent here under a name that is not ours; `token`: it is missing or wrong.
-"""
+"""`host`: the `Host` header has another name than loopback's; `token`: it is missing or wrong."""
 
 _COOKIE_OF: Final = b"ragmonitor view"
 
@@ -29,10 +28,10 @@ def is_loopback(host: str) -> bool:
 class Access:
     """Decides on each request.
 
-    Without a token whoever can connect may see: so it is for loopback only, and only under a name
-    of loopback. A website whose name is made to point to 127.0.0.1 (DNS rebinding) would otherwise
-    be let in by the visitor's own browser. With a token the name does not matter: a cookie is sent
-    only to the name that set it.
+    Without a token every client that connects may see the page. So it is for loopback only, and
+    only under a name of loopback: otherwise a website whose name is made to point to 127.0.0.1 (DNS
+    rebinding) would be let in by the visitor's own browser. With a token the name does not matter:
+    a cookie is sent only to the name that set it.
     """
 
     def __init__(self, token: str | None = None) -> None:
@@ -41,7 +40,7 @@ class Access:
         digest = hmac.digest(self._token or b"", _COOKIE_OF, hashlib.sha256).hex()
         # Cookies are shared by the ports of a host: two applications need two names.
         self._cookie_name = f"ragmonitor_view_{digest[:8]}"
-        # Not the token itself: whoever reads a cookie cannot use it as a bearer.
+        # Not the token itself: a stolen cookie is no bearer token.
         self._cookie_value = digest[8:]
 
     def refusal(self, headers: Message) -> Refusal | None:
@@ -52,8 +51,8 @@ class Access:
         """
         if self._token is None:
             return None if is_loopback(_host(headers.get("Host", ""))) else "host"
-        scheme, _, given = headers.get("Authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self.is_token(given.strip()):
+        scheme, _, value = headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self.is_token(value.strip()):
             return None
         return None if self._has_cookie(headers.get("Cookie", "")) else "token"
 

@@ -217,11 +217,11 @@ class View:
             self._history.add(values, clock_s=clock_s, at_s=self._now(), revision=self._revision)
 
     def flush(self, timeout_s: float) -> bool:  # noqa: ARG002 - of the protocol
-        """Have nothing to send: it is fetched."""
+        """Return True: there is nothing to send."""
         return True
 
     def close(self) -> None:
-        """Have nothing to release: the endpoint is not ours."""
+        """Release nothing: the endpoint is not the page's."""
 
     def _points(self, snapshot: Snapshot) -> Iterable[tuple[Column, float]]:
         for key, window, moments in snapshot.moments:
