@@ -40,6 +40,7 @@ class Posting:
         self.poster = Poster(
             Recipient(
                 name="Takes",
+                address=url,
                 url=url + PATH,
                 check_url=url + "/check",
                 key_setting="takes_key",
