@@ -123,6 +123,7 @@ async def test_a_failure_waits_for_a_retry_and_then_is_final(watched, server, mo
 async def test_failures_that_wait_are_bounded(watched, server, monkeypatch):
     """The oldest is taken as final."""
     monkeypatch.setattr(watched.recorder, "_max_open_runs", 4)
+    monkeypatch.setattr(watched.recorder, "_forgotten_at_once", 1)
     server.always(refused(500))
     kept = []
     for _ in range(4):
