@@ -188,12 +188,12 @@ class RecordReader:
 
     def text(self, value: Any) -> str:
         """Return a text that scores rest on."""
-        found = text_in(value)
-        if found is None:
+        text = text_in(value)
+        if text is None:
             self.incomplete = True
             note_unreadable(f"expected a text, got {type(value).__name__}")
             return ""
-        return found
+        return text
 
     @staticmethod
     def label(value: Any) -> str:
@@ -276,9 +276,9 @@ class RecordReader:
         cannot be read.
         """
         items, whole = items_in(value)
-        found = [_message(item) for item in items]
-        read = tuple(message for message in found if message is not None)
-        if whole and len(read) == len(found):
+        parts = [_message(item) for item in items]
+        read = tuple(message for message in parts if message is not None)
+        if whole and len(read) == len(parts):
             return read
         note_unreadable(f"expected a prompt as a text or messages, got {type(value).__name__}")
         return ()
@@ -286,24 +286,24 @@ class RecordReader:
     def tags(self, value: Any) -> tuple[str, ...]:
         """Return tags: texts, each once."""
         items, whole = items_in(value, MAX_LABELS)
-        found = [text_in(item) for item in items]
-        if not (whole or value is None) or None in found:
+        texts = [text_in(item) for item in items]
+        if not (whole or value is None) or None in texts:
             note_unreadable(f"expected at most {MAX_LABELS} tags, each a text")
-        return tuple(dict.fromkeys(tag for tag in found if tag))
+        return tuple(dict.fromkeys(tag for tag in texts if tag))
 
     def attributes(self, value: Any) -> dict[str, str]:
         """Return attributes by name, without None; a value that is no text is written as one."""
-        given, whole = mapping_in(value)
-        found: dict[str, str] = {}
-        for key, item in given.items():
+        mapping, whole = mapping_in(value)
+        texts: dict[str, str] = {}
+        for key, item in mapping.items():
             name = text_in(key)
             text = self._attribute(item) if name else None
             whole = whole and text is not None
             if name and text is not None and item is not None:
-                found[name] = text
+                texts[name] = text
         if not whole:
             note_unreadable(f"expected at most {MAX_LABELS} attributes, each a text by its name")
-        return found
+        return texts
 
     def _attribute(self, value: Any) -> str | None:
         text = text_in(value)
@@ -332,7 +332,7 @@ def sound(given: Any) -> Interaction:
 def _sound(given: Interaction) -> Interaction:
     read = RecordReader()
     status = status_in(given.status)
-    found = Interaction(
+    checked = Interaction(
         id=read.label(given.id) or uuid.uuid4().hex,
         query=read.text(given.query),
         chunks=read.chunks(given.chunks),
@@ -358,13 +358,13 @@ def _sound(given: Interaction) -> Interaction:
         redacted=given.redacted if type(given.redacted) is int else 0,
     )
     incomplete = read.incomplete or given.capture_incomplete is not False
-    return replace(found, capture_incomplete=True) if incomplete else found
+    return replace(checked, capture_incomplete=True) if incomplete else checked
 
 
 def json_of(value: Any) -> str:
     """Return a value as JSON, cut where it is too long, too deep or stands inside itself."""
-    found = _Metadata().read({"": value}).get("")
-    return json.dumps(found, ensure_ascii=False)
+    plain = _Metadata().read({"": value}).get("")
+    return json.dumps(plain, ensure_ascii=False)
 
 
 def without_texts(
@@ -449,8 +449,8 @@ def usage_in(value: Any) -> Usage:
     """Return token counts; what is no count is not known."""
     if not _is_a(value, Usage):
         return Usage()
-    given, gave = _count(value.input_tokens), _count(value.output_tokens)
-    return Usage(input_tokens=given, output_tokens=gave)
+    input_tokens, output_tokens = _count(value.input_tokens), _count(value.output_tokens)
+    return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
 
 
 def _all(read: RecordReader, one: Any, value: Any) -> tuple[Any, ...]:
@@ -458,7 +458,7 @@ def _all(read: RecordReader, one: Any, value: Any) -> tuple[Any, ...]:
     if not whole:
         read.incomplete = True
         note_unreadable(f"expected a tuple of records, got {type(value).__name__}")
-    return tuple(found for item in items if (found := one(item)) is not None)
+    return tuple(record for item in items if (record := one(item)) is not None)
 
 
 def _message(value: Any) -> Message | None:
@@ -502,10 +502,10 @@ def _moment(value: Any) -> int:
     if type(value) is int:
         return min(max(value, 0), _MAX_INT64)
     try:
-        found = float(value) if isinstance(value, Real) else math.nan
+        seconds = float(value) if isinstance(value, Real) else math.nan
     except Exception:  # noqa: BLE001 - anybody's number
-        found = math.nan
-    return min(max(int(found), 0), _MAX_INT64) if math.isfinite(found) else time.time_ns()
+        seconds = math.nan
+    return min(max(int(seconds), 0), _MAX_INT64) if math.isfinite(seconds) else time.time_ns()
 
 
 def _reference(value: Any) -> SpanReference | None:
@@ -539,11 +539,11 @@ class _Metadata:
         if not value and type(value) is dict:
             return {}
         try:
-            found = self._value(value, 0)
+            plain = self._value(value, 0)
         except Exception as error:  # noqa: BLE001 - anybody's objects
             record_error("capture", error)
-            found = None
-        return found if type(found) is dict else {}
+            plain = None
+        return plain if type(plain) is dict else {}
 
     def _value(self, value: Any, depth: int) -> Any:
         self._nodes -= 1
@@ -599,25 +599,25 @@ class _Metadata:
             self._path.discard(id(value))
 
     def _items(self, items: Iterable[tuple[Any, Any]], depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        copied: dict[str, Any] = {}
         for key, item in items:
             if self._nodes <= 0:
-                found[CUT] = True
+                copied[CUT] = True
                 break
             name = text_in(key)
-            found[f"<{type(key).__name__}>" if name is None else self._text(name)] = self._value(
+            copied[f"<{type(key).__name__}>" if name is None else self._text(name)] = self._value(
                 item, depth + 1
             )
-        return found
+        return copied
 
     def _values(self, items: Iterable[Any], depth: int) -> list[Any]:
-        found: list[Any] = []
+        copied: list[Any] = []
         for item in items:
             if self._nodes <= 0:
-                found.append(CUT)
+                copied.append(CUT)
                 break
-            found.append(self._value(item, depth + 1))
-        return found
+            copied.append(self._value(item, depth + 1))
+        return copied
 
     def _text(self, text: str) -> str:
         text = str.__str__(text)

@@ -158,8 +158,8 @@ def _text_of(value: Any) -> Any:
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
-        found = next((v for k in _ANSWER_KEYS if isinstance(v := value.get(k), str)), None)
+        text = next((v for k in _ANSWER_KEYS if isinstance(v := value.get(k), str)), None)
     else:
         members = (getattr(value, key, None) for key in _ANSWER_KEYS)
-        found = next((v for v in members if isinstance(v, str)), None)
-    return value if found is None else found
+        text = next((v for v in members if isinstance(v, str)), None)
+    return value if text is None else text

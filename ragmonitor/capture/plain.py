@@ -249,7 +249,7 @@ class InteractionRecorder:
     def _takes(self, kept: int = 0) -> bool:
         """Return whether something more can be noted, and count it if it cannot."""
         if self._is_over:
-            note_unreadable("said of an interaction that had ended, and was handed over")
+            note_unreadable("noted on an interaction that had ended, and was handed over")
         elif kept >= MAX_PARTS:
             self._incomplete = True
             note_unreadable(f"more than {MAX_PARTS} retrievals, or answers, of one interaction")
@@ -289,8 +289,8 @@ class InteractionRecorder:
         """Note the text in what the function returned that answers the question.
 
         Args:
-            text: Empty if there is none: the answer is then what was said, or observed.
-            unreadable: Something was returned in which no text was found.
+            text: Empty if there is none: the answer is then what was noted, or observed.
+            unreadable: Something was returned that has no text.
         """
         if text:
             self.answered(text)
@@ -307,23 +307,22 @@ class InteractionRecorder:
 
         They may be read after the block. Not read to the end: the answer is partial.
         """
-        try:
-            inner = iter(pieces)
-        except Exception:  # noqa: BLE001 - the application finds out when it reads them
-            self._incomplete = True
-            note_unreadable(f"streamed() takes an iterable of texts, not {type(pieces).__name__}")
-            return pieces  # type: ignore[return-value]
-        return ObservedIterator(inner, StreamedAnswer(self, block=True), pieces)
+        observed: Iterator[str] = self._observed(pieces, iter, ObservedIterator)
+        return observed
 
     def astreamed(self, pieces: AsyncIterable[str]) -> AsyncIterator[str]:
-        """Return the pieces of an answer unchanged; as `streamed`."""
+        """Return the pieces of an asynchronous answer unchanged; as `streamed`."""
+        observed: AsyncIterator[str] = self._observed(pieces, aiter, ObservedAsyncIterator)
+        return observed
+
+    def _observed(self, pieces: Any, iterate: Callable[[Any], Any], observed: type[Any]) -> Any:
         try:
-            inner = aiter(pieces)
+            inner = iterate(pieces)
         except Exception:  # noqa: BLE001 - the application finds out when it reads them
             self._incomplete = True
-            note_unreadable(f"astreamed() takes asynchronous texts, not {type(pieces).__name__}")
-            return pieces  # type: ignore[return-value]
-        return ObservedAsyncIterator(inner, StreamedAnswer(self, block=True), pieces)
+            note_unreadable(f"an answer's stream yields texts, and is no {type(pieces).__name__}")
+            return pieces
+        return observed(inner, StreamedAnswer(self, block=True), pieces)
 
     def waits_for(self, stream: Hashable) -> None:
         """Keep the interaction open until this stream has ended."""
@@ -397,16 +396,16 @@ class InteractionRecorder:
         """Return the record. Called once, behind the request path."""
         read = RecordReader()
         try:
-            found = self._interaction(read)
+            record = self._interaction(read)
         except Exception as error:  # noqa: BLE001 - counted and kept, without what cannot be read
             record_error("capture", error)
-            found = without_texts(
+            record = without_texts(
                 self.framework,
                 self.status,
                 started_ns=self._started_ns,
                 ended_ns=self._ended_ns,
             )
-        return replace(found, capture_incomplete=True) if read.incomplete else found
+        return replace(record, capture_incomplete=True) if read.incomplete else record
 
     def _interaction(self, read: RecordReader) -> Interaction:
         parts = self._scope.parts
@@ -489,8 +488,8 @@ def _unanswered(retrievals: Sequence[Retrieval], generations: Sequence[Generatio
     if last is None or not last.error or last.output:
         return ""
     first_ns = min((each.started_ns for each in retrievals), default=last.started_ns)
-    said = any(each.output and each.started_ns >= first_ns for each in generations)
-    return "" if said else last.error
+    has_answered = any(each.output and each.started_ns >= first_ns for each in generations)
+    return "" if has_answered else last.error
 
 
 class StreamedRetrieval:
@@ -545,13 +544,13 @@ class StreamedRetrieval:
         if not self._ends():
             return result
         with shielded("capture"):
-            found = result if self._chunks is None else self._chunks(result)
-            items, whole = items_in(found)
+            retrieved = result if self._chunks is None else self._chunks(result)
+            items, whole = items_in(retrieved)
             self._found = items if whole else None
             if items and not whole:
                 self._found, self._kept.complete = items, False
             if not whole:
-                note_unreadable(f"expected chunks or texts, got {type(found).__name__}")
+                note_unreadable(f"expected chunks or texts, got {type(retrieved).__name__}")
         return result
 
     def _ends(self) -> bool:

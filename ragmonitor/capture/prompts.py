@@ -90,11 +90,11 @@ def not_among(shown: Sequence[Chunk], retrieved: Iterable[Chunk]) -> tuple[Chunk
     shown times what was retrieved is more than `MAX_SEARCHED`.
     """
     texts = dict.fromkeys(chunk.text for chunk in shown if chunk.text)
-    found: dict[str, Chunk] = {}
+    by_text: dict[str, Chunk] = {}
     for chunk in retrieved:
         if chunk.text:
-            found.setdefault(chunk.text, chunk)
-    made = "\n".join(" ".join(text.split()) for text in texts if text not in found)
+            by_text.setdefault(chunk.text, chunk)
+    made = "\n".join(" ".join(text.split()) for text in texts if text not in by_text)
     shortest_first = sorted(texts, key=len)
     searching = BoundedSearch()
 
@@ -114,7 +114,7 @@ def not_among(shown: Sequence[Chunk], retrieved: Iterable[Chunk]) -> tuple[Chunk
             or searching.has_ended
         )
 
-    return tuple(chunk for text, chunk in found.items() if not is_shown(text))
+    return tuple(chunk for text, chunk in by_text.items() if not is_shown(text))
 
 
 def _occurrences(searching: BoundedSearch, prompt: str, head: str) -> Iterator[int]:

@@ -119,8 +119,8 @@ class _Observed:
         """The value that the generator returned when it was closed (Python 3.13 passes it on)."""
 
     def _closer(self, name: str) -> Callable[[], Any] | None:
-        found: Any = getattr(self._shown, name, None) or getattr(self._inner, name, None)
-        return found  # type: ignore[no-any-return]
+        close: Any = getattr(self._shown, name, None) or getattr(self._inner, name, None)
+        return close  # type: ignore[no-any-return]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -348,21 +348,21 @@ def observed(result: Any, listener: Listener) -> Any:
     A stream, which can be read once only, is observed. Anything else is returned as it is.
     """
     kind = type(result)
-    found: Any
+    stream: Any
     if kind is GeneratorType:
-        found = _named(_passed_on(ObservedIterator(result, listener)), result)
+        stream = _named(_passed_on(ObservedIterator(result, listener)), result)
     elif kind is AsyncGeneratorType:
         relay = _asynchronous_generator(lambda: result, lambda _given, _named: listener)
-        found = _named(relay(), result)
+        stream = _named(relay(), result)
     elif kind is CoroutineType:
-        found = _named(_observed_coroutine(result, listener, _Unawaited(listener)), result)
+        stream = _named(_observed_coroutine(result, listener, _Unawaited(listener)), result)
     elif hasattr(kind, "__next__") and _is_only(kind, _ITERATOR):
-        found = ObservedIterator(result, listener)
+        stream = ObservedIterator(result, listener)
     elif hasattr(kind, "__anext__") and _is_only(kind, _ASYNC_ITERATOR):
-        found = ObservedAsyncIterator(result, listener)
+        stream = ObservedAsyncIterator(result, listener)
     else:
         return listener.give(result)
-    return found
+    return stream
 
 
 def _named(stream: Any, inner: Any) -> Any:

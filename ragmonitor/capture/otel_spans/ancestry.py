@@ -27,13 +27,13 @@ class Ancestry:
 
     def enclosing(self, span_ids: Iterable[str]) -> set[str]:
         """Return the ids of all that encloses any of these."""
-        found: set[str] = set()
+        enclosing: set[str] = set()
         for span_id in span_ids:
             above = self._parents.get(span_id, "")
-            while above and above not in found:
-                found.add(above)
+            while above and above not in enclosing:
+                enclosing.add(above)
                 above = self._parents.get(above, "")
-        return found
+        return enclosing
 
     def below(self, others: Collection[str]) -> set[str]:
         """Return the ids of all that any of these encloses."""
@@ -54,14 +54,14 @@ class Ancestry:
 
     def depths(self) -> dict[str, int]:
         """Return by id how many spans enclose it."""
-        found: dict[str, int] = {"": -1}
+        depths: dict[str, int] = {"": -1}
         for span_id in self._parents:
             path: list[str] = []
             at = span_id
-            while at not in found:
-                found[at] = 0
+            while at not in depths:
+                depths[at] = 0
                 path.append(at)
                 at = self._parents.get(at, "")
             for each in reversed(path):
-                found[each] = found[self._parents.get(each, "")] + 1
-        return found
+                depths[each] = depths[self._parents.get(each, "")] + 1
+        return depths

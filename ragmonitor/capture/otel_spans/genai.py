@@ -52,8 +52,8 @@ class GenAi(Convention):
     def name(self, span: SpanRecord) -> str:
         """Return the workflow's, the agent's or the tool's name, else the span's."""
         for attribute in (names.GENAI_WORKFLOW_NAME, "gen_ai.agent.name", "gen_ai.tool.name"):
-            if found := span.text(attribute):
-                return found
+            if own_name := span.text(attribute):
+                return own_name
         return span.name
 
     def query(self, span: SpanRecord) -> str:

@@ -97,12 +97,14 @@ class OpenInference(Convention):
         """
         if span.attributes_lost:
             return ()
-        found = _messages(span, "input")
-        if not found:
+        messages = _messages(span, "input")
+        if not messages:
             prompts = span.attributes.get("llm.prompts")
             if isinstance(prompts, list | tuple):
-                found = tuple(Message(role="user", text=str(p)) for p in prompts if p != REDACTED)
-        return () if any(span.is_cut(m.text) for m in found) else found
+                messages = tuple(
+                    Message(role="user", text=str(p)) for p in prompts if p != REDACTED
+                )
+        return () if any(span.is_cut(m.text) for m in messages) else messages
 
     def answer(self, span: SpanRecord) -> str:
         """Return the text in a model's output messages, or in `output.value`."""
@@ -112,22 +114,22 @@ class OpenInference(Convention):
         output = _value(span, names.OI_OUTPUT_VALUE, names.OI_OUTPUT_MIME_TYPE)
         if self.role(span) == "tool":
             return texts.tool_text(output)
-        said = texts.answer(output)
+        text = texts.answer(output)
         if self.role(span) == "model" and span.scope.endswith(_LLAMA_INDEX):
-            return said.removeprefix(_ROLE_PREFIX)
-        return said
+            return text.removeprefix(_ROLE_PREFIX)
+        return text
 
     def labels(self, span: SpanRecord) -> dict[str, Any]:
         """Return session, user, tags and metadata."""
         metadata = texts.parsed(span.text(names.OI_METADATA))
-        said = labels_of(
+        labels = labels_of(
             metadata if isinstance(metadata, Mapping) else {}, span.attributes.get(names.OI_TAGS)
         )
-        said["session_id"] = span.text(names.OI_SESSION_ID) or said["session_id"]
-        said["user_id"] = span.text(names.OI_USER_ID) or said["user_id"]
+        labels["session_id"] = span.text(names.OI_SESSION_ID) or labels["session_id"]
+        labels["user_id"] = span.text(names.OI_USER_ID) or labels["user_id"]
         if version := span.text("llm.prompt_template.version"):
-            said["attributes"]["prompt_version"] = version
-        return said
+            labels["attributes"]["prompt_version"] = version
+        return labels
 
     def withholds(self, span: SpanRecord) -> bool:
         """Return whether a text of this span is hidden."""

@@ -48,73 +48,75 @@ class OpenLLMetry(GenAi):
             return operation
         if span.scope != _LLAMA_INDEX:
             return "chain"
-        given, gave = _dumped(span, _INPUT), _dumped(span, _OUTPUT)
+        inputs, outputs = _dumped(span, _INPUT), _dumped(span, _OUTPUT)
         if names.GENAI_OUTPUT_MESSAGES in span.attributes:
             return "model"
-        if isinstance(gave, Mapping) and "tool_name" in gave and "raw_output" in gave:
+        if isinstance(outputs, Mapping) and "tool_name" in outputs and "raw_output" in outputs:
             return "tool"
-        if isinstance(given, Mapping):
-            if isinstance(gave, list) and "nodes" in given:
+        if isinstance(inputs, Mapping):
+            if isinstance(outputs, list) and "nodes" in inputs:
                 return "reranker"
-            if isinstance(gave, list) and (
-                "query_bundle" in given or "str_or_query_bundle" in given
+            if isinstance(outputs, list) and (
+                "query_bundle" in inputs or "str_or_query_bundle" in inputs
             ):
                 return "retriever"
             if (
-                isinstance(gave, Mapping)
-                and "raw" in gave
-                and ("text" in gave or "message" in gave)
-                and ("args" in given or "messages" in given or "prompt" in given)
+                isinstance(outputs, Mapping)
+                and "raw" in outputs
+                and ("text" in outputs or "message" in outputs)
+                and ("args" in inputs or "messages" in inputs or "prompt" in inputs)
             ):
                 return "model"
         return "retriever" if "Retriever" in self.name(span) and span.status == "error" else "chain"
 
     def name(self, span: SpanRecord) -> str:
         """Return the entity's name, without its kind."""
-        found = span.text(_NAME) or span.name
-        head, _, kind = found.rpartition(".")
-        return head if head and kind in ("workflow", "task") else found
+        full_name = span.text(_NAME) or span.name
+        head, _, kind = full_name.rpartition(".")
+        return head if head and kind in ("workflow", "task") else full_name
 
     def query(self, span: SpanRecord) -> str:
         """Return the question in what the entity was given."""
-        given = _dumped(span, _INPUT)
-        if isinstance(given, Mapping):
-            text = texts.question(given.get("inputs", given.get("query", given)))
-            if text or "inputs" not in given:
+        inputs = _dumped(span, _INPUT)
+        if isinstance(inputs, Mapping):
+            text = texts.question(inputs.get("inputs", inputs.get("query", inputs)))
+            if text or "inputs" not in inputs:
                 return text
             # Of a LangChain stream, what it was given is known, and dumped, only at its end.
-            gave = _dumped(span, _OUTPUT)
-            late = gave.get("kwargs") if isinstance(gave, Mapping) else None
+            outputs = _dumped(span, _OUTPUT)
+            late = outputs.get("kwargs") if isinstance(outputs, Mapping) else None
             if isinstance(late, Mapping) and (text := texts.question(late.get("inputs"))):
                 return text
-            return texts.question(gave.get("outputs")) if isinstance(gave, Mapping) else ""
+            return texts.question(outputs.get("outputs")) if isinstance(outputs, Mapping) else ""
         return super().query(span)
 
     def documents(self, span: SpanRecord) -> Documents:
         """Return the documents that a retriever or reranker gave, or a tool's artifact."""
-        gave = _dumped(span, _OUTPUT)
+        outputs = _dumped(span, _OUTPUT)
         if self.role(span) == "tool":
-            return texts.tool_documents(_of_tool(gave))
-        return texts.documents(gave)
+            return texts.tool_documents(_of_tool(outputs))
+        return texts.documents(outputs)
 
     def reranked(self, span: SpanRecord) -> Documents:
         """Return the documents that a reranker was given."""
-        given = _dumped(span, _INPUT)
+        inputs = _dumped(span, _INPUT)
         return (
-            texts.documents(given.get("nodes")) if isinstance(given, Mapping) else UNKNOWN_DOCUMENTS
+            texts.documents(inputs.get("nodes"))
+            if isinstance(inputs, Mapping)
+            else UNKNOWN_DOCUMENTS
         )
 
     def prompt(self, span: SpanRecord) -> tuple[Message, ...]:
         """Return the messages; of a LlamaIndex task, what it was given."""
-        if found := super().prompt(span):
-            return found
-        given = _dumped(span, _INPUT)
-        if not isinstance(given, Mapping):
+        if messages := super().prompt(span):
+            return messages
+        inputs = _dumped(span, _INPUT)
+        if not isinstance(inputs, Mapping):
             return ()
-        args = given.get("args")
+        args = inputs.get("args")
         if isinstance(args, list) and args and isinstance(args[0], str):
             return (Message(role="user", text=args[0]),)
-        return texts.messages(given.get("messages"))
+        return texts.messages(inputs.get("messages"))
 
     def context(self, span: SpanRecord) -> str:  # noqa: ARG002
         """Return nothing: documents have their texts here."""
@@ -124,17 +126,21 @@ class OpenLLMetry(GenAi):
         """Return the text in the output messages, or in what the entity gave."""
         if text := super().answer(span) if self.role(span) == "model" else "":
             return text
-        gave = _dumped(span, _OUTPUT)
-        if isinstance(gave, Mapping) and "outputs" in gave:
-            return texts.answer(gave["outputs"])
-        return texts.tool_text(_of_tool(gave)) if self.role(span) == "tool" else texts.answer(gave)
+        outputs = _dumped(span, _OUTPUT)
+        if isinstance(outputs, Mapping) and "outputs" in outputs:
+            return texts.answer(outputs["outputs"])
+        return (
+            texts.tool_text(_of_tool(outputs))
+            if self.role(span) == "tool"
+            else texts.answer(outputs)
+        )
 
     def model(self, span: SpanRecord) -> tuple[str, str]:
         """Return (provider, model): LangChain's own words before the instrumentation's guesses."""
-        provider, found = super().model(span)
+        provider, model = super().model(span)
         return (
             span.text(f"{_PROPERTY}ls_provider") or provider,
-            span.text(f"{_PROPERTY}ls_model_name") or (found if found != _UNKNOWN else ""),
+            span.text(f"{_PROPERTY}ls_model_name") or (model if model != _UNKNOWN else ""),
         )
 
     def usage(self, span: SpanRecord) -> Usage:
@@ -142,24 +148,24 @@ class OpenLLMetry(GenAi):
         counted = super().usage(span)
         if counted != Usage():
             return counted
-        gave = _dumped(span, _OUTPUT)
-        raw = gave.get("raw") if isinstance(gave, Mapping) else None
+        outputs = _dumped(span, _OUTPUT)
+        raw = outputs.get("raw") if isinstance(outputs, Mapping) else None
         place = raw.get("usage", raw) if isinstance(raw, Mapping) else None
         return usage_of(place)
 
     def labels(self, span: SpanRecord) -> dict[str, Any]:
         """Return the association properties, which are LangChain's metadata, and the tags."""
-        given = _dumped(span, _INPUT)
-        said = labels_of(
+        inputs = _dumped(span, _INPUT)
+        labels = labels_of(
             {
                 key[len(_PROPERTY) :]: value
                 for key, value in span.attributes.items()
                 if key.startswith(_PROPERTY)
             },
-            given.get("tags") if isinstance(given, Mapping) else (),
+            inputs.get("tags") if isinstance(inputs, Mapping) else (),
         )
-        said["session_id"] = said["session_id"] or span.text(names.GENAI_CONVERSATION_ID)
-        return said
+        labels["session_id"] = labels["session_id"] or span.text(names.GENAI_CONVERSATION_ID)
+        return labels
 
     def withholds(self, span: SpanRecord) -> bool:
         """Return whether the span has no input or output: TRACELOOP_TRACE_CONTENT is false."""
@@ -174,17 +180,17 @@ class OpenLLMetry(GenAi):
 
     def is_engine(self, span: SpanRecord) -> bool:
         """Return whether this is a query or chat engine of LlamaIndex's."""
-        given = _dumped(span, _INPUT)
+        inputs = _dumped(span, _INPUT)
         return (
             span.scope == _LLAMA_INDEX
-            and isinstance(given, Mapping)
-            and ("str_or_query_bundle" in given or "message" in given)
+            and isinstance(inputs, Mapping)
+            and ("str_or_query_bundle" in inputs or "message" in inputs)
         )
 
 
-def _of_tool(gave: Any) -> Any:
+def _of_tool(outputs: Any) -> Any:
     """Return a tool's output: LangChain's is wrapped, LlamaIndex's is not."""
-    return gave.get("output", gave) if isinstance(gave, Mapping) else gave
+    return outputs.get("output", outputs) if isinstance(outputs, Mapping) else outputs
 
 
 def _dumped(span: SpanRecord, attribute: str) -> Any:

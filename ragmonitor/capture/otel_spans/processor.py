@@ -363,13 +363,13 @@ class InteractionSpanProcessor(SpanProcessor):
         return open_ids | ancestry.enclosing(open_ids)
 
     def _open_spans(self, trace: _Trace) -> dict[str, OpenSpan]:
-        found = {}
+        open_spans = {}
         for span_id, (span, _) in [*trace.open.copy().items()]:
             parent_id = _local_parent(span)
-            found[format_span_id(span_id)] = OpenSpan(
+            open_spans[format_span_id(span_id)] = OpenSpan(
                 format_span_id(parent_id) if parent_id else "", self._follows(span)
             )
-        return found
+        return open_spans
 
     def _follows(self, span: ReadableSpan) -> bool:
         scope = span.instrumentation_scope

@@ -137,19 +137,19 @@ class FinishedTree:
         """Return the record."""
         root = self.tree.root
         try:
-            found = self._runs.interaction()
+            record = self._runs.interaction()
         except Exception as error:  # noqa: BLE001 - what cannot be read is counted, not left out
             record_error("capture", error)
-            found = without_texts(
+            record = without_texts(
                 self.framework, self.status, started_ns=root.started_ns, ended_ns=root.ended_ns
             )
-        if found is None:
+        if record is None:
             return None
         return replace(
-            found,
+            record,
             caller=root.parent,
             target=root.reference,
-            capture_incomplete=found.capture_incomplete or self.lost,
+            capture_incomplete=record.capture_incomplete or self.lost,
         )
 
     @cached_property
@@ -226,9 +226,9 @@ class _Reader:
 
     def query(self, run: Run) -> str:
         span, convention = self._of(run)
-        found = "" if convention is None else convention.query(span)
-        if found or run is not self._root:
-            return found
+        question = "" if convention is None else convention.query(span)
+        if question or run is not self._root:
+            return question
         for inner in self._tree.outside_in:
             # A graph's span of OpenLLMetry says nothing, the one in it does.
             if self._tree.roles[inner.span_id] == "chain" and self._is_outside(inner):
@@ -262,7 +262,7 @@ class _Reader:
             return (Chunk(text=run.outputs),)
         if run.kind == "tool":
             return run.outputs or ()
-        return self._found(run).chunks
+        return self._documents(run).chunks
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         """Return what the last reranker left, as far as the models were shown it."""
@@ -287,8 +287,8 @@ class _Reader:
             run is self._root and any(_is_late(m, span) for m in self._models)
         ):
             return ""  # a stream, of which the root saw the beginning at most
-        said = convention.answer(span)
-        return "" if is_repr(said) else said
+        text = convention.answer(span)
+        return "" if is_repr(text) else text
 
     def model(self, run: Run) -> tuple[str, str]:
         provider = self._first(run, lambda convention, span: convention.model(span)[0], "")
@@ -328,7 +328,7 @@ class _Reader:
         if any(span.is_unread for span in self._tree.spans):
             return True
         retrievers = [r for r in self._root.members if r.kind == "retriever"]
-        if any(not self._found(r).complete for r in retrievers if not r.inside_retriever):
+        if any(not self._documents(r).complete for r in retrievers if not r.inside_retriever):
             return True
         answer = FinishedRuns(self._root, self).answer()
         if not answer and self._root.asked:
@@ -340,19 +340,19 @@ class _Reader:
     def _is_withheld(self) -> bool:
         return any(self._tree.convention_at(s).withholds(s) for s in self._tree.spans)
 
-    def _found(self, run: Run) -> Documents:
+    def _documents(self, run: Run) -> Documents:
         """Return a retriever's documents, with texts from elsewhere where it has none."""
-        found = self._tree.convention_at(run.inputs).documents(run.inputs)
-        if found.complete or run.error or not found.chunks:
-            return Documents(found.chunks, complete=True) if run.error else found
-        if any(chunk.text for chunk in found.chunks):
-            return found
+        documents = self._tree.convention_at(run.inputs).documents(run.inputs)
+        if documents.complete or run.error or not documents.chunks:
+            return Documents(documents.chunks, complete=True) if run.error else documents
+        if any(chunk.text for chunk in documents.chunks):
+            return documents
         tool = self._tool_of(run)
         if tool:
-            return Documents(_with_texts(found.chunks, tool), complete=True)
+            return Documents(_with_texts(documents.chunks, tool), complete=True)
         textless, recovered = self._textless, self._recovered
         if not recovered:
-            return found
+            return documents
         if run is not textless[0]:
             return Documents((), complete=True)  # the prompt has the texts of all, in one piece
         stubs = [
@@ -413,12 +413,12 @@ class _Reader:
             ):
                 continue
             convention = tree.conventions[span.span_id]
-            given, gave = convention.reranked(span), convention.documents(span)
-            if not gave.complete:
+            before, after = convention.reranked(span), convention.documents(span)
+            if not after.complete:
                 continue
-            seen = {c.text for c in given.chunks} | {c.text for c in gave.chunks}
+            seen = {c.text for c in before.chunks} | {c.text for c in after.chunks}
             judged |= seen
-            left = [*(c for c in left or () if c.text not in seen), *gave.chunks]
+            left = [*(c for c in left or () if c.text not in seen), *after.chunks]
         if left is None:
             return None
         rest = (c for run in self._root.members if self._retrieves(run) for c in self.chunks(run))
@@ -452,9 +452,9 @@ class _Reader:
         the other has.
         """
         for span in self._spans_of(run):
-            found = read(self._tree.conventions[span.span_id], span)
-            if found != nothing:
-                return found
+            value = read(self._tree.conventions[span.span_id], span)
+            if value != nothing:
+                return value
         return nothing
 
     def _spans_of(self, run: Run) -> list[SpanRecord]:

@@ -199,8 +199,8 @@ def messages(value: Any) -> tuple[Message, ...]:
     """Return the messages of a list of them, in order, those without text left out."""
     if not isinstance(value, list):
         return ()
-    found = (message_of(item) for item in value)
-    return tuple(Message(role=role or "user", text=text) for role, text in found if text)
+    parts = (message_of(item) for item in value)
+    return tuple(Message(role=role or "user", text=text) for role, text in parts if text)
 
 
 def documents(value: Any) -> Documents:
