@@ -172,8 +172,8 @@ def scorer_for(options: Options) -> Scorer:
     if not names and options.compare is None and options.written_form == "ragchecker":
         names = RAGCHECKERS_OWN
     return scorer_of(
-        options.judge,
-        names,
+        judge=options.judge,
+        evaluators=names,
         budget_usd=options.budget_usd,
         budget_tokens=options.budget_tokens,
         concurrency=options.concurrency,

@@ -51,9 +51,9 @@ class AssessmentCache:
         """
         loop = asyncio.get_running_loop()
         while True:
-            found = self._fresh(key)
-            if found is not None:
-                return _free(found)
+            kept = self._fresh(key)
+            if kept is not None:
+                return _free(kept)
             coming = self._coming.get(key)
             # One of another loop, or of the process that forked this one, may never come.
             if coming is None or coming.get_loop() is not loop:

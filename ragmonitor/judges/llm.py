@@ -124,7 +124,7 @@ class LlmJudge:
             jitter: A number in [0, 1) for each such wait.
             draw: Where the borders of the prompt's sections come from.
         """
-        given = (
+        has_price = (
             input_usd_per_million_tokens is not None and output_usd_per_million_tokens is not None
         )
         self._given_price = (
@@ -132,7 +132,7 @@ class LlmJudge:
                 input_usd=(input_usd_per_million_tokens or 0.0) / 1e6,
                 output_usd=(output_usd_per_million_tokens or 0.0) / 1e6,
             )
-            if given
+            if has_price
             else None
         )
         self._completer: Completer = completer or Provider(
@@ -270,7 +270,7 @@ class LlmJudge:
                 usage=usage,
             )
         held = all(reply.form == "json_schema" for reply in replies)
-        found = Assessment(
+        assessment = Assessment(
             judge=self._strict if held else self._short,
             language=question.language,
             sentences=_verdicts(reading, question.sentences),
@@ -280,22 +280,24 @@ class LlmJudge:
             usage=usage,
         )
         if not interaction.reference.strip():
-            return found
-        return await self._with_reference(found, interaction, spread_chunks)
+            return assessment
+        return await self._with_reference(assessment, interaction, spread_chunks)
 
     async def _with_reference(
-        self, found: Assessment, interaction: Interaction, shares: Sequence[Sequence[Part]]
+        self, assessment: Assessment, interaction: Interaction, shares: Sequence[Sequence[Part]]
     ) -> Assessment:
         calls = self._calls()
         reading = await read_reference(
-            self._asking(calls), interaction, found, shares, draw=self._draw
+            self._asking(calls), interaction, assessment, shares, draw=self._draw
         )
         return replace(
-            found,
-            judge=replace(found.judge, version=f"{found.judge.version}.{reference_version()}"),
+            assessment,
+            judge=replace(
+                assessment.judge, version=f"{assessment.judge.version}.{reference_version()}"
+            ),
             reference=None if isinstance(reading, Cause) else reading,
             reference_cause=reading if isinstance(reading, Cause) else None,
-            usage=found.usage + calls.usage,
+            usage=assessment.usage + calls.usage,
         )
 
     def asker(self, interaction: Interaction, assessment: Assessment) -> InteractionAsker:
@@ -528,11 +530,11 @@ async def _all(readings: Iterable[Coroutine[Any, Any, _Reply]]) -> list[_Reply]:
     """
     replies: list[_Reply] = []
     failure: BaseException | None = None
-    for found in await asyncio.gather(*readings, return_exceptions=True):
-        if isinstance(found, BaseException):
-            failure = failure or found
+    for result in await asyncio.gather(*readings, return_exceptions=True):
+        if isinstance(result, BaseException):
+            failure = failure or result
         else:
-            replies.append(found)
+            replies.append(result)
     if failure is not None:
         raise failure
     return replies

@@ -72,7 +72,7 @@ def join(
     relevancies = [r.relevancy for r in readings if r.relevancy is not None]
     evasive = [r.evasive for r in readings if r.evasive is not None]
     return ParsedReply(
-        entries=tuple(_joined(said) for said in zip(*entries, strict=True))
+        entries=tuple(_joined(each) for each in zip(*entries, strict=True))
         if len(entries) == len(readings)
         else None,
         relevancy=sum(relevancies) / len(relevancies)
@@ -101,8 +101,8 @@ def _moved(entries: Sequence[Entry], parts: Sequence[Part]) -> list[Entry]:
     ]
 
 
-def _joined(said: Sequence[Entry]) -> Entry:
-    supporting = [e for e in said if e.verdict is Verdict.SUPPORTED and e.chunks]
+def _joined(entries: Sequence[Entry]) -> Entry:
+    supporting = [each for each in entries if each.verdict is Verdict.SUPPORTED and each.chunks]
     if supporting:
         doubted = all(entry.reasons for entry in supporting)
         return Entry(
@@ -112,17 +112,17 @@ def _joined(said: Sequence[Entry]) -> Entry:
             reasons=supporting[0].reasons if doubted else (),
         )
     for verdict in (Verdict.CONTRADICTED, Verdict.ABSENT):
-        against = [entry for entry in said if entry.verdict is verdict]
-        claims = [entry for entry in said if entry.verdict is not Verdict.NO_CLAIM]
+        against = [entry for entry in entries if entry.verdict is verdict]
+        claims = [entry for entry in entries if entry.verdict is not Verdict.NO_CLAIM]
         # Whether a sentence claims anything does not depend on the chunks: the majority knows.
-        is_claim = verdict is Verdict.CONTRADICTED or 2 * len(claims) > len(said)
+        is_claim = verdict is Verdict.CONTRADICTED or 2 * len(claims) > len(entries)
         if against and is_claim:
             return Entry(
                 verdict=verdict,
                 chunks=tuple(dict.fromkeys(c for entry in against for c in entry.chunks)),
                 words=tuple(dict.fromkeys(w for entry in against for w in entry.words)),
             )
-    lacking = all(entry.verdict is Verdict.SUPPORTED for entry in said)
+    lacking = all(entry.verdict is Verdict.SUPPORTED for entry in entries)
     return Entry(verdict=Verdict.SUPPORTED if lacking else Verdict.NO_CLAIM)
 
 
@@ -142,10 +142,10 @@ def _cut(text: str, room_tokens: float) -> list[str]:
     """Return the text in pieces that fit, cut behind a paragraph, a sentence or a word."""
     pieces: list[str] = []
     start = 0
-    most = max(1, int(room_tokens * CHARACTERS_PER_TOKEN) + 1)
+    max_characters = max(1, int(room_tokens * CHARACTERS_PER_TOKEN) + 1)
     while True:
         # No more than could fit at best: the rest is not measured again for every piece.
-        near = text[start : start + most]
+        near = text[start : start + max_characters]
         tokens = estimate_tokens(near)
         if not near or (tokens <= room_tokens and start + len(near) == len(text)):
             return [*pieces, near]

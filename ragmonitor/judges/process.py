@@ -114,13 +114,13 @@ class ProcessJudge:
             self._starts += 1
             self._helper = _Helper(self._inner)
         try:
-            found = self._helper.ask(_texts_of(interaction), self._reading_s)
+            reply = self._helper.ask(_texts_of(interaction), self._reading_s)
         except (HelperError, TimeoutError):
             self._end()
             raise
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
     def _end(self) -> None:
         helper, self._helper = self._helper, None
@@ -185,14 +185,14 @@ class _Helper:
         """
         try:
             self._asked.send_bytes(pickle.dumps(interaction))
-            found = self._reply(within_s)
+            reply = self._reply(within_s)
         except (OSError, EOFError) as error:
             if isinstance(error, TimeoutError):
                 raise
             raise HelperError(f"the helper process died: {error!r}") from error
-        if not isinstance(found, (Assessment, Exception)):
-            raise HelperError(f"the helper process replied {type(found).__name__}")
-        return found
+        if not isinstance(reply, (Assessment, Exception)):
+            raise HelperError(f"the helper process replied {type(reply).__name__}")
+        return reply
 
     def _reply(self, within_s: float) -> object:
         if not self._replies.poll(within_s):

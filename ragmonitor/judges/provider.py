@@ -548,14 +548,14 @@ def longest_reply(room: int) -> int:
     return _FREE_CHARACTERS + _CHARACTERS_PER_TOKEN * room
 
 
-def _count(value: object, most: int) -> tuple[int, bool]:
+def _count(value: object, max_count: int) -> tuple[int, bool]:
     """Return a provider's count as far as it can be so, and whether it can; 0: it says nothing."""
     if value is None:
         return 0, True
     # A bool is an int to Python, and no count to anybody.
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not value >= 0:
         return 0, False
-    return (int(value), True) if value <= most else (most, False)
+    return (int(value), True) if value <= max_count else (max_count, False)
 
 
 @contextlib.contextmanager
@@ -604,10 +604,10 @@ def _thinks(litellm: Any, model: str) -> bool:
 
 def _lacks_key(litellm: Any, model: str) -> bool:
     try:
-        found = litellm.validate_environment(model=model)
+        environment = litellm.validate_environment(model=model)
     except Exception:  # noqa: BLE001 - for a model it cannot place
         return False
-    return bool(found.get("missing_keys"))
+    return bool(environment.get("missing_keys"))
 
 
 def _retry_after_s(error: Exception) -> float | None:

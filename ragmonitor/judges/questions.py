@@ -110,8 +110,8 @@ class InteractionAsker:
         names = tuple(fields)
 
         def problems_of(reply: Completion) -> list[str]:
-            found = find_fields(reply.text, names)
-            missing = [name for name in names if name not in found]
+            present = find_fields(reply.text, names)
+            missing = [name for name in names if name not in present]
             return [f"{', '.join(missing)} missing or broken"] if missing else []
 
         try:

@@ -93,14 +93,14 @@ class Checks:
         chunks = self.chunks if self.chunks is not None else other.chunks
         in_answer = self.in_answer if self.in_answer is not None else other.in_answer
         known = (right, chunks, in_answer)
-        problems = self.problems if any(found is None for found in known) else ()
+        problems = self.problems if any(each is None for each in known) else ()
         return Checks(right=right, chunks=chunks, in_answer=in_answer, problems=problems)
 
 
 async def read_reference(
     ask: Ask,
     interaction: Interaction,
-    found: Assessment,
+    assessment: Assessment,
     shares: Sequence[Sequence[Part]],
     *,
     draw: Callable[[], str] = draw_border,
@@ -113,7 +113,7 @@ async def read_reference(
     Args:
         ask: Calls the model.
         interaction: It has a reference answer.
-        found: The assessment of the same interaction; its claims are checked.
+        assessment: The one of the same interaction; its claims are checked.
         shares: The chunks, as they were spread over calls.
         draw: Draws the borders.
     """
@@ -122,14 +122,14 @@ async def read_reference(
 
     async def check(parts: Sequence[Part]) -> Checks:
         texts = [part.text for part in parts]
-        prompt = write_prompt(interaction, texts, answer, reference, found.language, draw=draw)
+        prompt = write_prompt(interaction, texts, answer, reference, assessment.language, draw=draw)
         counts = (len(answer), len(reference), len(texts))
         replies = await ask_twice(
             ask,
             prompt,
             lambda reply: read_checks(reply, *counts).problems,
             max_tokens=reply_tokens(*counts),
-            language=found.language,
+            language=assessment.language,
         )
         checks = read_checks(replies[-1], *counts)
         return checks.completed_by(read_checks(replies[0], *counts))
@@ -143,7 +143,7 @@ async def read_reference(
         if checks.chunks is None or checks.in_answer is None or checks.right is None:
             return Cause.UNREADABLE
         all_checks.append(_moved(checks, [part.position for part in parts]))
-    return _joined(all_checks, reference, found)
+    return _joined(all_checks, reference, assessment)
 
 
 def write_prompt(
@@ -189,12 +189,12 @@ def read_checks(completion: Completion, answer: int, reference: int, chunks: int
     in_answer = _flags(fields.get("in"), reference)
     problems = [
         f"{name} is no list of {count} as asked for"
-        for name, count, found in (
+        for name, count, flags in (
             ("a", answer, right),
             ("r", reference, entailing),
             ("in", reference, in_answer),
         )
-        if found is None
+        if flags is None
     ]
     return Checks(right=right, chunks=entailing, in_answer=in_answer, problems=tuple(problems))
 
@@ -261,20 +261,20 @@ def _moved(checks: Checks, positions: Sequence[int]) -> Checks:
 
 
 def _joined(
-    checks: Sequence[Checks], reference: Sequence[str], found: Assessment
+    checks: Sequence[Checks], reference: Sequence[str], assessment: Assessment
 ) -> ReferenceReading:
     # Answer and reference were the same in every call: the first says what they have in common.
     right, in_answer = checks[0].right or (), checks[0].in_answer or ()
     sentences = []
     for at, text in enumerate(reference):
-        said = [check.chunks[at] for check in checks if check.chunks is not None]
-        cited = [chunks for chunks in said if chunks is not None]
+        by_share = [check.chunks[at] for check in checks if check.chunks is not None]
+        cited = [chunks for chunks in by_share if chunks is not None]
         if cited:
             merged = tuple(dict.fromkeys(chunk for chunks in cited for chunk in chunks))
             sentences.append(ReferenceSentence(text=text, chunks=merged, in_answer=in_answer[at]))
     claims = tuple(
         is_right
-        for sentence, is_right in zip(found.sentences or (), right, strict=False)
+        for sentence, is_right in zip(assessment.sentences or (), right, strict=False)
         if sentence.verdict is not Verdict.NO_CLAIM
     )
     return ReferenceReading(answer_claims=claims, sentences=tuple(sentences))

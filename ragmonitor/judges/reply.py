@@ -121,7 +121,7 @@ def read_reply(
 
     words = _read_bad(fields.get("bad", _strict_words(fields.get("s"))), sentences)
     verdicts = read("s", lambda value: _read_entries(value, len(sentences), len(chunks)))
-    relevancy = read("rel", lambda value: _whole(value, most=3) / 3)
+    relevancy = read("rel", lambda value: _whole(value, max_value=3) / 3)
     evasive = read("evasive", _read_flag)
     relevance: tuple[float, ...] | None = ()
     if chunks:
@@ -178,13 +178,13 @@ def find_fields(
         whole = _load(candidate)
         if _is_reply(whole, names):
             return {} if whole in examples else whole
-    found: list[Mapping[str, object]] = []
+    objects: list[Mapping[str, object]] = []
     for candidate in _balanced_objects(text):
         value = _load(candidate)
-        if _is_reply(value, names) and value not in found:
-            found.append(value)
-    replies = [value for value in found if value not in examples]
-    if found:
+        if _is_reply(value, names) and value not in objects:
+            objects.append(value)
+    replies = [value for value in objects if value not in examples]
+    if objects:
         # A draft and a reply: which is which would be a guess.
         return replies[0] if len(replies) == 1 else {}
     return _salvage(text, names)
@@ -246,7 +246,7 @@ def _salvage(text: str, names: Sequence[str]) -> dict[str, object]:
     """Return the fields that stand whole in broken JSON; not those that stand there twice."""
     # What is quoted comes out of the data: a name in it is nobody's field.
     outside = _BRACKET_OR_STRING.sub(
-        lambda found: found[0] if found[0].strip('"') in names else _hidden(found[0]), text
+        lambda match: match[0] if match[0].strip('"') in names else _hidden(match[0]), text
     )
     fields: dict[str, object] = {}
     for name in names:
@@ -313,7 +313,7 @@ def _read_entry(value: object, name: str, chunks: int) -> Entry:
     for part in parts:
         number = part.strip().upper().removeprefix("C") if isinstance(part, str) else part
         try:
-            positions[_whole(number, most=chunks) - 1] = None
+            positions[_whole(number, max_value=chunks) - 1] = None
         except _UnreadableError:
             raise _UnreadableError(f"{name} names no chunk and no verdict") from None
     # [0]: the chunks as a whole, which rightly are said to lack something.
@@ -345,7 +345,7 @@ def _strict_words(value: object) -> list[object]:
 
 
 def _read_ratings(value: object, chunks: int) -> tuple[float, ...]:
-    return tuple(_whole(rating, most=2) / 2 for rating in _listed(value, "C", chunks))
+    return tuple(_whole(rating, max_value=2) / 2 for rating in _listed(value, "C", chunks))
 
 
 def _read_flag(value: object) -> bool:
@@ -372,17 +372,17 @@ def _read_bad(value: object, sentences: Sequence[str]) -> dict[int, tuple[str, .
             continue
         number = pair[0].strip().upper().removeprefix("S") if isinstance(pair[0], str) else pair[0]
         try:
-            position = _whole(number, most=len(sentences)) - 1
+            position = _whole(number, max_value=len(sentences)) - 1
         except _UnreadableError:
             continue
         if position < 0:
             continue
         words = pair[1] if isinstance(pair[1], list) else pair[1:]
         for quote in words:
-            found = _as_it_stands(quote, sentences[position]) if isinstance(quote, str) else ""
-            if found and found not in quotes.setdefault(position, []):
-                quotes[position].append(found)
-    return {position: tuple(found) for position, found in quotes.items()}
+            exact = _as_it_stands(quote, sentences[position]) if isinstance(quote, str) else ""
+            if exact and exact not in quotes.setdefault(position, []):
+                quotes[position].append(exact)
+    return {position: tuple(quoted) for position, quoted in quotes.items()}
 
 
 def _as_it_stands(quote: str, sentence: str) -> str:
@@ -410,11 +410,11 @@ def _listed(value: object, letter: str, count: int) -> list[object]:
     return value
 
 
-def _whole(value: object, *, most: int) -> int:
+def _whole(value: object, *, max_value: int) -> int:
     if isinstance(value, str) and _SMALL_NUMBER.fullmatch(value.strip()):
         value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise _UnreadableError(f"is not a whole number from 0 to {most}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= max_value:
+        raise _UnreadableError(f"is not a whole number from 0 to {max_value}")
     return value

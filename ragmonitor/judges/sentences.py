@@ -46,8 +46,8 @@ def spans(text: str) -> list[tuple[int, int]]:
 
 def marker_end(text: str) -> int:
     """Return how many characters of list markers and labels a sentence begins with; 0: none."""
-    found = _LEADING_MARKER.match(text, 0, _LONGEST_MARKER)
-    return found.end() if found else 0
+    match = _LEADING_MARKER.match(text, 0, _LONGEST_MARKER)
+    return match.end() if match else 0
 
 
 def language(text: str) -> Language:
@@ -225,15 +225,15 @@ _GLUED_BEFORE = re.compile(r"(?:[a-z]{2}|\d{2}|[)\]\"”%])\Z")
 def _prose(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the pieces between stops that end sentences."""
     at = start
-    for found in _STOP.finditer(text, start, end):
-        if _ends_sentence(text, at, found, end):
-            yield at, found.end()
-            at = found.end()
+    for match in _STOP.finditer(text, start, end):
+        if _ends_sentence(text, at, match, end):
+            yield at, match.end()
+            at = match.end()
     yield at, end
 
 
-def _ends_sentence(text: str, start: int, found: re.Match[str], end: int) -> bool:
-    stop, after = found["stop"], found.end()
+def _ends_sentence(text: str, start: int, match: re.Match[str], end: int) -> bool:
+    stop, after = match["stop"], match.end()
     if after >= end:
         return True
     if not _WIDE.isdisjoint(stop):
@@ -245,14 +245,14 @@ def _ends_sentence(text: str, start: int, found: re.Match[str], end: int) -> boo
         is_apart = True
     else:
         is_apart = False
-    closes_quote = not _QUOTES.isdisjoint(found["closers"])
+    closes_quote = not _QUOTES.isdisjoint(match["closers"])
     if stop[-1] in "!?" or "?" in stop or "!" in stop:
         return _shout_ends(following, is_apart=is_apart, closes_quote=closes_quote)
     if len(stop) > 1 or stop == "…":
         return is_apart and not following.islower()
     if not is_apart:
-        return _glued_stop_ends(text, found.start(), after, following)
-    return _dot_ends(text, start, found, following, closes_quote=closes_quote)
+        return _glued_stop_ends(text, match.start(), after, following)
+    return _dot_ends(text, start, match, following, closes_quote=closes_quote)
 
 
 def _shout_ends(following: str, *, is_apart: bool, closes_quote: bool) -> bool:
@@ -278,10 +278,10 @@ def _is_address(before: str) -> bool:
 
 
 def _dot_ends(
-    text: str, start: int, found: re.Match[str], following: str, *, closes_quote: bool
+    text: str, start: int, match: re.Match[str], following: str, *, closes_quote: bool
 ) -> bool:
     """Return whether a single dot with a space behind it ends a sentence."""
-    dot = found.start()
+    dot = match.start()
     if dot + 1 - start <= _LONGEST_MARKER and _is_marker(text[start : dot + 1]):
         return False
     before = _WORD_BEFORE.search(text[max(start, dot - 20) : dot])
@@ -298,7 +298,7 @@ def _dot_ends(
         return False
     is_initial = len(word) == 1 and before[0].isupper() and not following.isdigit()
     if word in _PERHAPS_LAST or is_initial or _is_dotted_letters(word):
-        return following in '“"「' or _is_starter(text, found.end())
+        return following in '“"「' or _is_starter(text, match.end())
     return True
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
 from ragmonitor.apart import call_apart, run
 from ragmonitor.capabilities import as_judge
@@ -54,45 +54,28 @@ class EvaluationResult:
         return [outcome.as_dict() for outcome in self.outcomes]
 
 
-async def aevaluate(
-    records: Records,
-    *,
-    evaluators: Iterable[str] | str = (),
-    judge: Judge | str | None = None,
-    budget_usd: float | None = None,
-    budget_tokens: int | None = None,
-    concurrency: int | None = None,
-    api_base: str | None = None,
-    builtin_max_characters: int | None = None,
-) -> EvaluationResult:
+class RunOptions(TypedDict, total=False):
+    """The options of `evaluate`, which explains them."""
+
+    evaluators: Iterable[str] | str
+    judge: Judge | str | None
+    budget_usd: float | None
+    budget_tokens: int | None
+    concurrency: int | None
+    api_base: str | None
+    builtin_max_characters: int | None
+
+
+async def aevaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResult:
     """Return the scores of recorded interactions. As `evaluate`, on the running event loop.
 
     The built-in judge reads on the loop itself, a few milliseconds for each answer.
     """
     lines = [*read_given(records)]
-    scorer = scorer_of(
-        judge,
-        evaluators,
-        budget_usd=budget_usd,
-        budget_tokens=budget_tokens,
-        concurrency=concurrency,
-        api_base=api_base,
-        builtin_max_characters=builtin_max_characters,
-    )
-    return await _evaluated(lines, scorer)
+    return await _evaluated(lines, scorer_of(**options))
 
 
-def evaluate(
-    records: Records,
-    *,
-    evaluators: Iterable[str] | str = (),
-    judge: Judge | str | None = None,
-    budget_usd: float | None = None,
-    budget_tokens: int | None = None,
-    concurrency: int | None = None,
-    api_base: str | None = None,
-    builtin_max_characters: int | None = None,
-) -> EvaluationResult:
+def evaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResult:
     """Return the scores of recorded interactions, by the judges and evaluators of a monitor.
 
     Without a judge nothing leaves the process: the built-in one reads. Blocks; on a running event
@@ -129,15 +112,7 @@ def evaluate(
         ```
     """
     lines = [*read_given(records)]
-    scorer = scorer_of(
-        judge,
-        evaluators,
-        budget_usd=budget_usd,
-        budget_tokens=budget_tokens,
-        concurrency=concurrency,
-        api_base=api_base,
-        builtin_max_characters=builtin_max_characters,
-    )
+    scorer = scorer_of(**options)
 
     async def work() -> EvaluationResult:
         try:
@@ -151,9 +126,9 @@ def evaluate(
 
 
 def scorer_of(
-    judge: Judge | str | None,
-    evaluators: Iterable[str] | str = (),
     *,
+    evaluators: Iterable[str] | str = (),
+    judge: Judge | str | None = None,
     budget_usd: float | None = None,
     budget_tokens: int | None = None,
     concurrency: int | None = None,

@@ -113,10 +113,10 @@ class Reader:
             # Not caught here: whoever gave the wrong file hears it once, not per line.
             self._columns = self._recognised(number, value)
         try:
-            told = read_record(value, self._columns, number)
+            interaction = read_record(value, self._columns, number)
         except InputError as error:
             return Line(number=number, error=str(error), read_bytes=read_bytes)
-        return Line(number=number, interaction=told, read_bytes=read_bytes)
+        return Line(number=number, interaction=interaction, read_bytes=read_bytes)
 
     def _recognised(self, number: int, record: Mapping[str, Any]) -> tuple[Columns, ...]:
         for columns in COLUMNS.values():
@@ -152,8 +152,8 @@ def read_given(
             "`ragmonitor score FILE` reads files"
         )
     reader = Reader()
-    given = records_of(dict(records)) if isinstance(records, Mapping) else records
-    for number, record in enumerate(given, 1):
+    source = records_of(dict(records)) if isinstance(records, Mapping) else records
+    for number, record in enumerate(source, 1):
         if isinstance(record, Interaction):
             yield Line(number=number, interaction=record)
         elif isinstance(record, Mapping):
@@ -215,10 +215,10 @@ def _lacking(record: Mapping[str, Any]) -> str:
         for choice in choices:
             missing = [name for name in choice.required if name not in record]
             if len(missing) == 1:
-                told = f"as a record of {form} it lacks {missing[0]!r}"
+                hint = f"as a record of {form} it lacks {missing[0]!r}"
                 if missing[0] == choice.contexts:
-                    told += ", which is [] where nothing was retrieved"
-                return f"{told}; "
+                    hint += ", which is [] where nothing was retrieved"
+                return f"{hint}; "
     return ""
 
 
