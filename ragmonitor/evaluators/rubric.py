@@ -24,7 +24,7 @@ def rubric(
     """Register an evaluator that puts a rubric to the judge; return it.
 
     It scores wherever evaluators do: live, `ragmonitor score`, spans, Prometheus, files. Each costs
-    one call more for every answer that the judge reads; the built-in judge leaves it `not_asked`.
+    one call more for every answer that the judge scores; the built-in judge leaves it `not_asked`.
 
     Args:
         name: Lower case, digits and `_`; a label's value.

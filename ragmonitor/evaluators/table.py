@@ -170,8 +170,8 @@ def evaluator(
     """Register the decorated function as an evaluator; it is returned unchanged.
 
     A plain function scores the assessment. A coroutine function asks the judge something of its
-    own: each `ask` is one call more for every answer that a judge reads, and a judge that cannot be
-    asked (the built-in judge) leaves it unscored, cause `not_asked`.
+    own: each `ask` is one call more for every answer that a judge scores, and a judge that cannot
+    be asked (the built-in judge) leaves it unscored, cause `not_asked`.
 
     Args:
         name: Lower case, digits and `_`; a label's value.

@@ -44,20 +44,20 @@ _BY_PATTERN = (
     "NATIONAL_ID",
 )
 _NUMBERS = ("CREDIT_CARD", "CN_ID_CARD", "NATIONAL_ID")
-"""Those that `ragmonitor.redaction.identity_numbers` finds too, or alone."""
+"""The entities that `ragmonitor.redaction.identity_numbers` finds too, or alone."""
 ENTITIES = _BY_MODEL + _BY_PATTERN
 
 MODELS: dict[Language, tuple[str, ...]] = {
     "en": ("en_core_web_lg", "en_core_web_md", "en_core_web_sm", "en_core_web_trf"),
     "zh": ("zh_core_web_lg", "zh_core_web_md", "zh_core_web_sm", "zh_core_web_trf"),
 }
-"""spaCy's; the first that is installed is taken where none is named."""
+"""spaCy's models; the first that is installed is taken where none is named."""
 
 PHONE_REGIONS = ("US", "GB", "CN")
-"""Whose numbers are recognised without their country's prefix; with it, every country's are."""
+"""Regions whose numbers are recognised without their country's prefix; with it, all are."""
 
 SCORES = {"CREDIT_CARD": 0.9, "CN_ID_CARD": 0.9, "NATIONAL_ID": 0.5}
-"""Of what is found by our own patterns: where two find the same, the more certain names it."""
+"""Certainty of what our own patterns find: where two find the same, the more certain names it."""
 MIN_SCORE = 0.35
 """Presidio gives a phone number 0.4 and its weakest patterns 0.01 to 0.3."""
 
@@ -73,7 +73,7 @@ _LABELS_OF_NO_PERSON = (
     *("CARDINAL", "DATE", "EVENT", "FAC", "LANGUAGE", "LAW", "MISC", "MONEY"),
     *("ORDINAL", "PERCENT", "PRODUCT", "QUANTITY", "TIME", "WORK_OF_ART"),
 )
-"""Of spaCy's; Presidio warns of each label that is neither known to it nor ignored."""
+"""Labels of spaCy's; Presidio warns of each label that is neither known to it nor ignored."""
 
 _CJK = re.compile(r"[\u3400-\u9fff]")
 _LONG_WORD = re.compile(r"\S{64}")
@@ -89,7 +89,7 @@ class PersonalData:
     def __init__(
         self, entities: Sequence[str] = DEFAULT_ENTITIES, models: Sequence[str] = ()
     ) -> None:
-        """Take what to look for.
+        """Set what to look for; nothing is loaded yet.
 
         Args:
             entities: Presidio's names, of those in `ENTITIES`.
@@ -102,7 +102,7 @@ class PersonalData:
         self._failure: Exception | None = None
 
     def check(self) -> None:
-        """See that all is there, without loading it.
+        """Check that everything is installed, without loading it.
 
         Raises:
             SettingsError: There is no such entity, or a named model is not installed.
@@ -151,7 +151,7 @@ class PersonalData:
 
 
 def languages_of(text: str) -> tuple[Language, ...]:
-    """Return in which languages a text is to be read: what is mixed is read in both."""
+    """Return the languages in which a text is analysed: a mixed text in both."""
     chinese, latin = len(_CJK.findall(text)), len(_LATIN.findall(text))
     if not chinese:
         return ("en",)
@@ -245,10 +245,8 @@ def _pipelines(models: Sequence[str]) -> dict[str, Any]:
     return pipelines
 
 
-def _recognizers(entities: Sequence[str], language: Language) -> list[Any]:
-    import regex
-    from presidio_analyzer import EntityRecognizer, Pattern, PatternRecognizer, RecognizerResult
-    from presidio_analyzer import predefined_recognizers as presidio
+def _number_recognizer(entities: Sequence[str], language: Language) -> Any:
+    from presidio_analyzer import EntityRecognizer, RecognizerResult
 
     class Numbers(EntityRecognizer):  # type: ignore[misc] # Presidio's, and it is not typed
         """Finds numbers that states and banks give to people."""
@@ -263,46 +261,56 @@ def _recognizers(entities: Sequence[str], language: Language) -> list[Any]:
             nlp_artifacts: Any = None,  # noqa: ARG002 - of the base class
         ) -> list[Any]:
             return [
-                RecognizerResult(found.kind, found.start, found.end, SCORES[found.kind])
-                for found in numbers_in(text)
-                if found.kind in entities
+                RecognizerResult(each.kind, each.start, each.end, SCORES[each.kind])
+                for each in numbers_in(text)
+                if each.kind in entities
             ]
 
-    class Phones(presidio.PhoneRecognizer):  # type: ignore[misc] # as above
+    return Numbers(supported_entities=list(entities), supported_language=language)
+
+
+def _phone_recognizer(language: Language) -> Any:
+    from presidio_analyzer import RecognizerResult
+    from presidio_analyzer.predefined_recognizers import PhoneRecognizer
+
+    class Phones(PhoneRecognizer):  # type: ignore[misc] # as above
         """Finds telephone numbers, where there may be one."""
 
         def analyze(self, text: str, entities: list[str], nlp_artifacts: Any = None) -> list[Any]:
             return [
-                RecognizerResult(
-                    found.entity_type, start + found.start, start + found.end, found.score
-                )
+                RecognizerResult(each.entity_type, start + each.start, start + each.end, each.score)
                 for start, part in phone_candidates(text)
-                for found in super(Phones, self).analyze(part, entities, nlp_artifacts)
+                for each in super(Phones, self).analyze(part, entities, nlp_artifacts)
             ]
 
-    def pattern(entity: str, *patterns: str) -> Any:
+    return Phones(supported_language=language, supported_regions=PHONE_REGIONS, leniency=1)
+
+
+def _recognizers(entities: Sequence[str], language: Language) -> list[Any]:
+    import regex
+    from presidio_analyzer import Pattern, PatternRecognizer
+    from presidio_analyzer import predefined_recognizers as presidio
+
+    def pattern(entity: str, regular: str) -> Any:
         return PatternRecognizer(
             supported_entity=entity,
             supported_language=language,
-            patterns=[Pattern(entity, each, 0.9) for each in patterns],
+            patterns=[Pattern(entity, regular, 0.9)],
         )
 
     made: dict[str, list[Any]] = {
         "EMAIL_ADDRESS": [pattern("EMAIL_ADDRESS", _EMAIL)],
-        "PHONE_NUMBER": [
-            Phones(supported_language=language, supported_regions=PHONE_REGIONS, leniency=1),
-            pattern("PHONE_NUMBER", _CN_MOBILE),
-        ],
+        "PHONE_NUMBER": [_phone_recognizer(language), pattern("PHONE_NUMBER", _CN_MOBILE)],
         "CREDIT_CARD": [presidio.CreditCardRecognizer(supported_language=language)],
         "IBAN_CODE": [presidio.IbanRecognizer(supported_language=language)],
         "IP_ADDRESS": [presidio.IpRecognizer(supported_language=language)],
         "CRYPTO": [presidio.CryptoRecognizer(supported_language=language)],
         "US_SSN": [presidio.UsSsnRecognizer(supported_language=language)],
     }
-    numbers = [entity for entity in entities if entity in _NUMBERS]
     chosen = [recognizer for entity in entities for recognizer in made.get(entity, ())]
+    numbers = [entity for entity in entities if entity in _NUMBERS]
     if numbers:
-        chosen.append(Numbers(supported_entities=numbers, supported_language=language))
+        chosen.append(_number_recognizer(numbers, language))
     for recognizer in chosen:
         if isinstance(recognizer, PatternRecognizer):
             # Else a number right after a Chinese character would not begin at a word's boundary.

@@ -101,13 +101,6 @@ def overlap_of(
             for chunk in index.chunks_of(postings, everywhere_at):
                 by_chunk[chunk].append(position)
             continue
-        if len(postings) == 1:
-            (passage,) = postings
-            by_passage[passage] += gain
-            by_chunk[chunk_of[passage]].append(position)
-            for middle in windows[passage]:
-                by_window[middle] += gain
-            continue
         unseen = 0
         holder = -1
         for passage in postings:

@@ -1,4 +1,4 @@
-"""Whether an answer, and each chunk, speaks of the question. Says no more than "off topic"."""
+"""Relevance of an answer and of each chunk to the question; it says no more than "off topic"."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragmonitor.judges.builtin.text_terms import Term
 ON_TOPIC: Final = 0.5
 """Share of a question's content that an answer on its topic holds, itself or by its source."""
 CANNOT_TELL: Final = 0.5
-"""Of an answer too short to be off topic in its words alone."""
+"""Relevancy of an answer too short to be off topic in its words alone."""
 SHORT: Final = 3
 """Terms up to which an answer is too short to tell."""
 
@@ -80,17 +80,16 @@ def answer_relevancy(
             return 1.0
         share = max(share, bridge(asked, overlap))
     is_short = len(content) <= SHORT or asked.weight < SAYS_LITTLE
-    least = CANNOT_TELL if is_short else 0.0
-    return max(least, scaled(share))
+    return max(CANNOT_TELL if is_short else 0.0, scaled(share))
 
 
-def bridge(asked: Overlap, said: Overlap) -> float:
+def bridge(asked: Overlap, answered: Overlap) -> float:
     """Return how well one place in the chunks holds both the question and a sentence, 0 to 1."""
-    if not said.weight or not asked.weight:
+    if not answered.weight or not asked.weight:
         return 0.0
-    one, other = asked.by_window, said.by_window
+    one, other = asked.by_window, answered.by_window
     best = max([one[window] * other[window] for window in one.keys() & other.keys()], default=0.0)
-    return min(1.0, best / (asked.weight * said.weight))
+    return min(1.0, best / (asked.weight * answered.weight))
 
 
 def chunk_relevance(question: Sequence[Term], index: PassageIndex) -> tuple[float, ...] | None:
@@ -101,7 +100,7 @@ def chunk_relevance(question: Sequence[Term], index: PassageIndex) -> tuple[floa
         index: The chunks.
     """
     total = sum([term.weight for term in question])
-    # By identity: a key's places are one object, and a question that repeats itself is read once.
+    # By identity: a posting list is one object, and a question that repeats itself counts once.
     weights: dict[int, float] = {}
     lists: dict[int, Sequence[int]] = {}
     for term in question:

@@ -1,4 +1,4 @@
-"""The chance-like number: that something in an answer is hallucinated. Not calibrated."""
+"""The risk that something in an answer is hallucinated, 0 to 1, not calibrated."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ragmonitor.judges.builtin.overlap import Overlap
 from ragmonitor.records import Reason
 
 NOTHING_SAID: Final = 0.1
-"""Of a sentence without content (`Yes.`): nothing to check, and not nothing said."""
+"""Risk of a sentence without content (`Yes.`): nothing to check, and not nothing said."""
 QUESTION_SHARE: Final = 0.5
-"""Of a question back: it may presuppose what the chunks lack, and asserts less."""
+"""Share of a question back: it may presuppose what the chunks lack, and asserts less."""
 REFUSAL: Final = 0.02
-"""Of an answer that declines."""
+"""Risk of an answer that declines."""
 DECAY: Final = 0.5
 """What the next worst sentence counts for, relative to the one before it."""
 PENALTIES: Final[dict[Reason, float]] = {

@@ -1,4 +1,4 @@
-"""Light stems, and how much a word says."""
+"""Light stems of words, and weights by how rare the words are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TABLE: Final = "frequencies.txt"
 BAND_WEIGHTS: Final = (0.35, 0.6, 1.0)
 """By band: among the some 4,000 commonest English words, among the next 8,000, rarer or unknown.
 
-About the ratios of the inverse document frequencies of such words in running text.
+They are about in the ratios of the inverse document frequencies of such words in running text.
 """
 
 _SUFFIXES = (
@@ -28,9 +28,10 @@ _HAS_VOWEL = re.compile("[aeiouy]")
 
 
 def stem(word: str) -> str:
-    """Return what `word`, in lower case, shares with its inflected forms. No claim to linguistics.
+    """Return the stem that `word`, in lower case, shares with its inflected forms.
 
-    One suffix off, a doubled consonant made single: `stopping`, `stopped`, `stops` are `stop`.
+    It takes one suffix off and makes a doubled consonant single: `stopping`, `stopped` and `stops`
+    are `stop`.
     """
     word = IRREGULAR.get(word, word)
     if len(word) <= _MIN_STEM or not word.isascii():

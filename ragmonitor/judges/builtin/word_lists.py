@@ -1,4 +1,4 @@
-"""The small word lists that the built-in judge reads by. Data only; every word is lower case."""
+"""The small word lists of the built-in judge. Data only; every word is lower case."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ HARMLESS_BEHIND_NEGATION: Final = (
     ",",
     "，",
 )
-"""What, behind a sign of negation, says that it negates nothing: `not only`, `No, ...`."""
+"""Behind a sign of negation, these say that it negates nothing: `not only`, `No, ...`."""
 
 NEGATION_ENDS: Final = frozenset({"but", "except", "unless"})
 """Words at which a negation ends."""
@@ -80,7 +80,7 @@ OPPOSITES: Final = tuple(
         """
     )
 )
-"""English pairs of which one in the answer and the other in its source is a contradiction."""
+"""English pairs: one in the answer and the other in its source is a contradiction."""
 
 CHINESE_OPPOSITES: Final = tuple(
     tuple(pair.split("/"))
