@@ -20,7 +20,7 @@ from ragmonitor.capture.assembly import FinishedRuns, Translator
 from ragmonitor.capture.coercion import error_text
 from ragmonitor.capture.labels import labels_in
 from ragmonitor.capture.runs import Root, Run, RunKind
-from ragmonitor.capture.scopes import InteractionScope, scope_of
+from ragmonitor.capture.scopes import InteractionScope, entered_scope, scope_of
 from ragmonitor.guard import record_error, shielded
 from ragmonitor.protocols import Finished
 from ragmonitor.records import Status
@@ -195,7 +195,18 @@ class Recorder:
                 if self._span_of is not None:
                     self._link(parent.root)
                 if kind != "chain":
-                    run = self._member(run_id, parent, kind, name, inputs)
+                    root = parent.root
+                    if self._held:
+                        self._held.pop(root.id, None)  # the framework tries again
+                    if root.ended_ns or len(root.members) < MAX_MEMBERS:
+                        run = Run(run_id, parent, kind, name, inputs)
+                        if kind == "retriever" and parent.kind == "tool":
+                            parent.retrieved = True
+                        if root.ended_ns == 0:
+                            root.members.append(run)
+                    else:
+                        self._lose(root)
+                        run = None
                 elif (picked or (self.innermost and not parent.root.picked)) and not (
                     # A scope is the interaction that its code says it is.
                     parent.inside_retriever
@@ -214,11 +225,11 @@ class Recorder:
                 run = self._root(run_id, parent_id, kind, name, inputs, thread, resumes)
                 if run is None:
                     return
-            if isinstance(run, Root):
-                run.asked = run.asked or asked
-                run.picked = picked
+            if run.root is run:
+                run.root.asked = run.root.asked or asked
+                run.root.picked = picked
                 if self._span_of is not None:
-                    self._link(run)
+                    self._link(run.root)
             if at_ns:
                 run.started_ns = at_ns
             run.details = details
@@ -249,9 +260,10 @@ class Recorder:
             if caller.is_valid:
                 run.caller = caller
             run.labels = labels_in(current)
-        scope = self.scope()
-        if scope is not None and scope.add(run, self):
-            run.scope = scope
+        if entered_scope.get() is not None:
+            scope = self.scope()
+            if scope is not None and scope.add(run, self):
+                run.scope = scope
         run.thread = thread
         if resumes is not None:
             self._resume(run, resumes)
@@ -259,23 +271,6 @@ class Recorder:
             self._abandon(thread)  # asked anew, instead of going on
         if kind != "chain":
             run.members.append(run)
-        return run
-
-    def _member(
-        self, run_id: Hashable, parent: Run, kind: RunKind, name: str, inputs: Any
-    ) -> Run | None:
-        """Return a retriever's, model's or tool's run; None: its root has too many."""
-        run = Run(run_id, parent, kind, name, inputs)
-        root = run.root
-        if kind == "retriever" and parent.kind == "tool":
-            parent.retrieved = True
-        if self._held:
-            self._held.pop(root.id, None)  # the framework tries again
-        if root.ended_ns == 0:
-            if len(root.members) >= MAX_MEMBERS:
-                self._lose(root)
-                return None
-            root.members.append(run)
         return run
 
     def _inner(
