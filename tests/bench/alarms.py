@@ -103,10 +103,10 @@ def tuned(days: float = 180.0) -> float:
 def contenders(cusum: float) -> dict[str, Callable[[], Rule]]:
     """Return everything that is compared, by name."""
     return {
-        "ours, tolerate 4 %": lambda: Ours(BASE),
-        "ours, tolerate 4 %, half of the alarms": lambda: Ours(BASE, share=0.5),
-        "ours, tolerate 5 %": lambda: Ours(0.05),
-        "ours, tolerate learned": lambda: Ours(None),
+        "ours, objective 4 %": lambda: Ours(BASE),
+        "ours, objective 4 %, half of the alarms": lambda: Ours(BASE, share=0.5),
+        "ours, objective 5 %": lambda: Ours(0.05),
+        "ours, objective learned": lambda: Ours(None),
         **rules(BASE, cusum),
     }
 
@@ -302,11 +302,11 @@ def monitor(runs: int, only: str) -> None:
     changes = {name: change for name, change in changes.items() if only in name}
     cusum = tuned()
     names = [
-        "ours, tolerate 4 %, no boost",
-        "ours, tolerate 4 %",
-        "ours, tolerate 5 %",
-        "ours, tolerate 4 %, no boost, after a month",
-        "ours, tolerate 4 %, after a month",
+        "ours, objective 4 %, no boost",
+        "ours, objective 4 %",
+        "ours, objective 5 %",
+        "ours, objective 4 %, no boost, after a month",
+        "ours, objective 4 %, after a month",
         *rules(BASE, cusum),
     ]
     head(["rule", *changes])

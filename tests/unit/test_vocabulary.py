@@ -15,9 +15,7 @@ ROOT = Path(__file__).parents[2]
 SUFFIXES = {".py", ".md", ".js", ".css", ".html", ".json", ".yml", ".yaml", ".toml", ".tsx"}
 LEFT_OUT = (
     "CHANGELOG.md",
-    "docs/benchmarks.md",
     "docs/decisions/",
-    "docs/statistics.md",
     "tests/unit/test_settings.py",
     "tests/unit/test_vocabulary.py",
 )
