@@ -191,8 +191,10 @@ def _take(side: Side, outcome: Outcome, options: Options) -> None:
             id=outcome.report.interaction.id,
             question=outcome.report.interaction.query,
             scores={
-                evaluator_name(found.evaluator): found.score if isinstance(found, Scored) else None
-                for found in outcome.report.evaluations
+                evaluator_name(evaluation.evaluator): evaluation.score
+                if isinstance(evaluation, Scored)
+                else None
+                for evaluation in outcome.report.evaluations
             },
         )
     )
@@ -226,8 +228,8 @@ def _answer(written: Written) -> Answer:
         id=written.id,
         question=None,
         scores={
-            name: None if isinstance(found, Cause) else found
-            for name, found in written.scores.items()
+            name: None if isinstance(score, Cause) else score
+            for name, score in written.scores.items()
         },
     )
 
@@ -264,15 +266,15 @@ def _as_json(first: Side, second: Side, pairing: Pairing, usage: JudgeUsage) -> 
         "evaluators": [
             {
                 "evaluator": name,
-                "pairs": 0 if found is None else found.pairs,
-                "first_mean": found and round(found.first_mean, 4),
-                "second_mean": found and round(found.second_mean, 4),
-                "difference": found and round(found.difference, 4),
-                "lower": found and round(found.lower, 4),
-                "upper": found and round(found.upper, 4),
-                "is_told_apart": found is not None and found.is_told_apart,
+                "pairs": 0 if paired is None else paired.pairs,
+                "first_mean": paired and round(paired.first_mean, 4),
+                "second_mean": paired and round(paired.second_mean, 4),
+                "difference": paired and round(paired.difference, 4),
+                "lower": paired and round(paired.lower, 4),
+                "upper": paired and round(paired.upper, 4),
+                "is_told_apart": paired is not None and paired.is_told_apart,
             }
-            for name, found in pairing.differences().items()
+            for name, paired in pairing.differences().items()
         ],
     }
 
@@ -296,16 +298,16 @@ def _show(first: Side, second: Side, pairing: Pairing, scorer: Scorer, options: 
 
 def _table(pairing: Pairing) -> Table:
     table = figures_table("evaluator", "pairs", "before", "after", "difference", "95 % interval")
-    for name, found in pairing.differences().items():
-        if found is None:
+    for name, paired in pairing.differences().items():
+        if paired is None:
             table.add_row(name, "0", "-", "-", "-", "-")
             continue
         table.add_row(
             name,
-            str(found.pairs),
-            f"{found.first_mean:.3f}",
-            f"{found.second_mean:.3f}",
-            f"{found.difference:+.3f}",
-            f"{found.lower:+.3f} to {found.upper:+.3f} {'*' if found.is_told_apart else ' '}",
+            str(paired.pairs),
+            f"{paired.first_mean:.3f}",
+            f"{paired.second_mean:.3f}",
+            f"{paired.difference:+.3f}",
+            f"{paired.lower:+.3f} to {paired.upper:+.3f} {'*' if paired.is_told_apart else ' '}",
         )
     return table

@@ -61,10 +61,10 @@ def _of_settings(settings: Settings) -> Iterator[str]:
 
 def _of_variables() -> Iterator[str]:
     for name, value in os.environ.items():
-        found = secrets_of(value) if "//" in value else []
+        secrets = secrets_of(value) if "//" in value else []
         if _NAMED.search(name):
-            found.append(value)
+            secrets.append(value)
             if "HEADERS" in name:  # `authorization=Bearer%20key,x-api-key=key`
                 values = (pair.partition("=")[2] for pair in value.split(","))
-                found += [part for each in values for part in re.split(r"\s|%20", each)]
-        yield from (secret for secret in found if len(secret) >= MIN_VARIABLE_CHARACTERS)
+                secrets += [part for each in values for part in re.split(r"\s|%20", each)]
+        yield from (secret for secret in secrets if len(secret) >= MIN_VARIABLE_CHARACTERS)

@@ -332,13 +332,13 @@ def _expected(number: int, interaction: Interaction) -> Expected:
 
 def _difference(record: Expected, captured: Interaction) -> str:
     texts = tuple(chunk.text for chunk in captured.chunks)
-    found = f"record {record.number}: "
+    prefix = f"record {record.number}: "
     if captured.query != record.query:
-        return f"{found}question {_short(captured.query)}, not {_short(record.query)}"
+        return f"{prefix}question {_short(captured.query)}, not {_short(record.query)}"
     if captured.answer != record.answer:
-        return f"{found}answer {_short(captured.answer)}, not {_short(record.answer)}"
+        return f"{prefix}answer {_short(captured.answer)}, not {_short(record.answer)}"
     if len(texts) != len(record.contexts):
-        return f"{found}{len(texts)} contexts, not {len(record.contexts)}"
+        return f"{prefix}{len(texts)} contexts, not {len(record.contexts)}"
     pairs: Iterator[int] = (
         position
         for position, (text, wanted) in enumerate(zip(texts, record.contexts, strict=True))
@@ -346,9 +346,9 @@ def _difference(record: Expected, captured: Interaction) -> str:
     )
     position = next(pairs, None)
     if position is None:
-        return f"{found}captured after its batch"
+        return f"{prefix}captured after its batch"
     return (
-        f"{found}context {position}: {_short(texts[position])}, "
+        f"{prefix}context {position}: {_short(texts[position])}, "
         f"not {_short(record.contexts[position])}"
     )
 

@@ -238,12 +238,12 @@ def _saved(folder: Path) -> Iterator[Row]:
 
 def _described(file: Path) -> dict[str, Any]:
     try:
-        told = json.loads(file.read_text("utf-8"))
+        description = json.loads(file.read_text("utf-8"))
     except ValueError as error:
         raise InputError(f"{file}: no JSON: {error}") from error
-    if not isinstance(told, dict):
+    if not isinstance(description, dict):
         raise InputError(f"{file}: expected an object")
-    return told
+    return description
 
 
 def _arrow_library() -> None:
