@@ -169,7 +169,7 @@ def _read(path: Path, judge: str, *, quiet: bool) -> _Reports:
                 if not raw.strip():
                     continue
                 try:
-                    identity, found = _verdict(json.loads(raw), start)
+                    identity, judged = _verdict(json.loads(raw), start)
                 except (ValueError, RecursionError) as error:
                     bad_lines += 1
                     if bad_lines <= MAX_BAD_LINES_SHOWN:
@@ -177,8 +177,8 @@ def _read(path: Path, judge: str, *, quiet: bool) -> _Reports:
                     continue
                 name = identity.partition("@")[0]
                 wanted = judge in (name, identity) if judge else name != BUILTIN
-                if found is not None and wanted:
-                    by_judge.setdefault(name, {})[found.id] = found
+                if judged is not None and wanted:
+                    by_judge.setdefault(name, {})[judged.id] = judged
                     versions.setdefault(name, Counter())[identity] += 1
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
@@ -273,8 +273,8 @@ def _draw(
     for answer in answers:
         kinds[answer.hallucinated].append(answer)
     orders = {
-        kind: sorted(found, key=lambda answer: _draw_key(answer.id, seed))
-        for kind, found in kinds.items()
+        kind: sorted(of_kind, key=lambda answer: _draw_key(answer.id, seed))
+        for kind, of_kind in kinds.items()
     }
     free = {
         kind: [answer for answer in order if csv_cell(answer.id) not in known]
@@ -440,7 +440,7 @@ def _of_rows(rows: Sequence[Label]) -> tuple[Estimate, int]:
     from ragmonitor.errors import InputError
 
     sizes = {kind: {row.drawn_from for row in rows if row.judged is kind} for kind in (True, False)}
-    if any(None in found or len(found) > 1 for found in sizes.values()):
+    if any(None in each or len(each) > 1 for each in sizes.values()):
         raise InputError(
             "the labels do not say among how many answers they were drawn (one number for each "
             "verdict in the column drawn_from); give --reports, the JSON lines they come from"
@@ -449,7 +449,7 @@ def _of_rows(rows: Sequence[Label]) -> tuple[Estimate, int]:
         raise InputError(
             "all labels are of one verdict, which does not tell how common it is; give --reports"
         )
-    of = {kind: next(iter(found)) or 0 for kind, found in sizes.items()}
+    of = {kind: next(iter(size)) or 0 for kind, size in sizes.items()}
     drawn = Counter(row.judged for row in rows)
     n = sum(of.values())
     # Each row stands for what it was drawn among, and each of those for 1 / chance answers.

@@ -238,7 +238,7 @@ def test_an_answer_with_a_reference_is_read_twice_too(servers, monitors):
 
 
 def test_what_a_fallback_read_is_not_read_again(servers, monitors):
-    """The judge could not read it, and another ruler's verdict is none to compare with."""
+    """The judge could not read it, and another judge's verdict is none to compare with."""
     own, _ = servers
 
     def fail(_prompts):

@@ -101,7 +101,7 @@ def test_a_fallback_reads_what_the_judge_s_provider_fails_to(servers, reports, m
     rate = total(
         monitor.registry, "ragmonitor_score_mean", judge="openai/first", evaluator="faithfulness"
     )
-    assert rate == 0  # no such series: a changed ruler does not look like a changed system
+    assert rate == 0  # no such series: a changed judge does not look like a changed system
 
 
 def test_an_unreadable_reply_is_not_passed_on(servers, reports, monitors):

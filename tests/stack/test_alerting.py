@@ -164,8 +164,8 @@ ANCHORS = labels("JudgeDrift", kind="judge", signal="anchors")
 @pytest.mark.parametrize(
     ("source", "target", "is_held_back"),
     [
-        pytest.param(ANCHORS, SPIKES, True, id="moved-ruler-holds-pages"),
-        pytest.param(ANCHORS, DRIFTS, True, id="moved-ruler-holds-tickets"),
+        pytest.param(ANCHORS, SPIKES, True, id="judge-drift-holds-pages"),
+        pytest.param(ANCHORS, DRIFTS, True, id="judge-drift-holds-tickets"),
         pytest.param(
             {**ANCHORS, "signal": "calibration_high"}, SPIKES, False, id="calibration-holds-no-page"
         ),

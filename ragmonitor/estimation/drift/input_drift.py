@@ -36,7 +36,7 @@ STATE_VERSION: Final = 2
 """Of the file that the processes of a service share."""
 
 MAX_QUESTION: Final = 8_000
-"""Characters of a question that an embedding is given: as many as models take, and a thousand that
+"""Characters of a question that an embedding is entry: as many as models take, and a thousand that
 wait for it are a few megabytes. Hashed features look at fewer."""
 _MAX_OUTCOMES: Final = 20_000
 """Outcomes that wait for `take`."""
@@ -46,7 +46,7 @@ _MAX_TOPICS: Final = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputOutcomes:
-    """What one interaction says of the input; signals that cannot be told are left out."""
+    """What one interaction says of the input; unknown signals are left out."""
 
     interaction_id: str
     at_s: float
@@ -60,14 +60,14 @@ class _Input:
 
     text: str
     scores: Scores
-    found: InputOutcomes
+    result: InputOutcomes
 
 
 class InputDrift(Part):
     """Compares each interaction's input with the service's first ones. Used from one thread.
 
-    Until the reference is frozen only empty retrieval is told. The reference is the service's first
-    `size` interactions, all processes together where they share a file.
+    Until the reference is frozen only empty retrieval is known. The reference is the first `size`
+    interactions of the service, all processes together where they share a file.
     """
 
     def __init__(
@@ -120,13 +120,13 @@ class InputDrift(Part):
 
     def tick(self) -> Iterator[Observation]:
         """Yield what became known of the signals of the input."""
-        for found in self.take():
-            for signal, value in found.outcomes.items():
+        for result in self.take():
+            for signal, value in result.outcomes.items():
                 yield Observation(
                     signal=signal,
                     value=float(value),
-                    at_s=found.at_s,
-                    session=found.session,
+                    at_s=result.at_s,
+                    session=result.session,
                     has_mean=True,
                 )
 
@@ -144,20 +144,20 @@ class InputDrift(Part):
         self._advance()
         text = interaction.query.strip()[:MAX_QUESTION]
         is_empty = _is_empty(interaction)
-        found = InputOutcomes(
+        result = InputOutcomes(
             interaction_id=interaction.id,
             at_s=at_s,
             session=interaction.session_id,
             outcomes={} if is_empty is None else {EMPTY_RETRIEVAL: is_empty},
         )
-        given = _Input(text=text, scores=_scores(interaction), found=found)
+        entry = _Input(text=text, scores=_scores(interaction), result=result)
         if self._queue is None:
-            self._process(given, packed(features(text)))
+            self._process(entry, packed(features(text)))
         elif not text:
-            self._process(given, b"")
-        elif not self._queue.submit(given, text):
+            self._process(entry, b"")
+        elif not self._queue.submit(entry, text):
             record_problem(STAGE, "questions wait for the embedding; one went without")
-            self._process(given, b"")
+            self._process(entry, b"")
 
     def take(self) -> Sequence[InputOutcomes]:
         """Return what became known since the last call, oldest first."""
@@ -208,25 +208,25 @@ class InputDrift(Part):
 
     def _advance(self) -> None:
         if self._queue is not None:
-            for given, point in self._queue.done():
-                self._process(given, point)
+            for entry, point in self._queue.done():
+                self._process(entry, point)
         self._shared.advance()
 
-    def _process(self, given: _Input, point: bytes) -> None:
+    def _process(self, entry: _Input, point: bytes) -> None:
         if self.reference is not None:
-            self._compare(self.reference, given, point)
+            self._compare(self.reference, entry, point)
         elif self._shared.takes:  # once it is complete it is the first ones
-            self._collect(given, point)
+            self._collect(entry, point)
         if len(self._outcomes) >= _MAX_OUTCOMES:
             self._outcomes.popleft()
             record_problem(STAGE, "outcomes wait to be taken; the oldest was dropped")
-        self._outcomes.append(given.found)
+        self._outcomes.append(entry.result)
 
-    def _compare(self, reference: Reference, given: _Input, point: bytes) -> None:
-        if not given.text:
+    def _compare(self, reference: Reference, entry: _Input, point: bytes) -> None:
+        if not entry.text:
             return
-        outcomes = given.found.outcomes
-        is_weak = reference.is_weak(given.scores)
+        outcomes = entry.result.outcomes
+        is_weak = reference.is_weak(entry.scores)
         if is_weak is not None:
             outcomes[WEAK_RETRIEVAL] = is_weak
         try:
@@ -236,20 +236,20 @@ class InputDrift(Part):
             return
         if placed is None:
             return
-        self._topics[given.found.interaction_id], outcomes[NEW_QUESTION] = placed
+        self._topics[entry.result.interaction_id], outcomes[NEW_QUESTION] = placed
         if len(self._topics) > _MAX_TOPICS:
             self._topics.popitem(last=False)
 
-    def _collect(self, given: _Input, point: bytes) -> None:
+    def _collect(self, entry: _Input, point: bytes) -> None:
         if self._queue is not None and point:
             self._dimensions = self._dimensions or len(point)
             if len(point) != self._dimensions:
                 record_problem(STAGE, "the embedding's vectors differ in length")
                 point = b""
-        found = given.found
-        fold = fold_of(found.session or found.interaction_id)
-        asked = Asked(point=point, scores=given.scores, fold=fold)
-        self._shared.add(found.interaction_id, asked)
+        result = entry.result
+        fold = fold_of(result.session or result.interaction_id)
+        asked = Asked(point=point, scores=entry.scores, fold=fold)
+        self._shared.add(result.interaction_id, asked)
 
 
 def _is_empty(interaction: Interaction) -> bool | None:

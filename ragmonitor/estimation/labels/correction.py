@@ -117,12 +117,12 @@ def combined(rate: Estimate, precision: Share, omission: Share) -> Estimate:
         mean=mean,
         lower=lower,
         upper=upper,
-        effective_n=_told_by(lower, upper),
+        effective_n=_effective_n(lower, upper),
         coverage=rate.coverage,
     )
 
 
-def _told_by(lower: float, upper: float) -> float:
+def _effective_n(lower: float, upper: float) -> float:
     """Return how many answers drawn at random and read by people give as narrow an interval.
 
     Of the share in the interval's middle: n = share (1 - share) (2 z / width)^2.
@@ -184,8 +184,8 @@ def labels_to_halve(rate: Estimate, precision: Share, omission: Share) -> int | 
     """
 
     def width(times: float) -> float:
-        found = combined(rate, _scaled(precision, times), _scaled(omission, times))
-        return found.upper - found.lower
+        estimate = combined(rate, _scaled(precision, times), _scaled(omission, times))
+        return estimate.upper - estimate.lower
 
     wanted = width(1.0) / 2
     if width(MAX_FACTOR) > wanted:

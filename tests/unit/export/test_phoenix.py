@@ -84,7 +84,7 @@ def test_the_same_again_is_an_update(phoenix: FakePhoenix) -> None:
 
 
 def test_another_version_is_another_annotation(phoenix: FakePhoenix) -> None:
-    """A changed ruler does not overwrite what the old one measured."""
+    """A changed judge does not overwrite what the old one measured."""
     changed = replace(MODEL, version="p8")
     export(phoenix, late_report(), late_report(evaluations=evaluations(changed, 0.9)))
     assert sorted(a["result"]["score"] for a in phoenix.annotations.values()) == [0.5, 0.9]
