@@ -133,7 +133,7 @@ def reconciles(monitor, captured):
     assert total(monitor.registry, "ragmonitor_interactions_total") == captured
     worker = monitor._worker
     for judge in worker._judges():
-        for entry in worker._entries:
+        for entry in worker._ledger._entries:
             found = outcomes(monitor.registry, judge=judge.identity.name, evaluator=entry.name)
             assert sum(found.values()) == captured, (judge.identity.name, entry.name, found)
     return True
