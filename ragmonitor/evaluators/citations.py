@@ -21,13 +21,13 @@ _NUMBERED = re.compile(
 )
 _RANGE = re.compile(r"(\d{1,3})\s?[–-]\s?[#^]?(\d{1,3})")
 _PLACE = re.compile(r"†[^,，、;；]*")
-"""Behind a number: where in the source."""
+"""The place in the source, behind a number."""
 _NAMED = re.compile(
     r"[(（\[【]\s?(?:sources?|来源|出处)\s?[:：]\s?([^)）\]】\n]{1,200})[)）\]】]", re.IGNORECASE
 )
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _LOCATORS = ("source", "file_name", "filename", "file_path", "title", "url", "doc_id", "name")
-"""Under which frameworks' loaders keep what a document is called."""
+"""Keys under which frameworks' loaders keep the name of a document."""
 
 
 @evaluator("citation_correctness", by_default=False)
@@ -61,7 +61,7 @@ def citation_correctness(interaction: Interaction, assessment: Assessment) -> fl
         right += sum(number - first in support for number in cited)
         named = [name.casefold().strip("\"'“”《》") for name in names(claim.text)]
         if named:
-            # What supports it has names, not: who has this name; a thousand pages share a title.
+            # Compared with the names of the supporting chunks: a thousand chunks may share a title.
             within = [titles(at) for at in support if 0 <= at < len(chunks)]
             supporting = frozenset[str]().union(*within)
             right += sum(name in supporting for name in named)
@@ -73,11 +73,11 @@ def citation_correctness(interaction: Interaction, assessment: Assessment) -> fl
 
 def numbers(text: str) -> list[int]:
     """Return the numbers that a text cites, in order; code is left out."""
-    found: list[int] = []
+    cited: list[int] = []
     for citation in _NUMBERED.finditer(_CODE.sub(" ", text)):
         spelled = _RANGE.sub(_enumerated, _PLACE.sub("", citation[1]))
-        found += [int(number) for number in re.findall(r"\d+", spelled)]
-    return found
+        cited += [int(number) for number in re.findall(r"\d+", spelled)]
+    return cited
 
 
 def _enumerated(match: re.Match[str]) -> str:
@@ -97,9 +97,9 @@ def names(text: str) -> Iterator[str]:
 
 def _titles(chunk: Chunk) -> set[str]:
     titles = [chunk.id, *(str(chunk.metadata.get(key, "")) for key in _LOCATORS)]
-    found: set[str] = set()
+    spellings: set[str] = set()
     for title in titles:
         if title:
             path = PurePosixPath(title.replace("\\", "/"))
-            found |= {title.casefold(), path.name.casefold(), path.stem.casefold()}
-    return found
+            spellings |= {title.casefold(), path.name.casefold(), path.stem.casefold()}
+    return spellings

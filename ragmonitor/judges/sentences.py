@@ -46,7 +46,7 @@ def spans(text: str) -> list[tuple[int, int]]:
 
 def marker_end(text: str) -> int:
     """Return how many characters of list markers and labels a sentence begins with; 0: none."""
-    match = _LEADING_MARKER.match(text, 0, _LONGEST_MARKER)
+    match = _LEADING_MARKER.match(text, 0, _MAX_MARKER)
     return match.end() if match else 0
 
 
@@ -92,7 +92,7 @@ _LEADING_MARKER = re.compile(
     re.IGNORECASE,
 )
 _STARTS_ITEM = re.compile(rf"[ \t]{{0,12}}(?:\*\*|__)?(?:{_MARKER}[ \t*]|{_MARKER}(?=[{HAN}]))")
-_LONGEST_MARKER = 32
+_MAX_MARKER = 32
 """Characters; anything longer is no bare marker, and is not looked at."""
 
 _WRAPPED_FROM = 40
@@ -182,7 +182,7 @@ _NEVER_LAST = frozenset(
         """
     )
 )
-"""Abbreviations that what they abbreviate follows."""
+"""Abbreviations that never end a sentence: the abbreviated name follows."""
 _BEFORE_NUMBER = frozenset(
     _listed(
         """
@@ -191,7 +191,7 @@ _BEFORE_NUMBER = frozenset(
         """
     )
 )
-"""Abbreviations only where a number follows; otherwise words that may end a sentence."""
+"""Words that are abbreviations only where a number follows; else they may end a sentence."""
 _PERHAPS_LAST = frozenset(
     _listed(
         """
@@ -282,7 +282,7 @@ def _dot_ends(
 ) -> bool:
     """Return whether a single dot with a space behind it ends a sentence."""
     dot = match.start()
-    if dot + 1 - start <= _LONGEST_MARKER and _is_marker(text[start : dot + 1]):
+    if dot + 1 - start <= _MAX_MARKER and _is_marker(text[start : dot + 1]):
         return False
     before = _WORD_BEFORE.search(text[max(start, dot - 20) : dot])
     if before is None:
@@ -313,7 +313,7 @@ def _is_starter(text: str, at: int) -> bool:
 
 
 def _is_marker(piece: str) -> bool:
-    return len(piece) <= _LONGEST_MARKER and _BARE_MARKER.fullmatch(piece.strip()) is not None
+    return len(piece) <= _MAX_MARKER and _BARE_MARKER.fullmatch(piece.strip()) is not None
 
 
 # --- pieces to sentences --------------------------------------------------------------------
@@ -324,7 +324,7 @@ _SAYS_SOMETHING = re.compile(r"[^\W_]")
 def _merged(text: str, pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the pieces stripped, with markers and mere signs joined to their sentences."""
     joined: list[tuple[int, int]] = []
-    held = -1  # where markers or signs began whose sentence has not come yet
+    held = -1  # where markers or signs begin whose sentence is still to come
     for begin, finish in pieces:
         start, end = _stripped(text, begin, finish)
         if start == end:

@@ -11,7 +11,7 @@ from ragmonitor.rules.model import Alert, Group, Scope
 from ragmonitor.rules.recording import (
     ARRIVED,
     ESTIMATE,
-    IS_EMBEDDED,
+    IS_BUILTIN,
     IS_MODEL,
     JUDGED,
     NO_JUDGE,
@@ -349,7 +349,7 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
                 f"    >= {MIN_EXPECTED}\n"
                 "    or\n"
                 "    max by (service, judge) "
-                f"({scope.pick(f'{ARRIVED}:increase1h', IS_EMBEDDED)}) >= {MIN_EXPECTED}\n"
+                f"({scope.pick(f'{ARRIVED}:increase1h', IS_BUILTIN)}) >= {MIN_EXPECTED}\n"
                 "  )\n"
                 "  unless on (service, judge)\n"
                 f"  max by (service, judge) ({scope.pick(f'{JUDGED}:increase1h')}) > 0\n"

@@ -52,7 +52,7 @@ DIAGNOSED: Final = f"service_judge_diagnosis:{names.DIAGNOSES}:share"
 BUILTIN: Final = "builtin"
 NO_JUDGE: Final = "none"
 """As in series of signals that need none."""
-IS_EMBEDDED: Final = f'judge="{BUILTIN}"'
+IS_BUILTIN: Final = f'judge="{BUILTIN}"'
 IS_MODEL: Final = f'judge!~"{BUILTIN}|{NO_JUDGE}"'
 
 Z: Final = 1.96
@@ -219,7 +219,7 @@ def context_group(scope: Scope, prefix: str) -> Group:
             Recording(
                 record=OUTRANKED,
                 expr=(
-                    f"group by (service, judge) ({scope.pick(answers, IS_EMBEDDED)})\n"
+                    f"group by (service, judge) ({scope.pick(answers, IS_BUILTIN)})\n"
                     "and on (service)\n"
                     f"group by (service) ({scope.pick(answers, IS_MODEL)})"
                 ),

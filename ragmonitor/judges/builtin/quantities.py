@@ -1,4 +1,4 @@
-"""Numbers as values: thousands commas, full-width digits, number words, 万 and 亿, percentages."""
+"""Quantities in texts: commas, full-width digits, number words, 万 and 亿, percentages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragmonitor.judges.builtin.word_lists import (
 
 
 class Quantity(NamedTuple):
-    """A number with its unit, as text gives it."""
+    """A number with its unit, as a text gives it."""
 
     start: int
     end: int
@@ -47,7 +47,7 @@ _UNIT_BEHIND = re.compile(
     + "|[元米克吨升亩秒天周岁度年月日号])"
 )
 MEASURES: Final = "年月日号个人次元岁天米吨名家位座条项辆架艘只件种届级层楼万亿成折倍时点分秒%％"
-"""What makes a number of a single Chinese numeral before it."""
+"""Characters that make a number of a single Chinese numeral before them."""
 _MEASURES = frozenset(MEASURES)
 _CURRENCIES = {"$": "$", "€": "€", "£": "£", "¥": "¥", "￥": "¥"}
 _CHINESE_PERIODS = {"年": "year", "月": "month", "日": "day", "号": "day"}
