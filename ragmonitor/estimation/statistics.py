@@ -17,6 +17,7 @@ from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
     CompletedAnswer,
+    Estimate,
     Interaction,
     Prediction,
     Report,
@@ -155,10 +156,15 @@ class Statistics:
 
     def _alarm_events(self) -> tuple[AlarmEvent, ...]:
         """Return the alarms that were raised or cleared, and what was found of their causes."""
-        events = self._alarms.apply(self._means.estimate)
+        events = self._alarms.apply(self._estimate_now)
         if self._judge_drift is None:
             return events
         return (*events, *self._judge_drift.explain(events, self._alarms.states()))
+
+    def _estimate_now(self, signal: str) -> Estimate | None:
+        """Return a signal's mean, with the answers since the last tick: they raised the alarm."""
+        self._means.tick()
+        return self._means.estimate(signal)
 
     @property
     def alarmed(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import chain, repeat
 from operator import sub
 from typing import Final
@@ -20,6 +21,7 @@ def group_of(session: str) -> int:
     return zlib.crc32(session.encode("utf-8", "replace")) % GROUPS if session else ALONE
 
 
+@dataclass(slots=True)
 class Sums:
     """One signal by one judge, since the process began.
 
@@ -50,77 +52,39 @@ class Sums:
         for random groups.
     """
 
-    __slots__ = (
-        "answers",
-        "awaited",
-        "certain",
-        "certain_square",
-        "certain_value",
-        "corrected_down",
-        "corrected_scored_down",
-        "corrected_scored_up",
-        "corrected_up",
-        "difference_squares",
-        "drawn",
-        "drawn_count",
-        "drawn_squared",
-        "exact_answers",
-        "expected",
-        "expected_scored",
-        "expected_variance",
-        "grouped_difference_squares",
-        "grouped_scored_scored",
-        "grouped_value_value",
-        "groups",
-        "judged",
-        "judged_value",
-        "judged_value_squared",
-        "missing",
-        "missing_count",
-        "missing_scored",
-        "missing_squared",
-        "missing_value",
-        "scored_scored",
-        "uncovered",
-        "value_value",
-    )
-
-    def __init__(self) -> None:
-        for name in self.__slots__:
-            setattr(self, name, 0.0)
-        self.groups: list[float] = []
-
-    answers: float
-    exact_answers: float
-    certain: float
-    certain_value: float
-    certain_square: float
-    expected: float
-    expected_scored: float
-    expected_variance: float
-    corrected_up: float
-    corrected_down: float
-    corrected_scored_up: float
-    corrected_scored_down: float
-    value_value: float
-    scored_scored: float
-    difference_squares: float
-    grouped_value_value: float
-    grouped_scored_scored: float
-    grouped_difference_squares: float
-    judged: float
-    judged_value: float
-    judged_value_squared: float
-    drawn_count: float
-    drawn: float
-    drawn_squared: float
-    missing_count: float
-    missing: float
-    missing_squared: float
-    missing_value: float
-    missing_scored: float
-    awaited: float
-    uncovered: float
+    answers: float = 0.0
+    exact_answers: float = 0.0
+    certain: float = 0.0
+    certain_value: float = 0.0
+    certain_square: float = 0.0
+    expected: float = 0.0
+    expected_scored: float = 0.0
+    expected_variance: float = 0.0
+    corrected_up: float = 0.0
+    corrected_down: float = 0.0
+    corrected_scored_up: float = 0.0
+    corrected_scored_down: float = 0.0
+    value_value: float = 0.0
+    scored_scored: float = 0.0
+    difference_squares: float = 0.0
+    grouped_value_value: float = 0.0
+    grouped_scored_scored: float = 0.0
+    grouped_difference_squares: float = 0.0
+    judged: float = 0.0
+    judged_value: float = 0.0
+    judged_value_squared: float = 0.0
+    drawn_count: float = 0.0
+    drawn: float = 0.0
+    drawn_squared: float = 0.0
+    missing_count: float = 0.0
+    missing: float = 0.0
+    missing_squared: float = 0.0
+    missing_value: float = 0.0
+    missing_scored: float = 0.0
+    awaited: float = 0.0
+    uncovered: float = 0.0
+    groups: list[float] = field(default_factory=list)
+    """As `Moments.groups`."""
 
     def add_certain(self, outcome: Outcome | None, group: int = ALONE) -> None:
         """Take in an answer that was judged for certain; None: no verdict came."""
@@ -143,13 +107,13 @@ class Sums:
             self._join(group, value, 1.0)
 
     def add_not_drawn(
-        self, expected: tuple[float, float], chance: float, group: int = ALONE
+        self, expected: tuple[float, float], probability: float, group: int = ALONE
     ) -> None:
         """Take in an answer that had a chance and was not drawn.
 
         Args:
             expected: As in `Prediction.expected`.
-            chance: Above 0.
+            probability: The inclusion probability; above 0.
             group: Of the answer's session, as `group_of` has it.
         """
         scored, mean = expected
@@ -157,7 +121,7 @@ class Sums:
         if scored <= 0:
             return
         value = scored * mean
-        self._expect(scored, mean, value, chance)
+        self._expect(scored, mean, value, probability)
         self.value_value += value * value
         off = value - scored
         self.difference_squares += off * off
@@ -168,16 +132,16 @@ class Sums:
     def add_drawn(
         self,
         expected: tuple[float, float],
-        chance: float,
+        probability: float,
         outcome: Outcome | None,
         group: int = ALONE,
     ) -> None:
         """Take in an answer that was drawn; None: no verdict came."""
         scored, mean = expected
         value = scored * mean
-        weight = 1.0 / chance
+        weight = 1.0 / probability
         self.answers += 1
-        self._expect(scored, mean, value, chance)
+        self._expect(scored, mean, value, probability)
         self.drawn_count += 1
         self.drawn += weight
         self.drawn_squared += weight * weight
@@ -206,9 +170,9 @@ class Sums:
         if group >= 0:
             self._join(group, value, scored)
 
-    def await_verdict(self, chance: float) -> None:
+    def await_verdict(self, probability: float) -> None:
         """Take note of an answer that was drawn and whose verdict is on its way."""
-        self.awaited += 1.0 / chance
+        self.awaited += 1.0 / probability
 
     def uncover(self) -> None:
         """Take note of an answer that had no chance to be read."""
@@ -224,12 +188,12 @@ class Sums:
             self.missing_value += weight * value
             self.missing_scored += weight * scored
 
-    def _expect(self, scored: float, mean: float, value: float, chance: float) -> None:
+    def _expect(self, scored: float, mean: float, value: float, probability: float) -> None:
         self.expected += value
         self.expected_scored += scored
         if scored > 0:
             spread = value - scored * self.expected / self.expected_scored
-            self.expected_variance += scored * mean * (1.0 - mean) / chance + spread * spread
+            self.expected_variance += scored * mean * (1.0 - mean) / probability + spread * spread
 
     def _join(self, group: int, value: float, scored: float) -> None:
         """Add an answer to its session's random group."""

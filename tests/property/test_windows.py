@@ -198,7 +198,7 @@ def sums_of_sessions(seed: int, processes: int) -> list[Sums]:
             hallucinated = Outcome(scored=True, value=float(is_bad and rng.random() < bad))
             told = sums[rng.randrange(processes)]
             if rng.random() < 0.2:
-                told.read((1.0, 0.15), 0.2, hallucinated, group_of(name))
+                told.add_drawn((1.0, 0.15), 0.2, hallucinated, group_of(name))
             else:
                 told.add_not_drawn((1.0, 0.15), 0.2, group_of(name))
             if answers == 1:
