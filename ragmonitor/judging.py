@@ -38,7 +38,7 @@ from ragmonitor.records import (
     SamplingDecision,
     Unscored,
 )
-from ragmonitor.sampling import coin
+from ragmonitor.sampling import uniform_of
 
 JUDGE_GRACE_S = 5.0
 """Beyond a judge's own time for a reading, after which it is given up."""
@@ -267,7 +267,7 @@ class SecondJudge:
 
     def reads(self, interaction: Interaction) -> bool:
         """Return whether it reads this answer too; independent of the sampled judge's draw."""
-        return coin(f"{interaction.id} second") < self.share
+        return uniform_of(f"{interaction.id} second") < self.share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +281,7 @@ class RepeatJudge:
 
     def reads(self, interaction: Interaction) -> bool:
         """Return whether this answer is read twice; independent of the other draws."""
-        return coin(f"{interaction.id} repeat") < self.rate
+        return uniform_of(f"{interaction.id} repeat") < self.rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -508,7 +508,7 @@ class JudgeRunner:
                 yield readings
                 spent = sum(self._cost(reading, decision) for reading in readings)
         finally:
-            self.config.sampler.settle(decision, spent)
+            self.config.sampler.refund(decision, spent)
 
     def _cost(self, reading: Reading, decision: SamplingDecision) -> float:
         """Return a reading's cost; where nobody knows it, what was set aside."""

@@ -149,7 +149,7 @@ class Sampler(Protocol):
         """Pay for a reading outside the sample; None: the budget has nothing for it now."""
         ...
 
-    def settle(self, decision: SamplingDecision, spent: float) -> None:
+    def refund(self, decision: SamplingDecision, spent: float) -> None:
         """Say what a drawn answer's judging cost in the end, in the budget's unit."""
         ...
 
@@ -157,7 +157,7 @@ class Sampler(Protocol):
         """Raise the common chance by a factor from now on; 1 ends it. The budget stays."""
         ...
 
-    def readings(self, judge: str) -> Sequence[GaugeValue]:
+    def gauges(self, judge: str) -> Sequence[GaugeValue]:
         """Return the chance, the traffic and the budget of now, for people."""
         ...
 

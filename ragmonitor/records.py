@@ -851,7 +851,7 @@ class Snapshot:
     moments: tuple[tuple[SeriesKey, Window, Moments], ...] = ()
     totals: tuple[tuple[SeriesKey, Totals], ...] = ()
     alarms: tuple[AlarmState, ...] = ()
-    readings: tuple[GaugeValue, ...] = ()
+    gauges: tuple[GaugeValue, ...] = ()
     cause: AlarmCause | None = None
     """Of the alarm on hallucination or faithfulness; None: none is active, or nobody judges."""
     checks: Mapping[str, int] = field(default_factory=dict)

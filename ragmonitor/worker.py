@@ -378,8 +378,8 @@ class Worker:
         if self._runner is not None:
             config = self._runner.config
             with contained("sample"):
-                sampling = config.sampler.readings(config.judge.identity.name)
-                snapshot = replace(snapshot, readings=(*snapshot.readings, *sampling))
+                sampling = config.sampler.gauges(config.judge.identity.name)
+                snapshot = replace(snapshot, gauges=(*snapshot.gauges, *sampling))
         return snapshot
 
     def _estimate(self) -> None:

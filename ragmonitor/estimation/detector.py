@@ -48,16 +48,16 @@ RESERVE = 0.5
 class Block:
     """What the verdicts on one session have come to within the hour; see `alarms.sessions`."""
 
-    __slots__ = ("staked", "weighted")
+    __slots__ = ("total_weight", "weighted")
 
-    def __init__(self, staked: float = 0.0, weighted: float = 0.0) -> None:
+    def __init__(self, total_weight: float = 0.0, weighted: float = 0.0) -> None:
         """Begin, or go on: the sum of stakes, and that of stakes times values."""
-        self.staked = staked
+        self.total_weight = total_weight
         self.weighted = weighted
 
     def add(self, x: float, importance_weight: float) -> None:
         """Take in one value."""
-        self.staked += importance_weight
+        self.total_weight += importance_weight
         self.weighted += importance_weight * x
 
 
@@ -91,11 +91,11 @@ class Detector:
     """
 
     __slots__ = (
-        "_bets",
         "_by_time",
-        "_line",
         "_near",
-        "_tolerate",
+        "_objective",
+        "_threshold",
+        "_updates",
         "at_s",
         "max_importance_weight",
         "parts",
@@ -128,22 +128,24 @@ class Detector:
         self.reserve = 0.0
         """Days of capital that were put aside."""
         self.reserve_most = reserve_most
-        self._line = threshold_days
+        self._threshold = threshold_days
         self._by_time = TIME_ALONE * threshold_days
         self.objective = objective
 
     @property
     def objective(self) -> float:
         """The mean that is still accepted; may be moved between bets, by what is past only."""
-        return self._tolerate
+        return self._objective
 
     @objective.setter
     def objective(self, mean: float) -> None:
         mean = min(MAX_OBJECTIVE, max(MIN_OBJECTIVE, mean))
-        self._tolerate = mean
+        self._objective = mean
         most = RISK_MOST / (mean * self.max_importance_weight)
-        self._bets = [min((multiple - 1) / (1 - mean), most) for multiple in MULTIPLES]
-        self._near = self._line / (1 + self._bets[-1] * self.max_importance_weight * (1 - mean))
+        self._updates = [min((multiple - 1) / (1 - mean), most) for multiple in MULTIPLES]
+        self._near = self._threshold / (
+            1 + self._updates[-1] * self.max_importance_weight * (1 - mean)
+        )
 
     @property
     def evidence(self) -> float:
@@ -204,15 +206,15 @@ class Detector:
         importance_weight = min(self.max_importance_weight, importance_weight)
         if importance_weight <= 0:
             return
-        edge = importance_weight * (x - self._tolerate)
+        edge = importance_weight * (x - self._objective)
         if block is not None:
-            self._bet_within(block, edge, importance_weight)
+            self._update_within(block, edge, importance_weight)
             block.add(x, importance_weight)
             return
         if sum(self.parts) > self._near:
             edge *= self._needed(importance_weight)
         # Written out: this runs for every answer, and a loop takes twice as long.
-        first, second, third, fourth, fifth, sixth = self._bets
+        first, second, third, fourth, fifth, sixth = self._updates
         a, b, c, d, e, f = self.parts
         self.parts = [
             a + a * first * edge,
@@ -228,21 +230,21 @@ class Detector:
 
         What would be won beyond it is of no use, and is not worth being lost.
         """
-        missing = self._line * SURE - sum(self.parts)
-        won = sum(part * update for part, update in zip(self.parts, self._bets, strict=True))
-        most = won * importance_weight * (1 - self._tolerate)
+        missing = self._threshold * SURE - sum(self.parts)
+        won = sum(part * update for part, update in zip(self.parts, self._updates, strict=True))
+        most = won * importance_weight * (1 - self._objective)
         return min(1.0, max(0.0, missing / most)) if most > 0 else 1.0
 
-    def _bet_within(self, block: Block, edge: float, importance_weight: float) -> None:
+    def _update_within(self, block: Block, edge: float, importance_weight: float) -> None:
         """Multiply by what one more value makes of the factor of its session."""
-        gained = block.weighted - self._tolerate * block.staked
+        gained = block.weighted - self._objective * block.total_weight
         # The first value of a session is always taken: bets are no larger than that.
-        staked = self._tolerate * (block.staked + importance_weight)
+        total_weight = self._objective * (block.total_weight + importance_weight)
         self.parts = [
             part * (1 + update * edge / (1 + update * gained))
-            if update * staked <= AT_RISK
+            if update * total_weight <= AT_RISK
             else part
-            for part, update in zip(self.parts, self._bets, strict=True)
+            for part, update in zip(self.parts, self._updates, strict=True)
         ]
 
     def restart(self) -> None:
@@ -301,11 +303,11 @@ class Clearing:
         block = Block() if block is None else block
         if importance_weight <= 0:
             return
-        gained = block.weighted - self._level * block.staked
-        staked = (1 - self._level) * (block.staked + importance_weight)
+        gained = block.weighted - self._level * block.total_weight
+        total_weight = (1 - self._level) * (block.total_weight + importance_weight)
         self.parts = [
             (part + entering)
-            * (1.0 - risk * edge / (1.0 - risk * gained) if risk * staked <= AT_RISK else 1.0)
+            * (1.0 - risk * edge / (1.0 - risk * gained) if risk * total_weight <= AT_RISK else 1.0)
             for part, risk in zip(self.parts, self._risks, strict=True)
         ]
         block.add(x, importance_weight)

@@ -196,7 +196,7 @@ class Statistics:
             moments=tuple(self._means.moments()),
             totals=tuple(self._means.totals()),
             alarms=tuple(self._states()),
-            readings=tuple(gauge for part in self._parts for gauge in part.gauges(self._means)),
+            gauges=tuple(gauge for part in self._parts for gauge in part.gauges(self._means)),
             cause=None if drift is None else drift.cause(),
             checks={} if drift is None else drift.checks(),
         )

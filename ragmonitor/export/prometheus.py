@@ -339,7 +339,7 @@ class PrometheusExporter:
         self._show_moments(snapshot.moments)
         self._show_totals(snapshot.totals)
         self._show_alarms(snapshot.alarms)
-        self._show_gauges(snapshot.readings)
+        self._show_gauges(snapshot.gauges)
         self._show_checks(snapshot.checks)
         for key, pairs in self._pairs.items():
             with _SERIES:

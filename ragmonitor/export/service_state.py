@@ -95,5 +95,5 @@ def alarm_record(state: AlarmState) -> dict[str, Any]:
 
 def threshold_days(snapshot: Snapshot) -> float | None:
     """Return the evidence at which alarms are raised; None: there are no alarms."""
-    gauges = (each for each in snapshot.readings if each.name == names.ALARM_THRESHOLD_SECONDS)
+    gauges = (each for each in snapshot.gauges if each.name == names.ALARM_THRESHOLD_SECONDS)
     return next((gauge.value / DAY_S for gauge in gauges), None)

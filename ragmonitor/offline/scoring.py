@@ -249,14 +249,14 @@ class Scorer:
         async with self._slots:
             if self.stopping.is_set():
                 if self.budget is not None:
-                    self.budget.settle(cost, 0.0)
+                    self.budget.refund(cost, 0.0)
                 return None
             reading = await self._read(interaction)
         usage = reading.report.usage
         if self.budget is not None:
             is_known = usage is not None and reading.is_usage_known
             spent = spent_in(self.budget.unit, usage) if usage is not None and is_known else cost
-            self.budget.settle(cost, spent)
+            self.budget.refund(cost, spent)
         return self._counted(reading)
 
     async def _read(self, interaction: Interaction) -> Reading:

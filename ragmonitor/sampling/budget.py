@@ -238,7 +238,7 @@ class Budget:
                 raise
             return True
 
-    def settle(self, reserved: float, spent: float) -> None:
+    def refund(self, reserved: float, spent: float) -> None:
         """Put back what was reserved and not spent, or take what was spent beyond it.
 
         What cannot have been spent is taken as what may be: not less than nothing, at most each

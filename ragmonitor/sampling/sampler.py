@@ -12,7 +12,7 @@ from ragmonitor.protocols import Clock
 from ragmonitor.records import Cause, GaugeValue, Interaction, SamplingDecision, Stratum
 from ragmonitor.sampling.arrivals import Arrivals
 from ragmonitor.sampling.budget import Budget
-from ragmonitor.sampling.coin import falls_for
+from ragmonitor.sampling.consistent_draws import is_drawn
 from ragmonitor.sampling.floors import Floors
 
 ARRIVALS_HALF_LIFE_S: Final = 120.0
@@ -142,7 +142,7 @@ class AdaptiveSampler:
             return _uncovered(rate)
         cause: Cause | None = Cause.NOT_SAMPLED
         reserved = 0.0
-        drawn = falls_for(interaction, probability, by_session=self._by_session)
+        drawn = is_drawn(interaction, probability, by_session=self._by_session)
         if drawn:
             # Its chance stays what it was, also where the cost cannot be reserved any more.
             has_it = self._reserves(cost)
@@ -224,11 +224,11 @@ class AdaptiveSampler:
             inclusion_probability=1.0, drawn=True, reserved=cost, stratum="forced"
         )
 
-    def settle(self, decision: SamplingDecision, spent: float) -> None:
+    def refund(self, decision: SamplingDecision, spent: float) -> None:
         """Say what a drawn answer's judging cost in the end."""
         if self._budget is None or not decision.drawn:
             return
-        self._budget.settle(decision.reserved, spent)
+        self._budget.refund(decision.reserved, spent)
         if decision.reserved > 0:
             share = min(1.0, max(LEAST_SHARE_SPENT, spent / decision.reserved))
             self._share_spent += _LEARNING * (share - self._share_spent)
@@ -244,7 +244,7 @@ class AdaptiveSampler:
         """Raise the common rate by a factor from now on; 1 ends it. The budget stays as it is."""
         self._boost = max(1.0, factor)
 
-    def readings(self, judge: str) -> Sequence[GaugeValue]:
+    def gauges(self, judge: str) -> Sequence[GaugeValue]:
         """Return the common rate, the boost, the traffic and the budget as of now."""
         now = self._clock()
         whose = (("judge", judge),)

@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 from ragmonitor.estimation import Statistics  # noqa: E402  # runs from a checkout
 from ragmonitor.estimation.alarms import Alarms  # noqa: E402  # runs from a checkout
 from ragmonitor.estimation.alarms import Stream as Watched  # noqa: E402
-from ragmonitor.sampling import AdaptiveSampler, coin  # noqa: E402
+from ragmonitor.sampling import AdaptiveSampler, uniform_of  # noqa: E402
 from ragmonitor.testing import ManualClock  # noqa: E402
 from tests.bench.rules import Rule, has_river, rules, tuned_cusum  # noqa: E402
 from tests.support import simulation  # noqa: E402
@@ -325,7 +325,7 @@ def monitor(runs: int, only: str) -> None:
                 found[name][change].add(None if at_s is None else at_s - before_s)
             waiting = {name: make() for name, make in rules(BASE, cusum).items()}
             for answer in stream.answers():
-                if coin(f"flat {seed} {answer.number}") >= 0.05:
+                if uniform_of(f"flat {seed} {answer.number}") >= 0.05:
                     continue
                 for name, rule in tuple(waiting.items()):
                     if sees(rule, answer) and answer.at_s >= before_s:
@@ -391,7 +391,7 @@ def raised_after(
     )
     statistics = service.estimates
     assert isinstance(statistics, Statistics)
-    detector = statistics._alarms._watches[0].detector
+    detector = statistics._alarms._monitors[0].detector
     for answer in stream.answers():
         if aside > 0 and answer.at_s > after_s - 0.05 * DAY_S:
             detector.reserve, aside = aside * detector.reserve_most, 0.0

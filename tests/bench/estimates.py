@@ -47,7 +47,7 @@ from ragmonitor.estimation.sums import Sums, difference, group_of  # noqa: E402
 from ragmonitor.judges.builtin import BuiltinJudge  # noqa: E402
 from ragmonitor.protocols import Sampler  # noqa: E402
 from ragmonitor.records import Chunk, Estimate, Interaction, Moments, SamplingDecision, SeriesKey  # noqa: E402
-from ragmonitor.sampling import AdaptiveSampler, Budget, coin  # noqa: E402
+from ragmonitor.sampling import AdaptiveSampler, Budget, uniform_of  # noqa: E402
 from ragmonitor.testing import ManualClock  # noqa: E402
 from tests.support import simulation  # noqa: E402
 from tests.support.simulation import Service  # noqa: E402
@@ -79,10 +79,10 @@ class Uniformly:
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
-        self.settle = sampler.settle
+        self.refund = sampler.refund
         self.boost = sampler.boost
         self.reserve = sampler.reserve
-        self.readings = sampler.readings
+        self.gauges = sampler.gauges
 
     def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
         """Draw as if all answers were equally uncertain."""
@@ -355,9 +355,9 @@ class Dropping:
 
     def takes(self, interaction: Interaction) -> bool:
         """Return whether it is judged."""
-        if coin(interaction.id) >= self._rate or not self._budget.reserve(1.0):
+        if uniform_of(interaction.id) >= self._rate or not self._budget.reserve(1.0):
             return False
-        self._budget.settle(1.0, 1.0)
+        self._budget.refund(1.0, 1.0)
         return True
 
 
@@ -460,10 +460,10 @@ class Noted:
         self._sampler = sampler
         self._clock = clock
         self._times = times
-        self.settle = sampler.settle
+        self.refund = sampler.refund
         self.boost = sampler.boost
         self.reserve = sampler.reserve
-        self.readings = sampler.readings
+        self.gauges = sampler.gauges
 
     def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
         """Draw, and note the time."""

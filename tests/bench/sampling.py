@@ -48,7 +48,7 @@ def measured(sampler: AdaptiveSampler, answers: list[Interaction]) -> tuple[floa
             began = time.perf_counter()
             decision = sampler.draw(told, uncertainty=0.8)
             if decision.drawn:
-                sampler.settle(decision, 0.0005)
+                sampler.refund(decision, 0.0005)
             took[decision.drawn] += time.perf_counter() - began
             counts[decision.drawn] += 1
         best = [min(was, each / max(1, n)) for was, each, n in zip(best, took, counts, strict=True)]

@@ -86,8 +86,8 @@ class Looking:
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
         self.drawn: set[str] = set()
-        self.settle, self.boost = sampler.settle, sampler.boost
-        self.reserve, self.readings = sampler.reserve, sampler.readings
+        self.refund, self.boost = sampler.refund, sampler.boost
+        self.reserve, self.gauges = sampler.reserve, sampler.gauges
 
     def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
         decision = self._sampler.draw(interaction, uncertainty=uncertainty)

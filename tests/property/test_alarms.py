@@ -229,8 +229,8 @@ def test_a_state_goes_through_the_file_unchanged(moves):
         after = alarms(clock, file)
         after.apply(nothing)
         assert after.states() == before.states()
-        assert [watch.dump() for watch in after._watches] == [
-            watch.dump() for watch in before._watches
+        assert [watch.dump() for watch in after._monitors] == [
+            watch.dump() for watch in before._monitors
         ]
 
 

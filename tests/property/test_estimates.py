@@ -335,7 +335,7 @@ def test_no_hour_costs_more_than_its_budget(
         assert decision.inclusion_probability > 0 or not decision.drawn
         if decision.drawn and decision.cause is None:
             spent.append((clock(), price[interaction.id]))
-            sampler.settle(decision, price[interaction.id])
+            sampler.refund(decision, price[interaction.id])
         within = math.fsum(amount for at_s, amount in spent if at_s > clock() - 3_600)
         assert within <= limit * (1 + 1e-9)
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ragmonitor.records import Cause, Interaction, SpanReference
 from ragmonitor.sampling import AdaptiveSampler, Budget, Floors
-from ragmonitor.sampling.coin import falls_for
+from ragmonitor.sampling.consistent_draws import is_drawn
 from ragmonitor.sampling.trace_randomness import WHOLE, place_of
 from ragmonitor.testing import ManualClock
 from tests.support.stories import interaction
@@ -123,7 +123,7 @@ def test_whatever_comes_chances_are_chances(rate, limits, by_session, floor, ste
         for entry in [entry for entry in open_ if entry[0] < 0]:
             open_.remove(entry)
             _, settled, part, at = entry
-            sampler.settle(settled, settled.reserved * part)
+            sampler.refund(settled, settled.reserved * part)
             spent.append((at, settled.reserved * part))
         clock.advance(pause_s)
     for window_s, limit in ((24 * HOUR_S, per_day), (HOUR_S, per_hour)):
@@ -137,8 +137,8 @@ def test_whatever_comes_chances_are_chances(rate, limits, by_session, floor, ste
 def test_a_higher_chance_keeps_what_a_lower_one_kept(told, low, high, by_session):
     """Turning the rate up adds judged answers and loses none: by id, session or trace."""
     assume(low <= high)
-    if falls_for(told, low, by_session=by_session):
-        assert falls_for(told, high, by_session=by_session)
+    if is_drawn(told, low, by_session=by_session):
+        assert is_drawn(told, high, by_session=by_session)
 
 
 @given(state=st.text(max_size=60), trace_id=st.text(max_size=40), sampled=st.booleans())
@@ -260,7 +260,7 @@ def test_one_over_the_chance_is_the_right_weight(floors, boost):
         bad_answers += bad
         variance += bad * (1 / decision.inclusion_probability - 1)
         if decision.drawn:
-            sampler.settle(decision, 1.0)
+            sampler.refund(decision, 1.0)
             weighted += bad / decision.inclusion_probability
             drawn.append(at)
     assert answers > 20_000
@@ -285,7 +285,7 @@ def test_the_raw_mean_of_the_same_sample_is_wrong():
         answers.append(bad)
         decision = sampler.draw(replace(TOLD, id=f"{number:x}"))
         if decision.drawn:
-            sampler.settle(decision, 1.0)
+            sampler.refund(decision, 1.0)
             drawn.append(bad)
     true, raw = sum(answers) / len(answers), sum(drawn) / len(drawn)
     assert raw < true - 4 * math.sqrt(true / len(drawn))
@@ -317,7 +317,7 @@ def test_floors_reach_their_number_and_stay_within_the_budget():
             )
         if decision.drawn:
             drawn.append(clock.now_s)
-            sampler.settle(decision, 1.0)
+            sampler.refund(decision, 1.0)
     assert all(expected[f"rare{n}"] >= 9.0 * 0.95 for n in range(5))
     assert expected["busy"] > 60
     for began in drawn:
@@ -361,7 +361,7 @@ def work(thread):
         assert chance.drawn or not chance.reserved
         if chance.reserved:
             spent.append(now())
-            sampler.settle(chance, 1.0)
+            sampler.refund(chance, 1.0)
 
 threads = [threading.Thread(target=work, args=(n,)) for n in range(2)]
 for thread in threads:

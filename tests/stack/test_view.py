@@ -144,7 +144,7 @@ def numbers(bad: int, evidence_days: float, *, active: bool) -> Snapshot:
             (SeriesKey(signal="faithfulness", judge=MODEL.name), "1h", sums(90, 100)),
         ),
         alarms=(rate, learning),
-        readings=(
+        gauges=(
             GaugeValue(name="ragmonitor_alarm_threshold_seconds", value=30 * 86_400.0),
             GaugeValue(
                 name="ragmonitor_judge_sampling_rate",

@@ -144,7 +144,7 @@ class Service:
             judged = self._judged(answer, settled, decision)
             began = time.process_time() if self.timed else 0.0
             if self.sampler is not None:
-                self.sampler.settle(decision, decision.reserved)
+                self.sampler.refund(decision, decision.reserved)
             self.estimates.add(
                 CompletedAnswer(
                     builtin=settled.builtin,

@@ -63,7 +63,7 @@ class DrawOrder(Generic[Item]):
     def released(self, now_s: float) -> Iterator[Item]:
         """Yield the bets that nobody is waited for any more, in order."""
         while self._drawn:
-            answer, (at_s, bets, complete, _) = next(iter(self._drawn.items()))
+            answer, (at_s, updates, complete, _) = next(iter(self._drawn.items()))
             if not complete[0]:
                 if now_s - at_s < WAIT_S and len(self._drawn) <= WAITING_MOST:
                     return
@@ -72,4 +72,4 @@ class DrawOrder(Generic[Item]):
                     self._given_up.popitem(last=False)
             del self._drawn[answer]
             if complete[0]:
-                yield from bets
+                yield from updates

@@ -91,7 +91,7 @@ class Alarms(Part):
 
     def clear(self) -> None:
         """Forget everything: a forked child, whose parent keeps what was noted. The file stays."""
-        self._watches = [
+        self._monitors = [
             SignalMonitor(
                 threshold_days=self._every_days / stream.share,
                 reserve_most=stream.reserve * self._every_days / stream.share,
@@ -213,17 +213,19 @@ class Alarms(Part):
                 signal=stream.signal,
                 judge=stream.judge,
                 kind=stream.kind,
-                evidence_s=watch.evidence_days * stream.share * DAY_S,
-                active=watch.clearing is not None,
-                since_s=watch.since_s,
-                rising_since_s=watch.rising_since_s,
-                objective=self._own_scale(place, watch.objective),
-                learned=watch.learning.share(now_s) if watch.objective is None else 1.0,
+                evidence_s=monitor.evidence_days * stream.share * DAY_S,
+                active=monitor.clearing is not None,
+                since_s=monitor.since_s,
+                rising_since_s=monitor.rising_since_s,
+                objective=self._own_scale(place, monitor.objective),
+                learned=monitor.learning.share(now_s) if monitor.objective is None else 1.0,
                 higher_is_better=stream.higher_is_better,
-                raised=watch.raised,
-                objectives=len(watch.objectives.live(now_s)),
+                raised=monitor.raised,
+                objectives=len(monitor.objectives.live(now_s)),
             )
-            for place, (stream, watch) in enumerate(zip(self._streams, self._watches, strict=True))
+            for place, (stream, monitor) in enumerate(
+                zip(self._streams, self._monitors, strict=True)
+            )
         )
 
     def gauges(self, means: Means) -> Iterator[GaugeValue]:
@@ -246,33 +248,33 @@ class Alarms(Part):
             return given
         return 1.0 - objective if self._streams[place].higher_is_better else objective
 
-    def _is_out_of_tune(self, watch: SignalMonitor, now_s: float) -> bool:
+    def _is_outdated(self, monitor: SignalMonitor, now_s: float) -> bool:
         """Return whether evidence is about another objective, or this process's is to be said."""
-        return watch.objective != watch.wanted(now_s) or watch.objectives.is_to_be_said(now_s)
+        return monitor.objective != monitor.wanted(now_s) or monitor.objectives.is_to_be_said(now_s)
 
     def _has_news(self) -> bool:
         now_s = self._now()
-        return any(self._is_out_of_tune(watch, now_s) for watch in self._watches)
+        return any(self._is_outdated(monitor, now_s) for monitor in self._monitors)
 
-    def _tune(self, now_s: float) -> Iterator[AlarmEvent]:
+    def _adopt_objectives(self, now_s: float) -> Iterator[AlarmEvent]:
         """Let every stream's evidence be about the objective that holds; see `objectives`."""
-        for place, watch in enumerate(self._watches):
-            watch.objectives.say(watch.objective, now_s)
-            self._report_dispute(place, watch, now_s)
-            wanted, held = watch.wanted(now_s), watch.objective
+        for place, monitor in enumerate(self._monitors):
+            monitor.objectives.say(monitor.objective, now_s)
+            self._report_dispute(place, monitor, now_s)
+            wanted, held = monitor.wanted(now_s), monitor.objective
             if wanted == held:
                 continue
             if wanted is not None and held is not None and wanted < held:
-                watch.tighten(wanted)
+                monitor.tighten(wanted)
                 self._sessions.spend(place)
                 continue
-            if watch.clearing is not None and watch.since_s is not None:
+            if monitor.clearing is not None and monitor.since_s is not None:
                 # It was an alarm about something else; who was told of it is told of its end.
-                yield self._event(place, raised=False, at_s=now_s, since_s=watch.since_s)
+                yield self._event(place, raised=False, at_s=now_s, since_s=monitor.since_s)
             self._restart(place, wanted)
 
-    def _report_dispute(self, place: int, watch: SignalMonitor, now_s: float) -> None:
-        live = watch.objectives.live(now_s)
+    def _report_dispute(self, place: int, monitor: SignalMonitor, now_s: float) -> None:
+        live = monitor.objectives.live(now_s)
         if len(live) < 2:
             self._disputed.discard(place)
         elif place not in self._disputed:
@@ -327,12 +329,12 @@ class Alarms(Part):
             return None
         streams = told.get("streams")
         known = dict(streams) if isinstance(streams, dict) else {}
-        for stream, watch in zip(self._streams, self._watches, strict=True):
+        for stream, monitor in zip(self._streams, self._monitors, strict=True):
             entry = known.pop(key_of(stream), None)
             if entry is None:
                 continue
             try:
-                watch.load(entry)
+                monitor.load(entry)
             except ValueError as error:
                 record_error("estimation", error)
         self._strangers = known
@@ -343,8 +345,8 @@ class Alarms(Part):
 
     def _dump(self, writing: str) -> dict[str, Any]:
         mine = {
-            key_of(stream): watch.dump()
-            for stream, watch in zip(self._streams, self._watches, strict=True)
+            key_of(stream): monitor.dump()
+            for stream, monitor in zip(self._streams, self._monitors, strict=True)
         }
         return {
             "writing": writing,
@@ -360,63 +362,63 @@ class Alarms(Part):
 
     def _advance(self, pending: Iterable[Pending]) -> list[AlarmEvent]:
         now_s = self._now()
-        events = list(self._tune(now_s))
+        events = list(self._adopt_objectives(now_s))
         for told_s, place, x, importance_weight, suspicion, session, example in pending:
             # Nothing is answered in the future, and what is very late has its time behind it.
             at_s = min(now_s, max(told_s, now_s - LATE_MOST_S))
-            watch, block = self._watches[place], self._sessions.block(session, place, at_s)
-            if watch.objective is None and watch.clearing is None:
+            monitor, block = self._monitors[place], self._sessions.block(session, place, at_s)
+            if monitor.objective is None and monitor.clearing is None:
                 self._learn(place, x, importance_weight, at_s, block)
-                if watch.provisional is None:
+                if monitor.provisional is None:
                     if block is not None:
-                        block.add(x, min(importance_weight, watch.max_importance_weight))
+                        block.add(x, min(importance_weight, monitor.max_importance_weight))
                     continue
             if block is not None:
                 self._session_s = at_s
-            elif abs(at_s - self._session_s) >= SESSION_S and watch.clearing is None:
+            elif abs(at_s - self._session_s) >= SESSION_S and monitor.clearing is None:
                 # The score of a session's earlier answers says something of its later verdicts,
                 # so that neither may be trusted with the other.
-                watch.detector.pass_time(at_s, saves=True)
-                watch.detector.trust(suspicion)
-            if watch.clearing is not None:
-                watch.clearing.update(x, importance_weight, at_s, block)
-                if watch.clearing.evidence >= CLEARED_AT and watch.since_s is not None:
+                monitor.detector.pass_time(at_s, saves=True)
+                monitor.detector.trust(suspicion)
+            if monitor.clearing is not None:
+                monitor.clearing.update(x, importance_weight, at_s, block)
+                if monitor.clearing.evidence >= CLEARED_AT and monitor.since_s is not None:
                     events.append(
-                        self._event(place, raised=False, at_s=at_s, since_s=watch.since_s)
+                        self._event(place, raised=False, at_s=at_s, since_s=monitor.since_s)
                     )
-                    self._restart(place, watch.objective)
-            elif watch.update(x, importance_weight, at_s, block, example):
-                since_s = at_s if watch.rising_since_s is None else watch.rising_since_s
+                    self._restart(place, monitor.objective)
+            elif monitor.update(x, importance_weight, at_s, block, example):
+                since_s = at_s if monitor.rising_since_s is None else monitor.rising_since_s
                 events.append(self._event(place, raised=True, at_s=at_s, since_s=since_s))
-                watch.raise_alarm(at_s)
+                monitor.raise_alarm(at_s)
                 self._sessions.spend(place)
         return events
 
     def _restart(self, place: int, objective: float | None) -> None:
-        self._watches[place].restart(objective)
+        self._monitors[place].restart(objective)
         self._sessions.spend(place)
 
     def _learn(
         self, place: int, x: float, importance_weight: float, at_s: float, block: Block | None
     ) -> None:
-        watch, stream = self._watches[place], self._streams[place]
-        watch.learn(x, importance_weight, at_s, block)
-        if not watch.learning.is_done(at_s):
+        monitor, stream = self._monitors[place], self._streams[place]
+        monitor.learn(x, importance_weight, at_s, block)
+        if not monitor.learning.is_done(at_s):
             return
-        watch.learned = max(stream.least_learned, watch.learning.objective())
-        self._restart(place, watch.learned)
+        monitor.learned = max(stream.least_learned, monitor.learning.objective())
+        self._restart(place, monitor.learned)
         logger.info(
             "ragmonitor: learned from %d verdicts of %d days, the day's peak included, what is "
             "tolerated: a mean %s of %s %.4g",
-            watch.learning.verdicts,
-            watch.learning.days,
+            monitor.learning.verdicts,
+            monitor.learning.days,
             stream.signal,
             "at least" if stream.higher_is_better else "at most",
-            self._own_scale(place, watch.learned),
+            self._own_scale(place, monitor.learned),
         )
 
     def _event(self, place: int, *, raised: bool, at_s: float, since_s: float) -> AlarmEvent:
-        stream, watch = self._streams[place], self._watches[place]
+        stream, monitor = self._streams[place], self._monitors[place]
         return AlarmEvent(
             signal=stream.signal,
             judge=stream.judge,
@@ -424,11 +426,11 @@ class Alarms(Part):
             raised=raised,
             at_s=at_s,
             since_s=since_s,
-            evidence_s=watch.detector.evidence * stream.share * DAY_S,
+            evidence_s=monitor.detector.evidence * stream.share * DAY_S,
             threshold_s=self._every_days * DAY_S,
-            objective=self._own_scale(place, watch.objective or watch.provisional) or 0.0,
+            objective=self._own_scale(place, monitor.objective or monitor.provisional) or 0.0,
             higher_is_better=stream.higher_is_better,
-            examples=tuple(watch.examples) if raised else (),
+            examples=tuple(monitor.examples) if raised else (),
         )
 
 

@@ -93,8 +93,8 @@ class Sessions:
             try:
                 first_s, last_s, *blocks = entry
                 known = {
-                    int(place): Block(number(staked), number(weighted))
-                    for place, staked, weighted in blocks
+                    int(place): Block(number(total_weight), number(weighted))
+                    for place, total_weight, weighted in blocks
                 }
                 seconds = int(number(first_s)), int(number(last_s))
                 self._sessions[str(digest)] = (*seconds, known)
@@ -110,7 +110,7 @@ class Sessions:
             room -= len(blocks)
             if room < 0:
                 break
-            told = [[place, block.staked, block.weighted] for place, block in blocks.items()]
+            told = [[place, block.total_weight, block.weighted] for place, block in blocks.items()]
             newest.append((digest, [first_s, last_s, *told]))
         return dict(reversed(newest))
 

@@ -91,7 +91,7 @@ class SignalMonitor:
         learning.add(
             x,
             min(importance_weight, self.max_importance_weight),
-            0.0 if block is None else block.staked,
+            0.0 if block is None else block.total_weight,
             at_s,
         )
         if self.provisional is None or learning.verdicts % PROVISIONAL_EACH == 0:

@@ -322,7 +322,7 @@ class View:
             "cause": None if snapshot.cause is None else asdict(snapshot.cause),
             "gauges": [
                 {"name": each.name, "value": each.value, "labels": dict(each.labels)}
-                for each in snapshot.readings[:MAX_GAUGES]
+                for each in snapshot.gauges[:MAX_GAUGES]
             ],
             "threshold_days": threshold_days(snapshot),
         }

@@ -91,8 +91,8 @@ def served(
         exporter.evaluations([scored, scored, scored, unread, missing])
         snapshot = service.estimates.snapshot()
         if sampler is not None:
-            readings = (*snapshot.readings, *sampler.readings(JUDGE.name))
-            snapshot = replace(snapshot, readings=readings)
+            readings = (*snapshot.gauges, *sampler.gauges(JUDGE.name))
+            snapshot = replace(snapshot, gauges=readings)
         exporter.refresh(snapshot=snapshot, queue_depth=0, open_runs=0, errors={})
         assert exporter.url is not None
         yield exporter.url

@@ -480,7 +480,7 @@ def test_bets_of_a_session_add_up_and_do_not_multiply():
     """By hand: two bad answers, at 5 % tolerated."""
     service = Service()
     service.verdicts([0.0] * 3)
-    watch = service.alarms._watches[0]
+    watch = service.alarms._monitors[0]
     before, bets = list(watch.detector.parts), watch.detector._bets
     service.verdicts([1.0] * 2, session="s", every_s=0.0)
     assert watch.detector.parts == pytest.approx(
@@ -492,7 +492,7 @@ def test_a_part_that_bets_much_leaves_a_long_session():
     """It could lose more than it has; the smaller bets go on."""
     service = Service()
     service.verdicts([0.0] * 3)
-    detector = service.alarms._watches[0].detector
+    detector = service.alarms._monitors[0].detector
     service.verdicts([0.0] * 10, session="s", every_s=0.0)
     before = list(detector.parts)
     service.verdicts([1.0], session="s", every_s=0.0)
@@ -543,7 +543,7 @@ def test_a_session_that_was_part_of_an_alarm_does_not_speak_for_its_end():
         for number in range(40):
             service.verdicts([1.0] * 2, every_s=1.0, session=f"s{number}")
         assert [each.raised for each in service.events] == [True]
-        clearing = service.alarms._watches[0].clearing
+        clearing = service.alarms._monitors[0].clearing
         before = clearing.evidence
         service.verdicts([0.0] * 20, every_s=0.0, session=session)
         found[session] = clearing.evidence / before
@@ -665,7 +665,7 @@ SAVING = Stream(signal="hallucination", judge="gpt", kind="quality", share=1.0, 
 
 
 def saved(service: Service) -> float:
-    return service.alarms._watches[0].detector.reserve
+    return service.alarms._monitors[0].detector.reserve
 
 
 def test_capital_is_put_aside_and_comes_in_when_the_score_was_suspicious_before_a_draw():
@@ -673,7 +673,7 @@ def test_capital_is_put_aside_and_comes_in_when_the_score_was_suspicious_before_
     service = Service(streams=(SAVING,))
     service.verdicts([0.0] * 4_321)
     assert saved(service) == pytest.approx(0.5, rel=1e-3)
-    service.alarms._watches[0].detector.reserve_most = 0.5
+    service.alarms._monitors[0].detector.reserve_most = 0.5
     before = service.state().evidence_s
     service.alarms.drawn("calm")
     judged(service, "calm", 0.0, at_s=service.clock())
@@ -689,7 +689,7 @@ def test_nothing_is_put_aside_or_put_in_where_verdicts_have_sessions():
     service = Service(streams=(SAVING,))
     service.verdicts([0.0] * 200, session="s")
     assert saved(service) == 0.0
-    service.alarms._watches[0].detector.reserve = 5.0
+    service.alarms._monitors[0].detector.reserve = 5.0
     service.alarms.drawn("suspicious", suspicion=1.0)
     judged(service, "suspicious", 1.0, at_s=service.clock())
     assert saved(service) == 5.0

@@ -76,7 +76,7 @@ def snapshot(**changes: Any) -> Snapshot:
                     objective=0.1,
                 ),
             ),
-            readings=(GaugeValue(name="ragmonitor_alarm_threshold_seconds", value=30 * 86_400.0),),
+            gauges=(GaugeValue(name="ragmonitor_alarm_threshold_seconds", value=30 * 86_400.0),),
         ),
         **changes,
     )

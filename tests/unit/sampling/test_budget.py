@@ -39,7 +39,7 @@ def test_an_hour_has_a_limit_of_its_own(clock):
     assert budget.level() == pytest.approx(0.1)
     assert not budget.reserve(0.11)
     assert budget.reserve(0.1)
-    budget.settle(0.1, 0.1)
+    budget.refund(0.1, 0.1)
     clock.advance(HOUR_S)
     assert budget.level() == pytest.approx(0.2)
 
@@ -50,7 +50,7 @@ def test_what_is_reserved_keeps_its_place(clock):
     assert budget.reserve(1.0)
     clock.advance(DAY_S)
     assert budget.level() == pytest.approx(1.0)
-    budget.settle(1.0, 0.0)
+    budget.refund(1.0, 0.0)
     assert budget.level() == pytest.approx(2.0)
 
 
@@ -88,7 +88,7 @@ def test_no_window_costs_more_than_its_limit(per_day, per_hour, steps):
         for entry in [entry for entry in open_ if entry[0] < 0]:
             _, reserved, part, at = entry
             open_.remove(entry)
-            budget.settle(reserved, reserved * part)
+            budget.refund(reserved, reserved * part)
             spent.append((at, clock.now_s, reserved * part))
         clock.advance(pause_s)
     for window_s, limit in ((DAY_S, per_day), (HOUR_S, per_hour)):
@@ -107,7 +107,7 @@ def test_fifty_threads_never_spend_more_than_there_is(clock):
         if budget.reserve(0.05):
             granted.append(0.05)
             levels.append(budget.level())
-            budget.settle(0.05, 0.04)
+            budget.refund(0.05, 0.04)
 
     with ThreadPoolExecutor(50) as pool:
         list(pool.map(judge, range(500)))
@@ -227,7 +227,7 @@ def test_what_cannot_have_been_spent_neither_lifts_nor_kills_the_budget(file, cl
     """At least nothing and at most the limit; what is no number is what was reserved."""
     budget = kept(file, clock)
     assert budget.reserve(0.5)
-    budget.settle(0.5, spent)
+    budget.refund(0.5, spent)
     assert -24.0 <= budget.level() <= 1.0
     clock.advance(2 * DAY_S)
     assert budget.level() == pytest.approx(2.0)
@@ -266,7 +266,7 @@ def test_the_file_is_replaced_as_a_whole(file, clock):
     reader.start()
     for _ in range(200):
         budget.reserve(1.0)
-        budget.settle(1.0, 0.5)
+        budget.refund(1.0, 0.5)
     stop.set()
     reader.join()
     assert broken == []
@@ -283,7 +283,7 @@ def test_a_state_that_cannot_be_written_stops_spending(file, clock):
     file.parent.write_text("in the way", encoding="utf-8")
     with pytest.raises(OSError, match="state"):
         budget.reserve(0.1)
-    budget.settle(0.1, 0.0)
+    budget.refund(0.1, 0.0)
 
 
 # Over processes
@@ -303,7 +303,7 @@ def spend(times):
     global spent
     for _ in range(times):
         if budget.reserve(1.0):
-            budget.settle(1.0, 0.5)
+            budget.refund(1.0, 0.5)
             spent += 1
 
 
@@ -370,7 +370,7 @@ def test_the_pace_ends_with_the_level_and_not_before(clock):
     clock.advance(DAY_S)  # full: 2
     paces = []
     for left in (2.0, 1.0, 0.5, 0.1, 0.0, -1.0):
-        budget.settle(0.0, budget.level() - left)
+        budget.refund(0.0, budget.level() - left)
         paces.append(budget.outlook(1.0).pace_per_s)
     per_dollar = 2 * (22 / DAY_S) / 2.0
     assert paces == pytest.approx(

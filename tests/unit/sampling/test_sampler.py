@@ -7,7 +7,7 @@ import pytest
 
 from ragmonitor.guard import errors
 from ragmonitor.records import Cause
-from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, coin
+from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, uniform_of
 from ragmonitor.sampling.budget import VERSION
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
@@ -42,15 +42,15 @@ def with_budget(clock, per_day, *, cost=1.0, rate=1.0, **options):
 
 def lucky(below):
     """Return an id whose coin falls at this chance."""
-    return next(f"{n:x}" for n in range(100_000) if coin(f"{n:x}") < below)
+    return next(f"{n:x}" for n in range(100_000) if uniform_of(f"{n:x}") < below)
 
 
-HARDLY_EVER = next(f"{n:x}" for n in range(100_000) if coin(f"{n:x}") > 0.9999)
+HARDLY_EVER = next(f"{n:x}" for n in range(100_000) if uniform_of(f"{n:x}") > 0.9999)
 """An id for which the coin falls at a chance of 1 only, or nearly so."""
 
 
 def shown(sampler):
-    return {reading.name: reading.value for reading in sampler.readings("j")}
+    return {reading.name: reading.value for reading in sampler.gauges("j")}
 
 
 # The common rule
@@ -71,7 +71,7 @@ def test_a_budget_that_bears_everything_lets_everything_be_read(clock):
         clock.advance(120)  # thirty an hour, where it bears a hundred
         decision = sampler.draw(interaction(id=str(number)), uncertainty=number / 50)
         assert (decision.inclusion_probability, decision.importance_weight) == (1.0, 1.0)
-        sampler.settle(decision, 1.0)
+        sampler.refund(decision, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_the_coin_falls_where_it_is_below_the_chance(clock):
     for number in range(200):
         told = interaction(id=str(number))
         decision = sampler.draw(told, uncertainty=number / 100)
-        assert decision.drawn is (coin(told.id) < decision.inclusion_probability)
+        assert decision.drawn is (uniform_of(told.id) < decision.inclusion_probability)
 
 
 @pytest.mark.parametrize("rate", [0, -0.1, 1.1])
@@ -270,7 +270,7 @@ def test_the_chance_falls_before_the_budget_runs_dry(clock):
         clock.advance(0.1)
         decision = sampler.draw(interaction(id=f"a{n}"))
         decisions.append(decision)
-        sampler.settle(decision, 1.0 if decision.drawn else 0.0)
+        sampler.refund(decision, 1.0 if decision.drawn else 0.0)
     uncovered = sum(c.inclusion_probability == 0 for c in decisions) / len(decisions)
     assert uncovered < 0.02
     assert 100 <= sum(c.drawn for c in decisions) <= 200
@@ -288,7 +288,7 @@ def test_estimates_that_are_too_high_do_not_halve_the_sample():
             decision = sampler.draw(interaction(id=f"{number:x}"))
             if decision.drawn:
                 drawn[share] += 1
-                sampler.settle(decision, share)
+                sampler.refund(decision, share)
     assert drawn[0.25] > 3 * drawn[1.0]
 
 
@@ -302,7 +302,7 @@ def test_what_others_spent_after_the_coin_fell_is_a_missing_verdict(file, clock)
     assert (decision.drawn, decision.cause, decision.reserved) == (True, Cause.OVER_BUDGET, 0.0)
     assert decision.inclusion_probability > 0
     assert ours.level() == pytest.approx(0.1)
-    sampler.settle(decision, 0.0)
+    sampler.refund(decision, 0.0)
     assert ours.level() == pytest.approx(0.1)
 
 
@@ -322,7 +322,7 @@ def test_a_state_that_cannot_be_kept_raises_nothing(file, clock):
     clock.advance(10)  # the view is stale now
     assert sampler.draw(interaction(id=lucky(0.01))).inclusion_probability == 0
     assert sampler.reserve(interaction()) is None
-    assert sampler.readings("j") == ()
+    assert sampler.gauges("j") == ()
     assert errors["sampling"] - before == 4
 
 
@@ -349,7 +349,7 @@ def test_a_reading_outside_the_sample_is_paid(clock):
     decision = sampler.reserve(interaction())
     assert (decision.inclusion_probability, decision.drawn, decision.reserved) == (1.0, True, 0.6)
     assert sampler.reserve(interaction()) is None
-    sampler.settle(decision, 0.1)
+    sampler.refund(decision, 0.1)
     assert shown(sampler)["ragmonitor_budget_level"] == pytest.approx(0.9)
     assert shown(sampler)["ragmonitor_arrivals_per_second"] == 0
 
@@ -387,7 +387,7 @@ def test_a_boost_comes_out_of_the_same_bucket():
             decision = sampler.draw(interaction(id=f"{number:x}"))
             counts[2_880 <= number < 3_240] += decision.drawn
             if decision.drawn:
-                sampler.settle(decision, 1.0)
+                sampler.refund(decision, 1.0)
         drawn[factor] = counts
     assert drawn[4.0][1] > 1.5 * drawn[1.0][1]
     assert abs(sum(drawn[4.0]) - sum(drawn[1.0])) < 100 + 5 * 1_200**0.5
@@ -409,8 +409,8 @@ def test_the_readings_say_what_is_going_on(clock):
         clock.advance(10)
         decision = sampler.draw(interaction(id=str(number)))
         if decision.drawn:
-            sampler.settle(decision, 1.0)
-    found = {(r.name, r.labels): r.value for r in sampler.readings("m")}
+            sampler.refund(decision, 1.0)
+    found = {(r.name, r.labels): r.value for r in sampler.gauges("m")}
     judge, unit = ("judge", "m"), ("unit", "tokens")
     assert found.keys() == {
         ("ragmonitor_judge_sampling_rate", (judge,)),
@@ -438,14 +438,14 @@ def test_the_rate_shown_is_the_rate_drawn_at(clock):
         before = shown(sampler)["ragmonitor_judge_sampling_rate"]
         decision = sampler.draw(interaction(id=str(number)))
         if decision.drawn:
-            sampler.settle(decision, 1.0)
+            sampler.refund(decision, 1.0)
     assert before == pytest.approx(decision.rate, rel=0.05)
 
 
 def test_without_a_budget_there_is_no_talk_of_money(clock):
     """Rate, boost and traffic remain."""
     sampler = AdaptiveSampler(0.2, clock=clock)
-    assert [reading.name for reading in sampler.readings("m")] == [
+    assert [reading.name for reading in sampler.gauges("m")] == [
         "ragmonitor_judge_sampling_rate",
         "ragmonitor_judge_max_sampling_rate",
         "ragmonitor_judge_sampling_boost",
@@ -478,10 +478,10 @@ def test_many_threads_draw_and_settle_at_once(clock):
                     tags=("t",) if number % 7 == 0 else (),
                 )
                 decision = sampler.draw(told)
-                sampler.readings("j")
+                sampler.gauges("j")
                 if decision.reserved:
                     spent.append(decision.reserved)
-                    sampler.settle(decision, decision.reserved)
+                    sampler.refund(decision, decision.reserved)
         except Exception as error:  # noqa: BLE001 - of any kind
             failures.append(error)
 

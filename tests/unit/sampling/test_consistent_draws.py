@@ -20,7 +20,7 @@ from opentelemetry.trace import (
 )
 
 from ragmonitor.records import SpanReference
-from ragmonitor.sampling.coin import coin, falls_for
+from ragmonitor.sampling.consistent_draws import is_drawn, uniform_of
 from ragmonitor.sampling.trace_randomness import WHOLE, place_of
 from tests.support.stories import interaction
 
@@ -36,13 +36,13 @@ def caller(state, *, trace_id=TRACE_ID, sampled=True):
 
 def test_the_coin_is_fair_over_ids():
     """Of 20,000 ids, a tenth falls below 0.1, to within five standard errors."""
-    below = sum(coin(f"{n:032x}") < 0.1 for n in range(20_000))
+    below = sum(uniform_of(f"{n:032x}") < 0.1 for n in range(20_000))
     assert abs(below - 2_000) < 5 * (20_000 * 0.1 * 0.9) ** 0.5
 
 
 def test_the_coin_is_the_same_everywhere():
     """A fixed id gives a fixed number: processes and releases agree."""
-    assert coin("5eed") == 0.7487164871511403
+    assert uniform_of("5eed") == 0.7487164871511403
 
 
 @pytest.mark.parametrize("probability", [0.001, 0.28, 0.285, 0.5, 0.9])
@@ -54,8 +54,8 @@ def test_randomness_of_the_trace_is_used_as_the_specification_says(probability):
         implicit = interaction(
             caller=caller("ot=th:0", trace_id=f"{2**120 + random_value:032x}"),
         )
-        assert falls_for(explicit, probability) is (random_value >= threshold)
-        assert falls_for(implicit, probability) is (random_value >= threshold)
+        assert is_drawn(explicit, probability) is (random_value >= threshold)
+        assert is_drawn(implicit, probability) is (random_value >= threshold)
 
 
 def test_an_explicit_random_value_goes_before_the_trace_id():
@@ -103,7 +103,7 @@ def test_what_is_no_randomness_is_left_alone(state):
     """Malformed entries, other vendors' and those of older drafts: the id's own coin falls."""
     told = interaction(caller=caller(state))
     assert place_of(told.caller) is None
-    assert falls_for(told, 0.5) is (coin(told.id) < 0.5)
+    assert is_drawn(told, 0.5) is (uniform_of(told.id) < 0.5)
 
 
 @pytest.mark.parametrize("trace_id", ["", "0" * 31, "G" * 32, "0AF7651916CD43DD8448EB211C80319C"])
@@ -128,16 +128,16 @@ def test_a_session_has_one_coin(state):
     for number in range(50):
         session = f"s{number}"
         drawn = {
-            falls_for(
+            is_drawn(
                 interaction(id=str(n), session_id=session, caller=caller(state)),
                 0.5,
                 by_session=True,
             )
             for n in range(8)
         }
-        assert drawn == {coin(session) < 0.5}
-    alone = [falls_for(interaction(id=str(n)), 0.5, by_session=True) for n in range(50)]
-    assert alone == [coin(str(n)) < 0.5 for n in range(50)]
+        assert drawn == {uniform_of(session) < 0.5}
+    alone = [is_drawn(interaction(id=str(n)), 0.5, by_session=True) for n in range(50)]
+    assert alone == [uniform_of(str(n)) < 0.5 for n in range(50)]
 
 
 # With the SDK's own samplers
@@ -203,7 +203,7 @@ def test_the_chance_holds_whatever_the_tracer_keeps(name):
     for kept in (True, False):
         part = [each for each in told if each.caller.sampled is kept]
         for probability in (0.02, 0.1, 0.6):
-            drawn = sum(falls_for(each, probability) for each in part)
+            drawn = sum(is_drawn(each, probability) for each in part)
             assert within(drawn, probability, len(part))
 
 
@@ -230,7 +230,7 @@ def test_what_is_judged_at_a_lower_chance_is_kept_at_a_higher_one():
     judged = [
         s
         for s in spans(SAMPLERS["consistent, half"], 4_000)
-        if s.sampled and falls_for(interaction(caller=s), 0.1)
+        if s.sampled and is_drawn(interaction(caller=s), 0.1)
     ]
     assert len(judged) > 100
     for reference in judged:
@@ -247,7 +247,7 @@ def test_explicit_randomness_travels_with_the_trace():
             parent_state=lambda rng: f"ot=th:0;rv:{rng.getrandbits(56):014x},vendor=1",
         )
     )
-    drawn = [s for s in found if falls_for(interaction(caller=s), 0.1)]
+    drawn = [s for s in found if is_drawn(interaction(caller=s), 0.1)]
     assert within(len(drawn), 0.1, len(found))
     for reference in found:
         value = int(reference.trace_state.partition("rv:")[2][:14], 16)

@@ -8,7 +8,7 @@ from ragmonitor.records import Interaction
 from ragmonitor.sampling.trace_randomness import place_of
 
 
-def coin(interaction_id: str) -> float:
+def uniform_of(interaction_id: str) -> float:
     """Return a number in [0, 1), uniform over ids; an answer is judged if it is below its chance.
 
     A higher chance keeps what a lower one kept.
@@ -20,7 +20,7 @@ def coin(interaction_id: str) -> float:
     return (int.from_bytes(digest, "big") >> 3) / 2**53
 
 
-def falls_for(interaction: Interaction, probability: float, *, by_session: bool = False) -> bool:
+def is_drawn(interaction: Interaction, probability: float, *, by_session: bool = False) -> bool:
     """Return whether the coin falls for this answer, at this chance; the same in every process.
 
     The coin is that of the session, where asked for and given; else the randomness of the caller's
@@ -29,7 +29,7 @@ def falls_for(interaction: Interaction, probability: float, *, by_session: bool 
     if probability >= 1:
         return True
     if by_session and interaction.session_id:
-        return coin(interaction.session_id) < probability
+        return uniform_of(interaction.session_id) < probability
     caller = interaction.caller
     if caller is not None and caller.trace_state:
         found = place_of(caller)
@@ -37,4 +37,4 @@ def falls_for(interaction: Interaction, probability: float, *, by_session: bool 
             place, among = found
             # In whole numbers: a float has not the room for 56 bits.
             return place < round(probability * among)
-    return coin(interaction.id) < probability
+    return uniform_of(interaction.id) < probability
