@@ -134,7 +134,7 @@ class AskingEvaluator(Protocol):
 
 
 class Sampler(Protocol):
-    """Decides which answers a judge reads. The chance is fixed before the coin falls."""
+    """Decides which answers a judge scores; the inclusion probability is fixed beforehand."""
 
     def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
         """Return the chance this answer had and whether it is read.
@@ -310,7 +310,7 @@ class Estimates(Protocol):
     """Unbiased windowed means of what was judged, and the alarms that rest on them."""
 
     def predict(self, builtin: Report) -> Prediction:
-        """Return what past verdicts say of an answer; called once each, before the coin falls."""
+        """Return what past verdicts say of an answer; called once each, before the draw."""
         ...
 
     def awaits(self, builtin: Report, prediction: Prediction, decision: SamplingDecision) -> None:

@@ -108,7 +108,7 @@ class Interaction:
     """One question, what was retrieved for it, and what was answered."""
 
     id: str
-    """Unique and stable; the sampling coin is a keyed hash of it."""
+    """Unique and stable; sampling draws by a keyed hash of it."""
     query: str
     chunks: tuple[Chunk, ...]
     """As the model saw them, in order. Empty: nothing was found."""
@@ -439,7 +439,7 @@ class CompletedAnswer:
     builtin: Report
     """By the built-in judge."""
     prediction: Prediction = field(default_factory=Prediction)
-    """As it stood before the coin fell."""
+    """As it stood before the draw."""
     decision: SamplingDecision | None = None
     """None: no judge but the built-in one is configured."""
     judged: Report | None = None
@@ -544,21 +544,21 @@ class Moments:
     drawn_count: float = 0.0
     """Answers that were drawn and have come back, with a verdict or without, each for one."""
     drawn: float = 0.0
-    """The same, each for 1 / chance."""
+    """The same, each for 1 / inclusion probability."""
     drawn_squared: float = 0.0
-    """Squares of 1 / chance of the same."""
+    """Squares of 1 / inclusion probability of the same."""
     missing_count: float = 0.0
     """Answers that were drawn and gave no verdict, each for one."""
     missing: float = 0.0
-    """The same, each for 1 / chance."""
+    """The same, each for 1 / inclusion probability."""
     missing_squared: float = 0.0
-    """Squares of 1 / chance of those without a session."""
+    """Squares of 1 / inclusion probability of those without a session."""
     missing_value: float = 0.0
-    """Their pseudo-outcomes of the value, times 1 / chance."""
+    """Their pseudo-outcomes of the value, times 1 / inclusion probability."""
     missing_scored: float = 0.0
-    """Their pseudo-outcomes of being scored, times 1 / chance."""
+    """Their pseudo-outcomes of being scored, times 1 / inclusion probability."""
     awaited: float = 0.0
-    """Answers that were drawn, each for 1 / chance, as soon as the coin had fallen."""
+    """Answers that were drawn, each for 1 / inclusion probability, as soon as it was decided."""
     uncovered: float = 0.0
     """Answers that had no chance to be read, each for one."""
     groups: list[float] = field(default_factory=list)
@@ -575,15 +575,15 @@ class Moments:
 
     @property
     def pending(self) -> float:
-        """Answers whose verdict is on its way, each for 1 / chance."""
+        """Answers whose verdict is on its way, each for 1 / inclusion probability."""
         return max(0.0, self.awaited - self.drawn)
 
     @property
     def coverage(self) -> float | None:
         """Share of the answers of which the mean speaks, 0 to 1; None: there were no answers.
 
-        Of those that had a chance, by 1 / chance, the share whose verdict is there and neither
-        missing nor on its way; times the share that had a chance.
+        Of those that had a chance, by 1 / inclusion probability, the share whose verdict is there
+        and neither missing nor on its way; times the share that had a chance.
         """
         if self.answers + self.uncovered <= 0:
             return None

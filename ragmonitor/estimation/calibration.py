@@ -21,7 +21,7 @@ ENOUGH_TO_TELL: Final = 20.0
 REFIT_EACH: Final = 50
 RIDGE: Final = 1.0
 LEAST: Final = 1e-4
-"""No chance is taken for less, nor for more than 1 less it."""
+"""Means lie between this and 1 less this."""
 _STEPS_MOST: Final = 30
 _GRID: Final = 100
 """Predictions are kept for so many steps of the built-in value."""
@@ -36,8 +36,8 @@ class Calibration:
     curve alone does not fit the built-in judge's scores where it matters most: verdicts on the
     riskiest fifth were off by up to 6 points for ever. A built-in score that says nothing, or the
     opposite, is left out of account and not turned round. Learned from verdicts only that were
-    there before, each weighted by 1 / its chance, the last 2,000 or so. What is kept is their sums
-    in bins, so that the state is small and processes' add up.
+    there before, each weighted by 1 / inclusion probability, the last 2,000 or so. What is kept is
+    their sums in bins, so that the state is small and processes' add up.
 
     Source:
         Zadrozny & Elkan, "Transforming classifier scores into accurate multiclass probability
@@ -88,7 +88,7 @@ class Calibration:
             feature: What the built-in judge said; 0 to 1, or None.
             scored: Whether the signal applies.
             value: 0 to 1.
-            weight: 1 / chance.
+            weight: 1 / inclusion probability.
         """
         place = BINS if feature is None else _bin(feature)
         fresh = self._fresh

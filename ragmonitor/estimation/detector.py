@@ -1,7 +1,7 @@
-"""Evidence that a mean has risen above what is tolerated, in days; and that it has come back.
+"""Evidence that a mean has risen above its objective, in days; and that it has come back.
 
-Both bet on one value after the other, at odds that are fair at best as long as the mean keeps to
-the tolerated one, so that evidence grows by luck alone no faster than time passes.
+Each value updates the evidence by a factor whose expectation is at most 1 while the mean meets the
+objective, so that evidence grows by chance alone no faster than time passes.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ SURE = 1 + 1e-9
 """What is to be reached is overshot by so much, lest rounding fall short of it."""
 
 RISK_MOST = 0.9
-"""Most that one value, or those of one session, may cost: a lost bet leaves a tenth."""
+"""At most this share is lost by one value, or by those of one session: a tenth is left."""
 AT_RISK = SURE * RISK_MOST
 
 MULTIPLES = (1.25, 1.5, 2.0, 3.0, 5.0, 9.0)
-"""How much worse than tolerated each part of the mixture expects the mean to have become."""
+"""How many times the objective each part of the mixture expects the mean to have become."""
 WEIGHTS = (1 / 12, 2 / 12, 3 / 12, 2 / 12, 3 / 12, 1 / 12)
-"""What each part gets of what time brings."""
+"""The share of the evidence that time brings which each part gets."""
 SAVED = 0.5
-"""Of the capital that time brings, what is put aside where there is room for it."""
+"""The share of the evidence that time brings which is put aside where there is room for it."""
 TIME_ALONE = 0.5
-"""Up to this share of the line, evidence grows by waiting; beyond it, by bad answers only."""
+"""Up to this share of the threshold evidence grows with time; beyond it by bad answers only."""
 
 MIN_OBJECTIVE = 0.001
 MAX_OBJECTIVE = 0.999
 
 CLEAR_ABOVE = 1.2
-"""Times what is tolerated: so much lies between raising and clearing an alarm.
+"""Times the objective: so much lies between raising and clearing an alarm.
 
 A mean of 1.2 times is raised and stays so, once a month and not 16 times (as at 1.5); below it an
 alarm is raised the more slowly, and at 1.1 times comes and goes three times. The price is time: a
@@ -51,7 +51,7 @@ class Block:
     __slots__ = ("total_weight", "weighted")
 
     def __init__(self, total_weight: float = 0.0, weighted: float = 0.0) -> None:
-        """Begin, or go on: the sum of stakes, and that of stakes times values."""
+        """Hold the sum of importance weights, and that of importance weights times values."""
         self.total_weight = total_weight
         self.weighted = weighted
 
@@ -67,26 +67,26 @@ class Detector:
     Values x lie in 0..1, higher is worse; `evidence` is a number of days. As long as the mean of
     x, given the past, keeps to `objective`, evidence grows by at most the time that passes, in
     expectation, so whoever raises an alarm and restarts at N days does so at most T/N times in T
-    days, on average; whatever the traffic, and whatever the chance of each value to be seen, if
-    that was fixed beforehand (the stake is inversely proportional to it).
+    days, on average; whatever the traffic, and whatever the inclusion probability of each value, if
+    that was fixed beforehand (the importance weight is inversely proportional to it).
 
     Half of what time brings may be put aside (`reserve_most`), to be put in when something else is
-    suspicious (`trust`): the guarantee needs no more than that the capital that was put in by any
-    moment is at most the time passed, and that when it is put in rests on the past alone. So the
-    built-in score may say when to begin to bet, however little it is worth; verdicts decide. Since
+    suspicious (`trust`): the guarantee needs no more than that what was put in by any moment is at
+    most the time passed, and that when it is put in rests on the past alone. So the built-in
+    judge's score may say when to put it in, however little it is worth; verdicts decide. Since
     what was put aside may come in at once, T days that begin after a quiet time see at most
     (T + what was there at their beginning) / N alarms, on average.
 
-    A bet is never larger than what reaches the line by one bad value. With values that are 0 or 1
-    nothing is then won beyond the line, and at exactly what is tolerated there is one alarm in N
-    days, where there had been 0.7.
+    An update is never larger than what reaches the threshold by one bad value. With values of 0 or
+    1 nothing is then gained beyond the threshold, and at exactly the objective there is one alarm
+    in N days, where there had been 0.7.
 
     Source:
         Shin, Ramdas & Rinaldo (2024), "E-detectors: a nonparametric framework for sequential
         change detection", NEJSDS 2(2), arXiv:2203.03532: the SR-type e-detector, a sum of
         e-processes started one after the other, and mixtures of them. Here their starts are
         spread evenly over time instead of over values, so that the threshold is a number of days.
-        The bets: Waudby-Smith & Ramdas (2024), "Estimating means of bounded random variables by
+        The updates: Waudby-Smith & Ramdas (2024), "Estimating means of bounded random variables by
         betting", JRSS B 86(1), arXiv:2010.09686, section 4 (the capital process).
     """
 
@@ -116,7 +116,7 @@ class Detector:
         Args:
             objective: The mean that is still accepted. Below 0.001 nothing can be assured, so
                 that it counts as 0.001; likewise above 0.999.
-            max_importance_weight: The highest stake there will be; higher ones count as this.
+            max_importance_weight: Higher weights count as this.
             threshold_days: Where an alarm is raised; time alone brings evidence up to half of it.
             reserve_most: Days of capital that are put aside at most.
         """
@@ -134,7 +134,7 @@ class Detector:
 
     @property
     def objective(self) -> float:
-        """The mean that is still accepted; may be moved between bets, by what is past only."""
+        """The mean that is still accepted; may be moved between updates, by what is past only."""
         return self._objective
 
     @objective.setter
@@ -149,11 +149,11 @@ class Detector:
 
     @property
     def evidence(self) -> float:
-        """Days: while the mean is tolerated, it gets so far at most once in that many."""
+        """In days: while the mean meets the objective, it gets so far at most once in that many."""
         return sum(self.parts)
 
     def pass_time(self, at_s: float, *, saves: bool = False) -> None:
-        """Let time go on to the moment of the next bet, in seconds since the epoch.
+        """Let time go on to the moment of the next update, in seconds since the epoch.
 
         Time that has passed already (a late value) counts nothing. A clock that was set back, by
         more than late values are late, is followed.
@@ -175,7 +175,7 @@ class Detector:
         self._put_in(days)
 
     def trust(self, suspicion: float) -> None:
-        """Put in what was put aside, before a bet, as far as something else is suspicious.
+        """Put in what was put aside, before an update, as far as something else is suspicious.
 
         Args:
             suspicion: 0 to 1, by what was known before the next value's answer was drawn: so much
@@ -199,7 +199,8 @@ class Detector:
 
         Args:
             x: 0 to 1; 1 is the worst.
-            importance_weight: Inversely proportional to the chance of being seen; 0 to its maximum.
+            importance_weight: Inversely proportional to the inclusion probability, at most
+                `max_importance_weight`.
             block: What the value's session has come to so far, to which it is added; None: the
                 value stands alone.
         """
@@ -226,9 +227,9 @@ class Detector:
         ]
 
     def _needed(self, importance_weight: float) -> float:
-        """Return what share of the bet is enough to reach the line by one bad value; 0 to 1.
+        """Return the share of the update that reaches the threshold by one bad value; 0 to 1.
 
-        What would be won beyond it is of no use, and is not worth being lost.
+        A gain beyond the threshold is of no use, and not worth the loss that it risks.
         """
         missing = self._threshold * SURE - sum(self.parts)
         won = sum(part * update for part, update in zip(self.parts, self._updates, strict=True))
@@ -238,7 +239,7 @@ class Detector:
     def _update_within(self, block: Block, edge: float, importance_weight: float) -> None:
         """Multiply by what one more value makes of the factor of its session."""
         gained = block.weighted - self._objective * block.total_weight
-        # The first value of a session is always taken: bets are no larger than that.
+        # The first value of a session is always taken: updates are no larger than that.
         total_weight = self._objective * (block.total_weight + importance_weight)
         self.parts = [
             part * (1 + update * edge / (1 + update * gained))
@@ -255,11 +256,10 @@ class Detector:
 class Clearing:
     """Evidence that the mean is back below `level`, since an alarm was raised.
 
-    If it never came back, `evidence` ever reaches 20 with a chance of at most 1 in 20: bets on
-    the other side, against 1.2 times what is tolerated, so that an alarm does not flutter. Half of
-    the capital bets from the beginning. The other half waits, and comes in as time passes: an
-    answer to "since when?", without which a long bad time would have to be paid
-    back first.
+    If it never came back, `evidence` ever reaches 20 with a probability of at most 1 in 20. Updates
+    go the other way, against 1.2 times the objective, so that an alarm does not flutter. Half of
+    the capital takes part from the beginning. The other half comes in as time passes, since it is
+    not known when the mean came back; without it a long bad time would have to be made up for.
 
     Source:
         Ville's inequality for the capital of Waudby-Smith & Ramdas (2024), arXiv:2010.09686,

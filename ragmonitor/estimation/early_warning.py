@@ -1,4 +1,4 @@
-"""An early suspicion by the built-in judge's score alone: it buys more verdicts and never pages."""
+"""The early warning by the built-in judge's score alone: it raises sampling and never pages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ragmonitor.estimation.parts import Answer, Means, Observation, Part
 from ragmonitor.records import GaugeValue
 
 THRESHOLD_DAYS = 3.0
-"""A false suspicion in so many days is cheap: it costs some verdicts."""
+"""Evidence that raises sampling, in days. A false suspicion is cheap: it costs some verdicts."""
 HEADROOM = 1.1
 SLIGHT_HEADROOM = 1.05
-"""Of the suspicion that costs nothing: it says when the alarm begins to bet."""
+"""Of the slight suspicion, which lets the alarm put in the evidence that it has put aside."""
 SLIGHT_EACH = 10
-"""Answers that are bet on together: they only say when to bet, and this is a tenth of the work."""
+"""Answers that update the slight suspicion together, which is a tenth of the work."""
 SLIGHT_FROM_DAYS = 0.02
 SLIGHT_HALF_DAYS = 0.1
 """Evidence at which it is half of what it can be."""
@@ -34,7 +34,7 @@ class EarlyWarning(Part):
     The same detector as the alarms', against 1.1 times the score's own running mean. It sees a
     spike as fast as the alarms do and before the few judged answers can; but it also fires when
     nothing but the score has moved, so that a judge must decide. What is drawn at a raised rate
-    is drawn with a known chance all the same: no estimate and no alarm is biased by it.
+    is drawn with a known probability all the same: no estimate and no alarm is biased by it.
 
     One thread at a time; each process has its own, and forgets it when it ends.
     """
@@ -94,7 +94,7 @@ class EarlyWarning(Part):
             self._until_s = self._now() + BOOST_S
 
     def tick(self) -> Sequence[Observation]:
-        """Let time pass: the running mean ages, and the bar follows it. Every few seconds."""
+        """Let the running mean age, and the objective follow it. Every few seconds."""
         now_s = self._now()
         if self._seen is not None:
             # A clock that jumps must not wipe out a day's mean.
@@ -117,7 +117,7 @@ class EarlyWarning(Part):
 
     @property
     def suspicion(self) -> float:
-        """0 to 1: how far the alarm may put in the capital that it has put aside."""
+        """0 to 1: how far the alarm may put in the evidence that it has put aside."""
         days = self._slight.evidence
         return days / (days + SLIGHT_HALF_DAYS) if days > SLIGHT_FROM_DAYS else 0.0
 

@@ -27,7 +27,7 @@ def summarise(moments: Moments, *, least_coverage: float = LEAST_COVERAGE) -> Es
 
     The mean is the ratio of two sums of pseudo-outcomes (see `estimation.sums`), over the answers
     whose verdict comes. The interval is one of the mean of *all* answers of the window. Those that
-    were not observed - no chance to be read, a verdict that is missing or still on its way - may
+    were not observed - an inclusion probability of 0, a verdict that is missing or on its way - may
     have been anything, so its lower end takes each of them for 0 and its upper end for 1: Manski's
     bounds. Each end has the sampling error of its own case, in which a missing verdict is one more
     verdict, of 0 or of 1. While the bounds are wide, the truth can be near one of them only, and
@@ -59,7 +59,7 @@ def summarise(moments: Moments, *, least_coverage: float = LEAST_COVERAGE) -> Es
     low = high = observed
     if moments.missing > 0:
         low, high = _case(moments, 0.0), _case(moments, 1.0)
-    # Of those without a chance and those on their way nothing is known, and nothing was sampled.
+    # Of those that could not be drawn or are on their way nothing is known, nor was it sampled.
     unseen = moments.uncovered + moments.pending
     known = low.scored / (low.scored + unseen)
     width = known * high.mean + (1 - known) - known * low.mean

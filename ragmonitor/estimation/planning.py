@@ -40,7 +40,7 @@ class Watched:
     evidence_days: float = 0.0
     """As shown now."""
     max_importance_weight: float = 1.0
-    """The highest stake of a bet: 2 where the chance of being judged varies."""
+    """2 where inclusion probabilities vary."""
 
 
 def share_of(signal: str, signals: Collection[str]) -> float:
@@ -54,22 +54,22 @@ def share_of(signal: str, signals: Collection[str]) -> float:
 def delay_hours(watched: Watched, *, mean: float, bets_per_hour: float) -> float:
     """Return how long an alarm takes on average, once the mean has become `mean`.
 
-    Part k of the mixture bets the fraction b_k. Of the logarithm of what one bet multiplies its
-    evidence by, g_k is the mean and s_k^2 the variance under `mean`:
+    Part k of the mixture has the update size b_k. Of the logarithm of what one update multiplies
+    its evidence by, g_k is the mean and s_k^2 the variance under `mean`:
 
         g = q ln(1 + b (1 - p0)) + (1 - q) ln(1 - b p0)
 
-    After n bets its evidence is about `start_k exp(g_k n)`, and the alarm comes where those of all
-    parts together reach the line. Each bet brings d = (days since the last) times its weight of
-    new evidence to each part. What was there from before the change, and what came since, both
-    grow by every bet that follows; the sum over when they came is, for a random walk with drift,
-    the reciprocal of a gamma variable, whose mean logarithm gives
+    After n updates its evidence is about `start_k exp(g_k n)`, and the alarm comes where those of
+    all parts together reach the threshold. Each update brings d = (days since the last) times its
+    weight of new evidence to each part. What was there from before the change, and what came since,
+    both grow by every update that follows; the sum over when they came is, for a random walk with
+    drift, the reciprocal of a gamma variable, whose mean logarithm gives
 
         start = d (2 / s^2) exp(-psi(2 |g| / s^2)),
 
     once with g and s under the mean as it was (where g < 0), once under what it has become. Against
     the detector itself the result is between 0.9 and 1.4 times the mean delay, for 10 to 3,000
-    bets an hour and twice to four times of what is tolerated, from 2 to 15 %
+    updates an hour and twice to four times an objective of 2 to 15 %
     (`pytest tests/unit/estimation/test_planning.py`).
 
     Args:
@@ -104,13 +104,13 @@ def delay_hours(watched: Watched, *, mean: float, bets_per_hour: float) -> float
 
 
 def _growth(update: float, objective: float, mean: float) -> tuple[float, float]:
-    """Return the mean and the variance of the logarithm of what one bet multiplies by."""
+    """Return the mean and the variance of the logarithm of what one update multiplies by."""
     won, lost = math.log1p(update * (1 - objective)), math.log1p(-update * objective)
     return mean * won + (1 - mean) * lost, mean * (1 - mean) * (won - lost) ** 2
 
 
 def _sum(growth: float, variance: float) -> float:
-    """Return the sum over bets of exp(-(growth so far)), by its mean logarithm."""
+    """Return the sum over updates of exp(-(growth so far)), by its mean logarithm."""
     if variance <= 0:
         return 1 / -math.expm1(-growth)
     shape = max(_SHAPE_LEAST, 2 * growth / variance)
@@ -119,7 +119,7 @@ def _sum(growth: float, variance: float) -> float:
 
 
 def _bets_until(line: float, parts: Sequence[tuple[float, float]]) -> float:
-    """Return the number of bets after which the parts, each `start, growth`, reach the line."""
+    """Return the number of updates after which parts of `start, growth` reach a threshold."""
     if not parts:
         return math.inf
     if sum(start for start, _ in parts) >= line:

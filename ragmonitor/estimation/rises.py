@@ -27,7 +27,7 @@ class Rises:
         Args:
             at_s: When the answer was given, in seconds since the epoch.
             hallucinated: The verdict.
-            weight: 1 / the answer's chance to be judged.
+            weight: 1 / inclusion probability.
         """
         self._verdicts.append((at_s, hallucinated, weight))
 

@@ -24,9 +24,9 @@ CALIBRATION_LOW: Final = "calibration_low"
 FIRST_SHARE: Final = 0.5
 """Of the false alarms: those of the hallucination rate, which people are paged for."""
 RESERVE: Final = 0.25
-"""Of the line of the hallucination rate: what is put aside for when its built-in score rises."""
+"""The share of hallucination's threshold that is put aside for when its built-in score rises."""
 STAKE_MOST: Final = 2.0
-"""Of verdicts that were drawn: half of the chance is the same for all answers."""
+"""Of verdicts that were drawn: half of the inclusion probability is the same for all answers."""
 FLIPS_OBJECTIVE: Final = 0.04
 """Of anchors: a judge contradicts itself on one in 30 or so."""
 RESIDUAL_OBJECTIVE: Final = 0.02

@@ -25,9 +25,9 @@ def group_of(session: str) -> int:
 class Sums:
     """One signal by one judge, since the process began.
 
-    Each answer has a chance pi to be judged, fixed beforehand, and a prediction from past verdicts
-    only: `scored`, that the signal applies to it, and `value`, its mean if it does. With d (it
-    applies) and y (its value), what is summed are the pseudo-outcomes
+    Each answer has an inclusion probability pi, fixed beforehand, and a prediction from past
+    verdicts only: `scored`, that the signal applies to it, and `value`, its mean if it does. With d
+    (it applies) and y (its value), what is summed are the pseudo-outcomes
 
         phi_y = m_y + 1[judged] / pi (d y - m_y),   m_y = scored * value
         phi_d = m_d + 1[judged] / pi (d - m_d),     m_d = scored
@@ -45,8 +45,8 @@ class Sums:
 
     Source:
         Robins, Rotnitzky & Zhao (1994), JASA 89(427), for the pseudo-outcome; Zrnic & Candes,
-        "Active Statistical Inference" (2024), section 4, arXiv:2403.03208, for chances that follow
-        a prediction; Angelopoulos et al., "Prediction-Powered Inference" (2023),
+        "Active Statistical Inference" (2024), section 4, arXiv:2403.03208, for probabilities that
+        follow a prediction; Angelopoulos et al., "Prediction-Powered Inference" (2023),
         arXiv:2301.09633; Saerndal, Swensson & Wretman, "Model Assisted Survey Sampling" (1992),
         section 5.6, for the ratio; Wolter, "Introduction to Variance Estimation" (2007), chapter 2,
         for random groups.
@@ -109,7 +109,7 @@ class Sums:
     def add_not_drawn(
         self, expected: tuple[float, float], probability: float, group: int = ALONE
     ) -> None:
-        """Take in an answer that had a chance and was not drawn.
+        """Take in an answer that might have been drawn and was not.
 
         Args:
             expected: As in `Prediction.expected`.
@@ -175,7 +175,7 @@ class Sums:
         self.awaited += 1.0 / probability
 
     def uncover(self) -> None:
-        """Take note of an answer that had no chance to be read."""
+        """Take note of an answer that could not be drawn."""
         self.uncovered += 1
 
     def _miss(self, weight: float, value: float, scored: float, group: int) -> None:

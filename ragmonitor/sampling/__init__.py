@@ -1,4 +1,4 @@
-"""Which answers a judge reads, each with a chance that was fixed before the coin fell."""
+"""Sampling of the answers that a judge scores, with inclusion probabilities fixed beforehand."""
 
 from ragmonitor.sampling.budget import Budget, budget_file, spent_in
 from ragmonitor.sampling.consistent_draws import uniform_of

@@ -32,7 +32,7 @@ HOLDERS_MOST: Final = 10_000
 _RESIDUE: Final = 1e-9
 """Share of a reservation below which what is left of it is what adding and taking away left."""
 _STALE_S: Final = 1.0
-"""How old our view of what other processes spent may be when a chance is fixed."""
+"""How old our view of what other processes spent may be when a probability is fixed."""
 
 
 Unit = BudgetUnit
@@ -93,7 +93,8 @@ class Bucket:
         """Return how much may be spent per second: what is left over half the time of a filling.
 
         What is left is the level less `cost`, so that the last reading is not spent at once. Near
-        it, where that would soon be nothing, it bends: who can be paid keeps a chance.
+        it, where that would soon be nothing, it bends: an answer that can be paid may still be
+        drawn.
         """
         level = max(0.0, self.level)
         left = level - cost if level >= 2 * cost else level * level / (4 * cost)
@@ -107,7 +108,7 @@ class Bucket:
 
 
 class Budget:
-    """Reserves before a call, settles after it: never more than the limits, in whatever unit.
+    """Reserves before a call and refunds after it: never more than the limits, in whatever unit.
 
     In any hour at most `per_hour`, in any 24 hours at most `per_day`, as far as no call costs more
     than was reserved for it. It starts half full: a service that restarts again and again does not
@@ -247,7 +248,7 @@ class Budget:
         """
         spent = reserved if math.isnan(spent) else max(0.0, spent)
         with self._mine():
-            # What was reserved before a fork is the parent's to settle.
+            # What was reserved before a fork is the parent's to refund.
             returned = min(reserved, self._held)
             left = self._held - returned
             try:

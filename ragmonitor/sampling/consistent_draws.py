@@ -1,4 +1,4 @@
-"""The coin: one number from an id, the same in every process."""
+"""Draws by a hash of an id, the same in every process."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ragmonitor.sampling.trace_randomness import place_of
 
 
 def uniform_of(interaction_id: str) -> float:
-    """Return a number in [0, 1), uniform over ids; an answer is judged if it is below its chance.
+    """Return a number in [0, 1), uniform over ids; below its probability an answer is drawn.
 
-    A higher chance keeps what a lower one kept.
+    A higher probability keeps what a lower one kept.
     """
     # A keyed hash and not the id's own bits: the tracer's ratio sampler reads those, and two
     # decisions on the same bits are one decision.
@@ -21,10 +21,11 @@ def uniform_of(interaction_id: str) -> float:
 
 
 def is_drawn(interaction: Interaction, probability: float, *, by_session: bool = False) -> bool:
-    """Return whether the coin falls for this answer, at this chance; the same in every process.
+    """Return whether this answer is drawn at this probability; the same in every process.
 
-    The coin is that of the session, where asked for and given; else the randomness of the caller's
-    trace, where OpenTelemetry's consistent sampling left any; else that of the interaction's id.
+    The number is that of the session, where asked for and given; else the randomness of the
+    caller's trace, where OpenTelemetry's consistent sampling left any; else that of the
+    interaction's id.
     """
     if probability >= 1:
         return True

@@ -21,7 +21,7 @@ _TOTAL_AGE_S: Final = 1.0
 
 
 class Floors:
-    """Chances that give every value of an attribute so many judged answers per hour.
+    """Probabilities that give every value of an attribute so many judged answers per hour.
 
     `per_hour / (arrivals of the value per hour)`, 1 where fewer arrive. A value that was not seen
     before has all of its first answers judged until its rate is known: that is one or two.
@@ -46,7 +46,7 @@ class Floors:
     def min_probability(
         self, interaction: Interaction, now: float, *, bearable_per_s: float
     ) -> float:
-        """Return the least chance of this answer, 0 to 1; it counts as an arrival from now on.
+        """Return the least probability of this answer, 0 to 1; it counts as an arrival from now on.
 
         Args:
             interaction: What was answered.

@@ -1,4 +1,4 @@
-"""A chance for every answer, by how uncertain it is and by what the budget bears."""
+"""An inclusion probability for every answer, by its uncertainty and by the budget."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ class AdaptiveSampler:
 
     The common rate f follows the bucket's level: `level / (arrivals per second * horizon)`, with
     the horizon half the time a full bucket would last, in readings of typical cost: what is
-    expected of each, times the share of it that earlier ones came to. An answer's chance is
+    expected of each, times the share of it that earlier ones came to. An answer's probability is
     `min(1, f (s + (1 - s) uncertainty))` with s the uniform share, 0.5, or f where that is more:
-    at f = 1 everything is read. Floors raise it, and answers that `always` names have chance 1,
-    each in a stratum of its own; what cannot be paid has chance 0. Then, and not before, the coin.
+    at f = 1 everything is read. Floors raise it, and answers that `always` names have 1,
+    each in a stratum of its own; what cannot be paid has 0. Only then it is drawn.
 
     Nothing is drawn and then dropped for lack of money, which would bias every mean in a burst.
     Where another process, or thread, spends the last of it in between, the answer stays drawn and
     says `over_budget`: a verdict that is missing.
 
-    Any thread may draw and settle; averages may lose an update by it, the budget may not.
+    Any thread may draw and refund; averages may lose an update by it, the budget may not.
 
     Source:
         Controlled Poisson sampling; Zrnic & Candes, "Active Statistical Inference" (2024),
-        arXiv:2403.03208, for chances by uncertainty that keep means unbiased; Li, Zrnic & Candes,
-        "Robust Sampling for Active Statistical Inference" (2025), for the uniform share.
+        arXiv:2403.03208, for probabilities by uncertainty that keep means unbiased; Li, Zrnic &
+        Candes, "Robust Sampling for Active Statistical Inference" (2025), for the uniform share.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class AdaptiveSampler:
             budget: What readings may cost together; None: there is no limit.
             expected_cost: Of one reading, at most, in the budget's unit; 0 or more. What it
                 raises, `draw` and `reserve` raise; ValueError where it is no such number.
-            by_session: The coin falls for sessions; answers without one have their own.
+            by_session: Sessions are drawn; answers without one are drawn each for itself.
             always: Tags, or names of attributes, of answers that are read for certain.
             floors: Least numbers of readings; None: none.
         """
@@ -93,11 +93,11 @@ class AdaptiveSampler:
     # --- drawing --------------------------------------------------------------------------------
 
     def draw(self, interaction: Interaction, *, uncertainty: float = 1.0) -> SamplingDecision:
-        """Return the chance this answer had and whether it is read; reserves its cost if so."""
+        """Return whether this answer is drawn, and how likely that was; reserve its cost if so."""
         now = self._clock()
         if self._budget is None:
             self._arrivals.note(now)
-            return self._toss(interaction, uncertainty, now, cost=0.0, bearable_per_s=math.inf)
+            return self._decide(interaction, uncertainty, now, cost=0.0, bearable_per_s=math.inf)
         cost = self._cost_of(interaction)
         self._arrivals.note(now)
         if self._typical_cost is None:
@@ -114,9 +114,9 @@ class AdaptiveSampler:
             self._note_floor(interaction, now, bearable_per_s)
             self._warn_of(cost)
             return _uncovered(self._common(bearable_per_s, now))
-        return self._toss(interaction, uncertainty, now, cost=cost, bearable_per_s=bearable_per_s)
+        return self._decide(interaction, uncertainty, now, cost=cost, bearable_per_s=bearable_per_s)
 
-    def _toss(
+    def _decide(
         self,
         interaction: Interaction,
         uncertainty: float,
@@ -144,7 +144,7 @@ class AdaptiveSampler:
         reserved = 0.0
         drawn = is_drawn(interaction, probability, by_session=self._by_session)
         if drawn:
-            # Its chance stays what it was, also where the cost cannot be reserved any more.
+            # Its probability stays what it was, also where the cost cannot be reserved any more.
             has_it = self._reserves(cost)
             cause, reserved = (None, cost) if has_it else (Cause.OVER_BUDGET, 0.0)
         return SamplingDecision(
@@ -164,8 +164,8 @@ class AdaptiveSampler:
 
     def _by_uncertainty(self, interaction: Interaction, rate: float, uncertainty: float) -> float:
         if self._by_session and interaction.session_id:
-            # One coin for all answers of a session: with chances of their own, the uncertain ones
-            # alone would be read of most sessions, and an alarm's one bet per session is on all.
+            # One draw for all answers of a session: with probabilities of their own, the uncertain
+            # ones alone would be judged of most sessions, and alarms take a session as one.
             return rate
         if not 0 <= uncertainty < math.inf:
             uncertainty = 1.0

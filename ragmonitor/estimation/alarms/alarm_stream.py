@@ -11,7 +11,7 @@ BUILTIN = "builtin"
 """The built-in judge's name in labels."""
 
 Pending = tuple[float, int, float, float, float, str, Callable[[], Example] | None]
-"""When, the place of the stream, badness, stake, suspicion, session and example; see `Alarms`."""
+"""When, the place of the stream, badness, importance weight, suspicion, session and example."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,18 +20,19 @@ class Stream:
 
     signal: str
     judge: str
-    """Whose verdicts bet on it; `none` for what needs no judge."""
+    """Whose verdicts update it; `none` for what needs no judge."""
     kind: AlarmKind
     share: float
     """Of all false alarms that are allowed; those of all streams together at most 1."""
     higher_is_better: bool = False
     """Better the higher it is: `objective` is the lowest mean accepted."""
     max_importance_weight: float = 1.0
-    """The highest stake of its bets; 2 where the chance of being judged varies."""
+    """2 where inclusion probabilities vary."""
     default_objective: float | None = None
     """In the signal's own scale; None: learned where it is not given."""
     reserve: float = 0.0
-    """Of its line, what may be put aside for when the built-in score is suspicious; 0 to 1."""
+    """The share of its threshold that may be put aside for when the built-in score is
+    suspicious."""
     least_learned: float = 0.0
     """What is learned is at least this, on the scale of badness."""
 

@@ -1,9 +1,9 @@
-"""Verdicts bet in the order in which their answers were drawn, whenever they come.
+"""Verdicts update the evidence in the order in which their answers were drawn.
 
-The guarantee speaks of each verdict given those before it. Where bad answers take longer to read
+The guarantee speaks of each verdict given those before it. Where bad answers take longer to judge
 than good ones, the order in which verdicts come in is no such order: behind a burst the good ones
-are settled first and the bad ones follow all at once. So who is drawn first bets first, and who is
-ready waits for those before it, but not for ever.
+come first and the bad ones follow all at once. So a verdict that is there waits for those of
+answers that were drawn before it, but not for ever.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ GIVEN_UP_KEPT: Final = 10_000
 
 
 class DrawOrder(Generic[Item]):
-    """Holds the bets of drawn answers until all that were drawn before have theirs."""
+    """Holds the updates of drawn answers until all that were drawn before have theirs."""
 
     __slots__ = ("_drawn", "_given_up", "late")
 
     def __init__(self) -> None:
         """Wait for nothing."""
         self._drawn: OrderedDict[str, tuple[float, list[Item], list[bool], float]] = OrderedDict()
-        """By answer, in the order of their draws: when it was, bets, whether all are there, and how
-        suspicious the built-in judge's score of those before was."""
+        """By answer, in the order of their draws: when it was, updates, whether all are there, and
+        how suspicious the built-in judge's score of those before was."""
         self._given_up: OrderedDict[str, None] = OrderedDict()
         self.late = 0
         """Answers whose verdict came after they were given up, so far."""
@@ -45,14 +45,14 @@ class DrawOrder(Generic[Item]):
         return 0.0 if known is None else known[3]
 
     def holds(self, answer: str, update: Item) -> bool:
-        """Take in a bet, and return whether it waits, or is too late; else it may go at once."""
+        """Take in an update, and return whether it waits or is too late; else it may go at once."""
         known = self._drawn.get(answer)
         if known is not None:
             known[1].append(update)
         return known is not None or answer in self._given_up
 
     def complete(self, answer: str) -> None:
-        """Take note that no more bets of an answer follow; there may have been none."""
+        """Take note that no more updates of an answer follow; there may have been none."""
         known = self._drawn.get(answer)
         if known is not None:
             known[2][0] = True
@@ -61,7 +61,7 @@ class DrawOrder(Generic[Item]):
             self.late += 1
 
     def released(self, now_s: float) -> Iterator[Item]:
-        """Yield the bets that nobody is waited for any more, in order."""
+        """Yield the updates that need not wait any more, in order."""
         while self._drawn:
             answer, (at_s, updates, complete, _) = next(iter(self._drawn.items()))
             if not complete[0]:

@@ -1,4 +1,4 @@
-"""What is tolerated, where nobody said: learned from the first verdicts, over whole days."""
+"""Objectives that nobody set, learned from the first verdicts over whole days."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Learning:
 
         Args:
             x: The worse the higher.
-            weight: Its stake.
-            before: What its session has staked before.
+            weight: Its importance weight.
+            before: The sum of the importance weights of its session so far.
             at_s: Seconds since the epoch.
         """
         if self.began_s is None or at_s < self.began_s - DAY_S:  # a clock that was set back
@@ -67,11 +67,11 @@ class Learning:
             self.fresh = [0.0] * 10
         angle = 2 * math.pi * (at_s % DAY_S) / DAY_S
         c, s = math.cos(angle), math.sin(angle)
-        # Weighted by the stake, which is the moment's rate over the answer's chance. Within a
-        # moment that undoes the unequal chances, as 1/chance would. Between moments it counts a
+        # The weight is the moment's rate over the inclusion probability. Within a moment it
+        # undoes unequal probabilities, as their inverse would. Between moments it counts a
         # verdict for one whether it was drawn at a high rate or a low one; that is the mean on
-        # which the bets will run, being staked alike, and its effective number stays near that of
-        # the verdicts, where weights of 1/chance would let one quiet night outweigh a busy day.
+        # which the updates will run, being weighted alike, and its effective number stays near that
+        # of the verdicts, where inverse probabilities would let a quiet night outweigh a busy day.
         # The verdicts of a session count as one for how much is known, as if they all agreed.
         wave = (x, c, s, c * c, c * s, x * c, x * s)
         squared = weight * (weight + 2 * before)

@@ -3,9 +3,9 @@
 The strictest of those that were said within ten minutes. Evidence against a higher mean is evidence
 against a lower one too: capital that grows by luck alone no faster than time where the mean may be
 10 % does so the less where it may be 5 %. So going over to a stricter objective keeps all evidence,
-and an alarm that is active. Going over to a looser one loses it, since bets at the odds of 5 % are
-won at 10 % by no fault; it happens only once nobody has said the stricter one for ten minutes, and
-so once in a deployment that changes the objective, and not at every turn of two processes.
+and an alarm that is active. Going over to a looser one loses it, since evidence against 5 % is
+gained at 10 % by no fault; it happens only once nobody has said the stricter one for ten minutes,
+and so once in a deployment that changes the objective, and not at every turn of two processes.
 """
 
 from __future__ import annotations

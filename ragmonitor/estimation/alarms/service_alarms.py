@@ -1,4 +1,4 @@
-"""The alarms of one service: bets are noted, and settled every few seconds."""
+"""The alarms of one service: observations are noted, and applied every few seconds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STATE_VERSION = 3
 _LEARNED = "what alarms have learned"
 
 PENDING_MOST = 20_000
-"""Bets between two ticks."""
+"""Updates between two ticks."""
 LATE_MOST_S = 1_800.0
 """A verdict that is later than this counts as so late: its value matters, its time no more."""
 
@@ -41,13 +41,14 @@ LATE_MOST_S = 1_800.0
 class Alarms(Part):
     """The alarms of one service.
 
-    Bets are noted as verdicts come in and are applied by `apply`, every few seconds. With a
-    file, whoever settles owns all streams for that moment: it reads the newest state, applies its
-    own bets and writes, so that all processes are one alarm. Without, each process is its own.
+    `update` notes an observation, and `apply` applies what was noted, every few seconds. With a
+    file a process owns all streams while it applies: it reads the newest state, updates it and
+    writes, so that all processes are one alarm. Without a file each process has its own.
 
-    As long as every signal keeps to what is tolerated, all streams together raise at most one
-    false alarm in `false_alarm_every_days`, on average: a stream with the share s has its line at
-    `false_alarm_every_days / s`, and shows its evidence times s, so that all have the same line.
+    As long as every signal meets its objective, all streams together raise at most one false alarm
+    in `false_alarm_every_days`, on average: a stream with the share s has its threshold at
+    `false_alarm_every_days / s`, and shows its evidence times s, so that all have the same
+    threshold.
 
     One thread at a time.
     """
@@ -106,7 +107,7 @@ class Alarms(Part):
         self._lost = 0
         self._sessions = Sessions()
         self._session_s = -math.inf
-        """When a verdict with a session bet last, in seconds since the epoch."""
+        """When a verdict with a session was applied last, in seconds since the epoch."""
         self._seen = ""
         """Which writing of the file this process knows or is ahead of."""
         self._strangers: dict[str, Any] = {}
@@ -119,7 +120,7 @@ class Alarms(Part):
         return bool(session) and session != self._sessions.usual.constant
 
     def drawn(self, answer: str, *, suspicion: float = 0.0) -> None:
-        """Take note that a judge reads an answer: verdicts bet in the order of these calls.
+        """Take note that an answer was drawn: its updates are applied in the order of these calls.
 
         Args:
             answer: Its id.
@@ -128,12 +129,12 @@ class Alarms(Part):
         self._draws.draw(answer, self._now(), suspicion)
 
     def complete(self, answer: str) -> None:
-        """Take note that all bets of an answer that was drawn are there, or that none will be."""
+        """Take note that all updates of a drawn answer are there, or that none will come."""
         self._draws.complete(answer)
 
     @property
     def late(self) -> int:
-        """How many answers' verdicts came too late to bet since the process began."""
+        """How many answers' verdicts came too late to count since the process began."""
         return self._draws.late
 
     def update(self, observation: Observation) -> None:
@@ -174,9 +175,9 @@ class Alarms(Part):
     def apply(self, estimate: Callable[[str], Estimate | None]) -> tuple[AlarmEvent, ...]:
         """Apply what was noted, and return the alarms that were raised or cleared by it.
 
-        With a file each is returned by the one process whose bets turned it. A file that cannot
-        be read or written is an error of ours, counted and logged once: alarms then go on in
-        memory.
+        With a file each is returned by the one process whose updates raised or cleared it. A file
+        that cannot be read or written is an error of ours, counted and logged once: alarms then go
+        on in memory.
 
         Args:
             estimate: By signal, the last hour's; asked for the signals of events only.
@@ -233,7 +234,7 @@ class Alarms(Part):
         yield GaugeValue(name=metrics.ALARM_THRESHOLD_SECONDS, value=self._every_days * DAY_S)
         yield GaugeValue(name=metrics.ALARM_LATE_VERDICTS, value=self.late)
 
-    # --- what is tolerated
+    # --- objectives
 
     def _said(self, place: int) -> float | None:
         """On the scale of badness: what the user says."""
@@ -358,7 +359,7 @@ class Alarms(Part):
     def _order(self) -> list[str]:
         return [key_of(stream) for stream in self._streams]
 
-    # --- bets
+    # --- updates
 
     def _advance(self, pending: Iterable[Pending]) -> list[AlarmEvent]:
         now_s = self._now()
@@ -408,8 +409,8 @@ class Alarms(Part):
         monitor.learned = max(stream.least_learned, monitor.learning.objective())
         self._restart(place, monitor.learned)
         logger.info(
-            "ragmonitor: learned from %d verdicts of %d days, the day's peak included, what is "
-            "tolerated: a mean %s of %s %.4g",
+            "ragmonitor: objective learned from %d verdicts of %d days, the day's peak included: "
+            "a mean %s of %s %.4g",
             monitor.learning.verdicts,
             monitor.learning.days,
             stream.signal,

@@ -1,16 +1,16 @@
-"""What the verdicts on each session have come to, so that a session bets as one and as it grows.
+"""The verdicts on each session, which update the evidence as one that grows.
 
 Answers of a session fail together: counted each for one, five of them are five pieces of evidence,
 and made 42 false alarms of one in simulations where all answers were judged. One verdict for each
 session, on the other hand, throws nearly everything away where sessions are long. So within a
-session bets add up and are not multiplied. Of a session whose verdicts x_1, x_2, ... have the
-stakes w_1, w_2, ..., part k of the mixture, which bets b, has the factor
+session updates add up and are not multiplied. Of a session whose verdicts x_1, x_2, ... have the
+importance weights w_1, w_2, ..., part k of the mixture, with the update size b, has the factor
 
     V_n = 1 + b (w_1 (x_1 - m) + ... + w_n (x_n - m)),
 
 and each further verdict multiplies evidence by V_n / V_(n-1). It takes verdicts as long as
-b m (w_1 + ... + w_n) <= 0.9, so that V_n stays above 0: large bets stop after some verdicts, small
-ones go on.
+b m (w_1 + ... + w_n) <= 0.9, so that V_n stays above 0: large updates stop after some verdicts,
+small ones go on.
 
 Why this is fair. Let sessions be independent of each other and each have a rate r of its own, by
 whatever law, with E[r] <= m; given r its verdicts are independent. A verdict changes evidence by
@@ -25,7 +25,7 @@ E[r - m] times the figure's mean, and that is not above 0. The product over verd
 property: E[(1 + b (r - m))^2] exceeds 1 by b^2 Var(r). Nor has the running mean of a session, in
 which an alarm may stop at the highest point that chance allows.
 
-Sessions that were open when evidence begins anew have been looked at, and bet no more. A session
+Sessions that were open when evidence begins anew have been looked at, and update no more. A session
 is over after an hour without a verdict. One that goes on for more than four hours is taken for a
 new one then: this bounds how long it says nothing, and it is a premise that such parts of one
 session are independent.
@@ -49,7 +49,7 @@ SESSIONS_MOST: Final = 10_000
 SHARED_MOST: Final = 512
 """Blocks, newest first, which processes that share a file tell each other of."""
 SPENT: Final = 1e12
-"""What a session that bets no more has staked."""
+"""The total weight of a session that updates no more."""
 
 MOST_OF_TRAFFIC: Final = 0.5
 LOOK_EACH: Final = 100
@@ -62,7 +62,7 @@ class Sessions:
     def __init__(self) -> None:
         """Know of none."""
         self._sessions: OrderedDict[str, tuple[int, int, dict[int, Block]]] = OrderedDict()
-        """By digest: the seconds of its first and its last bet; what it came to for each stream."""
+        """By digest: the seconds of its first and its last verdict; its block of each stream."""
         self.usual = Usual()
 
     def block(self, session: str, place: int, at_s: float) -> Block | None:
@@ -80,7 +80,7 @@ class Sessions:
         return blocks.setdefault(place, Block())
 
     def spend(self, place: int) -> None:
-        """Let those that are open bet no more on a stream, whose evidence begins anew."""
+        """Let open sessions update a stream no more, whose evidence begins anew."""
         for _, _, blocks in self._sessions.values():
             if place in blocks:
                 blocks[place] = Block(SPENT)
@@ -99,7 +99,7 @@ class Sessions:
                 seconds = int(number(first_s)), int(number(last_s))
                 self._sessions[str(digest)] = (*seconds, known)
             except (TypeError, ValueError):
-                continue  # a session may then bet anew, once
+                continue  # a session may then count anew, once
             self._sessions.move_to_end(str(digest))
 
     def dump(self) -> dict[str, list[Any]]:
@@ -118,9 +118,9 @@ class Sessions:
 class Usual:
     """Whether one session id is on most answers: a constant, or a test that never ends.
 
-    An application that gives every answer the same id would have one bet an hour, and nobody would
-    know. Such an id is said once, and its answers are taken for answers without a session, each for
-    one, until it is on less than half of them.
+    An application that gives every answer the same id would have one update an hour, and nobody
+    would know. Such an id is said once, and its answers are taken for answers without a session,
+    each for one, until it is on less than half of them.
 
     Source:
         Boyer & Moore (1991), "MJRTY: a fast majority vote algorithm": one counter finds the only

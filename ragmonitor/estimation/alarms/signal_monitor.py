@@ -15,7 +15,7 @@ from ragmonitor.guard import shielded
 from ragmonitor.records import Example
 
 RISING_FROM = 0.01
-"""Evidence is rising from this share of the line on."""
+"""Evidence is rising from this share of the threshold on."""
 EXAMPLES = 3
 PROVISIONAL_EACH = 50
 
@@ -60,7 +60,7 @@ class SignalMonitor:
             max_importance_weight=self.max_importance_weight,
             threshold_days=self.threshold_days,
         )
-        # Capital that was not bet yet is neither evidence nor about anything.
+        # What was put aside is neither evidence nor about any objective.
         self.detector.reserve = reserve
         self.clearing = None
         self.since_s = self.rising_since_s = None
@@ -97,7 +97,7 @@ class SignalMonitor:
         if self.provisional is None or learning.verdicts % PROVISIONAL_EACH == 0:
             self.provisional = learning.provisional(at_s)
             if self.provisional is not None:
-                # Set by the past only, so that the next bets are fair at it.
+                # Set by the past only, so that the next updates are fair at it.
                 self.detector.objective = self.provisional
 
     def update(
@@ -108,7 +108,7 @@ class SignalMonitor:
         block: Block | None,
         example: Callable[[], Example] | None,
     ) -> bool:
-        """Bet on the stream, and return whether that raises its alarm; `raise_alarm` does it.
+        """Update the evidence, and return whether that raises the alarm; `raise_alarm` does it.
 
         Args:
             x: The verdict, on the scale of badness.
@@ -130,7 +130,7 @@ class SignalMonitor:
             self.rising_since_s = at_s
         if example is not None and x > detector.objective:
             _keep_worst(self.examples, x, example)
-        # A lower line than that of the last run may be behind the evidence already. Even so, it is
+        # The evidence may be past a threshold that was lowered since the last run. Even so, it is
         # a bad answer that raises an alarm.
         return evidence >= self.threshold_days and x > detector.objective
 
