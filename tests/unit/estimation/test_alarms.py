@@ -481,7 +481,7 @@ def test_bets_of_a_session_add_up_and_do_not_multiply():
     service = Service()
     service.verdicts([0.0] * 3)
     watch = service.alarms._monitors[0]
-    before, bets = list(watch.detector.parts), watch.detector._bets
+    before, bets = list(watch.detector.parts), watch.detector._updates
     service.verdicts([1.0] * 2, session="s", every_s=0.0)
     assert watch.detector.parts == pytest.approx(
         [part * (1 + update * 2 * 0.95) for part, update in zip(before, bets, strict=True)]

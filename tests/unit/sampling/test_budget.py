@@ -123,7 +123,7 @@ def test_a_restart_goes_on_where_it_was(file, clock):
     """What was spent stays spent, and the time between refills."""
     first = kept(file, clock)
     assert first.reserve(0.9)
-    first.settle(0.9, 0.9)
+    first.refund(0.9, 0.9)
     assert kept(file, clock).level() == pytest.approx(0.1)
     clock.advance(HOUR_S)
     assert kept(file, clock).level() == pytest.approx(0.1 + 22 / 24)
