@@ -174,6 +174,7 @@ def watched(everything, monkeypatch):
                 JsonLines(everything.folder / "r.jsonl"),
                 Phoenix(everything.phoenix.url),
                 Langfuse(everything.langfuse.url, public_key="pk", secret_key="sk"),
+                *options.pop("exporters", ()),
             ],
             state=everything.folder / "state",
             estimation=EstimationSettings(group_by=("language", "topic"), drift_reference_size=100),
