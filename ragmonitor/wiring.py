@@ -337,14 +337,11 @@ def estimates_of(
         objectives=settings.objectives,
         file=file("alarms", ALARMS_VERSION),
     )
+    # A new statistic is one more part: of every answer here, of a judge's verdicts below.
+    parts: list[Part] = [drift]
     if judge is None:
-        return Statistics([drift], means=means, alarms=alarms)
-    # A new statistic of a judge's verdicts is one more part.
-    parts: list[Part] = [
-        drift,
-        Residuals(clock=time.monotonic),
-        SelfDisagreement(clock=time.monotonic),
-    ]
+        return Statistics(parts, means=means, alarms=alarms)
+    parts += [Residuals(clock=time.monotonic), SelfDisagreement(clock=time.monotonic)]
     if settings.estimation.human_labels is not None:
         parts.append(HumanLabels(settings.estimation.human_labels))
     return Statistics(
