@@ -271,7 +271,7 @@ def test_wrong_use_is_one_line_and_exit_code_2(tmp_path, arguments, message):
 
 def test_bad_settings_are_one_line_and_exit_code_2(tmp_path, monkeypatch):
     """Only an asked-for model reads them."""
-    monkeypatch.setenv("RAGMONITOR_JUDGE_RATES", "0.1")
+    monkeypatch.setenv("RAGMONITOR_SAMPLES", "0.1")
     result = run(write(tmp_path, GOOD), "--judge", "m", "--budget-tokens", "10")
     assert result.exit_code == 2
     assert "RAGMONITOR_SAMPLE?" in result.stderr
