@@ -86,9 +86,11 @@ class HumanLabels(Part):
         try:
             self._labels = read_labels(self._path)
         except InputError as error:
+            # The system's own words quote no text, so that a log may always show them.
+            cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
             record_problem(
                 "estimation",
-                f"estimation.human_labels {self._path} cannot be read ({reason(error)}): what "
+                f"estimation.human_labels {self._path} cannot be read ({reason(cause)}): what "
                 "people said since does not correct the hallucination rate; name the file that "
                 "`ragmonitor labels` wrote, or correct it",
             )
