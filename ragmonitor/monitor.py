@@ -25,22 +25,15 @@ from ragmonitor.capture import (
 )
 from ragmonitor.capture.otel_spans import Choice, InteractionSpanProcessor
 from ragmonitor.errors import SettingsError
-from ragmonitor.estimation import (
-    summarise,
-)
-from ragmonitor.estimation.drift.embedding import Embed
+from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.evaluators import table
-from ragmonitor.export import (
-    OtelExporter,
-    PrometheusExporter,
-)
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import clean_messages, shielded, withhold_messages
 from ragmonitor.judging import JudgeRunner
 from ragmonitor.protocols import Exporter, Finished, Judge
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import AlarmState, Cause, Chunk, Interaction
-from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
+from ragmonitor.redaction import Redact, without_secrets
 from ragmonitor.settings import (
     AlarmSettings,
     Budget,
@@ -54,7 +47,16 @@ from ragmonitor.settings import (
     ServerSettings,
     Settings,
 )
-from ragmonitor.wiring import builtin_judge, estimates_of, exporters_of, judging_of, view_of
+from ragmonitor.wiring import (
+    builtin_judge,
+    estimates_of,
+    exporters_of,
+    judging_of,
+    meters_of,
+    redactor_of,
+    traces_of,
+    view_of,
+)
 from ragmonitor.worker import Worker
 
 EXIT_TIMEOUT_S = 5.0
@@ -157,30 +159,9 @@ class Monitor:
         judging = judging_of(settings)
         view = view_of(settings, builtin, judging)
         self._shows_page = view is not None
-        self._meters = PrometheusExporter(
-            service=settings.service,
-            summarise=summarise,
-            version=settings.service_version,
-            serve=settings.server.enabled,
-            host=settings.server.host,
-            port=settings.server.port,
-            pages=view,
-        )
-        self._traces = OtelExporter(
-            service=settings.service,
-            enabled=settings.export.traces,
-            content=settings.content.policy,
-            hash_key=settings.content.key,
-            max_attribute_bytes=settings.export.max_attribute_bytes,
-            max_span_bytes=settings.export.max_span_bytes,
-        )
-        self._redactor = Redactor(
-            settings.redaction.kinds,
-            redact,
-            personal=PersonalData(
-                settings.redaction.personal_entities, settings.redaction.personal_models
-            ),
-        )
+        self._meters = meters_of(settings, view)
+        self._traces = traces_of(settings)
+        self._redactor = redactor_of(settings, redact)
         self._queue = MemoryQueue(settings.capture.queue_size)
         self._recorders: dict[str, Recorder] = {}
         self._recorders_lock = threading.Lock()
@@ -198,10 +179,7 @@ class Monitor:
             estimates=self._estimates,
             traces=self._traces,
             meters=self._meters,
-            exporters=[
-                *([] if view is None else [view]),
-                *exporters_of(settings, self._meters.dropped),
-            ],
+            exporters=exporters_of(settings, self._meters.dropped, view),
             prepare=self.redacted,
             clean=self._redactor.text,
             poll=self._poll,

@@ -34,10 +34,12 @@ from ragmonitor.estimation.anchors import VERSION as ANCHORS_VERSION
 from ragmonitor.estimation.detector import DAY_S
 from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
 from ragmonitor.estimation.drift import InputDrift
-from ragmonitor.estimation.drift.embedding import Embed
+from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.evaluators import table
 from ragmonitor.export import (
     EXPORTERS,
+    OtelExporter,
+    PrometheusExporter,
     View,
     is_loopback,
 )
@@ -52,17 +54,57 @@ from ragmonitor.protocols import (
     Judge,
 )
 from ragmonitor.records import Interaction
+from ragmonitor.redaction import PersonalData, Redact, Redactor
 from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_file, spent_in
 from ragmonitor.settings import Settings
 from ragmonitor.state import StateFile
 
 
-def exporters_of(settings: Settings, lost: Callable[[str, int], None]) -> list[Exporter]:
+def meters_of(settings: Settings, view: View | None) -> PrometheusExporter:
+    """Return the series and their endpoint, which serves the page too where there is one."""
+    return PrometheusExporter(
+        service=settings.service,
+        summarise=summarise,
+        version=settings.service_version,
+        serve=settings.server.enabled,
+        host=settings.server.host,
+        port=settings.server.port,
+        pages=view,
+    )
+
+
+def traces_of(settings: Settings) -> OtelExporter:
+    """Return what emits an interaction's trace."""
+    return OtelExporter(
+        service=settings.service,
+        enabled=settings.export.traces,
+        content=settings.content.policy,
+        hash_key=settings.content.key,
+        max_attribute_bytes=settings.export.max_attribute_bytes,
+        max_span_bytes=settings.export.max_span_bytes,
+    )
+
+
+def redactor_of(settings: Settings, redact: Redact | None) -> Redactor:
+    """Return what every text passes before a judge or an exporter sees it.
+
+    Raises:
+        MissingExtraError: A redaction needs what is not installed.
+    """
+    options = settings.redaction
+    personal = PersonalData(options.personal_entities, options.personal_models)
+    return Redactor(options.kinds, redact, personal=personal)
+
+
+def exporters_of(
+    settings: Settings, lost: Callable[[str, int], None], view: View | None
+) -> list[Exporter]:
     """Return the places for reports, told of the settings that they heed.
 
     Args:
         settings: Their field `exporters` names them, or holds them.
         lost: Counts reports that did not arrive, by reason.
+        view: The page, which comes first where it is served.
 
     Raises:
         SettingsError: There is no exporter of a name, or it cannot work under these settings.
@@ -80,7 +122,7 @@ def exporters_of(settings: Settings, lost: Callable[[str, int], None]) -> list[E
     for exporter in exporters:
         if isinstance(exporter, ConfigurableExporter):
             exporter.configure(context)
-    return exporters
+    return exporters if view is None else [view, *exporters]
 
 
 def exporter_named(text: str) -> Exporter:

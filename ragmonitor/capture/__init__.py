@@ -3,7 +3,7 @@
 from ragmonitor.capture.assembly import Translator
 from ragmonitor.capture.coercion import error_text, json_of, score_of, sound, usage_of
 from ragmonitor.capture.decorators import answers, name_of, retrieves
-from ragmonitor.capture.labels import labels_of
+from ragmonitor.capture.interaction_labels import labels_of
 from ragmonitor.capture.plain import InteractionRecorder, Record, current_interaction
 from ragmonitor.capture.recorder import INTERACTION_TAG, Recorder
 from ragmonitor.capture.runs import Root, Run, RunKind

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from ragmonitor.capture.coercion import without_texts
-from ragmonitor.capture.labels import merged
+from ragmonitor.capture.interaction_labels import merged
 from ragmonitor.capture.prompts import BoundedSearch, not_among, seen_in
 from ragmonitor.capture.readers import SafeReader
 from ragmonitor.capture.runs import Root, Run

@@ -43,11 +43,11 @@ from ragmonitor.capture.coercion import (
     usage_in,
     without_texts,
 )
-from ragmonitor.capture.labels import labels_in, merged
+from ragmonitor.capture.interaction_labels import labels_in, merged
 from ragmonitor.capture.prompts import not_among
 from ragmonitor.capture.recorder import status_of
 from ragmonitor.capture.scopes import MAX_PARTS, InteractionScope, Part, entered_scope
-from ragmonitor.capture.streams import (
+from ragmonitor.capture.streamed_answers import (
     MAX_PIECES,
     KeptPieces,
     ObservedAsyncIterator,

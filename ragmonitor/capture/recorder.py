@@ -18,7 +18,7 @@ from opentelemetry.trace import SpanContext
 
 from ragmonitor.capture.assembly import FinishedRuns, Translator
 from ragmonitor.capture.coercion import error_text
-from ragmonitor.capture.labels import labels_in
+from ragmonitor.capture.interaction_labels import labels_in
 from ragmonitor.capture.runs import Root, Run, RunKind
 from ragmonitor.capture.scopes import InteractionScope, entered_scope, scope_of
 from ragmonitor.guard import record_error, shielded

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from ragmonitor import __version__
-from ragmonitor.cli.labels import commands as labels_commands
+from ragmonitor.cli.human_labels import commands as labels_commands
 from ragmonitor.cli.terminal import EXIT_CODES, SOMETHING_WRONG, USAGE, say
 
 if TYPE_CHECKING:

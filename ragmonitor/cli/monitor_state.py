@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from ragmonitor import metrics as names
 from ragmonitor.errors import InputError
+from ragmonitor.estimation.alarm_streams import STAKE_MOST
 from ragmonitor.estimation.alarms import BUILTIN
 from ragmonitor.estimation.planning import (
     Watched,
@@ -21,7 +22,6 @@ from ragmonitor.estimation.planning import (
     share_of,
 )
 from ragmonitor.estimation.signals import HALLUCINATION, NO_JUDGE, NO_VERDICT
-from ragmonitor.estimation.streams import STAKE_MOST
 from ragmonitor.records import Cause
 from ragmonitor.sampling.budget import DAY_BURST_SHARE, DAY_S, HOUR_BURST_SHARE, HOUR_S, Bucket
 

@@ -1,5 +1,6 @@
 """Means that no sampling rule can bias, each with an interval, and the alarms that rest on them."""
 
+from ragmonitor.estimation.alarm_streams import streams
 from ragmonitor.estimation.alarms import Alarms
 from ragmonitor.estimation.anchors import Anchors
 from ragmonitor.estimation.early_warning import EarlyWarning
@@ -12,7 +13,6 @@ from ragmonitor.estimation.predictions import Predictions
 from ragmonitor.estimation.residuals import Residuals
 from ragmonitor.estimation.self_disagreement import SelfDisagreement
 from ragmonitor.estimation.statistics import Statistics
-from ragmonitor.estimation.streams import streams
 
 __all__ = [
     "Alarms",

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from ragmonitor import metrics
+from ragmonitor.estimation.alarm_streams import ANCHORS, FLIPS_OBJECTIVE
 from ragmonitor.estimation.anchors import Anchors, Rise
 from ragmonitor.estimation.parts import Answer, Means, Observation, Part
 from ragmonitor.estimation.rises import Rises
 from ragmonitor.estimation.signals import HALLUCINATION, hallucinated
-from ragmonitor.estimation.streams import ANCHORS, FLIPS_OBJECTIVE
 from ragmonitor.guard import logger
 from ragmonitor.records import (
     AlarmCause,

@@ -11,11 +11,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ragmonitor.estimation.alarm_streams import FIRST_SHARE
 from ragmonitor.estimation.beta import beta_quantile
 from ragmonitor.estimation.detector import DAY_S, MULTIPLES, RISK_MOST, STEP_MOST_S, WEIGHTS
 from ragmonitor.estimation.interval import LEAST_DESIGN_EFFECT, TAIL
 from ragmonitor.estimation.signals import HALLUCINATION
-from ragmonitor.estimation.streams import FIRST_SHARE
 
 HOURS_PER_DAY: Final = 24.0
 _SHAPE_LEAST: Final = 0.7

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ragmonitor import metrics
+from ragmonitor.estimation.alarm_streams import CALIBRATION_HIGH, CALIBRATION_LOW, half
 from ragmonitor.estimation.parts import Answer, Means, Observation, Part
 from ragmonitor.estimation.signals import Outcomes
-from ragmonitor.estimation.streams import CALIBRATION_HIGH, CALIBRATION_LOW, half
 from ragmonitor.protocols import Clock
 from ragmonitor.records import GaugeValue, Prediction, Report
 

@@ -16,7 +16,7 @@ from ragmonitor.evaluators import (  # noqa: F401
     retrieval,
 )
 from ragmonitor.evaluators.diagnosis import diagnosis
-from ragmonitor.evaluators.embedding import Embedding, PricedEmbedding, count_embeddings
+from ragmonitor.evaluators.embeddings import Embedding, PricedEmbedding, count_embeddings
 from ragmonitor.evaluators.rubric import rubric
 from ragmonitor.evaluators.table import (
     Entry,

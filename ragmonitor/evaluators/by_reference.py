@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ragmonitor.errors import NotScorableError
-from ragmonitor.evaluators.embedding import (
+from ragmonitor.evaluators.embeddings import (
     Embedding,
     PricedEmbedding,
     character_grams,

@@ -7,7 +7,7 @@ from typing import Final
 
 from ragmonitor.apart import apart
 from ragmonitor.errors import NotScorableError
-from ragmonitor.evaluators.embedding import Embedding, character_grams, nearness, vectors
+from ragmonitor.evaluators.embeddings import Embedding, character_grams, nearness, vectors
 from ragmonitor.evaluators.table import Table, evaluator, table
 from ragmonitor.protocols import Asker
 from ragmonitor.records import Assessment, Cause, Interaction

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ragmonitor.apart import apart
 from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import JudgeError, NotScorableError, SettingsError
-from ragmonitor.evaluators.embedding import count_embeddings
+from ragmonitor.evaluators.embeddings import count_embeddings
 from ragmonitor.guard import is_fault, record_error
 from ragmonitor.protocols import Asker, AskingEvaluator, Evaluator, Judge
 from ragmonitor.records import (

@@ -15,6 +15,7 @@ from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.breaker import Breaker
 from ragmonitor.judges.cache import AssessmentCache, key_of
 from ragmonitor.judges.calls import MIN_CALL_S, RETRIES, Ask, Calls, Pause, ask_twice
+from ragmonitor.judges.evaluator_questions import MIN_REPLY_TOKENS, InteractionAsker, asking_version
 from ragmonitor.judges.judge_prompts import (
     SCHEMA,
     Prompt,
@@ -33,7 +34,6 @@ from ragmonitor.judges.provider import (
     ProviderError,
     Strict,
 )
-from ragmonitor.judges.questions import MIN_REPLY_TOKENS, InteractionAsker, asking_version
 from ragmonitor.judges.reference_checks import read_reference, reference_version, reply_tokens
 from ragmonitor.judges.reply import RULES, ParsedReply, read_reply
 from ragmonitor.judges.sentences import Sentence

@@ -37,12 +37,12 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from ragmonitor.estimation import summarise  # noqa: E402  # runs from a checkout
+from ragmonitor.estimation.alarm_streams import RESIDUAL_OBJECTIVE, half  # noqa: E402
 from ragmonitor.estimation.calibration import Calibration  # noqa: E402
 from ragmonitor.estimation.detector import Detector  # noqa: E402
 from ragmonitor.estimation.drift import InputDrift  # noqa: E402
 from ragmonitor.estimation.residuals import Residuals  # noqa: E402
 from ragmonitor.estimation.signals import Outcome  # noqa: E402
-from ragmonitor.estimation.streams import RESIDUAL_OBJECTIVE, half  # noqa: E402
 from ragmonitor.estimation.sums import Sums, difference, group_of  # noqa: E402
 from ragmonitor.judges.builtin import BuiltinJudge  # noqa: E402
 from ragmonitor.protocols import Sampler  # noqa: E402

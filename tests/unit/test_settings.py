@@ -208,14 +208,14 @@ def test_a_bad_exporter_says_what_to_do(monkeypatch, exporters, message):
     for name in ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(SettingsError, match=message):
-        exporters_of(Settings.load(exporters=exporters), lambda reason, n: None)
+        exporters_of(Settings.load(exporters=exporters), lambda reason, n: None, None)
 
 
 def test_scores_on_traces_need_traces():
     """Phoenix would show none."""
     settings = Settings.load(exporters="phoenix:http://h", export={"traces": False})
     with pytest.raises(SettingsError, match=r"needs export\.traces"):
-        exporters_of(settings, lambda reason, n: None)
+        exporters_of(settings, lambda reason, n: None, None)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ each of them carries. Only `opentelemetry-sdk` is needed, none of the instrument
 """
 
 from ragmonitor.capture.otel_spans.convention import Convention
-from ragmonitor.capture.otel_spans.conventions import CONVENTIONS, convention_of
+from ragmonitor.capture.otel_spans.known_conventions import CONVENTIONS, convention_of
 from ragmonitor.capture.otel_spans.processor import InteractionSpanProcessor
 from ragmonitor.capture.otel_spans.reading import FinishedTree, Tree
 from ragmonitor.capture.otel_spans.spans import SpanRecord

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ragmonitor import conventions as names
 from ragmonitor.capture.coercion import finite, json_in, score_of, text_in
-from ragmonitor.capture.labels import labels_of
+from ragmonitor.capture.interaction_labels import labels_of
 from ragmonitor.capture.otel_spans import texts
 from ragmonitor.capture.otel_spans.convention import Convention, Role
 from ragmonitor.capture.otel_spans.spans import SpanRecord

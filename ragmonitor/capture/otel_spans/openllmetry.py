@@ -11,7 +11,7 @@ from typing import Any
 
 from ragmonitor import conventions as names
 from ragmonitor.capture.coercion import usage_of
-from ragmonitor.capture.labels import labels_of
+from ragmonitor.capture.interaction_labels import labels_of
 from ragmonitor.capture.otel_spans import texts
 from ragmonitor.capture.otel_spans.convention import Role
 from ragmonitor.capture.otel_spans.genai import GenAi

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.trace import format_span_id
 
 from ragmonitor.capture.otel_spans.ancestry import Ancestry
-from ragmonitor.capture.otel_spans.conventions import SCOPES, convention_of
+from ragmonitor.capture.otel_spans.known_conventions import SCOPES, convention_of
 from ragmonitor.capture.otel_spans.spans import SpanRecord, span_record
 from ragmonitor.capture.otel_spans.trees import Choice, OpenSpan, ancestry_of, trees_of
 from ragmonitor.capture.scopes import scope_of

@@ -17,7 +17,7 @@ from ragmonitor.capture.assembly import FinishedRuns
 from ragmonitor.capture.coercion import without_texts
 from ragmonitor.capture.otel_spans.ancestry import Ancestry
 from ragmonitor.capture.otel_spans.convention import Convention
-from ragmonitor.capture.otel_spans.conventions import FRAMEWORKS
+from ragmonitor.capture.otel_spans.known_conventions import FRAMEWORKS
 from ragmonitor.capture.otel_spans.spans import SpanRecord
 from ragmonitor.capture.otel_spans.texts import UNKNOWN_DOCUMENTS, Documents, is_repr
 from ragmonitor.capture.prompts import seen_in

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ragmonitor.capture.otel_spans.ancestry import Ancestry
 from ragmonitor.capture.otel_spans.convention import Convention
-from ragmonitor.capture.otel_spans.conventions import FRAMEWORKS, convention_of
+from ragmonitor.capture.otel_spans.known_conventions import FRAMEWORKS, convention_of
 from ragmonitor.capture.otel_spans.reading import FinishedTree, Tree
 from ragmonitor.capture.otel_spans.spans import SpanRecord
 

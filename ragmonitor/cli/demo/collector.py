@@ -9,7 +9,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragmonitor.cli.demo.schedule import PHASES, Phase
+from ragmonitor.cli.demo.phases import PHASES, Phase
 from ragmonitor.estimation import summarise
 from ragmonitor.records import (
     AlarmCause,

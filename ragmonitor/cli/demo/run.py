@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ragmonitor.cli.counts import Counts, read_counts
 from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer
 from ragmonitor.cli.demo.collector import Collector, ReceivedAlarm, UnsupportedAnswer
+from ragmonitor.cli.demo.demo_questions import questions
 from ragmonitor.cli.demo.documents import load_documents
-from ragmonitor.cli.demo.questions import questions
+from ragmonitor.cli.demo.phases import PHASES, Schedule
 from ragmonitor.cli.demo.quote_judge import QuoteJudge
-from ragmonitor.cli.demo.schedule import PHASES, Schedule
 from ragmonitor.cli.demo.term_vectors import TermVectors
 from ragmonitor.cli.demo.terms import Weights
 from ragmonitor.cli.demo.traffic import Asker, SpoilableModel

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragmonitor.cli.demo.collector import Collector, TimeBin, UnsupportedAnswer
-from ragmonitor.cli.demo.schedule import PHASES, Phase
+from ragmonitor.cli.demo.phases import PHASES, Phase
 from ragmonitor.records import Estimate
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"

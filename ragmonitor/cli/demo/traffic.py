@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Literal, Protocol
 
-from ragmonitor.cli.demo.schedule import Phase, Schedule
+from ragmonitor.cli.demo.phases import Phase, Schedule
 from ragmonitor.cli.demo.spoiler import spoil
 from ragmonitor.cli.drivers import Application
 

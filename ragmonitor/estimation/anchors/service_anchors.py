@@ -27,6 +27,7 @@ from ragmonitor.estimation.anchors.anchor_set import (
     Outcome,
     Rise,
 )
+from ragmonitor.estimation.anchors.due import due_anchors
 from ragmonitor.estimation.anchors.inquiry import (
     add_testimony,
     cause_of,
@@ -42,7 +43,6 @@ from ragmonitor.estimation.anchors.membership import (
     place_for,
     texts_of,
 )
-from ragmonitor.estimation.anchors.schedule import due_anchors
 from ragmonitor.records import AlarmCause, GaugeValue, Interaction, JudgeIdentity
 from ragmonitor.state import StateFile
 

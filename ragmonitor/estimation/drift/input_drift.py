@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ragmonitor.estimation.drift.centroids import packed
-from ragmonitor.estimation.drift.embedding import STAGE, Embed, EmbeddingQueue
+from ragmonitor.estimation.drift.embedding_queue import STAGE, Embed, EmbeddingQueue
 from ragmonitor.estimation.drift.features import FEATURES, features
 from ragmonitor.estimation.drift.reference import Asked, Reference, Scores, fold_of
 from ragmonitor.estimation.drift.shared_reference import SharedReference

@@ -10,7 +10,7 @@ from threading import Event
 from typing import Any, Final
 
 from ragmonitor.apart import EXECUTOR
-from ragmonitor.estimation.drift.embedding import STAGE
+from ragmonitor.estimation.drift.embedding_queue import STAGE
 from ragmonitor.estimation.drift.reference import Asked, Collected, Reference
 from ragmonitor.guard import record_error
 from ragmonitor.protocols import Clock

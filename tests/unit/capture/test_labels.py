@@ -4,7 +4,7 @@ import pytest
 from opentelemetry import context
 
 from ragmonitor.capture import InteractionRecorder, Recorder
-from ragmonitor.capture.labels import labels_in, merged
+from ragmonitor.capture.interaction_labels import labels_in, merged
 from tests.support.plain_framework import Plain
 
 SAID = {

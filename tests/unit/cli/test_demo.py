@@ -20,9 +20,9 @@ from ragmonitor.cli.demo.answerer import (
     readable_sentences,
 )
 from ragmonitor.cli.demo.collector import Collector, TimeBin
+from ragmonitor.cli.demo.demo_questions import IN_CHINESE, questions
 from ragmonitor.cli.demo.documents import load_documents
-from ragmonitor.cli.demo.questions import IN_CHINESE, questions
-from ragmonitor.cli.demo.schedule import Schedule
+from ragmonitor.cli.demo.phases import Schedule
 from ragmonitor.cli.demo.screen import alarm_line, chart, screen, sparkline
 from ragmonitor.cli.demo.spoiler import spoil
 from ragmonitor.cli.demo.term_vectors import DIMENSIONS, TermVectors

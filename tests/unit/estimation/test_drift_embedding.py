@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from ragmonitor.estimation.drift import InputDrift
-from ragmonitor.estimation.drift.embedding import MAX_WAITING
+from ragmonitor.estimation.drift.embedding_queue import MAX_WAITING
 from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION
 from ragmonitor.guard import errors
 from tests.support.questions import ASKED, UNASKED, complete, interaction, questions

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from ragmonitor.estimation.alarm_streams import streams
 from ragmonitor.estimation.residuals import Residuals
 from ragmonitor.estimation.signals import NOT_APPLICABLE, Outcome, features, outcomes
-from ragmonitor.estimation.streams import streams
 from ragmonitor.records import Cause, Report, Scored, Unscored
 from ragmonitor.testing import ManualClock
 from tests.support.stories import JUDGE, assessment, interaction

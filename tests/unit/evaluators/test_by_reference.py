@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmonitor.evaluators import evaluate, register_embedding, table
-from ragmonitor.evaluators.embedding import character_grams, cosine, nearness
+from ragmonitor.evaluators.embeddings import character_grams, cosine, nearness
 from ragmonitor.evaluators.ranking import average_precision, normalized_gain
 from ragmonitor.evaluators.table import Table
 from ragmonitor.records import (
