@@ -119,12 +119,12 @@ class Pipeline:
         failing(worker._traces, fails, emit="emit", export="late", flush="flush")
         failing(worker._meters, fails, answered="answered", worked="worked", refresh="refresh")
         failing(worker._estimates, fails, predict="predict", add="estimate", tick="tick", due="due")
-        failing(worker._runner.config.sampler, fails, draw="draw", settle="settle")
+        failing(worker._runner.config.sampler, fails, draw="draw", refund="refund")
 
 
 STAGES = [
     *("redact", "judge", "export", "flush", "snapshot", "emit", "late", "answered", "worked"),
-    *("refresh", "predict", "estimate", "tick", "due", "draw", "settle"),
+    *("refresh", "predict", "estimate", "tick", "due", "draw", "refund"),
 ]
 
 

@@ -331,7 +331,7 @@ from ragmonitor_langchain import instrument
 from ragmonitor import Monitor
 from ragmonitor.testing import ListExporter
 reports = ListExporter()
-monitor = Monitor(server=False, export={"traces": False}, exporters=[reports])
+monitor = Monitor(server=False, export=dict(traces=False), exporters=[reports])
 instrument(monitor)
 {LANGCHAIN}
 monitor.flush()
