@@ -66,7 +66,7 @@ print(*[l for l in text.splitlines() if l.startswith("ragmonitor_interactions_to
 """
 NOTHING_OF_OURS = """
 import sys, threading
-heavy = ("langchain_core", "llama_index", "litellm", "prometheus_client", "pydantic_settings")
+heavy = ("langchain_core", "llama_index", "litellm", "prometheus_client", "pydantic")
 ours = [name for name in sys.modules if name.startswith("ragmonitor")]
 print("modules", [name for name in heavy if name in sys.modules], sorted(ours))
 print("threads", [t.name for t in threading.enumerate() if t.name.startswith("ragmonitor")])

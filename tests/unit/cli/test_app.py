@@ -39,7 +39,7 @@ def test_the_start_imports_nothing_heavy():
     """Help must be there at once."""
     code = (
         "import sys, ragmonitor.cli.app\n"
-        "heavy = {'litellm', 'numpy', 'langchain_core', 'llama_index', 'pydantic_settings',"
+        "heavy = {'litellm', 'numpy', 'langchain_core', 'llama_index', 'pydantic',"
         " 'prometheus_client', 'opentelemetry.sdk'}\n"
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))))"
     )
