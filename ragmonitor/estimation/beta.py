@@ -73,6 +73,8 @@ def beta_quantile(probability: float, a: float, b: float) -> float:
         return 0.0
     if b <= 0 or probability >= 1:
         return 1.0
+    if a > b:  # near 1 a float has too few digits left of what lies above
+        return 1.0 - beta_quantile(1.0 - probability, b, a)
     low, high = 0.0, 1.0
     x = a / (a + b)
     for _ in range(200):

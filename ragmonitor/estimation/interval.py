@@ -153,7 +153,9 @@ def _variance(moments: Moments, missing: float | None, mean: float) -> tuple[flo
     if between <= 0:
         return alone, math.inf
     used = sum(1 for row in rows if any(row))
-    return alone + between, max(1, used - 1) * ((alone + between) / between) ** 2
+    # Multiplied, since a power that is too large raises an error: it is infinite.
+    ratio = (alone + between) / between
+    return alone + between, max(1, used - 1) * ratio * ratio
 
 
 def _predicted(moments: Moments, missing_count: float) -> float:

@@ -27,6 +27,7 @@ sys.path.insert(0, str(ROOT))
 from ragmonitor.estimation import Statistics  # noqa: E402  # runs from a checkout
 from ragmonitor.estimation.alarms import Alarms  # noqa: E402  # runs from a checkout
 from ragmonitor.estimation.alarms import Stream as Watched  # noqa: E402
+from ragmonitor.estimation.parts import Observation  # noqa: E402
 from ragmonitor.sampling import AdaptiveSampler, uniform_of  # noqa: E402
 from ragmonitor.testing import ManualClock  # noqa: E402
 from tests.bench.rules import Rule, has_river, rules, tuned_cusum  # noqa: E402
@@ -77,8 +78,8 @@ class Ours:
     def see(self, at_s: float, *, bad: bool, session: str = "") -> bool:
         """Return whether the alarm is raised now."""
         self.now_s = at_s
-        self._alarms.bet(
-            "hallucination", value=float(bad), importance_weight=1.0, at_s=at_s, session=session
+        self._alarms.update(
+            Observation(signal="hallucination", value=float(bad), at_s=at_s, session=session)
         )
         return any(event.raised for event in self._alarms.apply(lambda _: None))
 

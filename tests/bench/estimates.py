@@ -678,7 +678,7 @@ def steadily(
                 off.append(is_bad - expected)
                 for sign, detector in watching.items():
                     detector.pass_time(clock.now_s)
-                    detector.bet(half(sign * off[-1]))
+                    detector.update(half(sign * off[-1]))
                     if detector.evidence >= line:
                         raised[sign] += 1
                         detector.restart()

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragmonitor.estimation import summarise
@@ -168,6 +168,7 @@ def test_an_interval_of_clopper_and_pearson():
     assert beta_quantile(0.975, 1, 20) == pytest.approx(0.168433, abs=1e-6)
 
 
+@example(probability=0.999, a=2_220.0, b=0.5)
 @given(
     probability=st.floats(0.001, 0.999),
     a=st.floats(0.5, 5_000),

@@ -122,7 +122,7 @@ def test_the_riskiest_fifth_is_found_and_followed():
     residuals = Residuals(clock=ManualClock())
     assert not residuals.is_risky(0.99)
     for number in range(1_000):
-        residuals.predicted(number / 1_000)
+        residuals.add_predicted(number / 1_000)
     residuals.tick()
     assert residuals.is_risky(0.85)
     assert not residuals.is_risky(0.75)
@@ -133,5 +133,5 @@ def test_the_mean_residual_is_weighted_by_one_over_chance():
     residuals = Residuals(clock=ManualClock())
     for number in range(20):
         assert residuals.mean is None
-        residuals.add(0.5 if number % 2 else -0.5, weight=3.0 if number % 2 else 1.0)
+        residuals.add_residual(0.5 if number % 2 else -0.5, weight=3.0 if number % 2 else 1.0)
     assert residuals.mean == pytest.approx(0.25, abs=0.02)
