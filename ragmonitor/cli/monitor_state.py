@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from ragmonitor import metrics as names
 from ragmonitor.errors import InputError
-from ragmonitor.estimation.alarm_streams import STAKE_MOST
+from ragmonitor.estimation.alarm_streams import MAX_IMPORTANCE_WEIGHT
 from ragmonitor.estimation.alarms import BUILTIN
 from ragmonitor.estimation.planning import (
     Watched,
@@ -321,7 +321,9 @@ class ServiceState:
             threshold_days=self.threshold_days,
             share=share_of(HALLUCINATION, {each["signal"] for each in self.alarms}),
             evidence_days=0.0 if alarm["active"] else alarm["evidence_days"],
-            max_importance_weight=1.0 if alarm["judge"] in (BUILTIN, NO_JUDGE) else STAKE_MOST,
+            max_importance_weight=1.0
+            if alarm["judge"] in (BUILTIN, NO_JUDGE)
+            else MAX_IMPORTANCE_WEIGHT,
         )
         for times in JUMP_FACTORS:
             mean = times * objective

@@ -25,7 +25,7 @@ FIRST_SHARE: Final = 0.5
 """Of the false alarms: those of the hallucination rate, which people are paged for."""
 RESERVE: Final = 0.25
 """The share of hallucination's threshold that is put aside for when its built-in score rises."""
-STAKE_MOST: Final = 2.0
+MAX_IMPORTANCE_WEIGHT: Final = 2.0
 """Of verdicts that were drawn: half of the inclusion probability is the same for all answers."""
 FLIPS_OBJECTIVE: Final = 0.04
 """Of anchors: a judge contradicts itself on one in 30 or so."""
@@ -56,7 +56,7 @@ def streams(
         patterns: Of the names of the signals that are wanted.
     """
     quality = judge or builtin
-    importance_weight = 1.0 if judge is None else STAKE_MOST
+    importance_weight = 1.0 if judge is None else MAX_IMPORTANCE_WEIGHT
     means = [name for name in evaluators if name not in (HALLUCINATION, REFUSAL)]
     found: list[tuple[str, str, AlarmKind, bool, float, float | None]] = [
         (HALLUCINATION, quality, "quality", False, importance_weight, None),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-_STEPS_MOST = 10_000
+_MAX_STEPS = 10_000
 _TINY = 1e-300
 _CLOSE = 1e-12
 
@@ -36,7 +36,7 @@ def _fraction(x: float, a: float, b: float) -> float:
     c, d = 1.0, 1.0 - (a + b) * x / (a + 1)
     d = 1.0 / (d if abs(d) > _TINY else _TINY)
     result = d
-    for m in range(1, _STEPS_MOST):
+    for m in range(1, _MAX_STEPS):
         for term in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
             -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),

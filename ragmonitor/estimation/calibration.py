@@ -22,7 +22,7 @@ REFIT_EACH: Final = 50
 RIDGE: Final = 1.0
 LEAST: Final = 1e-4
 """Means lie between this and 1 less this."""
-_STEPS_MOST: Final = 30
+_MAX_STEPS: Final = 30
 _GRID: Final = 100
 """Predictions are kept for so many steps of the built-in value."""
 _SUMS: Final = ("weight", "scored", "value", "feature")
@@ -264,7 +264,7 @@ def _logistic(points: Sequence[tuple[float, float, float]], start: float) -> tup
     if spread < 1e-9:
         return start, 0.0
     a, b = start, 0.0
-    for _ in range(_STEPS_MOST):
+    for _ in range(_MAX_STEPS):
         gradient_a, gradient_b = 0.0, -RIDGE * b
         aa, ab, bb = 1e-9, 0.0, RIDGE
         for x, mean, w in points:

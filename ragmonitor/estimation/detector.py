@@ -16,9 +16,9 @@ STEP_MOST_S = 3_600.0
 SURE = 1 + 1e-9
 """What is to be reached is overshot by so much, lest rounding fall short of it."""
 
-RISK_MOST = 0.9
+MAX_RISK = 0.9
 """At most this share is lost by one value, or by those of one session: a tenth is left."""
-AT_RISK = SURE * RISK_MOST
+AT_RISK = SURE * MAX_RISK
 
 MULTIPLES = (1.25, 1.5, 2.0, 3.0, 5.0, 9.0)
 """How many times the objective each part of the mixture expects the mean to have become."""
@@ -70,7 +70,7 @@ class Detector:
     days, on average; whatever the traffic, and whatever the inclusion probability of each value, if
     that was fixed beforehand (the importance weight is inversely proportional to it).
 
-    Half of what time brings may be put aside (`reserve_most`), to be put in when something else is
+    Half of what time brings may be put aside (`max_reserve`), to be put in when something else is
     suspicious (`trust`): the guarantee needs no more than that what was put in by any moment is at
     most the time passed, and that when it is put in rests on the past alone. So the built-in
     judge's score may say when to put it in, however little it is worth; verdicts decide. Since
@@ -98,9 +98,9 @@ class Detector:
         "_updates",
         "at_s",
         "max_importance_weight",
+        "max_reserve",
         "parts",
         "reserve",
-        "reserve_most",
     )
 
     def __init__(
@@ -109,7 +109,7 @@ class Detector:
         objective: float,
         max_importance_weight: float = 1.0,
         threshold_days: float = float("inf"),
-        reserve_most: float = 0.0,
+        max_reserve: float = 0.0,
     ) -> None:
         """Begin without evidence.
 
@@ -118,7 +118,7 @@ class Detector:
                 that it counts as 0.001; likewise above 0.999.
             max_importance_weight: Higher weights count as this.
             threshold_days: Where an alarm is raised; time alone brings evidence up to half of it.
-            reserve_most: Days of capital that are put aside at most.
+            max_reserve: Days of capital that are put aside at most.
         """
         self.parts = [0.0] * len(MULTIPLES)
         """Evidence of each part of the mixture, in days; not negative."""
@@ -127,7 +127,7 @@ class Detector:
         self.max_importance_weight = max_importance_weight
         self.reserve = 0.0
         """Days of capital that were put aside."""
-        self.reserve_most = reserve_most
+        self.max_reserve = max_reserve
         self._threshold = threshold_days
         self._by_time = TIME_ALONE * threshold_days
         self.objective = objective
@@ -141,7 +141,7 @@ class Detector:
     def objective(self, mean: float) -> None:
         mean = min(MAX_OBJECTIVE, max(MIN_OBJECTIVE, mean))
         self._objective = mean
-        most = RISK_MOST / (mean * self.max_importance_weight)
+        most = MAX_RISK / (mean * self.max_importance_weight)
         self._updates = [min((multiple - 1) / (1 - mean), most) for multiple in MULTIPLES]
         self._near = self._threshold / (
             1 + self._updates[-1] * self.max_importance_weight * (1 - mean)
@@ -168,8 +168,8 @@ class Detector:
         # Counting less time than has passed only ever makes the evidence smaller. So silence
         # cannot bring an alarm near, nor can time alone raise one, and the guarantee stands.
         days = min(STEP_MOST_S, step_s) / DAY_S
-        if saves and self.reserve < self.reserve_most:
-            saved = min(SAVED * days, self.reserve_most - self.reserve)
+        if saves and self.reserve < self.max_reserve:
+            saved = min(SAVED * days, self.max_reserve - self.reserve)
             self.reserve += saved
             days -= saved
         self._put_in(days)
@@ -181,7 +181,7 @@ class Detector:
             suspicion: 0 to 1, by what was known before the next value's answer was drawn: so much
                 of the most that can be put aside may be missing.
         """
-        given = min(self.reserve, self.reserve + (suspicion - 1) * self.reserve_most)
+        given = min(self.reserve, self.reserve + (suspicion - 1) * self.max_reserve)
         if given > 0:
             self.reserve -= self._put_in(given)
 
@@ -273,7 +273,7 @@ class Clearing:
         objective = min(MAX_OBJECTIVE, max(MIN_OBJECTIVE, objective))
         self._level = min(CLEAR_ABOVE * objective, (1 + objective) / 2)
         self.max_importance_weight = max_importance_weight
-        most = RISK_MOST / ((1 - self._level) * max_importance_weight)
+        most = MAX_RISK / ((1 - self._level) * max_importance_weight)
         self._risks = [risk * most for risk in CLEARING_RISKS]
         self.parts = [(1 - RESERVE) / len(self._risks)] * len(self._risks)
         self.age_hours = 0.0

@@ -13,12 +13,12 @@ from typing import Final
 
 from ragmonitor.estimation.alarm_streams import FIRST_SHARE
 from ragmonitor.estimation.beta import beta_quantile
-from ragmonitor.estimation.detector import DAY_S, MULTIPLES, RISK_MOST, STEP_MOST_S, WEIGHTS
+from ragmonitor.estimation.detector import DAY_S, MAX_RISK, MULTIPLES, STEP_MOST_S, WEIGHTS
 from ragmonitor.estimation.interval import LEAST_DESIGN_EFFECT, TAIL
 from ragmonitor.estimation.signals import HALLUCINATION
 
 HOURS_PER_DAY: Final = 24.0
-_SHAPE_LEAST: Final = 0.7
+_MIN_SHAPE: Final = 0.7
 """A part of the mixture that hardly grows would begin from anything, given for ever; an alarm does
 not wait for that. Against the detector itself this keeps delays within a third of the truth."""
 _HALVINGS: Final = 60
@@ -89,7 +89,7 @@ def delay_hours(watched: Watched, *, mean: float, bets_per_hour: float) -> float
     line = watched.threshold_days / watched.share
     fresh = min(STEP_MOST_S / DAY_S, 1 / (HOURS_PER_DAY * bets_per_hour))
     shown = watched.evidence_days / watched.share
-    most = RISK_MOST / (watched.objective * watched.max_importance_weight)
+    most = MAX_RISK / (watched.objective * watched.max_importance_weight)
     parts: list[tuple[float, float]] = []
     for multiple, weight in zip(MULTIPLES, WEIGHTS, strict=True):
         update = min((multiple - 1) / (1 - watched.objective), most)
@@ -113,7 +113,7 @@ def _sum(growth: float, variance: float) -> float:
     """Return the sum over updates of exp(-(growth so far)), by its mean logarithm."""
     if variance <= 0:
         return 1 / -math.expm1(-growth)
-    shape = max(_SHAPE_LEAST, 2 * growth / variance)
+    shape = max(_MIN_SHAPE, 2 * growth / variance)
     # Bets are steps, of which Brownian motion knows nothing: the sum has its newest term whole.
     return max(1.0, 2 / variance * math.exp(-digamma(shape)))
 

@@ -27,7 +27,7 @@ class Span(NamedTuple):
 
 SPANS: Final[dict[Window, Span]] = {"1h": Span(3_600.0, 30), "24h": Span(86_400.0, 48)}
 """An hour's window holds the last 60 to 62 minutes, a day's the last 24 to 24.5 hours."""
-SERIES_MOST: Final = 1_000
+MAX_SERIES: Final = 1_000
 
 
 class _Kept:
@@ -68,15 +68,15 @@ class Windows:
         self._kept: dict[SeriesKey, _Kept] = {}
 
     def sums(self, key: SeriesKey) -> Sums:
-        """Return the sums to add an answer to; beyond `SERIES_MOST` some that nobody reads."""
+        """Return the sums to add an answer to; beyond `MAX_SERIES` some that nobody reads."""
         kept = self._kept.get(key)
         if kept is None:
             kept = _Kept()
-            if len(self._kept) < SERIES_MOST:
+            if len(self._kept) < MAX_SERIES:
                 self._kept[key] = kept
             else:
                 record_problem(
-                    "estimate", f"more than {SERIES_MOST} series; further ones are not estimated"
+                    "estimate", f"more than {MAX_SERIES} series; further ones are not estimated"
                 )
         return kept.sums
 

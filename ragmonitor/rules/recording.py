@@ -93,7 +93,7 @@ def estimates(scope: Scope, window: str) -> tuple[Recording, ...]:
     missing, uncovered = increase(names.MISSING_ANSWERS), increase(names.UNCOVERED_ANSWERS)
     unobserved = own(UNOBSERVED)
     coverage = own(ESTIMATE, "coverage")
-    observed = own(ESTIMATE, "observed_least")
+    observed = own(ESTIMATE, "min_observed")
     mean = own(ESTIMATE, "mean")
     variance = own(ESTIMATE, "variance")
     effect = own(ESTIMATE, "design_effect")
@@ -137,7 +137,7 @@ def estimates(scope: Scope, window: str) -> tuple[Recording, ...]:
             f"clamp({y} / ({d} > 0), 0, 1)\nand {j} > 0\nand {coverage} >= {MIN_COVERAGE}"
         ),
         # K (1 - K) J are what so many verdicts would err by if all of U were verdicts that failed.
-        f"{ESTIMATE}:observed_least": (
+        f"{ESTIMATE}:min_observed": (
             "clamp_min(\n"
             f"  {d} / ({d} + {unobserved})\n"
             f"  - {Z} * sqrt(\n"

@@ -27,7 +27,7 @@ HOUR_BURST_SHARE: Final = 1 / 4
 VERSION: Final = 1
 HELD_FOR_S: Final = 3_600.0
 """What a process holds and does not speak of for so long counts as spent: it is gone."""
-HOLDERS_MOST: Final = 10_000
+MAX_HOLDERS: Final = 10_000
 """Processes that hold something, in a file that can be read."""
 _RESIDUE: Final = 1e-9
 """Share of a reservation below which what is left of it is what adding and taking away left."""
@@ -332,7 +332,7 @@ class Budget:
             if bucket.name in told["buckets"]
         }
         most = max(bucket.capacity for bucket in self._buckets)
-        if len(told["held"]) > HOLDERS_MOST:
+        if len(told["held"]) > MAX_HOLDERS:
             raise ValueError(f"{len(told['held'])} processes hold something of it")
         held = {
             # What others hold is kept free for them; less than nothing would be room for more.

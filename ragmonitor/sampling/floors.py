@@ -11,9 +11,9 @@ from ragmonitor.sampling.arrivals import Arrivals
 HALF_LIFE_S: Final = 600.0
 """Of a value's arrivals. A rare route has too few in the two minutes that all traffic is given:
 what is wanted is a number per hour, so that ten minutes are soon enough."""
-SHARE_MOST: Final = 0.5
+MAX_SHARE: Final = 0.5
 """Of what the budget bears, for all floors together."""
-VALUES_MOST: Final = 100
+MAX_VALUES: Final = 100
 """Beyond it, values share one floor."""
 IDLE_S: Final = 3_600.0
 """A value that was not seen for so long makes room for others."""
@@ -61,7 +61,7 @@ class Floors:
             self._total(now)
         arrivals = self._values.get(value)
         if arrivals is None:
-            if len(self._values) < VALUES_MOST:
+            if len(self._values) < MAX_VALUES:
                 arrivals = self._values[value] = Arrivals(HALF_LIFE_S)
             else:
                 arrivals = self._others
@@ -69,7 +69,7 @@ class Floors:
         per_s = arrivals.per_s_since_first(now)
         arrivals.note(now)
         wanted = 1.0 if per_s <= self._per_s else self._per_s / per_s
-        most_per_s = SHARE_MOST * bearable_per_s
+        most_per_s = MAX_SHARE * bearable_per_s
         if self._wanted_per_s > most_per_s:
             wanted *= most_per_s / self._wanted_per_s
         return wanted

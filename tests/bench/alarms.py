@@ -243,9 +243,9 @@ SESSIONS = {
 
 
 def sessions(days: float, runs: int) -> None:
-    """Print what session ids cost: false alarms at exactly what is tolerated, and delays."""
+    """Print what session ids cost: false alarms at exactly the objective, and delays."""
     print(
-        f"\n180 verdicts an hour, all answers judged, eight sessions at a time, 4 % tolerated. "
+        f"\n180 verdicts an hour, all answers judged, eight sessions at a time, objective 4 %. "
         f"Alarms in 30 days of {days:.0f} at exactly 4 %; minutes to the alarm, median / 90th "
         f"percentile of {runs} runs.\n"
     )
@@ -395,7 +395,7 @@ def raised_after(
     detector = statistics._alarms._monitors[0].detector
     for answer in stream.answers():
         if aside > 0 and answer.at_s > after_s - 0.05 * DAY_S:
-            detector.reserve, aside = aside * detector.reserve_most, 0.0
+            detector.reserve, aside = aside * detector.max_reserve, 0.0
         service.feed((answer,))
         late = [at_s for at_s in service.raised() if at_s >= after_s]
         if late:

@@ -53,7 +53,7 @@ from ragmonitor_llama_index import handler as llama_handler
 ROWS = 10
 FLUSH_EVERY = 2_000
 OPEN_RUN_AGE_S = 2.0
-GROWTH_MOST = 0.05
+MAX_GROWTH = 0.05
 
 
 class Texts:
@@ -241,7 +241,7 @@ def main() -> None:
         sys.exit("something was never given up")
     if counts["python"] != expected:
         sys.exit(f"{expected - counts['python']} interactions are missing from the counts")
-    if growth > GROWTH_MOST:
+    if growth > MAX_GROWTH:
         sys.exit("memory grew")
 
 

@@ -264,7 +264,7 @@ def test_a_spike_is_announced_with_examples_and_its_end_too() -> None:
 
 
 def test_two_weeks_without_a_change_raise_nothing() -> None:
-    """The rate swings below what is tolerated, the built-in score dies, and nobody is paged."""
+    """The rate swings below the objective, the built-in score dies, and nobody is paged."""
     stream = Stream(
         seed=11,
         for_s=14 * DAY_S,
@@ -290,7 +290,7 @@ def test_what_is_tolerated_is_learned_and_then_fixed() -> None:
 
 
 def test_clusters_within_sessions_are_no_evidence_of_their_own() -> None:
-    """Bad answers come five at a time, in sessions: at what is tolerated nobody is paged."""
+    """Bad answers come five at a time, in sessions: at the objective nobody is paged."""
     stream = Stream(
         seed=13, for_s=5 * DAY_S, per_minute=2.0, session_length=5.0, session_correlation=0.3
     )

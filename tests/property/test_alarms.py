@@ -73,7 +73,7 @@ def update(to: Alarms, each, at_s: float) -> None:
     moves=st.lists(st.tuples(jumps, shares, st.floats(0, 10)), max_size=200),
 )
 def test_evidence_is_never_negative(objective, max_importance_weight, line, moves):
-    """Whatever is tolerated, bet and staked, and whatever the clock does; nor is it no number."""
+    """Whatever the objective and the weights, and whatever the clock does; nor is it no number."""
     detector = Detector(
         objective=objective, max_importance_weight=max_importance_weight, threshold_days=line
     )
@@ -134,7 +134,7 @@ def test_a_session_s_bets_are_fair_on_average_over_sessions(
 ):
     """Every course of a session of two kinds, with capital that comes in half way and stops high.
 
-    The kinds are as frequent as makes the mean what is tolerated; what is summed over all courses
+    The kinds are as frequent as makes the mean the objective; what is summed over all courses
     is exact. Bets that multiply fail this by the variance of the rates between sessions.
     """
     low, high = min(*rates, objective), max(*rates, objective)
@@ -162,11 +162,11 @@ def test_a_session_s_bets_are_fair_on_average_over_sessions(
 
 @given(
     moves=st.lists(st.tuples(st.floats(0, 7_200), shares, st.booleans()), max_size=100),
-    reserve_most=st.floats(0, 5),
+    max_reserve=st.floats(0, 5),
 )
-def test_no_more_capital_is_put_in_than_time_has_passed(moves, reserve_most):
+def test_no_more_capital_is_put_in_than_time_has_passed(moves, max_reserve):
     """Put aside or put in, by whatever suspicion: with fair bets it is at most the days gone by."""
-    detector = Detector(objective=0.05, threshold_days=30.0, reserve_most=reserve_most)
+    detector = Detector(objective=0.05, threshold_days=30.0, max_reserve=max_reserve)
     at_s = START_S
     detector.pass_time(at_s)
     for step_s, suspicion, saves in moves:
@@ -174,14 +174,14 @@ def test_no_more_capital_is_put_in_than_time_has_passed(moves, reserve_most):
         detector.pass_time(at_s, saves=saves)
         detector.trust(suspicion)
         detector.update(0.05)
-        assert 0 <= detector.reserve <= reserve_most
+        assert 0 <= detector.reserve <= max_reserve
         assert detector.evidence + detector.reserve <= (at_s - START_S) / 86_400 + 1e-9
         assert detector.evidence <= 15 + 1e-9
 
 
 @given(times=st.lists(jumps, max_size=200), line=st.floats(0.01, 100))
 def test_a_jumping_clock_alone_raises_no_alarm(times, line):
-    """Back and forth, by seconds or by years, with answers as good as they are tolerated to be."""
+    """Back and forth, by seconds or by years, with answers exactly as good as the objective."""
     clock = ManualClock(START_S)
     watched = alarms(clock, every_days=line)
     for jump in times:
@@ -270,7 +270,7 @@ def test_late_verdicts_pass_no_time_twice(delays):
 
 @pytest.mark.parametrize(("length", "correlation"), [(20, 0.3), (5, 0.6), (40, 0.1)])
 def test_false_alarms_of_long_sessions_keep_to_the_stated_rate(length, correlation):
-    """At exactly what is tolerated, answers of a session failing together: at most one in N days.
+    """At exactly the objective, answers of a session failing together: at most one in N days.
 
     Sessions of two kinds, eight at a time, all answers judged. If each verdict counted for one,
     there would be many times as many.
@@ -302,7 +302,7 @@ def test_false_alarms_of_long_sessions_keep_to_the_stated_rate(length, correlati
 
 
 def test_verdicts_that_come_later_when_they_are_bad_raise_no_more_alarms():
-    """Bursts at exactly what is tolerated; bad verdicts take two minutes, good ones three seconds.
+    """Bursts at exactly the objective; bad verdicts take two minutes, good ones three seconds.
 
     Bet in the order in which they come, they make an alarm of nearly every burst.
     """
@@ -347,9 +347,9 @@ def test_verdicts_that_come_later_when_they_are_bad_raise_no_more_alarms():
 
 @pytest.mark.parametrize("follows", ["past verdicts", "chance", "always"])
 def test_false_alarms_keep_to_the_stated_rate_whatever_is_trusted(follows):
-    """At exactly what is tolerated, by any suspicion that rests on the past: one in N days."""
+    """At exactly the objective, by any suspicion that rests on the past: one in N days."""
     rng, threshold_days, days = random.Random(follows), 1.0, 500
-    detector = Detector(objective=0.05, threshold_days=threshold_days, reserve_most=0.25)
+    detector = Detector(objective=0.05, threshold_days=threshold_days, max_reserve=0.25)
     raised, at_s, lately = 0, 0.0, 0.0
     while at_s < days * 86_400:
         at_s += rng.expovariate(20 / 3_600)

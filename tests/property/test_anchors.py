@@ -87,7 +87,7 @@ def test_a_judge_that_moved_in_silence_is_told_from_one_that_slips(moves, within
     """One reading in a hundred slips, and for 2 % of the answers the judge tosses a coin.
 
     Of answers that it calls hallucinated one in three is then a slip or a coin; the anchors that
-    settle flip in less than half of what is tolerated, and the alarm comes with the move alone.
+    settle flip in less than half of the objective, and the alarm comes with the move alone.
     """
     found = [run(seed, slips=0.01, coins=0.02, moves=moves) for seed in SEEDS]
     assert statistics.mean(share for share, _, _ in found) < OBJECTIVE / 2

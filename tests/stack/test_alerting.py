@@ -110,7 +110,7 @@ def test_a_spike_pages_and_its_end_is_told(tmp_path: Path, monkeypatch: pytest.M
     assert alert["labels"]["judge"] == "builtin"
     told = alert["annotations"]
     assert re.search(r"The last hour alone: \d+\.\d % \(95 % interval", told["description"])
-    assert "than is tolerated (5.0 %)" in told["description"]
+    assert "than the limit permits (5.0 %)" in told["description"]
     assert f"raised: {datetime.now(UTC):%Y}-" in told["description"]
     assert "unknown" not in told["description"]
     assert "var-service=%E5%AE%A2%E6%9C%8D" in told["dashboard_url"]

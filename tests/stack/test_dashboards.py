@@ -43,9 +43,9 @@ pytestmark = [pytest.mark.stack, pytest.mark.slow]
 NOBODY = "127.0.0.1:9"
 ENGLISH = tuple(path for path in PATHS if not path.stem.endswith("-zh"))
 DEMO = "from ragmonitor.cli.app import main; main()"
-LEGEND_MOST = 70
+MAX_LEGEND = 70
 """Characters of a series' name that a panel has room for."""
-SERIES_MOST = 40
+MAX_SERIES = 40
 
 
 @pytest.fixture(scope="module", params=[1, 7], ids=["a day", "a week"])
@@ -88,7 +88,7 @@ def _faults(question: Question, series: list[dict[str, Any]]) -> Iterator[str]:
         yield "no data"
     elif not [number for number in numbers if math.isfinite(number)]:
         yield "no number"
-    if len(series) > SERIES_MOST:
+    if len(series) > MAX_SERIES:
         yield f"{len(series)} series"
     labels = LABEL.findall(question.legend)
     for one in series:
@@ -96,7 +96,7 @@ def _faults(question: Question, series: list[dict[str, Any]]) -> Iterator[str]:
         if missing:
             yield f"{missing} of the legend in {one['metric']}"
         name = LABEL.sub(lambda match, metric=one["metric"]: metric[match[1]], question.legend)
-        if len(name) > LEGEND_MOST:
+        if len(name) > MAX_LEGEND:
             yield f"long legend {name!r}"
     if question.panel["type"] not in ("table", "heatmap"):
         names = {tuple(one["metric"].get(label, "") for label in labels) for one in series}

@@ -40,7 +40,8 @@ def test_the_spike_pages_and_its_end_is_told(stack: ModuleType, tmp_path: Path) 
     assert outcome.page_delay_s is not None
     assert 0 < outcome.page_delay_s < spike["ended_s"] - spike["began_s"]
     assert (
-        "demo/stand-in finds more hallucinations than is tolerated" in outcome.page["description"]
+        "demo/stand-in finds more hallucinations than the limit permits"
+        in outcome.page["description"]
     )
     assert outcome.page["runbook_url"].endswith("hallucination-spike.md")
     assert outcome.resolved_after_s is not None

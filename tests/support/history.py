@@ -422,10 +422,10 @@ class Past:
             record.gauge("ragmonitor_alarm_active", evidence.since_s is not None, **labels)
             if evidence.since_s is not None:
                 record.gauge("ragmonitor_alarm_since_timestamp_seconds", evidence.since_s, **labels)
-            tolerated = EVALUATORS.get(signal, (0.08,))[0]
+            objective = EVALUATORS.get(signal, (0.08,))[0]
             record.gauge(
                 "ragmonitor_alarm_objective",
-                tolerated - 0.05 if signal in EVALUATORS else tolerated,
+                objective - 0.05 if signal in EVALUATORS else objective,
                 **labels,
             )
             record.gauge("ragmonitor_alarm_learned_ratio", 1.0, **labels)

@@ -35,7 +35,7 @@ from typing import Any, Self
 # litellm asks the network for prices while it is imported, unless told not to.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
-ENDLESS_MOST = 2**28
+MAX_ENDLESS = 2**28
 """Bytes after which even an endless body ends: the client was to hang up long before."""
 HANG_MOST_S = 30.0
 """A hanging reply is let go after this long even if nobody releases it."""
@@ -514,7 +514,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         owner = self.server.owner
         with contextlib.suppress(OSError):
-            while owner.endless_bytes < ENDLESS_MOST:
+            while owner.endless_bytes < MAX_ENDLESS:
                 self.wfile.write(piece)
                 owner.endless_bytes += len(piece)
 

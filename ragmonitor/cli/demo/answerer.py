@@ -21,8 +21,8 @@ REFUSAL = "I'm sorry, I don't know. The documents do not say anything about that
 REFUSAL_CHINESE = "抱歉，我不知道。文档中没有相关信息。"
 
 _PARTS = re.compile(r"<context>\n(.*)\n</context>\s*Question:(.*)\n\s*Answer:\s*\Z", re.DOTALL)
-SENTENCES_MOST = 3
-MATCH_LEAST = 0.4
+MAX_SENTENCES = 3
+MIN_MATCH = 0.4
 """Share of the question's weight that the best sentence must hold."""
 NEXT_BEST = 0.8
 """Of the best sentence's match, for further ones."""
@@ -54,10 +54,10 @@ class ExtractiveAnswerer:
             share = held / total * (1.0 if _is_finished(sentence) else UNFINISHED)
             matches.append((share, position, sentence))
         matches.sort(key=lambda match: (-match[0], match[1]))
-        if not matches or matches[0][0] < MATCH_LEAST:
+        if not matches or matches[0][0] < MIN_MATCH:
             return refusal
         chosen = [match for match in matches if match[0] >= NEXT_BEST * matches[0][0]]
-        chosen = sorted(chosen[:SENTENCES_MOST], key=lambda match: match[1])
+        chosen = sorted(chosen[:MAX_SENTENCES], key=lambda match: match[1])
         return " ".join(_closed(sentence) for _, _, sentence in chosen)
 
 

@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 
 WAIT_S: Final = 600.0
 """How long an answer is waited for; its verdict is missing then, as if the judge had failed."""
-WAITING_MOST: Final = 2_000
+MAX_WAITING: Final = 2_000
 """Answers that are waited for, or wait; of more, the first is given up."""
 GIVEN_UP_KEPT: Final = 10_000
 
@@ -65,7 +65,7 @@ class DrawOrder(Generic[Item]):
         while self._drawn:
             answer, (at_s, updates, complete, _) = next(iter(self._drawn.items()))
             if not complete[0]:
-                if now_s - at_s < WAIT_S and len(self._drawn) <= WAITING_MOST:
+                if now_s - at_s < WAIT_S and len(self._drawn) <= MAX_WAITING:
                     return
                 self._given_up[answer] = None
                 while len(self._given_up) > GIVEN_UP_KEPT:

@@ -14,7 +14,7 @@ LEARNED_FROM: Final = 1_000
 """Verdicts from which `objective` is learned, at least, where it is not given."""
 LEARNED_HEADROOM: Final = 1.25
 LEARNED_CONFIDENCE: Final = 0.95
-LEARNED_MOST: Final = 0.95
+MAX_LEARNED: Final = 0.95
 
 ARMED_FROM: Final = 300
 """Verdicts from which a spike is a spike, and not learned from."""
@@ -117,7 +117,7 @@ class Learning:
             or at_s - self.began_s < ARMED_AFTER_S
         ):
             return None
-        return min(LEARNED_MOST, ARMED_HEADROOM * self._upper(ARMED_CONFIDENCE))
+        return min(MAX_LEARNED, ARMED_HEADROOM * self._upper(ARMED_CONFIDENCE))
 
     def objective(self) -> float:
         """Return max(1.25 mean, 95 % upper bound, the day's peak + standard error), at most 0.95.
@@ -135,7 +135,7 @@ class Learning:
         mean, n = self._mean()
         peak = self._peak() + math.sqrt(2 * mean * (1 - mean) / n)
         least = max(LEARNED_HEADROOM * mean, self._upper(LEARNED_CONFIDENCE), peak)
-        return min(LEARNED_MOST, max(MIN_OBJECTIVE, least))
+        return min(MAX_LEARNED, max(MIN_OBJECTIVE, least))
 
     def _mean(self) -> tuple[float, float]:
         sums = _sum(self.kept, self.fresh)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 LEASE_S: Final = 600.0
 """How long an objective holds after a process said it last."""
-SAID_MOST: Final = 8
+MAX_SAID: Final = 8
 """Different objectives of one stream that are kept; the strictest ones."""
 
 
@@ -64,7 +64,7 @@ class Objectives:
                 live.add(held)
                 self.said[held] = now_s
             self.said[self.own] = now_s
-        self.said = {mean: self.said[mean] for mean in sorted(live)[:SAID_MOST]}
+        self.said = {mean: self.said[mean] for mean in sorted(live)[:MAX_SAID]}
 
     def dump(self) -> list[list[float]]:
         """Return what `load` takes over."""

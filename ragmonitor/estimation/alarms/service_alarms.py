@@ -32,7 +32,7 @@ from ragmonitor.state import StateFile
 STATE_VERSION = 3
 _LEARNED = "what alarms have learned"
 
-PENDING_MOST = 20_000
+MAX_PENDING = 20_000
 """Updates between two ticks."""
 LATE_MOST_S = 1_800.0
 """A verdict that is later than this counts as so late: its value matters, its time no more."""
@@ -95,7 +95,7 @@ class Alarms(Part):
         self._monitors = [
             SignalMonitor(
                 threshold_days=self._every_days / stream.share,
-                reserve_most=stream.reserve * self._every_days / stream.share,
+                max_reserve=stream.reserve * self._every_days / stream.share,
                 max_importance_weight=stream.max_importance_weight,
                 objectives=Objectives(self._said(place)),
                 objective=self._said(place),
@@ -162,7 +162,7 @@ class Alarms(Part):
             self._note(noted)
 
     def _note(self, noted: Pending) -> None:
-        if len(self._pending) >= PENDING_MOST:
+        if len(self._pending) >= MAX_PENDING:
             self._lost += 1
         else:
             self._pending.append(noted)

@@ -45,8 +45,8 @@ SESSION_S: Final = 3_600.0
 """A session is over after so long without a verdict."""
 SESSION_MOST_S: Final = 14_400.0
 """One that goes on is taken for a new one after so long."""
-SESSIONS_MOST: Final = 10_000
-SHARED_MOST: Final = 512
+MAX_SESSIONS: Final = 10_000
+MAX_SHARED: Final = 512
 """Blocks, newest first, which processes that share a file tell each other of."""
 SPENT: Final = 1e12
 """The total weight of a session that updates no more."""
@@ -75,7 +75,7 @@ class Sessions:
             first_s, last_s, blocks = int(at_s), int(at_s), {}
         self._sessions[digest] = first_s, max(last_s, int(at_s)), blocks
         self._sessions.move_to_end(digest)
-        while len(self._sessions) > SESSIONS_MOST:
+        while len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)
         return blocks.setdefault(place, Block())
 
@@ -105,7 +105,7 @@ class Sessions:
     def dump(self) -> dict[str, list[Any]]:
         """Return the newest ones, which `meet` takes over in other processes."""
         newest: list[tuple[str, list[Any]]] = []
-        room = SHARED_MOST
+        room = MAX_SHARED
         for digest, (first_s, last_s, blocks) in reversed(self._sessions.items()):
             room -= len(blocks)
             if room < 0:

@@ -26,7 +26,7 @@ class SignalMonitor:
 
     threshold_days: float
     max_importance_weight: float
-    reserve_most: float = 0.0
+    max_reserve: float = 0.0
     objectives: Objectives
     objective: float | None = None
     """What the evidence is about; None: not known yet."""
@@ -55,7 +55,7 @@ class SignalMonitor:
         bar = self.provisional if objective is None else objective
         reserve = self.detector.reserve if hasattr(self, "detector") else 0.0
         self.detector = Detector(
-            reserve_most=self.reserve_most,
+            max_reserve=self.max_reserve,
             objective=1.0 if bar is None else bar,
             max_importance_weight=self.max_importance_weight,
             threshold_days=self.threshold_days,
@@ -185,7 +185,7 @@ class SignalMonitor:
             other = SignalMonitor(
                 threshold_days=self.threshold_days,
                 max_importance_weight=self.max_importance_weight,
-                reserve_most=self.reserve_most,
+                max_reserve=self.max_reserve,
                 objectives=Objectives(self.objectives.own),
             )
             other.objectives.load(told["said"])

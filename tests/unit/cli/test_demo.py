@@ -271,7 +271,7 @@ def test_the_picture_shows_the_spike_and_the_missing_words():
 
 
 def test_an_alarm_is_on_the_picture_until_it_is_cleared():
-    """With what is tolerated and what was found; alarms about the input are not among it."""
+    """With the objective and what was found; alarms about the input are not among it."""
 
     def event(*, raised, kind="quality"):
         return AlarmEvent(

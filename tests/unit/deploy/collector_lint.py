@@ -40,7 +40,7 @@ DEPRECATED = {
     "otlphttp": "otlp_http",
     "logging": "debug",
 }
-MESSAGE_BYTES_MOST = 4 * 1024 * 1024
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 """What a gRPC server takes unless told otherwise."""
 KEYS = frozenset({"receivers", "processors", "exporters", "connectors", "extensions", "service"})
 QUOTED = re.compile(r'attributes\["([^"]+)"\]')
@@ -164,7 +164,7 @@ def _sizes(config: Config) -> Iterator[str]:
         if batch is None:
             yield f"{name}: every span is a request of its own"
             continue
-        if batch.get("sizer") != "bytes" or not 0 < batch["max_size"] <= MESSAGE_BYTES_MOST:
+        if batch.get("sizer") != "bytes" or not 0 < batch["max_size"] <= MAX_MESSAGE_BYTES:
             yield f"{name}: a batch may be larger than a receiver takes"
         if not batch["min_size"] <= batch["max_size"] <= queue["queue_size"]:
             yield f"{name}: min_size <= max_size <= queue_size does not hold"

@@ -34,8 +34,8 @@ OLDEST = "1.30"
 """Version of Kubernetes whose schemas are asked."""
 RULES = BASE / "prometheusrule.yaml"
 DASHBOARDS = tuple(sorted((DEPLOY / "grafana" / "dashboards").glob("*.json")))
-CONFIG_MAP_BYTES_MOST = 1024 * 1024
-ANNOTATION_BYTES_MOST = 256 * 1024
+MAX_CONFIG_MAP_BYTES = 1024 * 1024
+MAX_ANNOTATION_BYTES = 256 * 1024
 """`kubectl apply` notes the whole object down in one annotation."""
 CUSTOM = {"PodMonitor", "ServiceMonitor", "PrometheusRule"}
 PODS = ("application", "otelcol")
@@ -200,9 +200,9 @@ def test_config_maps_are_small_enough(folder: Path):
     for one in Kustomization(folder).resources():
         if one["kind"] == "ConfigMap":
             size = sum(len(text.encode()) for text in one["data"].values())
-            assert size < CONFIG_MAP_BYTES_MOST
+            assert size < MAX_CONFIG_MAP_BYTES
         applied = json.dumps(one, ensure_ascii=False).encode()
-        assert len(applied) < ANNOTATION_BYTES_MOST, one["metadata"]["name"]
+        assert len(applied) < MAX_ANNOTATION_BYTES, one["metadata"]["name"]
 
 
 def test_no_pod_is_scraped_twice():

@@ -123,7 +123,7 @@ def test_bad_answers_raise_an_alarm_once():
 
 
 def test_an_alarm_says_what_it_rests_on():
-    """When, since when it had been rising, how much, and what is tolerated."""
+    """When, since when it had been rising, how much, and the objective."""
     service = Service()
     service.verdicts([0.0] * 300)
     quiet_until_s = service.clock()
@@ -170,7 +170,7 @@ def test_an_alarm_can_be_raised_again():
 
 
 def test_a_mean_that_falls_raises_the_alarm_of_a_signal_that_is_better_when_higher():
-    """Faithfulness at 0.6, where 0.9 are tolerated; in its own scale throughout."""
+    """Faithfulness at 0.6, where the objective is 0.9; in its own scale throughout."""
     service = Service()
     service.verdicts([0.6] * 200, signal="faithfulness")
     (event,) = service.events
@@ -345,7 +345,7 @@ def evenly(bad: int, of: int) -> list[float]:
 
 
 def test_what_is_tolerated_is_learned_from_a_thousand_verdicts_and_a_day():
-    """Until then there is no tolerate, and a share of what is learned."""
+    """Until then there is no objective, and a share of what is learned."""
     service = learned(evenly(20, 499))
     state = service.state()
     assert state.objective is None
@@ -421,7 +421,7 @@ def test_what_is_learned_is_weighted_by_the_stake():
 
 
 def test_what_is_learned_of_a_falling_signal_is_in_its_own_scale():
-    """A mean of 0.6: at least half of it is tolerated, 1 - 1.25 * 0.4."""
+    """A mean of 0.6: the objective is at least half of it, 1 - 1.25 * 0.4."""
     service = learned(1 - each for each in evenly(400, 1_000))
     assert service.state().objective == pytest.approx(0.75, rel=2e-3)
     falling = learned((1 - each for each in evenly(400, 1_000)), signal="faithfulness")
@@ -429,7 +429,7 @@ def test_what_is_learned_of_a_falling_signal_is_in_its_own_scale():
 
 
 def test_what_was_learned_stays():
-    """Worse verdicts later raise the alarm, not what is tolerated."""
+    """Worse verdicts later raise the alarm, not the objective."""
     service = learned(evenly(40, 1_000))
     found = service.state().objective
     service.verdicts([1.0] * 60)
@@ -477,7 +477,7 @@ def test_a_learned_mean_seldom_alarms():
 
 
 def test_bets_of_a_session_add_up_and_do_not_multiply():
-    """By hand: two bad answers, at 5 % tolerated."""
+    """By hand: two bad answers, at 5 % as the objective."""
     service = Service()
     service.verdicts([0.0] * 3)
     watch = service.alarms._monitors[0]
@@ -673,7 +673,7 @@ def test_capital_is_put_aside_and_comes_in_when_the_score_was_suspicious_before_
     service = Service(streams=(SAVING,))
     service.verdicts([0.0] * 4_321)
     assert saved(service) == pytest.approx(0.5, rel=1e-3)
-    service.alarms._monitors[0].detector.reserve_most = 0.5
+    service.alarms._monitors[0].detector.max_reserve = 0.5
     before = service.state().evidence_s
     service.alarms.drawn("calm")
     judged(service, "calm", 0.0, at_s=service.clock())
@@ -1182,7 +1182,7 @@ def test_all_streams_together_keep_to_the_stated_rate():
 
 
 def test_a_spike_is_found_in_about_twenty_minutes():
-    """4 to 20 % at 180 verdicts an hour, 5 % tolerated, half of the false alarms."""
+    """4 to 20 % at 180 verdicts an hour, 5 % as the objective, half of the false alarms."""
     delays = []
     for seed in range(41):
         rng = random.Random(seed)

@@ -37,7 +37,7 @@ def alarms_in(
 
 
 def test_one_bet_multiplies_each_part_by_its_own_odds():
-    """By hand: a day in six parts, tolerate 4 %, stakes up to 2, one bad answer at stake 1.5."""
+    """By hand: a day in six parts, objective 4 %, weights up to 2, one bad answer of weight 1.5."""
     detector = Detector(objective=0.04, max_importance_weight=2.0)
     detector.parts = [1 / 6] * 6
     detector.update(1.0, 1.5)
@@ -47,7 +47,7 @@ def test_one_bet_multiplies_each_part_by_its_own_odds():
 
 
 def test_a_good_answer_costs_a_part_at_most_nine_tenths():
-    """Evidence stays above 0, however high the tolerated mean."""
+    """Evidence stays above 0, however high the objective."""
     detector = Detector(objective=0.9, max_importance_weight=2.0)
     detector.parts = [1.0] * 6
     detector.update(0.0, 2.0)
@@ -140,14 +140,14 @@ def test_while_the_mean_is_tolerated_evidence_is_at_most_the_time_passed():
 
 @pytest.mark.parametrize("objective", [0.05, 0.3])
 def test_false_alarms_keep_to_the_stated_rate(objective):
-    """At the worst point, the rate just tolerated: at most one in N days, within its error."""
+    """At the worst point, the rate at the objective: at most one in N days, within its error."""
     # 1,000 times N days with 480 verdicts each; Poisson error of a thousand.
     raised = alarms_in(2_000, objective=objective, rate=objective, line=2.0, per_hour=10, seed=3)
     assert 0 < raised <= 1_000 + 3 * math.sqrt(1_000)
 
 
 def test_with_head_room_false_alarms_are_rare():
-    """A rate of 4 % where 5 % are tolerated raises less than a fifth of what is allowed."""
+    """A rate of 4 % where 5 % are the objective raises less than a fifth of what is allowed."""
     assert alarms_in(360, objective=0.05, rate=0.04, line=15.0, per_hour=60, seed=4) < 24 / 5
 
 
@@ -191,7 +191,7 @@ def minutes_to_find(seed: int, *, objective: float, after: float, line: float) -
     [(0.05, 30.0, 12, 26), (0.05, 60.0, 14, 30), (0.04, 30.0, 8, 22)],
 )
 def test_a_spike_is_found_within_half_an_hour(objective, line, fastest, slowest):
-    """4 to 20 % at 180 verdicts an hour: about 20 minutes at 5 % tolerated, 15 at 4 %."""
+    """4 to 20 % at 180 verdicts an hour: about 20 minutes at 5 % as the objective, 15 at 4 %."""
     delays = [
         minutes_to_find(seed, objective=objective, after=0.2, line=line) for seed in range(101)
     ]
@@ -199,7 +199,7 @@ def test_a_spike_is_found_within_half_an_hour(objective, line, fastest, slowest)
 
 
 def test_a_doubled_rate_is_found_within_hours():
-    """4 to 8 % at 180 verdicts an hour, 4 % tolerated: about two and a half hours."""
+    """4 to 8 % at 180 verdicts an hour, 4 % as the objective: about two and a half hours."""
     delays = [minutes_to_find(seed, objective=0.04, after=0.08, line=30.0) for seed in range(31)]
     assert 1.0 < statistics.median(delays) / 60 < 5.0
 
@@ -207,7 +207,7 @@ def test_a_doubled_rate_is_found_within_hours():
 def hours_to_clear(
     seed: int, *, bad_hours: float, good: float, bad: float = 0.2, most_hours: float = 48
 ) -> float:
-    """From the recovery on, at 180 verdicts an hour and 5 % tolerated."""
+    """From the recovery on, at 180 verdicts an hour and 5 % as the objective."""
     rng = random.Random(seed)
     clearing = Clearing(objective=0.05, max_importance_weight=2.0, at_s=0.0)
     at_s = 0.0
@@ -233,7 +233,7 @@ def test_a_long_bad_time_need_not_be_paid_back():
 
 
 def test_few_clearances_are_wrong():
-    """At 1.2 times what is tolerated at most one alarm in twenty is ever cleared, within error."""
+    """At 1.2 times the objective at most one alarm in twenty is ever cleared, within error."""
     runs = 100
     wrong = sum(
         hours_to_clear(seed, bad_hours=0, good=0.06, most_hours=24) < math.inf
@@ -243,7 +243,7 @@ def test_few_clearances_are_wrong():
 
 
 def test_a_rate_a_little_too_high_does_not_flutter():
-    """1.2 times what is tolerated, ten services, thirty days each: about one alarm, that stays."""
+    """1.2 times the objective, ten services, thirty days each: about one alarm, that stays."""
     raised = 0
     for seed in range(10):
         rng, at_s = random.Random(seed), 0.0

@@ -55,7 +55,7 @@ def test_a_question_of_another_world_is_novel(shop):
 
 
 def test_the_reference_has_its_own_share_of_new_questions(shop):
-    """About 1 %, and below what is tolerated, of fresh questions like the reference's."""
+    """About 1 %, and below the objective, of fresh questions like the reference's."""
     fresh = [outcomes(shop, q)[NEW_QUESTION] for q in questions(ASKED, 1_000, seed=2)]
     assert sum(fresh) / len(fresh) <= MIN_OBJECTIVES[NEW_QUESTION]
 

@@ -97,7 +97,7 @@ def test_evidence_that_is_there_shortens_it():
 
 @pytest.mark.parametrize(("mean", "per_hour"), [(0.04, 180), (0.05, 180), (0.2, 0)])
 def test_there_is_no_alarm_without_a_rise_or_without_verdicts(mean: float, per_hour: float):
-    """At or below what is tolerated no bet grows; nor does one that is not made."""
+    """At or below the objective no bet grows; nor does one that is not made."""
     told = delay_hours(watched(0.05, 0.04), mean=mean, bets_per_hour=per_hour)
     assert told == math.inf
 

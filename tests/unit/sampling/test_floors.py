@@ -6,7 +6,7 @@ import random
 import pytest
 
 from ragmonitor.sampling import Floors
-from ragmonitor.sampling.floors import VALUES_MOST
+from ragmonitor.sampling.floors import MAX_VALUES
 from tests.support.stories import interaction
 
 
@@ -83,7 +83,7 @@ def test_all_floors_together_are_half_of_what_the_budget_bears():
 def test_values_are_bounded_and_the_others_share_one():
     """The hundred-and-first and all after it have one floor together."""
     floors = Floors("route", 9.0)
-    for number in range(VALUES_MOST):
+    for number in range(MAX_VALUES):
         assert floors.min_probability(of(f"r{number}"), 1.0, bearable_per_s=math.inf) == 1.0
     late = [
         floors.min_probability(of(f"late{n}"), 2.0 + n, bearable_per_s=math.inf) for n in range(500)
@@ -95,7 +95,7 @@ def test_values_are_bounded_and_the_others_share_one():
 def test_a_value_that_is_gone_makes_room():
     """After an hour of silence its place is another's."""
     floors = Floors("route", 9.0)
-    for number in range(VALUES_MOST):
+    for number in range(MAX_VALUES):
         floors.min_probability(of(f"r{number}"), 1.0, bearable_per_s=math.inf)
     for number in range(30):
         floors.min_probability(of("shared"), 2.0 + number, bearable_per_s=math.inf)
