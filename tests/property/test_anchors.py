@@ -11,6 +11,8 @@ from ragmonitor.estimation.anchors import DAY_S, Anchors
 from ragmonitor.estimation.detector import Detector
 from ragmonitor.records import Chunk, Interaction, JudgeIdentity
 
+pytestmark = pytest.mark.slow
+
 JUDGE = JudgeIdentity(name="model", version="1", kind="LLM")
 BEGAN_S = 1_790_000_000.0
 PER_DAY = 20

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.inquiries import World, inquire
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(20)
 
 

@@ -126,7 +126,7 @@ def test_any_pile_of_fragments_is_read_without_an_error(text):
 @given(text=st.text(alphabet=st.characters(exclude_characters="{}:")))
 def test_text_without_fields_has_no_score(text):
     """No score is made up where there is no field."""
-    assert read(text).is_empty
+    assert not read(text).is_usable
 
 
 @given(reply=replies)
@@ -228,14 +228,14 @@ def test_the_example_of_the_prompt_is_no_reply(example, before, after):
     """A model that repeats what it was shown has scored nothing, whatever the counts."""
     sentences, chunks = ["It lasts three hours."] * len(example["s"]), ["It is red."] * 3
     text = before.replace("{", "") + json.dumps(example) + after.replace("</think>", "")
-    assert read_reply(text, sentences=sentences, chunks=chunks).is_empty
+    assert not read_reply(text, sentences=sentences, chunks=chunks).is_usable
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_prompt_itself_is_no_reply(language):
     """Neither is the whole of the static message, however many times it comes."""
-    assert read(SYSTEM[language]).is_empty
-    assert read(SYSTEM[language] * 3).is_empty
+    assert not read(SYSTEM[language]).is_usable
+    assert not read(SYSTEM[language] * 3).is_usable
 
 
 @given(reply=replies)

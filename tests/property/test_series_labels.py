@@ -129,13 +129,13 @@ def test_labels_that_are_no_text_are_shown_as_text() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        {"readings": (GaugeValue(name="ragmonitor_nobody_knows", value=1.0),)},
+        {"gauges": (GaugeValue(name="ragmonitor_nobody_knows", value=1.0),)},
         {
-            "readings": (
+            "gauges": (
                 GaugeValue(name="ragmonitor_anchors", value="many", labels=(("judge", "j"),)),
             )
         },
-        {"readings": (GaugeValue(name="ragmonitor_anchors", value=1.0),)},
+        {"gauges": (GaugeValue(name="ragmonitor_anchors", value=1.0),)},
         {"moments": ((SeriesKey(signal="s", judge="j"), "1h", None),)},
         {"totals": ((SeriesKey(signal="s", judge="j"), None),)},
         {"alarms": (None,)},
@@ -146,7 +146,7 @@ def test_one_bad_series_never_takes_the_others_down(bad: dict[str, Any]) -> None
     """It is counted as an error of ours, and what stands after it is shown."""
     built = PrometheusExporter("shop", summarise=summarise, serve=False)
     good = GaugeValue(name="ragmonitor_anchors", value=3.0, labels=(("judge", MODEL.name),))
-    bad["readings"] = (*bad.get("readings", ()), good)
+    bad["gauges"] = (*bad.get("gauges", ()), good)
     before = guard.errors["metrics"]
     built.refresh(snapshot=Snapshot(**bad), queue_depth=4, open_runs=0, errors={})
     assert guard.errors["metrics"] == before + 1

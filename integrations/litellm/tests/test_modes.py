@@ -10,6 +10,8 @@ from ragmonitor import Usage
 from tests.support.openai_server import Reply, hanging, refused
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 TRACER = TracerProvider().get_tracer("app")
 
 

@@ -263,6 +263,7 @@ def test_to_go_on_there_must_be_a_file(tmp_path, arguments):
     assert "it needs files" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="no SIGINT to a process there")
 @pytest.mark.parametrize("name", FORMATS)
 def test_an_interrupted_run_is_gone_on_with(tmp_path, name):

@@ -49,13 +49,16 @@ def test_objectives_make_budgets():
     assert objectives == ["hallucination<=0.1"] * 3 + ["faithfulness>=0.5"]
 
 
+DAY_S = 86_400
+
+
 def test_the_page_line_is_that_of_false_alarm_every():
     """And tickets are filed at a tenth of it."""
     found = {str(rule["alert"]): str(rule["expr"]) for rule in alerts(
         printed("--false-alarm-every", "20d")
     )}  # fmt: skip
-    assert ">= 20\n" in found["RagMonitorHallucinationSpike"]
-    assert ">= 2\n" in found["RagMonitorFaithfulnessDrift"]
+    assert f">= {20 * DAY_S}\n" in found["RagMonitorHallucinationSpike"]
+    assert f">= {2 * DAY_S}\n" in found["RagMonitorFaithfulnessDrift"]
 
 
 def test_links_lead_where_they_are_told_to():

@@ -155,6 +155,7 @@ def test_the_width_is_that_of_the_gauge():
     assert told == pytest.approx((found.upper - found.lower) / 2, rel=0.1)
 
 
+@pytest.mark.slow
 def test_the_design_effect_follows_the_rate():
     """What is seen at a tenth says what it would be at a half, and the other way round."""
     tenth, _ = estimated(0.1, "24h")

@@ -210,7 +210,13 @@ def endpoint() -> Iterator[Endpoint]:
     registry = CollectorRegistry(auto_describe=True)
     Gauge("temperature", "of something", registry=registry).set(1)
     built = Endpoint(
-        registry, service="t", host="127.0.0.1", port=0, shared=False, rejected=lambda _: None
+        registry,
+        service="t",
+        host="127.0.0.1",
+        port=0,
+        shared=False,
+        rejected=lambda _: None,
+        state=dict,
     )
     built.open()
     yield built
@@ -375,7 +381,13 @@ def test_a_server_whose_thread_died_is_opened_again() -> None:
     """`open` is called at each tick; it sees that nobody serves."""
     registry = CollectorRegistry()
     built = Endpoint(
-        registry, service="t", host="127.0.0.1", port=0, shared=False, rejected=lambda _: None
+        registry,
+        service="t",
+        host="127.0.0.1",
+        port=0,
+        shared=False,
+        rejected=lambda _: None,
+        state=dict,
     )
     assert built.open()
     first = built._server

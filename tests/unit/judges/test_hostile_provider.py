@@ -20,6 +20,8 @@ from ragmonitor.records import Cause
 from tests.support.openai_server import OpenAiServer, Reply, refused, truthful
 from tests.support.stories import interaction
 
+pytestmark = pytest.mark.slow
+
 litellm = pytest.importorskip("litellm")
 
 TOLD = interaction()

@@ -122,6 +122,7 @@ REPEATED = sorted(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", REPEATED)
 def test_secrets_are_looked_for_in_linear_time(part: str):
     """Four times the text takes well below sixteen times as long, whatever it is made of."""
