@@ -168,7 +168,7 @@ def emit(phoenix: PhoenixServer, project: str, monkeypatch: pytest.MonkeyPatch) 
 def test_a_key_is_checked_before_anything_is_sent(phoenix: PhoenixServer) -> None:
     """`ragmonitor doctor` tells the right one from a wrong one."""
     Phoenix(phoenix.url, api_key=phoenix.api_key).check(10)
-    with pytest.raises(DeliveryError, match="answers 401; check phoenix_api_key"):
+    with pytest.raises(DeliveryError, match="answers 401; check PHOENIX_API_KEY"):
         Phoenix(phoenix.url, api_key="wrong").check(10)
 
 
