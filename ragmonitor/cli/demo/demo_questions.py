@@ -50,7 +50,7 @@ ABOUT_THE_PROJECT = (
     "What are the ends of the 95 % interval?",
     "How do I go from a bad bucket to the trace?",
     "How are several worker processes scraped?",
-    "Which dialects do the spans speak?",
+    "Which conventions do the spans follow?",
     "What stands on the root span?",
     "How do scores go out that come later?",
     "What does redact do with every text?",
