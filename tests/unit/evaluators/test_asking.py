@@ -13,8 +13,8 @@ from ragmonitor.evaluators import Table, evaluate, evaluate_asking, rubric
 from ragmonitor.evaluators import table as global_table
 from ragmonitor.evaluators.generated_questions import register
 from ragmonitor.evaluators.table import Entry
-from ragmonitor.judges import judge_prompts as prompts
 from ragmonitor.judges import evaluator_questions as asking
+from ragmonitor.judges import judge_prompts as prompts
 from ragmonitor.judges.llm import LlmJudge
 from ragmonitor.records import Cause, JudgeUsage, Scored
 from ragmonitor.testing import ListExporter, ScriptedJudge
