@@ -113,12 +113,15 @@ def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
                 fence = ""
             last_end = end
             continue
-        if open_at >= 0 and (mark or not _continues(text, open_at, last_end, start, end)):
+        stands_alone = _HEADING.match(text, start) or _ROW.match(text, start)
+        if open_at >= 0 and (
+            mark or stands_alone or not _continues(text, open_at, last_end, start, end)
+        ):
             yield open_at, last_end, True
             open_at = -1
         if mark:
             fence, fence_at = mark[1], start
-        elif _HEADING.match(text, start) or _ROW.match(text, start):
+        elif stands_alone:
             yield start, end, False
         elif open_at < 0:
             open_at = start

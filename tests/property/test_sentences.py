@@ -2,7 +2,7 @@
 
 import re
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragmonitor.judges.sentences import marker_end, spans, split
@@ -40,6 +40,8 @@ def test_offsets_are_exact_and_increasing(text: str):
 
 
 @given(TEXTS)
+@example("We offer,\n| a | b |\n")
+@example("、\n|")
 def test_nothing_but_space_is_lost(text: str):
     """All that stands between sentences is space: markers and signs are in their sentences."""
     end = 0
