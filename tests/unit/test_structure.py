@@ -1,4 +1,4 @@
-"""The package stays one to hold in the head: short functions, distinct module names."""
+"""The package stays readable: short functions, distinct module names."""
 
 import ast
 from collections import Counter
