@@ -169,6 +169,10 @@ ANCHORS = labels("JudgeDrift", kind="judge", signal="anchors")
         pytest.param(
             {**ANCHORS, "signal": "calibration_high"}, SPIKES, False, id="calibration-holds-no-page"
         ),
+        pytest.param(
+            SPIKES, {**ANCHORS, "signal": "calibration_high"}, True, id="a-page-holds-calibration"
+        ),
+        pytest.param(SPIKES, ANCHORS, False, id="a-page-holds-no-judge-drift"),
         pytest.param({**ANCHORS, "judge": "other"}, SPIKES, False, id="of-its-own-judge-only"),
         pytest.param({**ANCHORS, "service": "other"}, SPIKES, False, id="of-its-own-service-only"),
         pytest.param(labels("JudgeDown"), labels("TooFewJudged", "info"), True, id="judge-few"),
