@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+from ragmonitor.patterns import lazy_pattern
+
 HIDDEN = "***"
-_ADDRESS = re.compile(r"(?:\b[A-Za-z][A-Za-z0-9+.-]{0,31}+:)?//[^\s\"'<>]+")
+_ADDRESS = lazy_pattern(r"(?:\b[A-Za-z][A-Za-z0-9+.-]{0,31}+:)?//[^\s\"'<>]+")
 _HARMLESS = frozenset({"api-version", "deployment", "limit", "model", "page", "region", "version"})
 """Query parameters whose values are shown; any other may be a key."""
 

@@ -24,6 +24,7 @@ from pathlib import PurePath
 from typing import Any, Final, get_args
 
 from ragmonitor.guard import record_error
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import (
     Chunk,
     Generation,
@@ -56,8 +57,8 @@ CYCLE: Final = "… [cycle]"
 _MAX_INTEGER_BITS = 1_024
 _MAX_INT64 = 2**63 - 1
 _STATUSES: tuple[Status, ...] = get_args(Status)
-_TRACE_ID = re.compile(r"[0-9a-f]{32}")
-_SPAN_ID = re.compile(r"[0-9a-f]{16}")
+_TRACE_ID = lazy_pattern(r"[0-9a-f]{32}")
+_SPAN_ID = lazy_pattern(r"[0-9a-f]{16}")
 _PRINTABLE = (date, time_of_day, timedelta, uuid.UUID, PurePath)
 
 
@@ -126,7 +127,7 @@ MAX_JSON_CHARACTERS: Final = 16_000_000
 """Characters of a JSON text that is still read."""
 MAX_JSON_DEPTH: Final = 200
 """Levels of nesting of a JSON text that is still read."""
-_JSON_NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+_JSON_NESTING = lazy_pattern(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
 def json_in(text: str) -> Any:

@@ -10,22 +10,23 @@ from pathlib import PurePosixPath
 from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.reference_free import claims_of
 from ragmonitor.evaluators.table import evaluator
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Assessment, Cause, Chunk, Interaction, Verdict
 
 _NUMBER = (
     r"(?:source|doc(?:ument)?|passage|chunk|来源|资料|文档|段落)?"
     r"\s{0,2}[#^]?\d{1,3}(?:†[^\]】]{0,40})?"
 )
-_NUMBERED = re.compile(
+_NUMBERED = lazy_pattern(
     rf"[\[【]\s?({_NUMBER}(?:\s?[,，、;；–-]\s?{_NUMBER}){{0,9}})\s?[\]】]", re.IGNORECASE
 )
-_RANGE = re.compile(r"(\d{1,3})\s?[–-]\s?[#^]?(\d{1,3})")
-_PLACE = re.compile(r"†[^,，、;；]*")
+_RANGE = lazy_pattern(r"(\d{1,3})\s?[–-]\s?[#^]?(\d{1,3})")
+_PLACE = lazy_pattern(r"†[^,，、;；]*")
 """The place in the source, behind a number."""
-_NAMED = re.compile(
+_NAMED = lazy_pattern(
     r"[(（\[【]\s?(?:sources?|来源|出处)\s?[:：]\s?([^)）\]】\n]{1,200})[)）\]】]", re.IGNORECASE
 )
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_CODE = lazy_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _LOCATORS = ("source", "file_name", "filename", "file_path", "title", "url", "doc_id", "name")
 """Keys under which frameworks' loaders keep the name of a document."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
 from ragmonitor.errors import JudgeError
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import JudgeUsage
 
 Vector = Sequence[float]
@@ -77,8 +77,8 @@ def vectors(embedding: Embedding, texts: Sequence[str]) -> Sequence[Vector]:
 
 
 DIMENSIONS: Final = 2048
-_TOKEN: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+|[^\\W_]+")
-_HAN: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_TOKEN: Final = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+|[^\\W_]+")
+_HAN: Final = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _GRAM: Final = 4
 """Letters of a piece of a word; of Chinese 1 and 2 characters."""
 _MAX_CHARACTERS: Final = 20_000

@@ -6,14 +6,15 @@ import re
 
 from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.table import evaluator
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Assessment, Cause, Interaction, Language
 
 _MAX_CHARACTERS = 4000
 """Of a text, from its beginning, that are looked at."""
-_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
-_OTHER_SCRIPT = re.compile("[\u3040-\u30ff\uac00-\ud7af]")
-_WORD = re.compile(r"[A-Za-z]+(?:['’][A-Za-z]+)?")
-_NO_PROSE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\S+@\S+", re.DOTALL)
+_HAN = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_OTHER_SCRIPT = lazy_pattern("[\u3040-\u30ff\uac00-\ud7af]")
+_WORD = lazy_pattern(r"[A-Za-z]+(?:['’][A-Za-z]+)?")
+_NO_PROSE = lazy_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\S+@\S+", re.DOTALL)
 _SMALL_WORDS = """
 a an the this that these those is are was were be been am do does did has have had can could
 will would should may must of to in on at by for from with as into about and or but if not no
@@ -21,7 +22,7 @@ what which who whom whose when where why how it its they them their there you yo
 he she his her please between than then so because
 """
 _ENGLISH_WORDS = frozenset(_SMALL_WORDS.split())
-_CHINESE_WORDS = re.compile(
+_CHINESE_WORDS = lazy_pattern(
     "什么|怎么|怎样|如何|为何|哪|谁|吗|呢|吧|的|了|是|在|有|和|与|或|把|被|从|对|为|以|及|中|里|上|个|这|那|不|也|都|请|能|会|可"
 )
 _MIN_WORDS = 4

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
@@ -10,6 +9,7 @@ from typing import Any, Final
 from ragmonitor.errors import MissingExtraError, NotScorableError
 from ragmonitor.evaluators.ranking import normalized_gain
 from ragmonitor.evaluators.table import evaluator
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Assessment, Cause, Interaction
 
 ALIKE_FROM: Final = 0.5
@@ -17,7 +17,7 @@ ALIKE_FROM: Final = 0.5
 MAX_COMPARED: Final = 2_000_000_000
 """Characters (or words) of one side times those of the other that are compared for one score: the
 time grows with it, and is half a second or so."""
-_WORD: Final = re.compile(
+_WORD: Final = lazy_pattern(
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\\W_\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
 )
 

@@ -7,7 +7,6 @@ import errno
 import itertools
 import json
 import os
-import re
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -21,14 +20,15 @@ from prometheus_client.samples import Exemplar
 
 from ragmonitor.export.families import Exemplars, LabelPairs
 from ragmonitor.guard import errors, logger, shielded
+from ragmonitor.patterns import lazy_pattern
 
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 _SIDECAR = "ragmonitor_exemplars_{pid}_{number}.json"
-_OF_A_PROCESS = re.compile(
+_OF_A_PROCESS = lazy_pattern(
     r"(?:gauge_live[a-z]*|ragmonitor_exemplars)_(\d+)(?:_\d+)?\.(?:db|json|json\.tmp)"
 )
-_NAME = re.compile(r"(?:counter|gauge_[a-z]+|histogram|summary)_.+\.db")
+_NAME = lazy_pattern(r"(?:counter|gauge_[a-z]+|histogram|summary)_.+\.db")
 MIN_FREE_BYTES: Final = 8 << 20
 """With less room on its file system the folder is not used: see `SharedFolder.reserve`."""
 _RESERVED_BYTES: Final = 256 << 10

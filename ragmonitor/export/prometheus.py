@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,6 +29,7 @@ from ragmonitor.export.processes import opened, shared_folder
 from ragmonitor.export.server import Rejection
 from ragmonitor.export.service_state import service_state
 from ragmonitor.forks import survive_forks
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.protocols import BreakerState, Clock, Summarise
 from ragmonitor.records import (
     SUMS,
@@ -54,7 +54,7 @@ from ragmonitor.records import (
 
 PAIRS_DECAY_S = 86_400.0
 """The time constant of the agreement of two judges: few answers are scored twice."""
-_HEXADECIMAL = re.compile("[0-9a-fA-F]{1,32}")
+_HEXADECIMAL = lazy_pattern("[0-9a-fA-F]{1,32}")
 _EQUAL_WITHIN = 1e-9
 _SERIES = guard.shielded("metrics")
 """Around each series, so that one that cannot be shown does not take the others along."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypedDict
 
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Language
 
 SYSTEM: dict[Language, str] = {
@@ -124,7 +124,7 @@ _LINE = "{mark}{number} {text}"
 
 # Local servers render the conversation into one text and then read such marks in it as turns,
 # thoughts or tool calls: `<|im_start|>`, `<｜User｜>`, `</s>`, `</think>`, `[/INST]`, `<<SYS>>`.
-_CONTROL = re.compile(
+_CONTROL = lazy_pattern(
     r"<(?=[|｜][^<>|｜\s]{1,40}[|｜]>"
     r"|/?(?:s|bos|eos|eom|pad|unk|sop|eop|think|thinking|tools?|tool_(?:call|response|result)s?"
     r"|(?:start|end)_of_(?:turn|image|text)|function_calls?|im_(?:start|end))>"

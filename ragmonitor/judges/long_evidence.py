@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ragmonitor.judges.reply import Entry, ParsedReply
 from ragmonitor.judges.tokens import CHARACTERS_PER_TOKEN, estimate_tokens
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Verdict
 
 CHUNK_FRAME_TOKENS: Final = 8
 """Tokens of the number and border of one chunk in the prompt."""
-_BREAKS: Final = (re.compile(r"\n\s*\n"), re.compile(r"\n|[.!?。！？]\s?"), re.compile(r"\s"))
+_BREAKS: Final = (
+    lazy_pattern(r"\n\s*\n"),
+    lazy_pattern(r"\n|[.!?。！？]\s?"),
+    lazy_pattern(r"\s"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +35,7 @@ from ragmonitor.judges.bounded_replies import (
 from ragmonitor.judges.judge_prompts import Message
 from ragmonitor.judges.litellm_output import hush, quietly
 from ragmonitor.judges.scrubbing import scrubbed
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Cause, JudgeUsage
 
 Form = Literal["json_schema", "json_object", "text"]
@@ -70,7 +70,7 @@ _MAX_OVERRUN = 4
 """A reply may have so many times the tokens of its room: some providers think beyond it."""
 _MAX_PRICE_FACTOR = 10.0
 """A reply may cost so many times its plain price, by tiers and by region."""
-_PREFIXES = re.compile(r"(?:(?:litellm\.)?[A-Za-z]+(?:Error|Exception): )+")
+_PREFIXES = lazy_pattern(r"(?:(?:litellm\.)?[A-Za-z]+(?:Error|Exception): )+")
 """Prefixes of litellm's messages that repeat the name of the error."""
 _THINKING_TOKENS = 4096
 """Room for a model's thoughts, in tokens; they count as output."""

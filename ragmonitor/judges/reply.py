@@ -16,6 +16,7 @@ from typing import Final, TypeGuard, TypeVar
 
 from ragmonitor.judges.judge_prompts import EXAMPLES
 from ragmonitor.judges.unknown_numbers import unknown_figures
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Verdict
 
 RULES: Final = 2
@@ -28,13 +29,13 @@ _MAX_OBJECTS: Final = 20
 _LETTERS: Final = {"N": Verdict.ABSENT, "X": Verdict.CONTRADICTED, "C": Verdict.CONTRADICTED}
 _NO_CLAIM: Final = frozenset("-–—−")
 
-_FENCE: Final = re.compile(r"^[ \t]*```[A-Za-z]*[ \t]*$", re.MULTILINE)
-_TRAILING_COMMA: Final = re.compile(r",\s*([}\]])")
+_FENCE: Final = lazy_pattern(r"^[ \t]*```[A-Za-z]*[ \t]*$", re.MULTILINE)
+_TRAILING_COMMA: Final = lazy_pattern(r",\s*([}\]])")
 # A string that never ends takes all the rest, or each of its quotes would be tried again.
-_BRACKET_OR_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
-_BARE_LETTER: Final = re.compile(r"(?<=[\[,])\s*([NXC-])\s*(?=[,\]])")
-_SCALAR: Final = re.compile(r"(true|false|[0-9]+(?:\.[0-9]+)?)(?=\s*[,}\n])", re.IGNORECASE)
-_SMALL_NUMBER: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
+_BRACKET_OR_STRING: Final = lazy_pattern(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+_BARE_LETTER: Final = lazy_pattern(r"(?<=[\[,])\s*([NXC-])\s*(?=[,\]])")
+_SCALAR: Final = lazy_pattern(r"(true|false|[0-9]+(?:\.[0-9]+)?)(?=\s*[,}\n])", re.IGNORECASE)
+_SMALL_NUMBER: Final = lazy_pattern(r"[0-9]{1,4}", re.ASCII)
 
 _T = TypeVar("_T")
 

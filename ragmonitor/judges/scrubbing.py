@@ -9,16 +9,18 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from ragmonitor.patterns import lazy_pattern
+
 MARK: Final = "[key]"
 _MIN_CHARACTERS: Final = 6
 """Shorter values are not looked for as they are: they stand in any text."""
 _MAX_CHARACTERS: Final = 100_000
-_NAMED: Final = re.compile(
+_NAMED: Final = lazy_pattern(
     r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTHORIZATION", re.IGNORECASE
 )
 """Names of variables in which litellm and its clients find their keys."""
 _PLAIN: Final = frozenset({"none", "true", "false", "default", "dummy"})
-_SHAPES: Final = re.compile(
+_SHAPES: Final = lazy_pattern(
     r"\b(?:sk|pk|rk|gsk|xai|hf|pplx)[-_][\w.*-]{6,}"
     r"|\b(?:AKIA|AIza)\w{12,}"
     r"|(?<=Bearer )[^\s\"',;]+|(?<=Basic )[^\s\"',;]+"

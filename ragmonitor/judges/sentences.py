@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Language
 
 HAN = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
@@ -58,16 +59,16 @@ def language(text: str) -> Language:
     return "zh" if han > len(_OTHER_WORD.findall(text)) else "en"
 
 
-_HAN_CHARACTER = re.compile(f"[{HAN}]")
-_HAN_RUN = re.compile(f"[{HAN}]+")
-_OTHER_WORD = re.compile(rf"[^\W\d_{HAN}]+")
+_HAN_CHARACTER = lazy_pattern(f"[{HAN}]")
+_HAN_RUN = lazy_pattern(f"[{HAN}]+")
+_OTHER_WORD = lazy_pattern(rf"[^\W\d_{HAN}]+")
 
 # --- lines to blocks ------------------------------------------------------------------------
 
-_LINE = re.compile(r"[^\n\r\x0b\x0c\x85\u2028\u2029]+")
-_FENCE = re.compile(r"[ \t]{0,12}(```|~~~)")
-_HEADING = re.compile(r"[ \t]{0,3}#{1,6}[ \t]")
-_ROW = re.compile(r"[ \t]{0,12}\|")
+_LINE = lazy_pattern(r"[^\n\r\x0b\x0c\x85\u2028\u2029]+")
+_FENCE = lazy_pattern(r"[ \t]{0,12}(```|~~~)")
+_HEADING = lazy_pattern(r"[ \t]{0,3}#{1,6}[ \t]")
+_ROW = lazy_pattern(r"[ \t]{0,12}\|")
 
 _CHINESE_DIGITS = "一二三四五六七八九十百零〇"
 _CIRCLED = "\u2460-\u24ff\u2776-\u2793\u3220-\u3229\u3280-\u3289"
@@ -84,14 +85,14 @@ _LABEL = (
     r"|option|note|example|段落|步骤|资料|文档|来源|例|注)"
     r"[ \t]{0,2}(?:[#№]?\d{1,3}|[A-Z]|[ivxIVX]{1,5})?[ \t]?[:：.)）、]"
 )
-_BARE_MARKER = re.compile(
+_BARE_MARKER = lazy_pattern(
     rf"(?:(?:\*\*|__)?(?:{_MARKER}|{_LABEL})(?:\*\*|__)?\s{{0,4}}){{1,3}}", re.IGNORECASE
 )
-_LEADING_MARKER = re.compile(
+_LEADING_MARKER = lazy_pattern(
     rf"(?:(?:\*\*|__)?(?:{_MARKER}|{_LABEL})(?:\*\*|__)?(?:\s{{1,4}}|(?=[{HAN}]))){{1,3}}",
     re.IGNORECASE,
 )
-_STARTS_ITEM = re.compile(rf"[ \t]{{0,12}}(?:\*\*|__)?(?:{_MARKER}[ \t*]|{_MARKER}(?=[{HAN}]))")
+_STARTS_ITEM = lazy_pattern(rf"[ \t]{{0,12}}(?:\*\*|__)?(?:{_MARKER}[ \t*]|{_MARKER}(?=[{HAN}]))")
 _MAX_MARKER = 32
 """Characters; anything longer is no bare marker, and is not looked at."""
 
@@ -168,7 +169,9 @@ def _first_visible(text: str, start: int, end: int) -> int:
 # --- prose to sentences ---------------------------------------------------------------------
 
 _CLOSERS = "\"'”’」』）)】\\]》〉*_"
-_STOP = re.compile(rf"(?P<stop>[.!?…。！？；｡．]+)(?P<closers>(?:[{_CLOSERS}]|\[\d{{1,3}}(?=\]))*)")
+_STOP = lazy_pattern(
+    rf"(?P<stop>[.!?…。！？；｡．]+)(?P<closers>(?:[{_CLOSERS}]|\[\d{{1,3}}(?=\]))*)"
+)
 _WIDE = set("。！？；｡")
 _QUOTES = set("\"'”’」』）)")
 
@@ -219,10 +222,10 @@ _STARTERS = frozenset(
 )
 """Words that, with a capital, start a sentence rather than follow an abbreviation."""
 
-_WORD_BEFORE = re.compile(r"[^\W\d_]+(?:\.[^\W\d_]+)*\Z")
-_WORD_AFTER = re.compile(r"[^\W\d_]+")
-_GLUED = re.compile(r"[A-Z][a-z]*(?=[ ,'’])")
-_GLUED_BEFORE = re.compile(r"(?:[a-z]{2}|\d{2}|[)\]\"”%])\Z")
+_WORD_BEFORE = lazy_pattern(r"[^\W\d_]+(?:\.[^\W\d_]+)*\Z")
+_WORD_AFTER = lazy_pattern(r"[^\W\d_]+")
+_GLUED = lazy_pattern(r"[A-Z][a-z]*(?=[ ,'’])")
+_GLUED_BEFORE = lazy_pattern(r"(?:[a-z]{2}|\d{2}|[)\]\"”%])\Z")
 
 
 def _prose(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -321,7 +324,7 @@ def _is_marker(piece: str) -> bool:
 
 # --- pieces to sentences --------------------------------------------------------------------
 
-_SAYS_SOMETHING = re.compile(r"[^\W_]")
+_SAYS_SOMETHING = lazy_pattern(r"[^\W_]")
 
 
 def _merged(text: str, pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ragmonitor.patterns import lazy_pattern
+
 _SCALES = {
     "k": 1e3,
     "thousand": 1e3,
@@ -33,13 +35,13 @@ _HAN = {han: float(value) for value, han in enumerate("零一二三四五六七�
 # One character for one, so that offsets stay those of the text.
 _WIDE = {0xFF10 + digit: str(digit) for digit in range(10)} | {0xFF0C: ",", 0xFF0E: "."}
 _SCALE = "|".join(sorted(map(re.escape, _SCALES), key=len, reverse=True))
-_FIGURE = re.compile(
+_FIGURE = lazy_pattern(
     # No \b in front: Chinese sets no space between words and figures, 共300人.
     r"(?<![A-Za-z0-9_.,])(?P<digits>[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?)"
     rf"(?:[ \t]?(?P<scale>{_SCALE})(?![A-Za-z]))?"
 )
-_LIST_MARKER = re.compile(r"\s*\(?[0-9]{1,3}[.)、]\s")
-_WORD = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
+_LIST_MARKER = lazy_pattern(r"\s*\(?[0-9]{1,3}[.)、]\s")
+_WORD = lazy_pattern(rf"\b(?:{'|'.join(_WORDS)})\b", re.IGNORECASE)
 _MAX_DIGITS = 30
 """Longer runs are identifiers, compared as they stand."""
 

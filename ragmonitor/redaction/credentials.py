@@ -17,6 +17,7 @@ import string
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.redaction.detections import Detection, apart, redacted
 from ragmonitor.redaction.key_formats import BEGINS, FORMATTED, MIN_RUN, PLACES, kind_of
 
@@ -28,11 +29,11 @@ _BEFORE = 64
 
 _NAMES = ("key", "token", "secret", "pass", "pwd", "credential", "sig=")
 _NAMES_ZH = ("密码", "密钥", "密匙", "秘钥", "私钥", "口令", "令牌", "授权码")
-_QUALIFIES_KEY = re.compile(
+_QUALIFIES_KEY = lazy_pattern(
     r"(?:api|access|auth|secret|private|client|account|encryption|signing|master|shared"
     r"|subscription|hmac|deploy|license)[ _.-]?\Z"
 )
-_ASSIGNED = re.compile(
+_ASSIGNED = lazy_pattern(
     r"(?P<name>key|token|secret(?:[_-]?(?:access)?[_-]?key)?|pass(?:word|wd|phrase|code)?|pwd"
     r"|credential|sig|密码|密钥|密匙|秘钥|私钥|口令|令牌|授权码)"
     r"(?:[_-][a-z0-9_-]{0,16}+)?[0-9]{0,2}"
@@ -44,24 +45,24 @@ _ASSIGNED = re.compile(
     r"(?P<quote>['\"`]?)",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"[^'\"`\r\n]{6,512}+(?=['\"`])")
-_BARE = re.compile(r"[^\s'\"`,;<>()\[\]{}|&，。；、！？（）【】「」《》“”‘’]{6,512}+")
+_QUOTED = lazy_pattern(r"[^'\"`\r\n]{6,512}+(?=['\"`])")
+_BARE = lazy_pattern(r"[^\s'\"`,;<>()\[\]{}|&，。；、！？（）【】「」《》“”‘’]{6,512}+")
 _PASSWORDS = ("pass", "pwd", "密码", "口令", "授权码")
-_OPTION = re.compile(r"--[a-z0-9-]{0,24}\Z|\blogin\s{1,3}\S{1,64}\s{1,3}\Z")
+_OPTION = lazy_pattern(r"--[a-z0-9-]{0,24}\Z|\blogin\s{1,3}\S{1,64}\s{1,3}\Z")
 """Before a name that has its value behind a space: an option of a command, a line of `.netrc`."""
-_OF_A_VARIABLE = re.compile(r"[A-Z0-9]_[A-Z0-9_]{0,40}\Z")
-_PLACEHOLDER = re.compile(
+_OF_A_VARIABLE = lazy_pattern(r"[A-Z0-9]_[A-Z0-9_]{0,40}\Z")
+_PLACEHOLDER = lazy_pattern(
     r"[$%<{\[*(]|your|my[_-]|example|placeholder|none\Z|null\Z|undefined\Z|(?:x{3}|\.{3}|-{3})"
     r"|(?:api[_-]?key|password|passwd|secret|token|string|text|value|required|optional|default"
     r"|hidden|changed|unchanged|expired|incorrect|invalid|protected)\Z",
     re.IGNORECASE,
 )
-_COOKIES = re.compile(r"cookie['\"]?\s{0,2}[:=]\s{0,2}(?P<pairs>[^\r\n]{8,8192}+)", re.IGNORECASE)
-_COOKIE = re.compile(r"=(?P<value>[A-Za-z0-9%._~+/|:-]{16,4096}+)")
-_PUTTY = re.compile(r"private-lines:[ ]?[0-9]{1,3}", re.IGNORECASE)
-_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----", re.IGNORECASE)
-_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----", re.IGNORECASE)
-_KEY_LINES = re.compile(r"(?:(?:\\[nr]|\s)*+[A-Za-z0-9+/=]{16,}+)*+")
+_COOKIES = lazy_pattern(r"cookie['\"]?\s{0,2}[:=]\s{0,2}(?P<pairs>[^\r\n]{8,8192}+)", re.IGNORECASE)
+_COOKIE = lazy_pattern(r"=(?P<value>[A-Za-z0-9%._~+/|:-]{16,4096}+)")
+_PUTTY = lazy_pattern(r"private-lines:[ ]?[0-9]{1,3}", re.IGNORECASE)
+_KEY_BEGINS = lazy_pattern(r"-----BEGIN [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----", re.IGNORECASE)
+_KEY_ENDS = lazy_pattern(r"-----END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----", re.IGNORECASE)
+_KEY_LINES = lazy_pattern(r"(?:(?:\\[nr]|\s)*+[A-Za-z0-9+/=]{16,}+)*+")
 _MAX_KEY = 20_000
 """Characters of a private key that are searched for its end."""
 
@@ -267,11 +268,11 @@ def _rule(
     pattern: str,
     is_secret: Callable[[re.Match[str]], bool] = _value_has_digit,
 ) -> _Rule:
-    return _Rule(kind, signs, re.compile(pattern, re.IGNORECASE), is_secret)
+    return _Rule(kind, signs, lazy_pattern(pattern, re.IGNORECASE), is_secret)
 
 
-_AUTHORIZES = re.compile(r"authorization['\"]?\s{0,2}[:=]\s{0,2}['\"]?\Z", re.IGNORECASE)
-_QUERY_BEGINS = re.compile(r"[?&][a-z0-9_-]{0,24}\Z", re.IGNORECASE)
+_AUTHORIZES = lazy_pattern(r"authorization['\"]?\s{0,2}[:=]\s{0,2}['\"]?\Z", re.IGNORECASE)
+_QUERY_BEGINS = lazy_pattern(r"[?&][a-z0-9_-]{0,24}\Z", re.IGNORECASE)
 
 
 def _authorizes(match: re.Match[str]) -> bool:

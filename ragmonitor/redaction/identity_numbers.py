@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.redaction.detections import Detection
 
 
@@ -170,7 +171,7 @@ _SEP = r"[ -]?"
 
 
 def _format(kind: str, pattern: str, is_right: Callable[[str], bool] = bool) -> NumberFormat:
-    return NumberFormat(kind, re.compile(f"{_ALONE}{pattern}{_ENDS}", re.ASCII), is_right)
+    return NumberFormat(kind, lazy_pattern(f"{_ALONE}{pattern}{_ENDS}", re.ASCII), is_right)
 
 
 def _named(pattern: str, value: str) -> NumberFormat:
@@ -178,7 +179,7 @@ def _named(pattern: str, value: str) -> NumberFormat:
         r"(?:[ ]?(?:no|number|num|id|#|号码?|編號|编号))?[.']?[ ]?(?:[:：#=]|is|为|是)?[ ]{0,2}"
     )
     whole = f"(?:{pattern}){between}(?P<value>{value})(?![0-9A-Za-z])"
-    return NumberFormat("NATIONAL_ID", re.compile(whole, re.IGNORECASE | re.ASCII), _has_digits)
+    return NumberFormat("NATIONAL_ID", lazy_pattern(whole, re.IGNORECASE | re.ASCII), _has_digits)
 
 
 def _has_digits(number: str) -> bool:

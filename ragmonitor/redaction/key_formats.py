@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ragmonitor.patterns import lazy_pattern
+
 
 @dataclass(frozen=True, slots=True)
 class Format:
@@ -243,14 +245,14 @@ FORMATS = (
     ),
 )
 
-FORMATTED = re.compile(
+FORMATTED = lazy_pattern(
     r"(?<![A-Za-z0-9])(?:"
     + "|".join(f"(?P<s{n}>{key.pattern})" for n, key in enumerate(FORMATS))
     + ")"
 )
-PLACES = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9$_~.]")
+PLACES = lazy_pattern(r"(?<![A-Za-z0-9])[A-Za-z0-9$_~.]")
 """Where a word begins, and with it a key may."""
-BEGINS = re.compile(
+BEGINS = lazy_pattern(
     "|".join(f".{{{key.before}}}{key.begins}" if key.before else key.begins for key in FORMATS)
 )
 """The beginning of a word that makes it worth while to look for a key.

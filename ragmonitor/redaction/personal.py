@@ -7,7 +7,6 @@ default engine downloads a model that is missing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Literal
 
 from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.guard import logger
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.redaction.identity_numbers import numbers_in, plain_digits
 
 Language = Literal["en", "zh"]
@@ -65,7 +65,7 @@ _EMAIL = (
     r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}+@(?:[A-Za-z0-9-]{1,63}+\.){1,8}[A-Za-z]{2,24}\b"
 )
 _CN_MOBILE = r"(?<!\d)(?:(?:\+|00)?86[ -]?)?1[3-9]\d(?:[ -]?\d{4}){2}(?!\d)"
-_PHONE = re.compile(r"(?<![\d+])(?:\+|\()?+\d(?:[ ()./\u2010-\u2015-]{0,2}+\d){6,24}+")
+_PHONE = lazy_pattern(r"(?<![\d+])(?:\+|\()?+\d(?:[ ()./\u2010-\u2015-]{0,2}+\d){6,24}+")
 """Where a telephone number may stand: only there is it looked for, since the search of the library
 `phonenumbers` is for texts of people, and takes its time over others."""
 
@@ -75,9 +75,9 @@ _LABELS_OF_NO_PERSON = (
 )
 """Labels of spaCy's; Presidio warns of each label that is neither known to it nor ignored."""
 
-_CJK = re.compile(r"[\u3400-\u9fff]")
-_LONG_WORD = re.compile(r"\S{64}")
-_LATIN = re.compile(r"[A-Za-z]")
+_CJK = lazy_pattern(r"[\u3400-\u9fff]")
+_LONG_WORD = lazy_pattern(r"\S{64}")
+_LATIN = lazy_pattern(r"[A-Za-z]")
 
 
 class PersonalData:

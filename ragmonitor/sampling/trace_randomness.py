@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import SpanReference
 
 WHOLE: Final = 1 << 56
 """How many values the randomness of a trace has."""
-_OURS: Final = re.compile(r"(?:^|,)[ \t]*ot=([^,]*)")
-_THRESHOLD: Final = re.compile(r"[0-9a-f]{1,14}")
-_RANDOM_VALUE: Final = re.compile(r"[0-9a-f]{14}")
-_TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
+_OURS: Final = lazy_pattern(r"(?:^|,)[ \t]*ot=([^,]*)")
+_THRESHOLD: Final = lazy_pattern(r"[0-9a-f]{1,14}")
+_RANDOM_VALUE: Final = lazy_pattern(r"[0-9a-f]{14}")
+_TRACE_ID: Final = lazy_pattern(r"[0-9a-f]{32}")
 
 
 def place_of(caller: SpanReference) -> tuple[int, int] | None:

@@ -1,6 +1,7 @@
 """Laws of the built-in judge."""
 
 import asyncio
+import re
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,7 +141,7 @@ def test_no_figure_is_overlooked(text: str):
         assert _special(text, at, at) is None or _FIGURE.match(text, at)
 
 
-@given(st.from_regex(REFUSALS))
+@given(st.from_regex(re.compile(REFUSALS.pattern, REFUSALS.flags)))
 def test_every_refusal_has_a_sign_of_one(text: str):
     """The quick look before the search for set phrases overlooks no phrase."""
     assert may_refuse(text)

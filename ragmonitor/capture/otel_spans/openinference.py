@@ -5,7 +5,6 @@ https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -16,14 +15,15 @@ from ragmonitor.capture.otel_spans import texts
 from ragmonitor.capture.otel_spans.convention import Convention, Role
 from ragmonitor.capture.otel_spans.spans import SpanRecord
 from ragmonitor.capture.otel_spans.texts import NO_DOCUMENTS, UNKNOWN_DOCUMENTS, Documents
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Chunk, Message
 
 REDACTED = "__REDACTED__"
 """What stands where OPENINFERENCE_HIDE_* hides a text."""
 
 _LLAMA_INDEX = ".llama_index"
-_ENGINE = re.compile(r"\.(a?query|a?chat|a?stream_chat)$")
-_NO_CALL = re.compile(r"\.(write_response_to_history|_\w+)$")
+_ENGINE = lazy_pattern(r"\.(a?query|a?chat|a?stream_chat)$")
+_NO_CALL = lazy_pattern(r"\.(write_response_to_history|_\w+)$")
 """Called LLM in LlamaIndex's traces: a stream's way into the memory, preparations of a call."""
 _ROLE_PREFIX = "assistant: "
 """LlamaIndex's messages begin with it where they are written as texts."""

@@ -6,7 +6,6 @@ The spans are noted as runs, as an integration of ours would have, and read by t
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,11 +22,12 @@ from ragmonitor.capture.otel_spans.texts import UNKNOWN_DOCUMENTS, Documents, is
 from ragmonitor.capture.prompts import seen_in
 from ragmonitor.capture.runs import Root, Run
 from ragmonitor.guard import record_error
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Chunk, Generation, Interaction, Message, Status, Usage
 
 T = TypeVar("T")
 
-_REPR_OF_ERROR = re.compile(r"(\w+)\(")
+_REPR_OF_ERROR = lazy_pattern(r"(\w+)\(")
 """OpenInference's description of a failure, where the exception is no event: `repr` and trace."""
 _ABANDONED = "abandoned stream"
 """OpenTelemetry's description of a stream that was closed early."""

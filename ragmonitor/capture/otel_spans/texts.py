@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ragmonitor.capture.coercion import finite, is_readable_json, score_of, text_in
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Chunk, Message
 
-_REPR = re.compile(
+_REPR = lazy_pattern(
     r"<(async_)?generator object|<coroutine object|<[\w.]+ object at 0x"
     r"|[A-Z]\w*\((\)$|\w+=.*(\)|\.\.\.)$)",
     re.DOTALL,

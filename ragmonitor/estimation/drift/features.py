@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from typing import Final
+
+from ragmonitor.patterns import lazy_pattern
 
 FEATURES: Final = "grams@1"
 """Name and version: changed features make a new reference, not a drift."""
@@ -17,8 +18,8 @@ BUCKETS: Final = 1 << 18
 enough that the thousands of features of a reference seldom meet in one."""
 
 _HAN: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_IS_HAN: Final = re.compile(f"[{_HAN}]")
-_TOKEN: Final = re.compile(f"[{_HAN}]+|[^\\W_{_HAN}]+")
+_IS_HAN: Final = lazy_pattern(f"[{_HAN}]")
+_TOKEN: Final = lazy_pattern(f"[{_HAN}]+|[^\\W_{_HAN}]+")
 _GRAM: Final = 4
 _MAX_CHARACTERS: Final = 2_000
 """Of a question that are looked at."""

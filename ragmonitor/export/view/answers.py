@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ragmonitor.export.content import Content, ContentPolicy, compact_json, is_unsupported
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import (
     Cause,
     Diagnosis,
@@ -54,8 +55,8 @@ _BADNESS: Final = {
     Diagnosis.OFF_TOPIC: 0.6,
     Diagnosis.REFUSAL: 0.2,
 }
-_TOKEN: Final = re.compile(r"[a-z0-9_]*[0-9][a-z0-9_]*|[a-z_]{4,}|[\u3400-\u9fff]")
-_PASSAGE: Final = re.compile(r"[^\n.!?。！？]+(?:[.!?。！？](?!\s)[^\n.!?。！？]*)*[.!?。！？]*")
+_TOKEN: Final = lazy_pattern(r"[a-z0-9_]*[0-9][a-z0-9_]*|[a-z_]{4,}|[\u3400-\u9fff]")
+_PASSAGE: Final = lazy_pattern(r"[^\n.!?。！？]+(?:[.!?。！？](?!\s)[^\n.!?。！？]*)*[.!?。！？]*")
 _PASSAGES_WITHIN: Final = 8_000
 """Characters of a chunk that are looked through."""
 _MIN_SHARED: Final = 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from ragmonitor.judges.builtin.polarity import REACH, Polarity, polarity
 from ragmonitor.judges.builtin.quantities import is_year
 from ragmonitor.judges.builtin.text_terms import NEGATION, Kind, Term, TermKeys, keys, terms
 from ragmonitor.judges.sentences import spans
+from ragmonitor.patterns import lazy_pattern
 
 Passages = tuple[int, ...]
 """Positions of passages, ascending. A passage is one sentence of one chunk."""
@@ -209,7 +209,7 @@ def _details(text: str) -> Details:
     return Details(by_class, units)
 
 
-_WORD: Final = re.compile(r"\w+")
+_WORD: Final = lazy_pattern(r"\w+")
 _CONNECTORS: Final = frozenset({"of", "the", "and", "for"})
 _MAX_SPELLED: Final = 25
 """Letters of a word that an acronym stands for one of."""
@@ -313,7 +313,7 @@ def _is_negated(text: str, at: int) -> bool:
     return not (_CLAUSE_ENDS.search(near, before[-1].end, at - start))
 
 
-_CLAUSE_ENDS: Final = re.compile(r"[.!?。！？…:：;；,，|\n]")
+_CLAUSE_ENDS: Final = lazy_pattern(r"[.!?。！？…:：;；,，|\n]")
 
 
 def _joins(left: str, right: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
 from ragmonitor.judges.builtin.text_terms import NEGATION, Term
+from ragmonitor.patterns import lazy_pattern
 
 REACH: Final = 24
 """Characters behind a sign of negation within which it negates the next content word."""
@@ -59,5 +59,5 @@ def polarity(text: str, content: Sequence[Term]) -> Polarity:
     return Polarity(first, negated, stated, unsure, signs)
 
 
-_BORDERS: Final = re.compile(r"[|\t\n;；。，]|, ")
+_BORDERS: Final = lazy_pattern(r"[|\t\n;；。，]|, ")
 """Borders of a negation's reach: cells of a table, clauses."""

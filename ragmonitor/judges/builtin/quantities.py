@@ -12,6 +12,7 @@ from ragmonitor.judges.builtin.word_lists import (
     SCALES,
     UNITS,
 )
+from ragmonitor.patterns import lazy_pattern
 
 
 class Quantity(NamedTuple):
@@ -36,10 +37,10 @@ NUMBER: Final = (
     r"[十百千万亿]{1,3})?))"
 )
 """Pattern of a number in digits, for use inside another pattern."""
-CHINESE_NUMBER: Final = re.compile(
+CHINESE_NUMBER: Final = lazy_pattern(
     f"(?P<percent>百分之)?(?P<digits>[{''.join(CHINESE_DIGITS)}{''.join(CHINESE_SCALES)}]{{1,12}})"
 )
-_UNIT_BEHIND = re.compile(
+_UNIT_BEHIND = lazy_pattern(
     r"[ \t\xa0-]?(?P<sign>[%％°℃℉][CFcf]?|[A-Za-z]{1,12}[²2]?)|(?P<han>"
     + "|".join(
         sorted((u for u in UNITS if not u[0].isascii() and len(u) > 1), key=len, reverse=True)

@@ -9,6 +9,7 @@ from typing import Final
 from ragmonitor.judges.builtin.overlap import LOOSE_CREDIT, Overlap
 from ragmonitor.judges.builtin.passage_index import PassageIndex
 from ragmonitor.judges.builtin.text_terms import Term
+from ragmonitor.patterns import lazy_pattern
 
 ON_TOPIC: Final = 0.5
 """Share of a question's content that an answer on its topic holds, itself or by its source."""
@@ -20,7 +21,7 @@ SHORT: Final = 3
 SAYS_LITTLE: Final = 0.6
 """Weight below which a question holds no more than one common word."""
 
-_POLAR: Final = re.compile(
+_POLAR: Final = lazy_pattern(
     r"\s*(?:is|are|was|were|am|do|does|did|can|could|will|would|shall|should|may|might|must|has|have|had"
     r"|isn't|aren't|wasn't|weren't|don't|doesn't|didn't|can't|couldn't|won't)\b|.*(?:吗|是否|是不是|能不能|有没有|对不对)",
     re.IGNORECASE | re.DOTALL,

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ragmonitor.patterns import lazy_pattern
+
 
 def _any(*patterns: str) -> str:
     return "(?:" + "|".join(patterns) + ")"
@@ -18,7 +20,7 @@ def _words(text: str) -> str:
 
 
 def _compiled(*patterns: str) -> re.Pattern[str]:
-    return re.compile(_any(*patterns), re.IGNORECASE)
+    return lazy_pattern(_any(*patterns), re.IGNORECASE)
 
 
 _SOURCES: Final = _any(

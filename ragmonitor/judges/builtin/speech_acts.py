@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final
 
 from ragmonitor.judges.builtin import speech_act_phrases as phrases
 from ragmonitor.judges.builtin.text_terms import Term, terms
+from ragmonitor.patterns import lazy_pattern
 
 
 class SpeechAct(Enum):
@@ -27,11 +27,11 @@ class SpeechAct(Enum):
 _MAX_HEAD: Final = 400
 """Characters of a sentence that are searched for set phrases: they stand at its beginning."""
 
-_LATIN: Final = re.compile("[A-Za-z]")
-_HEADING: Final = re.compile(
+_LATIN: Final = lazy_pattern("[A-Za-z]")
+_HEADING: Final = lazy_pattern(
     r"\s{0,3}(?:#{1,6}\s|(?:\*\*|__)[^*_\n]{1,120}(?:\*\*|__)[:：]?\s*\Z|【[^】\n]{1,40}】\s*\Z|={3,}|-{3,}|\*{3,})"
 )
-_ENDS_ASKING: Final = re.compile("[?？][!！?？]*[\"'”’」』）)*_\\s]{0,8}\\Z")
+_ENDS_ASKING: Final = lazy_pattern("[?？][!！?？]*[\"'”’」』）)*_\\s]{0,8}\\Z")
 _MAX_ANNOUNCEMENT: Final = 7
 """Terms with content; a longer sentence before a colon claims something itself."""
 _MAX_COURTESY: Final = 120

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Final
 
 from ragmonitor.judges.builtin.word_lists import IRREGULAR
+from ragmonitor.patterns import lazy_pattern
 
 TABLE: Final = "frequencies.txt"
 BAND_WEIGHTS: Final = (0.35, 0.6, 1.0)
@@ -24,7 +24,7 @@ _SUFFIXES = (
 )  # fmt: skip
 _KEPT_ENDINGS = ("ss", "us", "is")
 _MIN_STEM = 3
-_HAS_VOWEL = re.compile("[aeiouy]")
+_HAS_VOWEL = lazy_pattern("[aeiouy]")
 
 
 def stem(word: str) -> str:

@@ -33,6 +33,7 @@ from ragmonitor.judges.builtin.word_lists import (
     WEEKDAYS,
 )
 from ragmonitor.judges.sentences import HAN
+from ragmonitor.patterns import lazy_pattern
 
 Kind = Literal["word", "name", "number", "date", "pair", "negation"]
 
@@ -68,17 +69,17 @@ _SYLLABIC = f"{HAN}\u3040-\u30ff\uac00-\ud7af"
 """Scripts that write no spaces or little of them, read by pairs of characters."""
 _WORD_PATTERN = rf"\b(?:[A-Za-z]\.){{2,8}}|[^\W\d_{_SYLLABIC}]+(?:['’][^\W\d_{_SYLLABIC}]+)*"
 _CITATION_PATTERN = r"[\[【]\d{1,3}(?:[,，、-] ?\d{1,3}){0,8}[\]】]"
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     rf"(?P<pairs>[{_SYLLABIC}]+)"
     rf"|(?P<word>{_WORD_PATTERN})"
     rf"|{quantities.NUMBER}"
     rf"|(?P<citation>{_CITATION_PATTERN})"
 )
-_WORD = re.compile(_WORD_PATTERN)
-_NUMBER = re.compile(quantities.NUMBER)
-_CITATION = re.compile(_CITATION_PATTERN)
-_LETTER = re.compile(rf"[^\W\d_{_SYLLABIC}]")
-_OTHER_THAN_WORDS = re.compile(rf"[\d{_SYLLABIC}]")
+_WORD = lazy_pattern(_WORD_PATTERN)
+_NUMBER = lazy_pattern(quantities.NUMBER)
+_CITATION = lazy_pattern(_CITATION_PATTERN)
+_LETTER = lazy_pattern(rf"[^\W\d_{_SYLLABIC}]")
+_OTHER_THAN_WORDS = lazy_pattern(rf"[\d{_SYLLABIC}]")
 NEGATION: Final = "!"
 """Key of a sign of negation."""
 NEGATION_END: Final = "!|"
@@ -301,7 +302,7 @@ def _negates_nothing(text: str, end: int) -> bool:
 
 
 _PERHAPS_DATES = frozenset({"May", "March", "Mar", "Sun", "Sat", "Wed", "Mon", "Dec", "Jan"})
-_NEAR_DATE = re.compile(
+_NEAR_DATE = lazy_pattern(
     r"\d|\b(?:in|of|on|by|since|until|till|from|to|early|late|mid|last|next|and)[ -]+[A-Z]"
 )
 _ALSO_PLAIN_WORDS = frozenset({"may", "march", "mar", "sun", "sat", "wed", "mon", "dec", "jan"})
@@ -374,13 +375,13 @@ _IS_SPECIAL = (
     rf"|(?<=[{''.join(CHINESE_DIGITS)}十拾])(?=[{_NUMERALS}{quantities.MEASURES}]|\Z)"
 )
 # A class comes first in both, as that is what a search skips ahead by.
-_SPECIAL = re.compile(f"[{_BEGIN_SPECIAL}](?:{_IS_SPECIAL})")
+_SPECIAL = lazy_pattern(f"[{_BEGIN_SPECIAL}](?:{_IS_SPECIAL})")
 """Where `_special` is worth a try: all that it reads begins so, and little else does."""
-_FIGURE = re.compile(rf"[{_BEGIN_SPECIAL}\d\[【](?:(?<=[\d\[【])|{_IS_SPECIAL})")
+_FIGURE = lazy_pattern(rf"[{_BEGIN_SPECIAL}\d\[【](?:(?<=[\d\[【])|{_IS_SPECIAL})")
 """The same, numbers in digits and citations."""
 _AFTER_NEGATION = frozenset("有能会是曾可得")
-_HARMLESS = re.compile("|".join(sorted(NOT_NEGATIONS, key=len, reverse=True)))
-_WEEKDAY = re.compile("(?:(?<=星)期|(?<=礼)拜|周)([一二三四五六日天])(?![期末年])")
+_HARMLESS = lazy_pattern("|".join(sorted(NOT_NEGATIONS, key=len, reverse=True)))
+_WEEKDAY = lazy_pattern("(?:(?<=星)期|(?<=礼)拜|周)([一二三四五六日天])(?![期末年])")
 
 
 def _without(stop: Iterable[str], first: int = 0x4E00, last: int = 0x9FFF) -> str:
@@ -394,9 +395,9 @@ def _without(stop: Iterable[str], first: int = 0x4E00, last: int = 0x9FFF) -> st
 
 
 _SAYS = _SYLLABIC.replace("\u4e00-\u9fff", _without(CHINESE_STOP))
-_SAYING = re.compile(f"[{_SAYS}]+")
-_PAIR = re.compile(f"(?=([{_SAYS}]{{2}}))")
-_ALONE = re.compile(f"(?<![{_SAYS}])[{_SAYS}](?![{_SAYS}])")
+_SAYING = lazy_pattern(f"[{_SAYS}]+")
+_PAIR = lazy_pattern(f"(?=([{_SAYS}]{{2}}))")
+_ALONE = lazy_pattern(f"(?<![{_SAYS}])[{_SAYS}](?![{_SAYS}])")
 
 
 def _append_pairs(found: list[Term], text: str, start: int, end: int, *, with_plain: bool) -> None:
