@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Never, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, ParamSpec, Self, TypeVar, overload
 
 from prometheus_client import CollectorRegistry
 
@@ -23,7 +23,6 @@ from ragmonitor.capture import (
     retrieves,
     sound,
 )
-from ragmonitor.capture.otel_spans import Choice, InteractionSpanProcessor
 from ragmonitor.errors import SettingsError
 from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.evaluators import table
@@ -58,6 +57,9 @@ from ragmonitor.wiring import (
     view_of,
 )
 from ragmonitor.worker import Worker
+
+if TYPE_CHECKING:
+    from ragmonitor.capture.otel_spans import InteractionSpanProcessor
 
 EXIT_TIMEOUT_S = 5.0
 
@@ -327,6 +329,9 @@ class Monitor:
         OpenTelemetry's GenAI instrumentations on that provider: see docs/otel-spans.md. A
         framework that an integration of ours records for this monitor is left to it.
         """
+        # The SDK comes with it, which takes longer to import than most of this package.
+        from ragmonitor.capture.otel_spans import Choice, InteractionSpanProcessor
+
         with self._recorders_lock:
             if self._spans is None:
                 self._spans = InteractionSpanProcessor(
