@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragmonitor.cli.record_files import Format, Records
+from ragmonitor.cli.options import ScoreOptions
+from ragmonitor.cli.record_files import Records
 from ragmonitor.cli.score import (
     BAD_LINES_SHOWN,
     cost_text,
@@ -27,8 +28,6 @@ from ragmonitor.records import Cause, JudgeUsage, Scored, evaluator_name
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from ragmonitor.cli.score import Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +81,7 @@ class Pairing:
         }
 
 
-def run(options: Options, files: tuple[str, str]) -> int:
+def run(options: ScoreOptions) -> int:
     """Compare two files, scoring what is not scored yet, and return the exit code.
 
     Raises:
@@ -95,12 +94,12 @@ def run(options: Options, files: tuple[str, str]) -> int:
         )
     load_plugins_and_embedding(options)
     scorer = scorer_for(options)
-    first, second = asyncio.run(_sides(scorer, options, files))
+    first, second = asyncio.run(_sides(scorer, options))
     _check_versions(first, second)
     pairing = pair(first.answers, second.answers)
     if not pairing.pairs:
         raise InputError(f"{first.path} and {second.path} have no id and no question in common")
-    if options.json_summary:
+    if options.json_output:
         print_json(_as_json(first, second, pairing, scorer.usage))
     else:
         _show(first, second, pairing, scorer, options)
@@ -155,21 +154,19 @@ def _normal(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-async def _sides(scorer: Scorer, options: Options, files: tuple[str, str]) -> tuple[Side, Side]:
+async def _sides(scorer: Scorer, options: ScoreOptions) -> list[Side]:
     try:
-        sides = [await _side(scorer, options, file) for file in files]
+        return [await _side(scorer, options, file) for file in options.compare or ()]
     finally:
         await scorer.close()
-    return sides[0], sides[1]
 
 
-async def _side(scorer: Scorer, options: Options, file: str) -> Side:
+async def _side(scorer: Scorer, options: ScoreOptions, file: str) -> Side:
     if (scored := _scored(file)) is not None:
         return scored
     side = Side(path=file, judge=str(scorer.judge.identity), scoring_version=scorer.scoring_version)
-    form: Format | None = options.form
     with (
-        Records(file, form) as records,
+        Records(file, options.form) as records,
         progress(f"scoring {Path(file).name}", records.size_bytes, quiet=options.quiet) as advance,
     ):
         await prepare(scorer)
@@ -180,7 +177,7 @@ async def _side(scorer: Scorer, options: Options, file: str) -> Side:
     return side
 
 
-def _take(side: Side, outcome: Outcome, options: Options) -> None:
+def _take(side: Side, outcome: Outcome, options: ScoreOptions) -> None:
     if outcome.report is None:
         side.bad_lines += 1
         if not options.quiet and side.bad_lines <= BAD_LINES_SHOWN:
@@ -279,7 +276,9 @@ def _as_json(first: Side, second: Side, pairing: Pairing, usage: JudgeUsage) -> 
     }
 
 
-def _show(first: Side, second: Side, pairing: Pairing, scorer: Scorer, options: Options) -> None:
+def _show(
+    first: Side, second: Side, pairing: Pairing, scorer: Scorer, options: ScoreOptions
+) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)

@@ -17,6 +17,7 @@ from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, MissingDriverError, load
 from ragmonitor.cli.explain import address, fetched
 from ragmonitor.cli.masking import Masker
+from ragmonitor.cli.options import DoctorOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json
 from ragmonitor.cli.writable import WriteCheck, checked_file, checked_folder
 from ragmonitor.errors import InputError, RagMonitorError
@@ -118,7 +119,7 @@ TRIALS = (
 )
 
 
-def run(*, json_output: bool) -> int:
+def run(options: DoctorOptions) -> int:
     """Check everything, print the findings and return the exit code.
 
     Raises:
@@ -128,7 +129,7 @@ def run(*, json_output: bool) -> int:
     masker = Masker(settings)
     checks = [check.masked(masker) for check in _checks(settings)]
     failed = [check for check in checks if check.state == "failed"]
-    if json_output:
+    if options.json_output:
         print_json(
             {
                 "fine": not failed,

@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +16,7 @@ from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandl
 from ragmonitor import metrics as names
 from ragmonitor.addresses import shown
 from ragmonitor.cli.monitor_state import PlanningRow, Sampling, ServiceState
+from ragmonitor.cli.options import ExplainOptions
 from ragmonitor.cli.terminal import FINE, figures_table, print_json
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.alarms import LEARNED_FROM
@@ -39,26 +39,13 @@ _DEFAULT_PORT: Final = 9464
 _INPUTS: Final = (EMPTY_RETRIEVAL, WEAK_RETRIEVAL, NEW_QUESTION)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Says which monitor to explain, and for which plans."""
-
-    url: str | None
-    """None: as the settings say."""
-    service: str | None
-    """None: all of them."""
-    judge_rate: float | None
-    answers_per_hour: float | None
-    json: bool
-
-
-def run(options: Options) -> int:
+def run(options: ExplainOptions) -> int:
     """Read the monitor's state, say what it means, and return the exit code.
 
     Raises:
         RagMonitorError: Nothing answers, or not as a monitor does; there is no such service.
     """
-    url = address(options.url)
+    url = address(options.address)
     states = [
         ServiceState(
             record, judge_rate=options.judge_rate, answers_per_hour=options.answers_per_hour
@@ -71,7 +58,7 @@ def run(options: Options) -> int:
             f"{shown(url)} serves no service {options.service!r}, but {', '.join(services)}"
         )
     chosen = [state for state in states if options.service in (None, state.service)]
-    if options.json:
+    if options.json_output:
         records = [_finite(state.as_json()) for state in chosen]
         print_json({"url": shown(url), "services": records})
     else:

@@ -11,15 +11,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Any, Final
 
-import typer
-
-from ragmonitor.cli.terminal import EXIT_CODES, FINE, SOMETHING_WRONG, print_json, progress, say
-
-if TYPE_CHECKING:
-    from ragmonitor.estimation.labels import Label, Share
-    from ragmonitor.records import Estimate
+from ragmonitor.cli.options import RateOptions, SampleOptions
+from ragmonitor.cli.score_files import csv_cell
+from ragmonitor.cli.terminal import (
+    FINE,
+    SOMETHING_WRONG,
+    figures_table,
+    print_json,
+    progress,
+    say,
+)
+from ragmonitor.errors import InputError
+from ragmonitor.estimation.labels import (
+    MIN_LABELS,
+    Label,
+    Share,
+    corrected,
+    hallucinated_share,
+    labels_of,
+    labels_to_halve,
+    read_rows,
+    wilson,
+)
+from ragmonitor.records import Estimate
 
 COLUMNS: Final = (
     "id",
@@ -39,84 +55,6 @@ MAX_CELL: Final = 30_000
 BUILTIN: Final = "builtin"
 SIGNAL: Final = "hallucination"
 MAX_BAD_LINES_SHOWN: Final = 20
-
-commands = typer.Typer(
-    no_args_is_help=True,
-    help="People's verdicts on judged answers: draw answers to read, and correct the judged rate "
-    f"by what people say.\n\n{EXIT_CODES}",
-)
-
-ReportsArgument = Annotated[
-    Path,
-    typer.Argument(help="JSON lines that a monitor wrote (setting jsonl), with texts."),
-]
-JudgeOption = Annotated[
-    str,
-    typer.Option(
-        help="Whose verdicts, as `name` or `name@version`; by default the only judge in the file "
-        "but the built-in one."
-    ),
-]
-
-
-@commands.command(epilog=EXIT_CODES)
-def sample(
-    reports: ReportsArgument,
-    *,
-    count: Annotated[
-        int, typer.Option("--count", "-n", min=2, max=100_000, help="How many answers.")
-    ] = 100,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The CSV to write; it must not exist yet.")
-    ],
-    judge: JudgeOption = "",
-    skip: Annotated[
-        list[Path] | None,
-        typer.Option(help="A CSV of labels: what stands in it is not drawn again. Repeatable."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the draw; the same seed draws the same.")] = 1,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
-    ] = False,
-) -> None:
-    """Draw judged answers for people to read, and write them as a CSV.
-
-    60 % of them are ones that the judge found hallucinated, where there are so many; within each
-    kind every answer is as likely as any other. Write yes (something in the answer is not borne
-    out by the chunks) or no into the column `human`; leave it empty where you cannot tell. Read
-    before you look at the judge's verdict: the columns right of yours may be hidden.
-    """
-    raise typer.Exit(
-        _sample(reports, output, count=count, judge=judge, skip=skip or (), seed=seed, quiet=quiet)
-    )
-
-
-@commands.command(epilog=EXIT_CODES)
-def rate(
-    labels: Annotated[
-        list[Path], typer.Argument(help="CSV files that people have filled in, of one judge.")
-    ],
-    *,
-    reports: Annotated[
-        Path | None,
-        typer.Option(
-            help="The JSON lines whose judged rate is to be corrected; by default that of the "
-            "answers the labels were drawn among."
-        ),
-    ] = None,
-    judge: JudgeOption = "",
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Everything as one JSON object on standard output.")
-    ] = False,
-) -> None:
-    """Say what people's labels make of the judged hallucination rate.
-
-    The corrected rate is judged rate * PPV + (1 - judged rate) * FOR: the share that people find
-    hallucinated among those that the judge found so, and among the others. Exit code 1 if there
-    are too few labels for a corrected rate (100, and some of each kind).
-    """
-    raise typer.Exit(_rate(labels, reports, judge=judge, json_output=json_output))
-
 
 # --- reports --------------------------------------------------------------------------------------
 
@@ -151,8 +89,6 @@ def _read(path: Path, judge: str, *, quiet: bool) -> _Reports:
     Raises:
         InputError: It cannot be read, holds no verdict of such a judge, or verdicts of several.
     """
-    from ragmonitor.errors import InputError
-
     by_judge: dict[str, dict[str, _Judged]] = {}
     versions: dict[str, Counter[str]] = {}
     bad_lines = 0
@@ -222,24 +158,18 @@ def _verdict(line: object, offset: int) -> tuple[str, _Judged | None]:
 # --- sample ---------------------------------------------------------------------------------------
 
 
-def _sample(
-    reports: Path,
-    output: Path,
-    *,
-    count: int,
-    judge: str,
-    skip: Iterable[Path],
-    seed: int,
-    quiet: bool,
-) -> int:
-    from ragmonitor.errors import InputError
-    from ragmonitor.estimation.labels import read_rows
+def sample(options: SampleOptions) -> int:
+    """Draw the answers, write them, and return the exit code.
 
+    Raises:
+        InputError: A file cannot be read or written, or there is nothing left to draw.
+    """
+    reports, output = options.reports, options.output
     if output.exists():
         raise InputError(f"{output} is there already; it may hold somebody's labels")
-    known = {row.interaction_id for path in skip for row in read_rows(path)}
-    read = _read(reports, judge, quiet=quiet)
-    drawn = _draw(read.answers.values(), known, count=count, seed=seed)
+    known = {row.interaction_id for path in options.skip or () for row in read_rows(path)}
+    read = _read(reports, options.judge, quiet=options.quiet)
+    drawn = _draw(read.answers.values(), known, count=options.count, seed=options.seed)
     if not drawn:
         raise InputError(f"{reports}: every judged answer stands in the files of --skip already")
     rows = _rows(read, drawn)
@@ -251,8 +181,8 @@ def _sample(
             table.writerows(rows)
     except OSError as error:
         raise InputError(f"{output}: {error.strerror or error}") from error
-    if not quiet:
-        _report_draw(read, drawn, output, count)
+    if not options.quiet:
+        _report_draw(read, drawn, output, options.count)
     return SOMETHING_WRONG if read.bad_lines else FINE
 
 
@@ -267,8 +197,6 @@ def _draw(
 
     A longer draw of the same seed has the shorter one's answers among its own.
     """
-    from ragmonitor.cli.score_files import csv_cell
-
     kinds: dict[bool, list[_Judged]] = {True: [], False: []}
     for answer in answers:
         kinds[answer.hallucinated].append(answer)
@@ -296,8 +224,6 @@ def _draw_key(name: str, seed: int) -> bytes:
 
 
 def _rows(read: _Reports, drawn: Sequence[tuple[_Judged, int]]) -> list[dict[str, object]]:
-    from ragmonitor.cli.score_files import csv_cell
-    from ragmonitor.errors import InputError
 
     rows: list[dict[str, object]] = []
     with read.path.open("rb") as file:
@@ -374,18 +300,23 @@ class _Rates:
     """Labels that would halve the interval; None: no number of them would."""
 
 
-def _rate(paths: Sequence[Path], reports: Path | None, *, judge: str, json_output: bool) -> int:
-    from ragmonitor.errors import InputError
-    from ragmonitor.estimation.labels import labels_of, read_rows
+def rate(options: RateOptions) -> int:
+    """Say what the labels make of the judged rate, and return the exit code.
 
-    rows = [row for path in paths for row in read_rows(path)]
+    Raises:
+        InputError: A file cannot be read, or nobody has filled in the labels.
+    """
+    rows = [row for path in options.labels for row in read_rows(path)]
     if not labels_of(rows):
         raise InputError(
-            f"{', '.join(map(str, paths))}: the column human is empty; write yes or no into it"
+            f"{', '.join(map(str, options.labels))}: the column human is empty; write yes or no "
+            "into it"
         )
-    read = None if reports is None else _read(reports, judge, quiet=json_output)
+    read = None
+    if options.reports is not None:
+        read = _read(options.reports, options.judge, quiet=options.json_output)
     rates = _rates(rows, read)
-    if json_output:
+    if options.json_output:
         print_json(_as_json(rates))
     else:
         _show(rates)
@@ -399,13 +330,6 @@ def _rates(rows: Sequence[Label], read: _Reports | None) -> _Rates:
     Raises:
         InputError: There are no reports, and the rows do not say among how many they were drawn.
     """
-    from ragmonitor.estimation.labels import (
-        corrected,
-        hallucinated_share,
-        labels_of,
-        labels_to_halve,
-    )
-
     if read is None:
         judged, answers = _of_rows(rows)
     else:
@@ -437,8 +361,6 @@ def _of_rows(rows: Sequence[Label]) -> tuple[Estimate, int]:
     Raises:
         InputError: The rows do not say among how many they were drawn.
     """
-    from ragmonitor.errors import InputError
-
     sizes = {kind: {row.drawn_from for row in rows if row.judged is kind} for kind in (True, False)}
     if any(None in each or len(each) > 1 for each in sizes.values()):
         raise InputError(
@@ -463,9 +385,6 @@ def _estimate(
     weighted: Sequence[tuple[bool, float]], *, effective_n: float | None = None
 ) -> Estimate:
     """Return the judged rate, with Wilson's interval at Kish's effective number."""
-    from ragmonitor.estimation.labels import wilson
-    from ragmonitor.records import Estimate
-
     n = _effective_n([weight for _, weight in weighted]) if effective_n is None else effective_n
     total = sum(weight for _, weight in weighted)
     mean = min(1.0, sum(weight for hallucinated, weight in weighted if hallucinated) / total)
@@ -505,16 +424,9 @@ def _iso(at_s: float) -> str:
 
 
 def _show(rates: _Rates) -> None:
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
-    from ragmonitor.estimation.labels import MIN_LABELS
-
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("", overflow="fold")
-    for title in ("of", "share", "95 % interval"):
-        table.add_column(title, justify="right", no_wrap=True)
+    table = figures_table("", "of", "share", "95 % interval")
     for name, of, share in _lines(rates):
         values = ("-", "-")
         if share is not None:

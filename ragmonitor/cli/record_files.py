@@ -40,12 +40,12 @@ __all__ = [
 class Records:
     """The interactions of a file, read as they are asked for; to be gone through once."""
 
-    def __init__(self, path: str, form: Format | None = None) -> None:
+    def __init__(self, path: str, form: Format = "auto") -> None:
         """Open the file.
 
         Args:
             path: A file, a folder that the `datasets` library saved, or `-` for standard input.
-            form: None: recognised by the columns of the first record.
+            form: The format.
 
         Raises:
             InputError: It cannot be opened.

@@ -7,12 +7,12 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ragmonitor.cli.counts import Counts, read_counts
 from ragmonitor.cli.drivers import Driver, load
-from ragmonitor.cli.record_files import Format, Line, Records
+from ragmonitor.cli.options import ReplayOptions
+from ragmonitor.cli.record_files import Line, Records
 from ragmonitor.cli.score_files import opened
 from ragmonitor.cli.score_tables import scores_table
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, progress, say
@@ -30,22 +30,6 @@ MAX_BATCH = 200
 """Records between two flushes: a replay is no live traffic, and must never fill the queue."""
 FLUSH_TIMEOUT_S = 600.0
 SHOWN_CHARACTERS = 60
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The options of `ragmonitor replay`."""
-
-    file: str
-    framework: str
-    form: Format | None = None
-    rate: float | None = None
-    """Records per second; None: as fast as they go."""
-    limit: int | None = None
-    output: Path | None = None
-    serve_metrics: bool = False
-    json_summary: bool = False
-    quiet: bool = False
 
 
 Texts = tuple[str, tuple[str, ...], str]
@@ -208,7 +192,7 @@ class Outcome:
         }
 
 
-def run(options: Options, driver: Driver | None = None) -> int:
+def run(options: ReplayOptions, driver: Driver | None = None) -> int:
     """Replay the file and return the exit code.
 
     Raises:
@@ -242,10 +226,10 @@ def run(options: Options, driver: Driver | None = None) -> int:
             monitor.close(FLUSH_TIMEOUT_S)
         outcome.seconds = time.monotonic() - began
     counts = read_counts(monitor.registry)
-    if options.json_summary:
+    if options.json_output:
         print_json(outcome.as_json(checker, counts))
     if not options.quiet:
-        _print_summary(outcome, checker, counts, in_full=not options.json_summary)
+        _print_summary(outcome, checker, counts, in_full=not options.json_output)
     fine = outcome.is_all_accounted_for(checker, counts) and not outcome.bad_lines
     return FINE if fine else SOMETHING_WRONG
 
@@ -259,7 +243,7 @@ class _Replayer:
         monitor: Monitor,
         checker: Checker,
         outcome: Outcome,
-        options: Options,
+        options: ReplayOptions,
     ) -> None:
         self._driver = driver
         self._monitor = monitor
@@ -268,7 +252,7 @@ class _Replayer:
         self._options = options
         self._batch = max(1, min(MAX_BATCH, monitor.settings.capture.queue_size // 2))
         self._began = time.monotonic()
-        if options.serve_metrics:
+        if options.metrics:
             monitor.start()
 
     def replay(self, line: Line) -> None:
@@ -310,7 +294,7 @@ class _Replayer:
             time.sleep(wait_s)
 
 
-def _monitor(options: Options, checker: Checker) -> Monitor:
+def _monitor(options: ReplayOptions, checker: Checker) -> Monitor:
     exporters: list[str | Exporter] = [*Settings.load().exporters, checker]
     if options.output is not None:
         try:
@@ -318,7 +302,7 @@ def _monitor(options: Options, checker: Checker) -> Monitor:
         except OSError as error:
             raise InputError(f"{options.output}: {error.strerror or error}") from error
         exporters.append(JsonLines(options.output))
-    return Monitor(server=ServerSettings(enabled=options.serve_metrics), exporters=exporters)
+    return Monitor(server=ServerSettings(enabled=options.metrics), exporters=exporters)
 
 
 def _expected(number: int, interaction: Interaction) -> Expected:

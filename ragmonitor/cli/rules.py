@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Literal
+from collections import Counter
+from typing import Any
 
 import typer
 
+from ragmonitor.cli.options import RulesOptions
 from ragmonitor.cli.terminal import FINE, say
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.rules import (
-    Objective,
     RuleOptions,
     as_yaml,
     manifest,
@@ -21,23 +20,8 @@ from ragmonitor.rules import (
     rule_file,
 )
 
-Format = Literal["prometheus", "kubernetes"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The options of `ragmonitor rules`; None: the default."""
-
-    services: tuple[str, ...] = ()
-    false_alarm_every: str | None = None
-    objectives: tuple[str, ...] = ()
-    runbook_url: str | None = None
-    dashboard_url: str | None = None
-    form: Format = "prometheus"
-    output: Path | None = None
-
-
-def run(options: Options) -> int:
+def run(options: RulesOptions) -> int:
     """Print or write the rules and return the exit code.
 
     Raises:
@@ -55,7 +39,7 @@ def run(options: Options) -> int:
     return FINE
 
 
-def written(options: Options) -> str:
+def written(options: RulesOptions) -> str:
     """Return the whole text, the command that makes it first.
 
     Raises:
@@ -68,45 +52,39 @@ def written(options: Options) -> str:
     )
 
 
-def command(options: Options) -> str:
+def command(options: RulesOptions) -> str:
     """Return the command line that gives the same rules."""
+    said = {
+        "service": options.service,
+        "false-alarm-every": options.false_alarm_every,
+        "objective": options.objective,
+        "runbook-url": options.runbook_url,
+        "dashboard-url": options.dashboard_url,
+        "format": None if options.form == "prometheus" else options.form,
+    }
     words = ["ragmonitor", "rules"]
-    for service in options.services:
-        words += ["--service", service]
-    if options.false_alarm_every is not None:
-        words += ["--false-alarm-every", options.false_alarm_every]
-    for objective in options.objectives:
-        words += ["--objective", objective]
-    if options.runbook_url is not None:
-        words += ["--runbook-url", options.runbook_url]
-    if options.dashboard_url is not None:
-        words += ["--dashboard-url", options.dashboard_url]
-    if options.form != "prometheus":
-        words += ["--format", options.form]
+    for name, value in said.items():
+        for word in value if isinstance(value, list) else [value] if value is not None else []:
+            words += [f"--{name}", word]
     return shlex.join(words)
 
 
-def rule_options(options: Options) -> RuleOptions:
+def rule_options(options: RulesOptions) -> RuleOptions:
     """Return what the options ask for.
 
     Raises:
         SettingsError: An option cannot be read, or two say different things.
     """
-    rules = RuleOptions(services=options.services)
-    if options.runbook_url is not None:
-        rules = replace(rules, runbook_url=options.runbook_url)
-    if options.dashboard_url is not None:
-        rules = replace(rules, dashboard_url=options.dashboard_url)
-    if options.false_alarm_every is not None:
-        rules = replace(rules, threshold_days=parse_days(options.false_alarm_every))
-    objectives = _objectives(options)
-    return replace(rules, objectives=objectives) if objectives else rules
-
-
-def _objectives(options: Options) -> tuple[Objective, ...]:
-    objectives = tuple(parse_objective(text) for text in options.objectives)
-    signals = [objective.signal for objective in objectives]
-    for signal in signals:
-        if signals.count(signal) > 1:
+    objectives = tuple(parse_objective(text) for text in options.objective or ())
+    for signal, n in Counter(objective.signal for objective in objectives).items():
+        if n > 1:
             raise SettingsError(f"two objectives for {signal}")
-    return objectives
+    every = options.false_alarm_every
+    wanted: dict[str, Any] = {
+        "services": tuple(options.service or ()),
+        "threshold_days": None if every is None else parse_days(every),
+        "objectives": objectives or None,
+        "runbook_url": options.runbook_url,
+        "dashboard_url": options.dashboard_url,
+    }
+    return RuleOptions(**{name: value for name, value in wanted.items() if value is not None})

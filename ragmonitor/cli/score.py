@@ -15,11 +15,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from ragmonitor.cli.record_files import Format, Line, Records
+from ragmonitor.cli.options import ScoreOptions
+from ragmonitor.cli.record_files import Line, Records
 from ragmonitor.cli.score_files import (
-    SUFFIXES,
     Kept,
-    OutputFormat,
     ScoreFile,
     Written,
     check_fits,
@@ -49,55 +48,18 @@ if TYPE_CHECKING:
 BAD_LINES_SHOWN = 20
 INTERRUPTED = 130
 """As of a process that ended by SIGINT."""
-RAGCHECKERS_OWN = ("ragchecker_*",)
+RAGCHECKERS_OWN = "ragchecker_*"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The options of `ragmonitor score`."""
-
-    file: str = "-"
-    compare: tuple[str, str] | None = None
-    judge: str = BUILTIN
-    evaluators: tuple[str, ...] = ()
-    form: Format | None = None
-    output: Path | None = None
-    output_form: OutputFormat | None = None
-    """None: by the output's suffix."""
-    resume: bool = False
-    overwrite: bool = False
-    budget_usd: float | None = None
-    budget_tokens: int | None = None
-    concurrency: int | None = None
-    api_base: str | None = None
-    builtin_max_characters: int | None = None
-    embedding: str = ""
-    """A litellm model; empty: the embedding that needs no network."""
-    plugins: tuple[str, ...] = ()
-    json_summary: bool = False
-    quiet: bool = False
-
-    @property
-    def file_out(self) -> Path | None:
-        """The file that is written; None: standard output."""
-        return None if self.output is None or str(self.output) == "-" else self.output
-
-    @property
-    def written_form(self) -> OutputFormat:
-        """What is written."""
-        suffix = "" if self.output is None else self.output.suffix.lower()
-        return self.output_form or SUFFIXES.get(suffix, "jsonl")
-
-
-def load_plugins_and_embedding(options: Options) -> None:
+def load_plugins_and_embedding(options: ScoreOptions) -> None:
     """Load the plugins and the embedding model that were asked for. Raises `RagMonitorError`."""
-    for plugin in options.plugins:
+    for plugin in options.plugin or ():
         load_plugin(plugin)
     if options.embedding:
         use_embedding(options)
 
 
-def run(options: Options) -> int:
+def run(options: ScoreOptions) -> int:
     """Score the file and return the exit code.
 
     Raises:
@@ -135,7 +97,7 @@ def load_plugin(name: str) -> None:
         raise SettingsError(f"--plugin {name}: {type(error).__name__}: {error}") from error
 
 
-def use_embedding(options: Options) -> None:
+def use_embedding(options: ScoreOptions) -> None:
     """Have a model embed for the scores that compare texts by vectors.
 
     Raises:
@@ -153,7 +115,7 @@ def use_embedding(options: Options) -> None:
     register_embedding(embedding, version=version)
 
 
-def scorer_for(options: Options) -> Scorer:
+def scorer_for(options: ScoreOptions) -> Scorer:
     """Return the engine, with errors that name the command's options.
 
     Raises:
@@ -169,7 +131,7 @@ def scorer_for(options: Options) -> Scorer:
                 "add --budget-usd X or --budget-tokens N, the most this run may spend"
             )
     names = options.evaluators
-    if not names and options.compare is None and options.written_form == "ragchecker":
+    if not names and not options.compare and options.written_form == "ragchecker":
         names = RAGCHECKERS_OWN
     return scorer_of(
         judge=options.judge,
@@ -207,7 +169,7 @@ class Scoring:
     """One run: writes its lines, sums them up, and ends it."""
 
     scorer: Scorer
-    options: Options
+    options: ScoreOptions
     is_awaited: bool
     """From a pipe, a line may be waited for as soon as it is known."""
     summary: Summary = field(init=False)
@@ -379,7 +341,7 @@ class Scoring:
 
     def print_summary(self) -> None:
         """Show the summary."""
-        if self.options.json_summary:
+        if self.options.json_output:
             self._print_json_summary()
         elif not self.options.quiet:
             self._print_tables()
@@ -433,7 +395,7 @@ class Scoring:
             how = "with -o FILE it could have been gone on with"
         else:
             how = "the same command with --resume goes on from here"
-        if not self.options.json_summary or self.options.file_out is not None:
+        if not self.options.json_output or self.options.file_out is not None:
             say(f"{what} after {self._answered()} answers; {how}")
 
     def _answered(self) -> int:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal
+from typing import Any, BinaryIO, Final
 
+from ragmonitor.cli.options import OutputFormat
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.evaluators import Table
 from ragmonitor.export.jsonl import encoded
@@ -30,10 +31,6 @@ from ragmonitor.records import (
     Unscored,
     Verdict,
 )
-
-OutputFormat = Literal["jsonl", "csv", "ragchecker"]
-SUFFIXES: Final[dict[str, OutputFormat]] = {".csv": "csv", ".json": "ragchecker"}
-"""Any other is JSON lines."""
 
 RAGCHECKER: Final = "ragchecker_"
 """Before RAGChecker's own name of a score."""

@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args
 from ragmonitor.errors import InputError
 from ragmonitor.records import Chunk, Interaction, Status
 
-Format = Literal["ragmonitor", "ragas", "ragchecker"]
+Format = Literal["auto", "ragmonitor", "ragas", "ragchecker"]
+"""`auto`: recognised by the columns of the first record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,14 +94,14 @@ class UnknownColumnsError(InputError):
 class Reader:
     """Turns the records of one source into lines; the first tells it the format."""
 
-    def __init__(self, form: Format | None = None, *, name: str = "") -> None:
+    def __init__(self, form: Format = "auto", *, name: str = "") -> None:
         """Begin.
 
         Args:
-            form: None: recognised by the columns of the first record.
+            form: The format.
             name: What messages call the file; empty: there is none.
         """
-        self._columns: tuple[Columns, ...] = COLUMNS[form] if form else ()
+        self._columns: tuple[Columns, ...] = COLUMNS.get(form, ())
         self._name = name
 
     def line(self, number: int, value: object, read_bytes: int = 0) -> Line:

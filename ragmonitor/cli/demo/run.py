@@ -21,6 +21,7 @@ from ragmonitor.cli.demo.terms import Weights
 from ragmonitor.cli.demo.traffic import Asker, SpoilableModel
 from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, Application, Driver, installed
+from ragmonitor.cli.options import DemoOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, progress, say
 from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.evaluators import table
@@ -43,20 +44,6 @@ REFRESH_S = 0.25
 STATUS_LINE_S = 10.0
 FLUSH_TIMEOUT_S = 30.0
 MODEL_TIMEOUT_S = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What `ragmonitor demo` was asked for."""
-
-    seconds: float | None = None
-    json: bool = False
-    model: str | None = None
-    rate: float = 8.0
-    """Questions per second, over all frameworks."""
-    port: int | None = None
-    spike_share: float = 0.6
-    seed: int = 1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,12 +69,14 @@ class Demo:
         return not any(asker.is_alive() for asker in self.askers)
 
 
-def run(options: Options) -> int:
+def run(options: DemoOptions) -> int:
     """Run the demo and return the exit code.
 
     Raises:
         RagMonitorError: It cannot begin: no framework, a port that is taken, a bad setting.
     """
+    if options.json_output and options.seconds is None:
+        raise SettingsError("--json needs --seconds: the object comes at the end")
     drivers = installed()
     port, remark = _port(options)
     respond = _language_model(options.model) if options.model else None
@@ -117,14 +106,14 @@ def run(options: Options) -> int:
         interrupted = _run_to_end(demo, options)
         monitor.flush(FLUSH_TIMEOUT_S)
         summary = _summary(demo, read_counts(monitor.registry))
-    if options.json:
+    if options.json_output:
         print_json(summary)
     else:
         _print_summary(demo, summary, interrupted=interrupted)
     return FINE if summary["all_accounted_for"] else SOMETHING_WRONG
 
 
-def _judging(options: Options) -> dict[str, Any]:
+def _judging(options: DemoOptions) -> dict[str, Any]:
     """Return who judges the demo's answers, and the objectives of them.
 
     A model of one's own answers in its own words: then the built-in judge alone reads them, or the
@@ -144,7 +133,7 @@ def _judging(options: Options) -> dict[str, Any]:
 
 
 def _begin(
-    options: Options,
+    options: DemoOptions,
     drivers: dict[str, Driver],
     monitor: Monitor,
     collector: Collector,
@@ -154,7 +143,7 @@ def _begin(
     weights = Weights(paragraph for text in documents.values() for paragraph in text.split("\n\n"))
     chinese = any(language(text) == "zh" for text in documents.values())
     built: list[tuple[str, Application, SpoilableModel]] = []
-    with progress("building the applications", len(drivers), quiet=options.json) as advance:
+    with progress("building the applications", len(drivers), quiet=options.json_output) as advance:
         for done, (name, driver) in enumerate(drivers.items(), 1):
             model = SpoilableModel(respond or ExtractiveAnswerer(weights))
             application = driver.application(documents, PROMPT, model, TermVectors(weights))
@@ -194,13 +183,13 @@ def _begin(
     return demo
 
 
-def _run_to_end(demo: Demo, options: Options) -> bool:
+def _run_to_end(demo: Demo, options: DemoOptions) -> bool:
     """Show the demo until it is over; return whether the user ended it."""
     import sys
 
     try:
-        if options.json or not sys.stdout.isatty():
-            _print_status_lines(demo, quiet=options.json)
+        if options.json_output or not sys.stdout.isatty():
+            _print_status_lines(demo, quiet=options.json_output)
         else:
             _show_live(demo)
     except KeyboardInterrupt:
@@ -411,7 +400,7 @@ def _print_alarm(console: Console, demo: Demo, alarm: dict[str, Any]) -> None:
         console.print(f"{alarm['false_alarms']} false alarms before the spike")
 
 
-def _port(options: Options) -> tuple[int, str]:
+def _port(options: DemoOptions) -> tuple[int, str]:
     """Return the port for /metrics, and what is to be said of it."""
     settings = Settings.load()
     port = settings.server.port if options.port is None else options.port

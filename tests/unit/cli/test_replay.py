@@ -8,7 +8,8 @@ import uuid
 
 import pytest
 
-from ragmonitor.cli.replay import Options, run
+from ragmonitor.cli.options import ReplayOptions
+from ragmonitor.cli.replay import run
 from ragmonitor.records import Chunk, Interaction
 from tests.support import stories
 
@@ -65,7 +66,8 @@ def file(tmp_path):
 
 def outcome(capsys, file, driver, **options):
     code = run(
-        Options(file=str(file), framework="fake", json_summary=True, quiet=True, **options), driver
+        ReplayOptions(file=str(file), framework="fake", json_output=True, quiet=True, **options),
+        driver,
     )
     return code, json.loads(capsys.readouterr().out)
 
@@ -176,7 +178,7 @@ def test_every_report_is_written_on_request(capsys, file, tmp_path):
 
 def test_people_read_a_table(capsys, file):
     """Without --json."""
-    assert run(Options(file=str(file), framework="fake"), FakeDriver()) == 0
+    assert run(ReplayOptions(file=str(file), framework="fake"), FakeDriver()) == 0
     told = capsys.readouterr().out
     assert "13 read, 13 replayed, 13 captured" in told
     assert "all accounted for" in told

@@ -14,7 +14,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from ragmonitor.cli.rules import Options, written
+from ragmonitor.cli.options import RulesOptions
+from ragmonitor.cli.rules import written
 from ragmonitor.settings import PREFIX, VARIABLES, Settings
 from tests.unit.deploy.custom_resources import faults
 from tests.unit.deploy.manifests import (
@@ -182,7 +183,7 @@ def test_the_rules_are_those_that_are_tested():
 
 def test_the_rules_are_the_output_of_the_command():
     """Which stands on top of the file."""
-    assert RULES.read_text(encoding="utf-8") == written(Options(form="kubernetes"))
+    assert RULES.read_text(encoding="utf-8") == written(RulesOptions(form="kubernetes"))
 
 
 def test_every_dashboard_is_a_config_map_that_grafana_finds():

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ragmonitor.cli.rules import Options, written
+from ragmonitor.cli.options import RulesOptions
+from ragmonitor.cli.rules import written
 from ragmonitor.rules import (
     Alert,
     Recording,
@@ -42,7 +43,7 @@ every_alert = pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.n
 
 def test_the_committed_file_is_what_the_command_prints():
     """`ragmonitor rules -o deploy/prometheus/rules/ragmonitor.yml` makes it anew."""
-    assert RULES.read_text(encoding="utf-8") == written(Options())
+    assert RULES.read_text(encoding="utf-8") == written(RulesOptions())
 
 
 def test_the_manifest_holds_the_same_rules():

@@ -1,0 +1,330 @@
+"""The options of each command, declared once: what a user may say, and what its code gets.
+
+The annotations are objects and no texts, since the command line is built of them.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import typer
+
+OutputFormat = Literal["jsonl", "csv", "ragchecker"]
+SUFFIXES: Final[dict[str, OutputFormat]] = {".csv": "csv", ".json": "ragchecker"}
+"""Any other is JSON lines."""
+
+FormatOption = Annotated[
+    Literal["auto", "ragmonitor", "ragas", "ragchecker"],
+    typer.Option(
+        "--format",
+        help="ragmonitor: question, contexts, answer. ragas: user_input, retrieved_contexts, "
+        "response. ragchecker: query, response, retrieved_context. auto: by the first record.",
+    ),
+]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
+]
+JudgeOption = Annotated[
+    str,
+    typer.Option(
+        help="Whose verdicts, as `name` or `name@version`; by default the only judge in the file "
+        "but the built-in one."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions:
+    """The options of `ragmonitor score`."""
+
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="Recorded interactions: JSON lines, JSON, .csv, .parquet, .arrow, or a folder "
+            "that the library datasets saved; - for standard input (JSON)."
+        ),
+    ] = ""
+    compare: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="BEFORE AFTER",
+            help="Instead of FILE: two files of the same questions, recorded or scored already; "
+            "says by how much their means differ.",
+        ),
+    ] = None
+    judge: Annotated[
+        str,
+        typer.Option(
+            help="'builtin', the built-in judge, or a litellm model such as openai/gpt-4o-mini."
+        ),
+    ] = "builtin"
+    evaluators: Annotated[
+        str,
+        typer.Option(
+            help="Comma-separated names or patterns ('ragchecker_*', '*'); by default a monitor's, "
+            "and those by a reference answer for the records that have one."
+        ),
+    ] = ""
+    form: FormatOption = "auto"
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write here instead of to standard output."),
+    ] = None
+    output_format: Annotated[
+        Literal["auto", "jsonl", "csv", "ragchecker"],
+        typer.Option(
+            help="auto: by the suffix of --output, .csv, .json (RAGChecker's result file), else "
+            "JSON lines."
+        ),
+    ] = "auto"
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with an output that was interrupted, or is over its budget."
+        ),
+    ] = False
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace an output that a model was paid for."),
+    ] = False
+    budget_usd: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Most that a model as judge may spend in this run, in dollars."),
+    ] = None
+    budget_tokens: Annotated[
+        int | None,
+        typer.Option(min=0, help="Most tokens that a model as judge may use in this run."),
+    ] = None
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Judge calls in flight.")
+    ] = None
+    api_base: Annotated[
+        str | None, typer.Option(help="Address of an OpenAI-compatible server for the judge.")
+    ] = None
+    builtin_max_characters: Annotated[
+        int | None,
+        typer.Option(
+            min=1_000,
+            help="Most characters of question, contexts and answer together that the built-in "
+            "judge reads; longer is too_long. Without it the setting builtin_max_characters.",
+        ),
+    ] = None
+    embedding: Annotated[
+        str,
+        typer.Option(
+            help="A litellm embedding model for the scores that compare texts by vectors; none: "
+            "pieces of words, without a network. What it costs counts against the judge's budget."
+        ),
+    ] = ""
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(help="Module to import first: it may register evaluators. Repeatable."),
+    ] = None
+    json_output: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="The summary as one JSON object instead of a table: on standard output with -o, "
+            "else on standard error.",
+        ),
+    ] = False
+    quiet: QuietOption = False
+
+    @property
+    def file_out(self) -> Path | None:
+        """The file that is written; None: standard output."""
+        return None if self.output is None or str(self.output) == "-" else self.output
+
+    @property
+    def written_form(self) -> OutputFormat:
+        """What is written."""
+        if self.output_format != "auto":
+            return self.output_format
+        return SUFFIXES.get("" if self.output is None else self.output.suffix.lower(), "jsonl")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """The options of `ragmonitor replay`."""
+
+    file: Annotated[
+        str, typer.Argument(help="JSON lines of recorded interactions; - for standard input.")
+    ]
+    framework: Annotated[str, typer.Option(help="langchain or llama_index.")]
+    rate: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Records per second; by default as fast as they go."),
+    ] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many records.")] = None
+    form: FormatOption = "auto"
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write every report here, as JSON lines.")
+    ] = None
+    metrics: Annotated[bool, typer.Option("--metrics", help="Serve /metrics while it runs.")] = (
+        False
+    )
+    json_output: Annotated[
+        bool, typer.Option("--json", help="The outcome as one JSON object on standard output.")
+    ] = False
+    quiet: QuietOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoOptions:
+    """The options of `ragmonitor demo`."""
+
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1.0, help="End after so long; by default it runs until Ctrl-C."),
+    ] = None
+    json_output: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="No picture; one JSON object as the last line. Needs --seconds."
+        ),
+    ] = False
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="A litellm model that answers, instead of the built-in one. Costs money."
+        ),
+    ] = None
+    rate: Annotated[
+        float, typer.Option(min=0.1, max=1000.0, help="Questions per second, over all frameworks.")
+    ] = 8.0
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Port of /metrics; by default 9464, or a free one if it is taken.",
+        ),
+    ] = None
+    spike_share: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of answers spoiled during the spike.")
+    ] = 0.6
+    seed: Annotated[int, typer.Option(help="Of the questions and of what is spoiled.")] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions:
+    """The options of `ragmonitor doctor`."""
+
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Everything as one JSON object on standard output.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainOptions:
+    """The options of `ragmonitor explain`."""
+
+    address: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="URL",
+            help="Of a running monitor's /metrics; host and port are enough. By default as the "
+            "settings say: http://127.0.0.1:9464/metrics.",
+        ),
+    ] = None
+    service: Annotated[str | None, typer.Option(help="Only this one.")] = None
+    judge_rate: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0001, max=1.0, help="The setting, where a budget hides it; for the last table."
+        ),
+    ] = None
+    answers_per_hour: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="Plan for this traffic instead of that of now."),
+    ] = None
+    json_output: Annotated[
+        bool, typer.Option("--json", help="One JSON object on standard output.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesOptions:
+    """The options of `ragmonitor rules`."""
+
+    service: Annotated[
+        list[str] | None,
+        typer.Option(help="Only of this service; repeatable. By default of each that is scraped."),
+    ] = None
+    false_alarm_every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Evidence that pages: as good a time is paged at most once in so long (30d, 2w). "
+            "At most the monitor's own false_alarm_every_days: what it raises always pages.",
+        ),
+    ] = None
+    objective: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SIGNAL=LEVEL",
+            help="An objective, with its error budget: hallucination=0.05, faithfulness=0.95, "
+            "'toxicity<=0.02'. Repeatable. Without any: hallucination=0.05 "
+            "and faithfulness=0.95, held only against what a model judged.",
+        ),
+    ] = None
+    runbook_url: Annotated[
+        str | None,
+        typer.Option(help="Where docs/runbooks is published; by default that path itself."),
+    ] = None
+    dashboard_url: Annotated[
+        str | None,
+        typer.Option(help="Grafana's address; by default http://127.0.0.1:3000."),
+    ] = None
+    form: Annotated[
+        Literal["prometheus", "kubernetes"],
+        typer.Option("--format", help="A rule file, or a PrometheusRule for the operator."),
+    ] = "prometheus"
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write here, not to standard output.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleOptions:
+    """The options of `ragmonitor labels sample`."""
+
+    reports: Annotated[
+        Path,
+        typer.Argument(help="JSON lines that a monitor wrote (setting jsonl), with texts."),
+    ]
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=2, max=100_000, help="How many answers.")
+    ] = 100
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The CSV to write; it must not exist yet.")
+    ]
+    judge: JudgeOption = ""
+    skip: Annotated[
+        list[Path] | None,
+        typer.Option(help="A CSV of labels: what stands in it is not drawn again. Repeatable."),
+    ] = None
+    seed: Annotated[int, typer.Option(help="Of the draw; the same seed draws the same.")] = 1
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateOptions:
+    """The options of `ragmonitor labels rate`."""
+
+    labels: Annotated[
+        list[Path], typer.Argument(help="CSV files that people have filled in, of one judge.")
+    ]
+    reports: Annotated[
+        Path | None,
+        typer.Option(
+            help="The JSON lines whose judged rate is to be corrected; by default that of the "
+            "answers the labels were drawn among."
+        ),
+    ] = None
+    judge: JudgeOption = ""
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Everything as one JSON object on standard output.")
+    ] = False
