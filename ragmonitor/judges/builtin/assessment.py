@@ -8,6 +8,7 @@ from typing import Final
 
 from ragmonitor.judges.builtin import relevance, risk
 from ragmonitor.judges.builtin.checks import FailedCheck, failed_checks
+from ragmonitor.judges.builtin.framing import framing, outside, without
 from ragmonitor.judges.builtin.overlap import NO_OVERLAP, Overlap, everywhere_from, overlap_of
 from ragmonitor.judges.builtin.passage_index import PassageIndex, Tick, unlimited
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, declines, may_be_claim, speech_act_of
@@ -15,7 +16,7 @@ from ragmonitor.judges.builtin.text_terms import Term, terms
 from ragmonitor.judges.sentences import Sentence, language, marker_end, split
 from ragmonitor.records import Assessment, JudgeIdentity, Reason, SentenceVerdict, Verdict
 
-IDENTITY: Final = JudgeIdentity(name="builtin", version="2", kind="CODE")
+IDENTITY: Final = JudgeIdentity(name="builtin", version="3", kind="CODE")
 
 SUPPORTED_FROM: Final = 0.55
 """Mean of support and closeness from which a sentence counts as supported."""
@@ -38,7 +39,9 @@ class ParsedSentence:
     text: str
     act: SpeechAct
     content: Sequence[Term]
-    """Its terms, those of a list marker left out."""
+    """Its terms, those of a list marker and of its framing left out."""
+    bare: str
+    """It without its framing."""
 
 
 @dataclass(slots=True)
@@ -153,12 +156,23 @@ def parse_sentences(texts: Iterable[str], tick: Tick) -> dict[str, ParsedSentenc
     for text in texts:
         if text not in parsed:
             tick()
-            content = all_terms = terms(text)
-            marker = marker_end(text)
-            if marker:
-                content = [term for term in all_terms if term.start >= marker]
-            parsed[text] = ParsedSentence(text, speech_act_of(text, all_terms), content)
+            parsed[text] = _parse(text)
     return parsed
+
+
+def _parse(text: str) -> ParsedSentence:
+    content = all_terms = terms(text)
+    marker = marker_end(text)
+    if marker:
+        content = [term for term in all_terms if term.start >= marker]
+    act, bare = speech_act_of(text, all_terms), text
+    spans = framing(text)
+    if spans:
+        content = outside(content, spans)
+        bare = without(text, spans)
+        if act is SpeechAct.CLAIM:
+            act = speech_act_of(bare, terms(bare)) if content else SpeechAct.HEADING
+    return ParsedSentence(text, act, content, bare)
 
 
 def term_everywhere_at(sentences: Iterable[ParsedSentence], question: Sequence[Term] = ()) -> int:
@@ -174,7 +188,7 @@ def judge_sentence(
     overlap = overlap_of(content, index, everywhere_at) if content else NO_OVERLAP
     if act is SpeechAct.REFUSAL and _is_stated(text, overlap):
         act = SpeechAct.CLAIM
-    is_copy = act in _CHECKED and index.holds(text)
+    is_copy = act in _CHECKED and index.holds(sentence.bare)
     failed: Sequence[FailedCheck] = ()
     if act in _CHECKED and not is_copy:
         failed = failed_checks(text, content, overlap, index)

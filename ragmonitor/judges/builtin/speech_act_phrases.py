@@ -195,7 +195,7 @@ ABOUT_SOURCES: Final = _compiled(
 """A statement of what the sources are about. It is one only beside a refusal, else a claim."""
 
 OFFERS: Final = _compiled(
-    r"\A\W{0,4}"
+    r"\A\W{0,4}(?:(?:sure|certainly|absolutely|of course|great|no problem|好的|当然)\W{1,3})?"
     + _any(
         r"(?:please |just )?(?:let me know|feel free|do not hesitate|don['’]?t hesitate)",
         r"(?:i )?hope (?:this|that|it|you)\b",
@@ -213,7 +213,14 @@ OFFERS: Final = _compiled(
         r"you (?:may|might|can|could) (?:want|wish|try|check|contact|consult|ask|refer|need)\b",
         r"i(?:['’]?d| would) (?:recommend|suggest|advise|be happy|be glad|need)\b",
         r"i (?:recommend|suggest)\b",
+        r"(?:(?:i['’]?m|i am) )?(?:happy|glad|here) to (?:help|assist|elaborate|explain|answer"
+        r"|clarify|provide|share|tell|go)\b",
         r"(?:i['’]?m|i am) (?:happy|glad|here) to\b",
+        r"enjoy (?:your|the)\b[^.!?]{0,40}\W{0,4}\Z",
+        r"let(?:['’]s| us) (?:break|look|go|take|walk|dive|start|begin)\b[^.!?]{0,60}\W{0,4}\Z",
+        r"i(?:['’]ve| have)? (?:carefully )?(?:reviewed|read|searched|checked|analy[sz]ed"
+        rf"|looked (?:at|through)|gone through) (?:\w+ ){{0,3}}?{_SOURCES}\b"
+        r"[^.!?]{0,30}\W{0,4}\Z",
         r"(?:could|can|would) you (?:please )?(?:provide|share|clarify|rephrase|tell)\b",
         "希望(?:这|以上|我的)?.{0,10}?(?:帮助|帮到|有用)",
         "如果?(?:您|你)?.{0,16}?(?:请|欢迎|随时|告诉)",
@@ -229,6 +236,10 @@ OFFERS: Final = _compiled(
         "请(?:您|你)?(?:咨询|参考|查阅|联系|提供|告诉|随时|访问|补充|核实)",
         "建议(?:您|你)?(?:进一步|另行)?(?:咨询|查阅|查询|参考|联系|查看|核实|访问)",
         "欢迎",
+        "(?:以上|上述)(?:就是|便是|即为|是|为)?[^。！？，,]{0,16}?(?:介绍|内容|回答|说明|总结|要点|信息|全部)"
+        "(?:[，,]?仅供(?:您|你)?参考)?\\W{0,4}\\Z",
+        "(?:让|请?允许)?我们?(?:来)?(?:一步一步|逐步|一起|逐一)(?:来|地)?(?:看|分析|说明|梳理)",
+        f"我(?:已经?)?(?:仔细)?(?:查阅|阅读|检索|查看|分析|浏览)了?(?:一下)?[^。！？，,]{{0,10}}?{_CHINESE_SOURCES}\\W{{0,4}}\\Z",
         "您?可以(?:尝试)?(?:咨询|查阅|联系|参考)",
     ),
 )
@@ -243,11 +254,12 @@ _VERDICT_WORDS = _any(
 COURTESIES: Final = _compiled(
     r"\b"
     + _any(
+        "(?:good|great|interesting|excellent) question",
         "sure(?: thing)?",
         _words("certainly absolutely great hello hi hey dear unfortunately goodbye bye enjoy"),
         _words("welcome alright yep yup nope lol haha wow exactly indeed right true apologies"),
         "of course", "all right", "no problem", "good luck", "best regards", "same here",
-        "(?:good|great|interesting) question", "me (?:too|neither)",
+        "me (?:too|neither)",
         "have a (?:nice|great|good) day", "(?:happy|glad) to help",
         r"thanks?(?: you)?(?: (?:so|very) much| for (?:asking|your question|the question))?",
         r"(?:i['’]?m |i am |we['’]re )?(?:very |so |really )?sorry"
@@ -286,6 +298,20 @@ ANNOUNCES: Final = _compiled(
     ),
 )  # fmt: skip
 """Before a colon, it announces a list."""
+
+ANNOUNCES_ALONE: Final = _compiled(
+    r"\A\W{0,4}(?:here(?:['’]s| is| are)|below (?:is|are)|the following (?:is|are))\b"
+    r"[^.!?]{0,60}?\b"
+    + _words(
+        "answers? summary overview information details what how list explanation steps points"
+        " breakdown response"
+    )
+    + r"\b",
+    r"\A[^.!?]{0,120}?\bas follows\W{0,3}\Z",
+    r"\A[^。！？]{0,60}?如下\W{0,3}\Z",
+    r"\A\W{0,4}(?:以下|下面)(?:是|为)",
+)
+"""At the head of a sentence, it announces without a colon."""
 
 CLAUSES: Final = _compiled(
     r"\b"

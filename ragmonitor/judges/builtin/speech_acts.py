@@ -29,7 +29,8 @@ _MAX_HEAD: Final = 400
 
 _LATIN: Final = lazy_pattern("[A-Za-z]")
 _HEADING: Final = lazy_pattern(
-    r"\s{0,3}(?:#{1,6}\s|(?:\*\*|__)[^*_\n]{1,120}(?:\*\*|__)[:：]?\s*\Z|【[^】\n]{1,40}】\s*\Z|={3,}|-{3,}|\*{3,})"
+    r"\s{0,3}(?:#{1,6}\s|(?:\*\*|__)[^*_\n]{1,120}(?:\*\*|__)[:：]?\s*\Z|【[^】\n]{1,40}】\s*\Z"
+    r"|(?:={3,}|-{3,}|\*{3,})\s*\Z|[^\n]{1,120}\n(?:={3,}|-{3,})\s*\Z)"
 )
 _ENDS_ASKING: Final = lazy_pattern("[?？][!！?？]*[\"'”’」』）)*_\\s]{0,8}\\Z")
 _MAX_ANNOUNCEMENT: Final = 7
@@ -51,7 +52,8 @@ def speech_act_of(text: str, all_terms: Sequence[Term]) -> SpeechAct:
         return SpeechAct.COURTESY
     if _ENDS_ASKING.search(text, max(0, len(text) - 16)):
         return SpeechAct.QUESTION
-    if text.rstrip(" *_")[-1:] in {":", "："} and _announces(text, all_terms):
+    is_open = text.rstrip(" *_")[-1:] in {":", "："}
+    if (is_open or phrases.ANNOUNCES_ALONE.match(head)) and _announces(text, all_terms):
         return SpeechAct.HEADING
     if len(text) <= _MAX_COURTESY and _is_courtesy(text, all_terms):
         return SpeechAct.COURTESY

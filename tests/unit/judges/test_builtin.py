@@ -402,7 +402,7 @@ def test_the_judge_keeps_the_protocol():
     """It can stand wherever a judge is asked for."""
     judge = BuiltinJudge()
     assert isinstance(judge, Judge)
-    assert str(judge.identity) == "builtin@2"
+    assert str(judge.identity) == "builtin@3"
     assert judge.identity.kind == "CODE"
 
 
@@ -536,3 +536,111 @@ def test_a_claim_about_an_empty_response_is_a_claim():
     """Only the framework's whole text is one of its own."""
     found = assess("", ["It is 330 m tall."], "The server sent an empty response to the client.")
     assert not found.evasive
+
+
+# Framing: what stands around claims, and claims nothing
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "According to Passage 1, {0}.",
+        "Based on the provided passages, {0}.",
+        "Passage 1 states that {0}.",
+        "(Passage 2) {0}.",
+        "{0} (Passage 2).",
+        "{0} (Passages 1 and 3).",
+        "{0} (Source: Document 4).",
+        "{0} (see Section 5).",
+        "{0} [Source 4].",
+        "{0} [doc 12].",
+        "{0} [^3].",
+        "{0} [1][2].",
+        "{0} (1).",
+        "{0}【1】.",
+        "{0}【5:0†source】.",
+        "As stated in the document, {0}.",
+        "Answer: {0}.",
+        "---\n{0}.\n---",
+    ],
+)
+def test_a_source_marker_is_no_claim_of_an_english_sentence(form: str):
+    """Neither its words nor its numbers are looked for in the chunks."""
+    sentence = only(form.format("the tower is not open on Mondays"))
+    assert (sentence.verdict, sentence.words) == (SUPPORTED, ())
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "根据提供的资料，{0}。",
+        "根据资料2，{0}。",
+        "根据文档1和文档3，{0}。",
+        "资料1指出，{0}。",
+        "资料中提到{0}。",
+        "{0}（资料2）。",
+        "{0}（来源：文档4）。",
+        "{0}（见段落5）。",
+        "{0}[1]。",
+        "{0}［1］。",
+        "{0}【来源3】。",
+        "{0}（1）。",
+        "答案：{0}。",
+    ],
+)
+def test_a_source_marker_is_no_claim_of_a_chinese_sentence(form: str):
+    """Neither its characters nor its numbers are looked for in the chunks."""
+    sentence = only(form.format("铁塔周一不开放"))
+    assert (sentence.verdict, sentence.words) == (SUPPORTED, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Here is what the documents say about the tower's architecture:",
+        "Based on the provided context, here is the answer.",
+        "The passages provide the following details about the monument:",
+        "I found the following in the retrieved passages:",
+        "Summary\n=======",
+        "Source: Passage 1",
+        "[1] Passage 1",
+        "This information comes from Passage 1.",
+        "I have reviewed the documents you provided.",
+        "Let's break it down step by step.",
+        "Great question!",
+        "Sure, I'd be happy to help!",
+        "Let me know if you'd like more details about its construction or history.",
+        "Happy to elaborate further.",
+        "Enjoy your visit!",
+        "根据上下文，答案如下。",
+        "好的，以下是根据您提供的文档整理的要点：",
+        "来源：资料1",
+        "参考资料：[1]、[2]",
+        "该信息来自资料1。",
+        "我查阅了您提供的文档。",
+        "让我们一步一步来看。",
+        "以上就是关于铁塔的介绍。",
+        "以上内容仅供参考。",
+    ],
+)
+def test_what_only_leads_in_or_closes_claims_nothing(text: str):
+    """Lead-ins, headings, lists of sources and closing remarks have no verdict."""
+    found = read(f"{text}\n")
+    assert [sentence.verdict for sentence in found.sentences or ()] == [NO_CLAIM]
+    assert not found.evasive
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "According to Passage 1, the tower is 340 metres tall.",
+        "Here is the tower: it is 340 metres tall.",
+        "The answer is as follows: it is 340 metres tall.",
+        "Document 3 states that it is 340 metres tall (Passage 2).",
+        "根据资料2，它高340米。",
+        "资料1指出，它高340米【1】。",
+    ],
+)
+def test_a_claim_in_a_frame_is_checked(answer: str):
+    """What is framed is compared as if it stood alone."""
+    assert "number" in only(answer).reasons
