@@ -189,16 +189,20 @@ class SpanBudget:
 
     def holds(self, attributes: Attributes) -> bool:
         """Return whether all of them, none of which is there yet, fit into what is left."""
+        return self._has_room(attributes, _size(attributes))
+
+    def _has_room(self, attributes: Attributes, size: int) -> bool:
         allowed = self.limits.attributes
         if allowed is not None and self._count + len(attributes) > allowed:
             return False
-        return _size(attributes) <= self._bytes
+        return size <= self._bytes
 
     def add(self, attributes: Attributes) -> bool:
         """Take all of them or none; return whether they were taken."""
-        if not self.holds(attributes):
+        size = _size(attributes)
+        if not self._has_room(attributes, size):
             return False
-        self._bytes -= _size(attributes)
+        self._bytes -= size
         self._count += len(attributes)
         self._groups.append(attributes)
         return True
@@ -281,15 +285,14 @@ class SpanBudget:
 
 
 def _size(attributes: Attributes) -> int:
-    return sum(
-        size_bytes(name) + _value_size(value) + _OVERHEAD_BYTES
-        for name, value in attributes.items()
-    )
-
-
-def _value_size(value: Value) -> int:
-    if isinstance(value, str):
-        return size_bytes(value)
-    if isinstance(value, list):
-        return sum(size_bytes(text) + _OVERHEAD_BYTES for text in value)
-    return 8
+    # A plain loop: every attribute of every span comes here.
+    size = _OVERHEAD_BYTES * len(attributes)
+    for name, value in attributes.items():
+        size += size_bytes(name)
+        if isinstance(value, str):
+            size += size_bytes(value)
+        elif isinstance(value, list):
+            size += sum([size_bytes(text) + _OVERHEAD_BYTES for text in value])
+        else:
+            size += 8
+    return size

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from heapq import nlargest
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from ragmonitor.judges.builtin.polarity import REACH, Polarity, polarity
 from ragmonitor.judges.builtin.quantities import is_year
@@ -27,6 +27,42 @@ some 10 ms. Beyond, a copy is a sentence that stands in a chunk as a sentence of
 
 def unlimited() -> None:
     """Do nothing: the `Tick` of work without a limit."""
+
+
+MAX_KEPT_CHUNKS: Final = 128
+"""Chunks whose reading is kept: a corpus is asked for the same few again and again."""
+MAX_KEPT_BYTES: Final = 6_000
+"""UTF-8 bytes of a chunk whose reading is kept: some 150 KB in memory, 190 KB if it is Chinese."""
+
+
+class ChunkReading(NamedTuple):
+    """What of one chunk is the same for every answer. Shared: nothing in it is to be changed."""
+
+    passages: Sequence[str]
+    keys: Sequence[TermKeys]
+    """For each passage."""
+    plain: str
+    """The chunk in lower case with single spaces."""
+
+
+def read_chunk(chunk: str, tick: Tick = unlimited) -> ChunkReading:
+    """Return what the chunk says, in time linear in its length."""
+    passages = [chunk[start:end] for start, end in spans(chunk)]
+    read: list[TermKeys] = []
+    for at, passage in enumerate(passages):
+        if not at % _PASSAGES_PER_TICK:
+            tick()
+        read.append(keys(passage))
+    return ChunkReading(passages, read, _plain(chunk))
+
+
+def _is_small(chunk: str) -> bool:
+    # The first look spares the second for what is long: to encode it takes time, too.
+    return len(chunk) <= MAX_KEPT_BYTES and len(chunk.encode("utf-8", "replace")) <= MAX_KEPT_BYTES
+
+
+kept_reading = lru_cache(maxsize=MAX_KEPT_CHUNKS)(read_chunk)
+"""Returns what `read_chunk` returns, or has returned."""
 
 
 @dataclass(slots=True)
@@ -66,25 +102,25 @@ class PassageIndex:
         texts: list[str] = []
         chunk_of: list[int] = []
         windows: list[Passages] = []
+        held: list[TermKeys] = []
+        plain: list[str] = []
         for position, chunk in enumerate(chunks):
             tick()
-            passages = [chunk[start:end] for start, end in spans(chunk)]
-            windows += _windows(len(texts), len(texts) + len(passages))
-            texts += passages
-            chunk_of += [position] * len(passages)
+            reading = kept_reading(chunk) if _is_small(chunk) else read_chunk(chunk, tick)
+            windows += _windows(len(texts), len(texts) + len(reading.passages))
+            texts += reading.passages
+            chunk_of += [position] * len(reading.passages)
+            held += reading.keys
+            plain.append(reading.plain)
         exact = _Postings()
         loose = _Postings()
         numbers: set[str] = set()
-        for at, text in enumerate(texts):
-            if not at % _PASSAGES_PER_TICK:
-                tick()
-            held = keys(text)
-            exact.add(at, held.exact)
-            if held.prefixes:
-                loose.add(at, held.prefixes)
-            if held.numbers:
-                numbers.update(held.numbers)
-        plain = [_plain(chunk) for chunk in chunks]
+        for at, each in enumerate(held):
+            exact.add(at, each.exact)
+            if each.prefixes:
+                loose.add(at, each.prefixes)
+            if each.numbers:
+                numbers.update(each.numbers)
         self.texts: Sequence[str] = texts
         """Text of each passage."""
         self.chunk_of: Sequence[int] = chunk_of
@@ -97,12 +133,13 @@ class PassageIndex:
         """Maps a prefix to the positions of passages that hold a stem beginning so, ascending."""
         self.plain: Sequence[str] = plain
         """The chunks in lower case with single spaces."""
+        self.keys: Sequence[TermKeys] = held
+        """The keys of each passage."""
         # None of these functions holds the index: a cycle would outlive the answer.
-        self.keys: Mapping[int, TermKeys] = _Cache(lambda at: keys(texts[at]))
-        """Maps a passage to its keys; the next two map it to its polarity and its details."""
         self.polarity: Mapping[int, Polarity] = _Cache(
             lambda at: polarity(texts[at], terms(texts[at]))
         )
+        """Maps a passage to its polarity, the next to its details."""
         self.details: Mapping[int, Details] = _Cache(lambda at: _details(texts[at]))
         self.rounded: Mapping[int, set[float]] = _Cache(lambda digits: _rounded(numbers, digits))
         """Maps a count of significant digits to the chunks' numbers that rounding to it changes,
