@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import add
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 Status = Literal["ok", "error", "partial", "cancelled"]
 """How an interaction ended. `partial`: a stream that was closed before its end."""
@@ -420,6 +420,22 @@ class SamplingDecision:
 CERTAIN = SamplingDecision(inclusion_probability=1.0, drawn=True)
 
 
+Features = tuple[tuple[int, float], ...]
+"""Of an answer: positions in `estimation.answer_features.NAMES` and values; the others are 0."""
+
+
+class PredictionBasis(NamedTuple):
+    """What a prediction of hallucination was made of, as it stood before the draw."""
+
+    features: Features
+    untrained: float
+    """Chance by the built-in judge's risk alone, calibrated; above 0 and below 1."""
+    learned: float
+    """By the model of all that the built-in judge knows; likewise."""
+    mixed: float
+    """Of both, as far as each was trusted, before it was calibrated."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """What past verdicts say of an answer before anybody judges it."""
@@ -430,6 +446,8 @@ class Prediction:
     """Standard deviation of the verdict as predicted, relative to its mean over answers; >= 0."""
     expected: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """By signal: chance that the verdict has a value at all, and that value's mean; 0 to 1 each."""
+    basis: PredictionBasis | None = None
+    """What a model of more than the risk said of it; None: it was not asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

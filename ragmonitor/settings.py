@@ -598,6 +598,12 @@ class EstimationSettings(Group):
         ge=100,
         le=100_000,
     )
+    learn_from_verdicts: bool = option(
+        True,
+        "Predict the judge's verdicts from all that the built-in judge finds in an answer, as "
+        "earlier verdicts teach it; else from its risk alone.",
+        change="To compare, or where not even hashed words of answers may be kept in `state`.",
+    )
     human_labels: Path | None = option(
         None,
         "A CSV of people's verdicts (docs/statistics.md), which correct the judged rate.",

@@ -390,7 +390,11 @@ def estimates_of(
         parts,
         means=means,
         alarms=alarms,
-        predictions=Predictions(judge=judge.name, file=file("calibration", 1)),
+        predictions=Predictions(
+            judge=judge.name,
+            file=file("calibration", 1),
+            learns=settings.estimation.learn_from_verdicts,
+        ),
         early_warning=EarlyWarning(factor=settings.sample.early_warning_boost),
         judge_drift=JudgeDrift(
             _anchors(settings, file("anchors", ANCHORS_VERSION)),

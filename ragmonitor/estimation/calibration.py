@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 BINS: Final = 32
@@ -12,6 +12,8 @@ narrowest at 0 and 1, where such values crowd: of answers of risk 0 one in a hun
 of those of risk 0.03 nearly all."""
 TRUST: Final = 8.0
 """How many verdicts the logistic curve counts for in each bin."""
+TRUST_IN_CURVE: Final = 30.0
+"""The same of a curve that was known before any verdict."""
 KEPT: Final = 2_000.0
 """How many verdicts are remembered: each later one makes earlier ones count a little less."""
 ENOUGH: Final = 8.0
@@ -48,13 +50,18 @@ class Calibration:
         Journal of Applied Econometrics 11).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, curve: Callable[[float], float] | None = None) -> None:
+        """Begin without verdicts.
+
+        Args:
+            curve: What the mean of each value is without verdicts, 0 to 1 and never falling; bins
+                are drawn towards it. None: not known, and Platt's curve is learned.
+        """
+        self._prior = curve
         self._sums = {name: [0.0] * (BINS + 1) for name in _SUMS}
-        self._fresh = {name: [0.0] * (BINS + 1) for name in _SUMS}
         self._counts = [0.0, 0.0, 0.0]
         """Verdicts; those that apply; sum of their values. Each for one."""
-        self._fresh_counts = [0.0, 0.0, 0.0]
-        self._fitted_at = 0.0
+        self.forget_news()
         self._since_fit = 0.0
         self.intercept = 0.0
         self.slope = 0.0
@@ -64,6 +71,11 @@ class Calibration:
         self._without = 0.0
         """Mean value where the built-in judge has none."""
         self._table: tuple[tuple[float, float], ...] = ()
+
+    def forget_news(self) -> None:
+        """Forget the verdicts that `merge` has not seen; for a forked child, too."""
+        self._fresh = {name: [0.0] * (BINS + 1) for name in _SUMS}
+        self._fresh_counts = [0.0, 0.0, 0.0]
 
     # --- predicting -----------------------------------------------------------------------------
 
@@ -131,8 +143,7 @@ class Calibration:
                 old * share + more
                 for old, more in zip(self._counts, self._fresh_counts, strict=True)
             ]
-            self._fresh = {name: [0.0] * (BINS + 1) for name in _SUMS}
-            self._fresh_counts = [0.0, 0.0, 0.0]
+            self.forget_news()
             self._since_fit += new
         if self._since_fit >= min(REFIT_EACH, max(1.0, 0.1 * self._counts[0])):
             self.fit()
@@ -162,22 +173,38 @@ class Calibration:
         self._without = (value[BINS] * per_verdict + base) / (scored[BINS] * per_verdict + 1.0)
         self.intercept, self.slope = math.log(base / (1 - base)), 0.0
         self.is_fitted = min(n_value, n_scored - n_value) >= ENOUGH
-        means = [base] * (_GRID + 1)
-        if self.is_fitted:
-            points = [
-                (feature[b] / scored[b], value[b] / scored[b], scored[b] * per_verdict)
-                for b in range(BINS)
-                if scored[b] > 0
-            ]
-            self.intercept, self.slope = _logistic(points, self.intercept)
-            drawn = [
-                (x, (mean * w + TRUST * _curve(self.intercept + self.slope * x)) / (w + TRUST), w)
-                for x, mean, w in points
-            ]
-            rising = _rising(drawn) if self.slope > 0 else [base] * len(drawn)
-            means = _between([x for x, _, _ in drawn], rising)
+        points = [
+            (feature[b] / scored[b], value[b] / scored[b], scored[b] * per_verdict)
+            if scored[b] > 0
+            else (_middle(b), 0.0, 0.0)
+            for b in range(BINS)
+            if scored[b] > 0 or self._prior is not None
+        ]
+        means = self._means(points, base)
         applies = self._applies[0]
         self._table = tuple((applies, mean) for mean in means) if applies > 0 else ()
+
+    def _means(self, points: Sequence[tuple[float, float, float]], base: float) -> list[float]:
+        """Return the means at each step of the value.
+
+        Args:
+            points: Of each bin, in order: value, mean, verdicts.
+            base: The mean over all.
+        """
+        curve, trust = self._prior, TRUST_IN_CURVE
+        if curve is None:
+            trust = TRUST
+            if not self.is_fitted:
+                return [base] * (_GRID + 1)
+            self.intercept, self.slope = _logistic(points, self.intercept)
+            if self.slope <= 0:
+                return [base] * (_GRID + 1)
+
+            def curve(x: float) -> float:
+                return _curve(self.intercept + self.slope * x)
+
+        drawn = [(x, (mean * w + trust * curve(x)) / (w + trust), w) for x, mean, w in points]
+        return _between([x for x, _, _ in drawn], _rising(drawn, trust))
 
     # --- how good it is -------------------------------------------------------------------------
 
@@ -216,15 +243,21 @@ def _bin(feature: float) -> int:
     return min(BINS - 1, int(share * BINS))
 
 
-def _rising(points: Sequence[tuple[float, float, float]]) -> list[float]:
+def _middle(place: int) -> float:
+    """Return the value in the middle of a bin."""
+    return math.sin(math.pi / 2 * (place + 0.5) / BINS) ** 2
+
+
+def _rising(points: Sequence[tuple[float, float, float]], trust: float) -> list[float]:
     """Return what fits the means best and never falls: adjacent violators are pooled.
 
     Args:
         points: Of each bin, in order: feature, mean, verdicts.
+        trust: What a bin counts for beside its verdicts.
     """
     pools: list[tuple[float, float, int]] = []
     for _, mean, verdicts in points:
-        pools.append((mean, verdicts + TRUST, 1))
+        pools.append((mean, verdicts + trust, 1))
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
             (first, of_first, n), (second, of_second, more) = pools[-2:]
             weight = of_first + of_second

@@ -7,35 +7,46 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from ragmonitor import metrics
+from ragmonitor.estimation.answer_features import features_of
 from ragmonitor.estimation.calibration import Calibration
+from ragmonitor.estimation.learned_score import LearnedScore
 from ragmonitor.estimation.parts import Answer, Means, Observation, Part
 from ragmonitor.estimation.signals import HALLUCINATION, Outcomes, features, language_of
 from ragmonitor.guard import logger
-from ragmonitor.records import GaugeValue, Prediction, Report
+from ragmonitor.records import GaugeValue, Prediction, PredictionBasis, Report
 from ragmonitor.state import StateFile
 
 UNCERTAINTY_KEPT: Final = 500.0
 """How many answers the mean uncertainty remembers."""
 MIN_UNCERTAINTY: Final = 1e-3
+MAX_WEIGHT: Final = 2.0
+"""Of one verdict in what the model learns: the largest importance weight that is sampled."""
+MIXED: Final = "mixed"
+"""The calibration of the mixed score, beside those of the signals."""
 _NOTHING: Final = (0.0, 0.0)
 
 
 class Predictions(Part):
-    """Predicts each answer's verdicts from the built-in judge's scores.
+    """Predicts each answer's verdicts from what the built-in judge found.
 
     One calibration for each signal; of hallucination one for each language too, which predicts
-    once there are verdicts enough in both. With a file the processes of a service learn together.
+    once there are verdicts enough in both. What it says of hallucination is the untrained score; a
+    model learns from then on what else tells bad answers from good ones. Both are mixed as far as
+    verdicts bear each out, and the mixture is calibrated like every other score. With a file the
+    processes of a service learn together.
     """
 
-    def __init__(self, *, judge: str, file: StateFile | None = None) -> None:
+    def __init__(self, *, judge: str, file: StateFile | None = None, learns: bool = True) -> None:
         """Begin with what the file holds, if there is one.
 
         Args:
             judge: The judge that scores a sample.
             file: Where the calibration outlives the process.
+            learns: Whether hallucination is predicted from more than the built-in judge's risk.
         """
         self._judge = judge
         self._file = file
+        self._model = LearnedScore() if learns else None
         self._calibrations: dict[tuple[str, str], Calibration] = {}
         """By signal and language; of all languages under the empty one."""
         self._pooled: dict[str, Calibration] = {}
@@ -56,6 +67,10 @@ class Predictions(Part):
         if predictor is None or not predictor.is_fitted:
             return Prediction(expected=expected)
         scored, mean = expected[HALLUCINATION]
+        basis = self._basis(builtin, mean)
+        if basis is not None:
+            mean = self._calibrated(basis.mixed)
+            expected[HALLUCINATION] = scored, mean
         deviation = math.sqrt(scored * mean * (1 - mean))
         usual = self._mean_uncertainty or deviation
         self._mean_uncertainty = usual + (deviation - usual) / UNCERTAINTY_KEPT
@@ -63,7 +78,21 @@ class Predictions(Part):
             hallucination=mean,
             uncertainty=deviation / max(MIN_UNCERTAINTY, usual),
             expected=expected,
+            basis=basis,
         )
+
+    def _basis(self, builtin: Report, untrained: float) -> PredictionBasis | None:
+        """Return what the model makes of an answer; None: nothing."""
+        model = self._model
+        found = features_of(builtin) if model is not None and 0 < untrained < 1 else None
+        if model is None or found is None:
+            return None
+        learned = model.predict(found, untrained)
+        return PredictionBasis(found, untrained, learned, model.mixed(untrained, learned))
+
+    def _calibrated(self, mixed: float) -> float:
+        calibration = self._pooled.get(MIXED)
+        return (calibration.expected(_spread(mixed))[1] if calibration else 0.0) or mixed
 
     def add(self, answer: Answer) -> Sequence[Observation]:
         """Learn from the verdicts on an answer."""
@@ -81,7 +110,20 @@ class Predictions(Part):
                     value=outcome.value,
                     weight=answer.weight,
                 )
+        self._learn(answer)
         return ()
+
+    def _learn(self, answer: Answer) -> None:
+        """Have the model learn from a verdict, and the mixed score be calibrated by it."""
+        completed, verdict = answer.completed, answer.hallucination
+        basis, decision = completed.prediction.basis, completed.decision
+        if self._model is None or basis is None or verdict is None or decision is None:
+            return
+        weight = min(MAX_WEIGHT, decision.importance_weight)
+        self._model.add(basis, value=verdict.value, weight=weight)
+        self._of(MIXED, "").add(
+            _spread(basis.mixed), scored=True, value=verdict.value, weight=answer.weight
+        )
 
     def tick(self) -> Sequence[Observation]:
         """Learn from what is new."""
@@ -92,6 +134,13 @@ class Predictions(Part):
         """Learn from the newest verdicts and, with a file, from those of other processes."""
         if any(each.has_news for each in self._calibrations.values()):
             self._exchange()
+
+    def clear(self) -> None:
+        """Forget the verdicts that the parent of a forked process keeps itself."""
+        for calibration in self._calibrations.values():
+            calibration.forget_news()
+        if self._model is not None:
+            self._model.forget_news()
 
     def close(self) -> None:
         """Keep the newest verdicts."""
@@ -118,7 +167,8 @@ class Predictions(Part):
     def _of(self, signal: str, language: str) -> Calibration:
         known = self._calibrations.get((signal, language))
         if known is None:
-            known = self._calibrations[signal, language] = Calibration()
+            known = Calibration(_chance if signal == MIXED else None)
+            self._calibrations[signal, language] = known
             if not language:
                 self._pooled[signal] = known
         return known
@@ -126,19 +176,24 @@ class Predictions(Part):
     def _exchange(self) -> None:
         file = self._file
         if file is None or not file.update(self._merged, stage="estimate", what="the calibration"):
-            self._merge({})
+            self._merge({}, None)
 
     def _merged(self, state: Mapping[str, object]) -> Mapping[str, object]:
         """Return the file's new state, once its verdicts are merged with ours."""
-        signals = state.get("signals")
-        self._merge(signals if isinstance(signals, Mapping) else {})
+        signals, model = state.get("signals"), state.get("model")
+        self._merge(
+            signals if isinstance(signals, Mapping) else {},
+            model if isinstance(model, Mapping) else None,
+        )
         states = {
             f"{signal}/{language}": calibration.state()
             for (signal, language), calibration in self._calibrations.items()
         }
-        return {"judge": self._judge, "signals": states}
+        # One that does not learn leaves what others have learned.
+        learned = model if self._model is None else self._model.state()
+        return {"judge": self._judge, "signals": states, "model": learned}
 
-    def _merge(self, signals: Mapping[str, object]) -> None:
+    def _merge(self, signals: Mapping[str, object], model: Mapping[str, object] | None) -> None:
         for name in signals:
             signal, _, language = name.partition("/")
             self._of(signal, language)
@@ -149,5 +204,22 @@ class Predictions(Part):
             except ValueError as error:
                 logger.warning("ragmonitor: calibration of %s begins anew: %s", signal, error)
                 calibration.merge()
+        if self._model is not None:
+            try:
+                self._model.merge(model)
+            except ValueError as error:
+                logger.warning("ragmonitor: what was learned of verdicts begins anew: %s", error)
+                self._model.merge()
         of_both = [self._calibrations.get((HALLUCINATION, each)) for each in ("en", "zh")]
         self._by_language = all(each is not None and each.is_fitted for each in of_both)
+
+
+def _spread(chance: float) -> float:
+    """Return a chance as a value for a calibration, whose steps are too wide for small ones."""
+    root = math.sqrt(chance)
+    return root / (root + math.sqrt(1 - chance))
+
+
+def _chance(value: float) -> float:
+    """Return the chance that `_spread` made a value of."""
+    return value * value / (value * value + (1 - value) * (1 - value))

@@ -769,9 +769,23 @@ def steps(answers: int) -> None:
     """Microseconds of each step, in the median: what `cost` is made of."""
     print(f"\n{answers:,} answers, 600 a minute, 5 % judged; medians, caches warm.\n")
     head(["step", "µs"])
+    untrained, taken = (steps_taken(answers, learns=learns) for learns in (False, True))
+    looked = taken.pop("observe")
+    adding = taken.pop("add") - looked
+    row(["predicting from the risk alone", f"{untrained['predict']:.1f}"])
+    row(["predicting as verdicts teach", f"{taken['predict']:.1f}"])
+    row(["drawing, without a budget", f"{taken['draw']:.1f}"])
+    row(["summing up, not drawn", f"{adding:.1f}"])
+    row(["**the last three**", f"**{taken['predict'] + taken['draw'] + adding:.1f}**"])
+    row(["summing up, drawn", f"{taken['add, drawn'] - looked:.1f}"])
+    row(["input drift, a real question", f"{looked:.1f}"])
+
+
+def steps_taken(answers: int, *, learns: bool) -> dict[str, float]:
+    """Return the microseconds of each step of a service."""
     clock = ManualClock()
     records = Records(questions=True)
-    estimates = simulation.statistics(clock, records)
+    estimates = simulation.statistics(clock, records, learns=learns)
     [part] = [each for each in estimates._parts if isinstance(each, InputDrift)]
     drift = Stopwatch(part, "observe")
     part.observe = drift.observe  # type: ignore[method-assign]
@@ -780,19 +794,11 @@ def steps(answers: int) -> None:
     service = Service(estimates=statistics, sampler=sampler, clock=clock, records=records)
     stream = Stream(seed=1, for_s=answers / 10.0, per_minute=600.0, refusals=0.05)
     service.feed(stream.answers())
-    taken = {
+    return {
         name: 1e6 * median(found)
         for watch in (statistics, sampler, drift)
         for name, found in watch.taken.items()
     }
-    looked = taken.pop("observe")
-    adding = taken.pop("add") - looked
-    row(["predicting", f"{taken['predict']:.1f}"])
-    row(["drawing, without a budget", f"{taken['draw']:.1f}"])
-    row(["summing up, not drawn", f"{adding:.1f}"])
-    row(["**the three**", f"**{taken['predict'] + taken['draw'] + adding:.1f}**"])
-    row(["summing up, drawn", f"{taken['add, drawn'] - looked:.1f}"])
-    row(["input drift, a real question", f"{looked:.1f}"])
 
 
 def main() -> None:

@@ -175,6 +175,7 @@ def statistics(
     boost: float = 4.0,
     group_by: Sequence[str] = (),
     folder: Path | None = None,
+    learns: bool = True,
 ) -> Statistics:
     """Return the estimates of a simulated service, wired as a monitor wires them.
 
@@ -187,6 +188,7 @@ def statistics(
         boost: What an early warning raises sampling by.
         group_by: Parts with a rate of their own.
         folder: Where the state is kept; None: in memory.
+        learns: Whether verdicts teach more than the calibration of the risk.
     """
 
     def file(what: str, version: int) -> StateFile | None:
@@ -224,7 +226,9 @@ def statistics(
         [drift, Residuals(clock=clock), SelfDisagreement(clock=clock)],
         means=means,
         alarms=alarms_of_service,
-        predictions=Predictions(judge=records.judge.name, file=file("calibration", 1)),
+        predictions=Predictions(
+            judge=records.judge.name, file=file("calibration", 1), learns=learns
+        ),
         early_warning=EarlyWarning(factor=boost, now=now),
         judge_drift=JudgeDrift(
             # The simulated judge is asked nothing beside the stream.

@@ -1,0 +1,347 @@
+"""What the judge's verdicts teach the predictions of them, on labelled answers.
+
+    python tests/bench/learning.py [FOLDER] [--orders 20] [--splits 6]
+
+Every FOLDER/*.jsonl holds one object a line: `question`, `contexts` (list of text), `answer`,
+`hallucinated`, perhaps `source_id`; the label is taken for the LLM judge's verdict. Two tables in
+Markdown. The first: AUROC of the built-in judge's risk, and of the learned prediction after 100,
+300 and 1,000 verdicts, of all the answers that were not learned from by then, over random orders;
+of one source either all answers were learned from or none. The second: verdicts saved at equal
+width of the interval, against a plain random sample.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT))
+
+from ragmonitor.estimation import Predictions, summarise  # noqa: E402  # runs from a checkout
+from ragmonitor.estimation.parts import Answer  # noqa: E402
+from ragmonitor.estimation.signals import outcomes  # noqa: E402
+from ragmonitor.estimation.sums import Sums  # noqa: E402
+from ragmonitor.judges.builtin import BuiltinJudge  # noqa: E402
+from ragmonitor.records import (  # noqa: E402
+    Assessment,
+    Chunk,
+    CompletedAnswer,
+    Interaction,
+    JudgeIdentity,
+    Prediction,
+    Report,
+    SamplingDecision,
+    SentenceVerdict,
+    Verdict,
+)
+from ragmonitor.sampling import AdaptiveSampler  # noqa: E402
+from ragmonitor.testing import ManualClock  # noqa: E402
+
+DEFAULT_FOLDER = "../shared/data"
+AFTER = (100, 300, 1_000)
+"""Verdicts."""
+MIN_ANSWERS = 100
+"""Left to be scored, and a tenth of it of each kind; else there is no figure."""
+RESAMPLES = 200
+RATE = 0.15
+"""Of bad answers in the second table; the corpora's own are near one half."""
+FRACTION = 0.1
+JUDGED = 200
+BLOCKS = 8
+JUDGE = JudgeIdentity(name="labels", version="1", kind="HUMAN")
+LEARNED = 300
+"""Verdicts before anything is measured in the second table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One labelled answer, as the built-in judge reports it."""
+
+    report: Report
+    bad: bool
+    source: str
+    risk: float
+
+
+def rows_of(path: Path) -> list[Row]:
+    """Return the rows of a file that the built-in judge can read."""
+    judge, found = BuiltinJudge(), []
+    for number, line in enumerate(path.read_text("utf-8").splitlines()):
+        row = json.loads(line)
+        interaction = Interaction(
+            id=f"{number:032x}",
+            query=row["question"],
+            chunks=tuple(Chunk(text=text) for text in row["contexts"]),
+            answer=row["answer"],
+            framework="python",
+            started_ns=0,
+            ended_ns=0,
+        )
+        read = judge.read(interaction)
+        if read.risk is not None:
+            report = Report(
+                interaction=interaction, judge=judge.identity, evaluations=(), assessment=read
+            )
+            source = f"{path.stem} {row.get('source_id') or number}"
+            found.append(Row(report, bool(row["hallucinated"]), source, read.risk))
+    return found
+
+
+def verdict_on(row: Row, decision: SamplingDecision) -> Report:
+    """Return the label as a judge's report."""
+    verdict = Verdict.ABSENT if row.bad else Verdict.SUPPORTED
+    answer = row.report.interaction.answer
+    sentence = SentenceVerdict(text=answer, start=0, end=len(answer), verdict=verdict)
+    assessment = Assessment(
+        judge=JUDGE,
+        language="en",
+        sentences=(sentence,),
+        answer_relevancy=1.0,
+        evasive=False,
+        chunk_relevance=None,
+    )
+    return Report(
+        interaction=row.report.interaction,
+        judge=JUDGE,
+        evaluations=(),
+        assessment=assessment,
+        decision=decision,
+    )
+
+
+class Learner:
+    """The predictions of a service, fed as `Statistics` feeds them."""
+
+    def __init__(self, *, learns: bool) -> None:
+        self.predictions = Predictions(judge=JUDGE.name, learns=learns)
+
+    def predict(self, row: Row) -> Prediction:
+        """Return what past verdicts say of an answer."""
+        return self.predictions.predict(row.report, outcomes(row.report), Prediction())
+
+    def learn(self, row: Row, prediction: Prediction, decision: SamplingDecision) -> None:
+        """Take in the verdict on an answer."""
+        judged = verdict_on(row, decision)
+        completed = CompletedAnswer(
+            builtin=row.report, prediction=prediction, decision=decision, judged=judged
+        )
+        self.predictions.add(
+            Answer(
+                completed=completed,
+                interaction=row.report.interaction,
+                at_s=0.0,
+                group=-1,
+                builtin=outcomes(row.report),
+                judged=outcomes(judged),
+                weight=1 / decision.inclusion_probability,
+            )
+        )
+        self.predictions.keep()
+
+
+def by_source(rows: Sequence[Row], rng: random.Random) -> list[list[Row]]:
+    """Return the rows source by source, in random order."""
+    sources: dict[str, list[Row]] = {}
+    for row in rows:
+        sources.setdefault(row.source, []).append(row)
+    shuffled = list(sources.values())
+    rng.shuffle(shuffled)
+    return shuffled
+
+
+def course(rows: Sequence[Row], seed: int) -> Iterator[tuple[int, list[Row], list[float]]]:
+    """Learn in a random order; after each number of verdicts yield the rest, as predicted."""
+    learner = Learner(learns=True)
+    certain = SamplingDecision(inclusion_probability=1.0, drawn=True)
+    sources = by_source(rows, random.Random(seed))
+    verdicts, column = 0, 0
+    for number, source in enumerate(sources):
+        if column < len(AFTER) and verdicts >= AFTER[column]:
+            rest = list(itertools.chain(*sources[number:]))
+            scores = [learner.predict(row).hallucination or 0.0 for row in rest]
+            yield column, rest, scores
+            column += 1
+        for row, prediction in [(row, learner.predict(row)) for row in source]:
+            learner.learn(row, prediction, certain)
+            verdicts += 1
+
+
+def weighted_auroc(scored: Sequence[tuple[float, bool, str]], times: dict[str, int]) -> float:
+    """Return the AUROC with each source counted so many times; nan if a class is empty."""
+    below = pairs = bads = 0.0
+    for _, tied in itertools.groupby(sorted(scored), key=lambda each: each[0]):
+        good = bad = 0.0
+        for _, is_bad, source in tied:
+            if is_bad:
+                bad += times.get(source, 0)
+            else:
+                good += times.get(source, 0)
+        pairs += bad * (below + good / 2)
+        below += good
+        bads += bad
+    return pairs / (bads * below) if bads * below else math.nan
+
+
+Window = list[list[tuple[float, bool, str]]]
+"""Of each order the score, the label and the source of the answers of a column."""
+
+
+def interval(windows: Window, seed: int) -> tuple[float, float, float]:
+    """Return the mean AUROC over the orders, and its 95 % interval by resampling sources."""
+    sources = sorted({each[2] for window in windows for each in window})
+    rng = random.Random(seed)
+
+    def mean(times: dict[str, int]) -> float:
+        found = [weighted_auroc(window, times) for window in windows]
+        known = [each for each in found if not math.isnan(each)]
+        return sum(known) / len(known) if known else math.nan
+
+    resampled = []
+    for _ in range(RESAMPLES):
+        times: dict[str, int] = {}
+        for source in rng.choices(sources, k=len(sources)):
+            times[source] = times.get(source, 0) + 1
+        resampled.append(mean(times))
+    resampled.sort()
+    cut = RESAMPLES // 40
+    return mean(dict.fromkeys(sources, 1)), resampled[cut], resampled[-1 - cut]
+
+
+def cell(windows: Window) -> str:
+    """Return a cell of the table; empty where there are too few answers."""
+    least = min((min(len(w) // 10 * 10, 10 * sum(b for _, b, _ in w)) for w in windows), default=0)
+    if least < MIN_ANSWERS:
+        return ""
+    mean, lower, upper = interval(windows, seed=1)
+    return f"{mean:.3f} [{lower:.3f}, {upper:.3f}]"
+
+
+def learned(files: dict[str, list[Row]], orders: int) -> None:
+    """Print the AUROC of what is predicted, as verdicts come."""
+    print(f"\n{orders} random orders; intervals of 95 % by resampling sources.\n")
+    head = ["file", "answers", "risk, untrained"]
+    for after in AFTER:
+        head += [f"the rest after {after:,} verdicts: risk", f"learned from {after:,}"]
+    print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
+    for name, rows in files.items():
+        untrained: list[Window] = [[] for _ in AFTER]
+        predicted: list[Window] = [[] for _ in AFTER]
+        for seed in range(orders):
+            for column, rest, scores in course(rows, seed):
+                untrained[column].append([(row.risk, row.bad, row.source) for row in rest])
+                predicted[column].append(
+                    [(score, row.bad, row.source) for row, score in zip(rest, scores, strict=True)]
+                )
+        cells = [name, str(len(rows)), cell([[(r.risk, r.bad, r.source) for r in rows]])]
+        for before, now in zip(untrained, predicted, strict=True):
+            cells += [cell(before).partition(" ")[0], cell(now)]
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def stream(rows: Sequence[Row], rng: random.Random) -> Iterator[Row]:
+    """Yield answers for ever, bad ones at `RATE`, each with an id of its own."""
+    bad = [row for row in rows if row.bad]
+    good = [row for row in rows if not row.bad]
+    for _ in itertools.count():
+        row = rng.choice(bad if rng.random() < RATE else good)
+        fresh = replace(row.report.interaction, id=f"{rng.getrandbits(128):032x}")
+        yield replace(row, report=replace(row.report, interaction=fresh))
+
+
+def measured(rows: Sequence[Row], seed: int, *, learns: bool) -> tuple[float, float]:
+    """Return the design effect and the interval's width, as a service sees them.
+
+    It learns from answers of one half of the sources, and is measured on those of the other, of
+    which nothing is learned.
+    """
+    rng = random.Random(seed)
+    sources = by_source(rows, rng)
+    halves = [list(itertools.chain(*sources[n::2])) for n in (0, 1)]
+    learner, sampler = Learner(learns=learns), AdaptiveSampler(FRACTION, clock=ManualClock())
+    verdicts = 0
+    for row in stream(halves[0], rng):
+        prediction = learner.predict(row)
+        decision = sampler.draw(row.report.interaction, uncertainty=prediction.uncertainty)
+        if decision.drawn:
+            learner.learn(row, prediction, decision)
+            verdicts += 1
+        if verdicts == LEARNED:
+            break
+    effects, widths = [], []
+    for _ in range(BLOCKS):
+        sums, judged = Sums(), 0
+        for row in stream(halves[1], rng):
+            prediction = learner.predict(row)
+            decision = sampler.draw(row.report.interaction, uncertainty=prediction.uncertainty)
+            expected = prediction.expected["hallucination"]
+            if decision.drawn:
+                outcome = dict(outcomes(verdict_on(row, decision)))["hallucination"]
+                sums.add_drawn(expected, decision.inclusion_probability, outcome)
+                judged += 1
+            else:
+                sums.add_not_drawn(expected, decision.inclusion_probability)
+            if judged == JUDGED:
+                break
+        estimate = summarise(sums.moments())
+        assert estimate is not None
+        effects.append(estimate.efficiency)
+        widths.append(estimate.upper - estimate.lower)
+    return sum(effects) / BLOCKS, sum(widths) / BLOCKS
+
+
+def saved(files: dict[str, list[Row]], splits: int) -> None:
+    """Print the verdicts that predictions save at equal width."""
+    print(
+        f"\n{RATE:.0%} of the answers bad, {FRACTION:.0%} judged; {LEARNED} verdicts of one half "
+        f"of the sources learned from, intervals of {JUDGED} verdicts on the other; means of "
+        f"{splits} splits of {BLOCKS} intervals. Saved: against a plain random sample, by the "
+        "design effect.\n"
+    )
+    head = ["file", "width, untrained, pp", "width, learned, pp", "saved, untrained"]
+    head += ["saved, learned"]
+    print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
+    for name, rows in files.items():
+        found = {
+            learns: [measured(rows, seed, learns=learns) for seed in range(splits)]
+            for learns in (False, True)
+        }
+        effects, widths = (
+            [sum(each[n] for each in found[learns]) / splits for learns in (False, True)]
+            for n in (0, 1)
+        )
+        cells = [name, *(f"{100 * width:.1f}" for width in widths)]
+        cells += [f"{1 - effect:.0%}" for effect in effects]
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def main() -> None:
+    """Print both tables for every file of a folder, the first for all as one service too."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--orders", type=int, default=20)
+    parser.add_argument("--splits", type=int, default=6)
+    parser.add_argument("--files", nargs="*", help="only these, by name")
+    given = parser.parse_args()
+    paths = sorted((given.folder or Path(DEFAULT_FOLDER)).glob("*.jsonl"))
+    if not paths and given.folder is None:
+        print(f"skipped: no labelled answers in {DEFAULT_FOLDER}; name a folder that has some")
+        return
+    if not paths:
+        raise SystemExit(f"no .jsonl file in {given.folder}; name the one with labelled answers")
+    files = {p.stem: rows_of(p) for p in paths if not given.files or p.stem in given.files}
+    print("\n### Predictions learned from verdicts")
+    together = {"all, as one service": list(itertools.chain(*files.values()))}
+    learned(files | (together if len(files) > 1 else {}), given.orders)
+    saved(files, given.splits)
+
+
+if __name__ == "__main__":
+    main()
