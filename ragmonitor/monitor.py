@@ -26,12 +26,13 @@ from ragmonitor.capture import (
 from ragmonitor.errors import SettingsError
 from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.evaluators import table
+from ragmonitor.export import NewestReports
 from ragmonitor.forks import survive_forks
-from ragmonitor.guard import clean_messages, shielded, withhold_messages
+from ragmonitor.guard import clean_messages, logger, shielded, withhold_messages
 from ragmonitor.judging import JudgeRunner
 from ragmonitor.protocols import Exporter, Finished, Judge
 from ragmonitor.queues import MemoryQueue
-from ragmonitor.records import AlarmState, Cause, Chunk, Interaction
+from ragmonitor.records import AlarmState, Cause, Chunk, Interaction, Report
 from ragmonitor.redaction import Redact, without_secrets
 from ragmonitor.settings import (
     AlarmSettings,
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
     from ragmonitor.capture.otel_spans import InteractionSpanProcessor
 
 EXIT_TIMEOUT_S = 5.0
+ANNOUNCED_AT = 2
+"""The refresh at which the log says where everything is: the endpoint is open by then."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -168,6 +171,8 @@ class Monitor:
         self._recorders: dict[str, Recorder] = {}
         self._recorders_lock = threading.Lock()
         self._spans: InteractionSpanProcessor | None = None
+        self._newest = NewestReports()
+        self._refreshes = 0
         self._closed = False
         self._is_judged = judging is not None
         self._estimates = estimates_of(settings, builtin, judging, embedding)
@@ -181,7 +186,7 @@ class Monitor:
             estimates=self._estimates,
             traces=self._traces,
             meters=self._meters,
-            exporters=exporters_of(settings, self._meters.dropped, view),
+            exporters=[*exporters_of(settings, self._meters.dropped, view), self._newest],
             prepare=self.redacted,
             clean=self._redactor.text,
             poll=self._poll,
@@ -389,6 +394,15 @@ class Monitor:
         """How many framework runs are under way, or were left open and will age out."""
         return sum(len(source) for source in self._sources())
 
+    def last(self, timeout_s: float = 10.0) -> Report | None:
+        """Return the report on the newest answer; `print` shows the scores and what is unsupported.
+
+        It waits until what was handed over so far is judged, `timeout_s` at most. It is the
+        judge's report if one read the answer, else the built-in judge's; None: there was no answer.
+        """
+        self.flush(timeout_s)
+        return self._newest.newest()
+
     def flush(self, timeout_s: float = 10.0) -> bool:
         """Wait until everything so far is judged and exported; return whether it is."""
         with shielded("flush"):
@@ -471,10 +485,25 @@ class Monitor:
             self._worker.refuse(finished, Cause.QUEUE_FULL)
 
     def _poll(self) -> int:
+        self._refreshes += 1
+        if self._refreshes == ANNOUNCED_AT:
+            self._announce()
         for source in self._sources():
             with shielded("capture"):
                 source.sweep()
         return self.open_runs
+
+    def _announce(self) -> None:
+        """Say once where everything is."""
+        attached = [*self._recorders, *(("spans",) if self._spans is not None else ())]
+        logger.info(
+            "ragmonitor: watching %s (%s); metrics: %s; page: %s; traces: %s",
+            self.settings.service,
+            ", ".join(attached) or "plain code",
+            self.metrics_url or "not served",
+            self.ui_url or "not served (server.ui)",
+            self._traces.destination(),
+        )
 
     def _sources(self) -> tuple[Recorder | InteractionSpanProcessor, ...]:
         spans = () if self._spans is None else (self._spans,)

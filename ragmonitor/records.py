@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from html import escape
 from operator import add
+from textwrap import shorten
 from typing import Any, Literal, NamedTuple, get_args
 
 Status = Literal["ok", "error", "partial", "cancelled"]
@@ -499,6 +501,69 @@ class Report:
     role: JudgeRole = "sampled"
     late: bool = False
     """The root span had left before this was known."""
+
+    @property
+    def unsupported(self) -> tuple[SentenceVerdict, ...]:
+        """The sentences that the chunks lack or contradict; empty too if nobody read them."""
+        found = self.assessment.sentences if self.assessment is not None else None
+        bad = (Verdict.ABSENT, Verdict.CONTRADICTED)
+        return tuple(each for each in found or () if each.verdict in bad)
+
+    def __str__(self) -> str:
+        """Say it for people: the scores, and each sentence that the chunks do not support."""
+        lines = [f"{self.judge.name}: {' · '.join(_scores(self.evaluations)) or 'no score'}"]
+        lines += [f"  {name}: no score ({cause})" for name, cause in _gaps(self.evaluations)]
+        for sentence in self.unsupported:
+            lines.append(f"  {sentence.verdict}: {sentence.text.strip()!r}")
+            lines.append(f"    {self._evidence(sentence)}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook: the answer with its unsupported sentences marked, and why."""
+        answer, end = "", 0
+        for sentence in self.unsupported:
+            text = self.interaction.answer
+            answer += escape(text[end : sentence.start])
+            answer += f"<mark>{escape(text[sentence.start : sentence.end])}</mark>"
+            end = sentence.end
+        answer += escape(self.interaction.answer[end:])
+        scores = " · ".join(_scores(self.evaluations)) or "no score"
+        gaps = [f"{name}: no score ({cause})" for name, cause in _gaps(self.evaluations)]
+        why = [f"{each.verdict}: {self._evidence(each)}" for each in self.unsupported]
+        items = "".join(f"<li>{escape(each)}</li>" for each in (*why, *gaps))
+        return (
+            f"<p><b>{escape(self.interaction.query)}</b></p><p>{answer}</p>"
+            f"<p>{escape(self.judge.name)}: {escape(scores)}</p><ul>{items}</ul>"
+        )
+
+    def _evidence(self, sentence: SentenceVerdict) -> str:
+        """Say which words are not in the chunks, or which chunk says otherwise."""
+        chunks = self.interaction.chunks
+        near = next((chunks[at].text for at in sentence.chunks if at < len(chunks)), "")
+        words = ", ".join(dict.fromkeys(sentence.words))
+        if sentence.verdict is Verdict.CONTRADICTED:
+            said = f"not so: {words}" if words else "a chunk says otherwise"
+        else:
+            said = f"not in the chunks: {words}" if words else "not in the chunks"
+        if not near:
+            return said
+        return f"{said}; chunk {sentence.chunks[0] + 1}: {shorten(near, 120, placeholder=' …')!r}"
+
+
+def _scores(evaluations: Sequence[Evaluation]) -> list[str]:
+    return [
+        f"{evaluator_name(each.evaluator)} {each.score:.2f}"
+        for each in evaluations
+        if isinstance(each, Scored)
+    ]
+
+
+def _gaps(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
+    return [
+        (evaluator_name(each.evaluator), f"{each.cause}: {each.detail}".removesuffix(": "))
+        for each in evaluations
+        if isinstance(each, Unscored) and each.cause is not Cause.NOT_ASKED
+    ]
 
 
 Window = Literal["1h", "24h"]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from ragmonitor.export.jsonl import JsonLines, report_line
 from ragmonitor.export.langfuse import Langfuse
+from ragmonitor.export.newest import NewestReports
 from ragmonitor.export.otel import OtelExporter
 from ragmonitor.export.phoenix import Phoenix
 from ragmonitor.export.prometheus import PrometheusExporter
@@ -21,6 +22,7 @@ __all__ = [
     "EXPORTERS",
     "JsonLines",
     "Langfuse",
+    "NewestReports",
     "OtelExporter",
     "Phoenix",
     "PrometheusExporter",

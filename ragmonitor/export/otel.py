@@ -138,6 +138,10 @@ class OtelExporter:
             ),
         )
 
+    def destination(self) -> str:
+        """Say where traces go."""
+        return self._providers.destination() if self._enabled else "none (export.traces)"
+
     def flush(self, timeout_s: float) -> bool:
         """Send what is buffered; return whether all of it left in time."""
         return self._providers.flush(timeout_s)

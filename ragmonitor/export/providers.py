@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from opentelemetry import _logs, trace
 
 from ragmonitor import apart
+from ragmonitor.addresses import shown
 from ragmonitor.conventions import OI_PROJECT_NAME, SCOPE
 from ragmonitor.errors import MissingExtraError
 from ragmonitor.export.content import package_version
@@ -168,6 +169,14 @@ class Providers:
         """Return the logger; None: there is nowhere to send log events."""
         provider = self._loggers()
         return None if provider is None else provider.get_logger(SCOPE, package_version())
+
+    def destination(self) -> str:
+        """Say where traces go, without secrets."""
+        if self._applications_tracers() is not None:
+            return "the application's tracer provider"
+        if otlp_protocol("TRACES") is None:
+            return "nowhere (set OTEL_EXPORTER_OTLP_ENDPOINT)"
+        return shown(_address("TRACES"))
 
     def flush(self, timeout_s: float) -> bool:
         """Send what the providers hold, the application's too; return whether all left in time."""

@@ -48,3 +48,13 @@ def test_a_generated_page_is_what_its_source_says(script):
         check=False,
     )
     assert written.returncode == 0, written.stderr
+
+
+def test_the_first_example_prints_what_the_readme_shows(tmp_path):
+    """The score, and the sentence that is not supported."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    behind = readme.partition("<!-- runs: langchain -->")[2]
+    shown = re.search(r"```\n\n```\n(.*?)http://", behind, re.DOTALL)
+    assert shown is not None
+    output = run_python(BLOCKS["langchain"], tmp_path, RAGMONITOR_SERVER__PORT="0")
+    assert output.startswith(shown[1])
