@@ -430,9 +430,45 @@ JUDGE_DIFFERENCE: Final = _judging(
 BUILTIN_AUROC: Final = _judging(
     "gauge",
     "ragmonitor_builtin_auroc",
-    "Probability that the built-in judge's risk is higher for a bad answer than for a good one.",
+    "Probability that the predicted chance of a bad verdict, as earlier verdicts teach it, is "
+    "higher for a bad answer than for a good one.",
     "judge",
     unit="ratio",
+)
+UNTRAINED_AUROC: Final = _judging(
+    "gauge",
+    "ragmonitor_builtin_untrained_auroc",
+    "The same probability for the built-in judge's risk alone.",
+    "judge",
+    unit="ratio",
+)
+LEARNED_VERDICTS: Final = _judging(
+    "gauge",
+    "ragmonitor_learned_verdicts",
+    "Verdicts that predictions were learned from, older ones counting less.",
+    "judge",
+    unit="verdicts",
+)
+LEARNED_TRUST: Final = _judging(
+    "gauge",
+    "ragmonitor_learned_trust_ratio",
+    "Weight of what verdicts taught in the next prediction, against the risk alone.",
+    "judge",
+    unit="ratio",
+)
+PREDICTION_ERROR: Final = _judging(
+    "gauge",
+    "ragmonitor_prediction_error_ratio",
+    "Squared error of predictions of later verdicts, relative to that of the verdicts' mean; "
+    "score is untrained (the risk alone) or learned.",
+    "judge score",
+    unit="ratio",
+)
+LEARNED_COEFFICIENT: Final = _judging(
+    "gauge",
+    "ragmonitor_learned_coefficient",
+    "What one unit of a feature of the answer adds to the log odds of a bad verdict; the largest.",
+    "judge feature",
 )
 CALIBRATION_RESIDUAL: Final = _judging(
     "gauge",

@@ -494,6 +494,10 @@ class Report:
     decision: SamplingDecision = CERTAIN
     diagnosis: Diagnosis | None = None
     """None: there is no assessment."""
+    predicted: float | None = None
+    """Of the built-in judge's report: the chance that the judge who scores a sample would find the
+    answer hallucinated, as its earlier verdicts teach it. None: not known, or there is no such
+    judge."""
     usage: JudgeUsage | None = None
     """What asking cost, whether or not it gave anything; None: the judge was not asked."""
     target: SpanReference | None = None

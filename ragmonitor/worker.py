@@ -474,7 +474,7 @@ class Worker:
                 self._judge(runner, account, builtin, prediction, decision)
             )
         found = runner.unread(interaction, decision, cause)
-        target = self._deliver(account, builtin, found)
+        target = self._deliver(account, _with(prediction, builtin), found)
         self._settle(
             CompletedAnswer(
                 builtin=builtin,
@@ -550,7 +550,7 @@ class Worker:
                 await asyncio.wait({asking}, timeout=wait_s)
             if not asking.done():
                 with self._step:
-                    delivered, target = True, self._deliver(account, builtin)
+                    delivered, target = True, self._deliver(account, _with(prediction, builtin))
             found = await asking
         except BaseException as error:  # noqa: BLE001 - its report is owed all the same
             asking.cancel()
@@ -565,7 +565,7 @@ class Worker:
                 for report in found.reports:
                     self._export(account, replace(report, target=target, late=True))
             else:
-                target = self._deliver(account, builtin, found)
+                target = self._deliver(account, _with(prediction, builtin), found)
             self._settle(
                 CompletedAnswer(
                     builtin=builtin,
@@ -664,6 +664,12 @@ class Worker:
 
     _working: asyncio.Lock
     _forking = False
+
+
+def _with(prediction: Prediction, builtin: Report) -> Report:
+    """Return the built-in judge's report with what past verdicts predict of the answer."""
+    predicted = prediction.hallucination
+    return builtin if predicted is None else replace(builtin, predicted=predicted)
 
 
 def _record_uncaught(_loop: asyncio.AbstractEventLoop, details: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandl
 
 from ragmonitor import metrics as names
 from ragmonitor.addresses import shown
-from ragmonitor.cli.monitor_state import PlanningRow, Sampling, ServiceState
+from ragmonitor.cli.monitor_state import Learned, PlanningRow, Sampling, ServiceState
 from ragmonitor.cli.options import ExplainOptions
 from ragmonitor.cli.terminal import FINE, figures_table, print_json
 from ragmonitor.errors import InputError
@@ -284,10 +284,12 @@ def _judge_quality(state: ServiceState) -> Iterator[str]:
         if mean["signal"] == "hallucination"
     ]
     yield (
-        f"Built-in judge: AUROC {_number(value(names.BUILTIN_AUROC))} against the judge's verdicts "
-        f"(0.5 is chance); judged answers needed, against a plain sample: "
-        f"{', '.join(saved) or 'not known'}."
+        f"Predictions of the judge's verdicts: AUROC {_number(value(names.BUILTIN_AUROC))}, by the "
+        f"built-in judge's risk alone {_number(value(names.UNTRAINED_AUROC))} (0.5 is chance); "
+        f"judged answers needed, against a plain sample: {', '.join(saved) or 'not known'}."
     )
+    if state.learned is not None:
+        yield from _learned(state.learned)
     residual = _number(value(names.CALIBRATION_RESIDUAL), "+.3f")
     yield f"Calibration residual on the riskiest fifth: {residual}."
     anchors = value(names.ANCHORS)
@@ -320,6 +322,21 @@ def _judge_quality(state: ServiceState) -> Iterator[str]:
             if corrected is None
             else f"corrected rate {_share(corrected)} [{interval}]."
         )
+
+
+def _learned(learned: Learned) -> Iterator[str]:
+    saved = learned.saved
+    worth = "what that saves is not known yet"
+    if saved is not None:
+        does = "saves" if saved >= 0 else "costs"
+        worth = f"that {does} {_share(abs(saved))} of the verdicts, against the risk alone"
+    yield (
+        f"Learned from {learned.verdicts:,.0f} verdicts, trusted to {_share(learned.trust)}; "
+        f"{worth}."
+    )
+    if learned.coefficients:
+        told = "; ".join(f"{name} {value:+.2f}" for name, value in learned.coefficients.items())
+        yield f"What tells most (+: rather bad): {told}."
 
 
 def _alarms(state: ServiceState) -> Table:

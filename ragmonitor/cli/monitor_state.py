@@ -112,6 +112,21 @@ class PlanningRow:
     delays: tuple[Delay, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """Says what predictions of the judge's verdicts have learned from them."""
+
+    verdicts: float
+    """Remembered; older ones count less."""
+    trust: float
+    """Weight of what was learned in the next prediction, 0 to 1."""
+    saved: float | None
+    """Share of the judge's verdicts that learning saves at equal width of the interval, against
+    predictions by the risk alone; below 0 it costs some. None: not known yet."""
+    coefficients: Mapping[str, float]
+    """The largest by feature, the largest first: what one unit of it adds to the log odds."""
+
+
 class ServiceState:
     """The state of one service, as its monitor serves it, with what follows from it."""
 
@@ -199,6 +214,7 @@ class ServiceState:
             "means": self.means,
             "answers": self.answers and dataclasses.asdict(self.answers),
             "sampling": self.sampling and dataclasses.asdict(self.sampling),
+            "learned": self.learned and dataclasses.asdict(self.learned),
             "alarms": self.alarms,
             "threshold_days": self.threshold_days,
             "answers_per_hour": self.answers_per_hour,
@@ -232,6 +248,30 @@ class ServiceState:
             without_verdict=without_verdict,
             missing_ratio=self.value(names.MISSING_RATIO, judge=self.judge),
             uncovered_ratio=self.value(names.UNCOVERED_RATIO, judge=self.judge, window="1h"),
+        )
+
+    @property
+    def learned(self) -> Learned | None:
+        """What was learned from verdicts; None: nothing."""
+        verdicts = self.value(names.LEARNED_VERDICTS, judge=self.judge)
+        if not verdicts or self.sampling is None:
+            return None
+        errors = [
+            self.value(names.PREDICTION_ERROR, judge=self.judge, score=score)
+            for score in ("untrained", "learned")
+        ]
+        rate = self.sampling.rate
+        # The variance of a mean of pseudo-outcomes, as `planning.design_effect` has it.
+        before, now = (None if each is None else rate + (1 - rate) * each for each in errors)
+        coefficients = [
+            (labels["feature"], value)
+            for labels, value in self.each(names.LEARNED_COEFFICIENT, judge=self.judge)
+        ]
+        return Learned(
+            verdicts=verdicts,
+            trust=self.value(names.LEARNED_TRUST, judge=self.judge) or 0.0,
+            saved=1 - now / before if before and now is not None else None,
+            coefficients=dict(sorted(coefficients, key=lambda each: -abs(each[1]))),
         )
 
     def _sampling(self) -> Sampling:

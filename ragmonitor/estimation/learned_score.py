@@ -188,19 +188,22 @@ class LearnedScore:
         """How many verdicts it remembers."""
         return self._verdicts + len(self._fresh)
 
-    def coefficients(self) -> dict[str, float]:
-        """Return the weight of each feature by its name; 0 before any verdict."""
-        return dict(zip(NAMES, self._weights, strict=True))
+    def largest(self, n: int) -> list[tuple[str, float]]:
+        """Return the n largest weights by their features' names, the largest first."""
+        named = sorted(zip(NAMES, self._weights, strict=True), key=lambda each: -abs(each[1]))
+        return [(name, weight) for name, weight in named[:n] if weight]
 
-    def residual_shares(self) -> tuple[float, float] | None:
-        """Return how much of the verdicts' variance the untrained and the mixed score leave open.
+    def error_ratios(self) -> dict[str, float] | None:
+        """Return the squared errors on verdicts to come, relative to those of the verdicts' mean.
 
-        Squared errors on verdicts to come, relative to those of the mean; 0 to about 1. None: the
-        verdicts were all alike, or too few.
+        `untrained` and `learned`, which is as mixed; 0 to about 1. None: the verdicts were too few,
+        or all alike.
         """
-        weight, bad, untrained, mixed = self._losses
+        weight, bad, untrained, learned = self._losses
         variance = bad * (weight - bad) / weight if weight > 0 else 0.0
-        return (untrained / variance, mixed / variance) if variance > 1.0 else None
+        if variance < 1.0:
+            return None
+        return {"untrained": untrained / variance, "learned": learned / variance}
 
 
 def _step(untrained: float, learned: float, value: float, weight: float) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ragmonitor import metrics
@@ -23,6 +23,7 @@ MAX_WEIGHT: Final = 2.0
 """Of one verdict in what the model learns: the largest importance weight that is sampled."""
 MIXED: Final = "mixed"
 """The calibration of the mixed score, beside those of the signals."""
+SHOWN_COEFFICIENTS: Final = 8
 _NOTHING: Final = (0.0, 0.0)
 
 
@@ -146,12 +147,27 @@ class Predictions(Part):
         """Keep the newest verdicts."""
         self.keep()
 
-    def gauges(self, means: Means) -> Iterable[GaugeValue]:
-        """Return how well the built-in judge's risk tells bad answers from good ones."""
-        auroc = self._of(HALLUCINATION, "").auroc()
-        if auroc is not None:
-            labels = (("judge", self._judge),)
-            yield GaugeValue(name=metrics.BUILTIN_AUROC, value=auroc, labels=labels)
+    def gauges(self, means: Means) -> Iterator[GaugeValue]:
+        """Return how well predictions tell bad answers from good ones, and what was learned."""
+
+        def gauge(name: str, value: float, **labels: str) -> GaugeValue:
+            pairs = (("judge", self._judge), *labels.items())
+            return GaugeValue(name=name, value=value, labels=pairs)
+
+        untrained = self._of(HALLUCINATION, "").auroc()
+        learned = self._of(MIXED, "").auroc() if self._model is not None else None
+        if untrained is not None:
+            yield gauge(metrics.BUILTIN_AUROC, untrained if learned is None else learned)
+            yield gauge(metrics.UNTRAINED_AUROC, untrained)
+        model = self._model
+        if model is None or not model.verdicts:
+            return
+        yield gauge(metrics.LEARNED_VERDICTS, model.verdicts)
+        yield gauge(metrics.LEARNED_TRUST, model.trust)
+        for score, share in (model.error_ratios() or {}).items():
+            yield gauge(metrics.PREDICTION_ERROR, share, score=score)
+        for feature, coefficient in model.largest(SHOWN_COEFFICIENTS):
+            yield gauge(metrics.LEARNED_COEFFICIENT, coefficient, feature=feature)
 
     def _hallucination(self, language: str) -> Calibration | None:
         """Return what predicts it: of the language, where both have verdicts enough."""

@@ -69,6 +69,8 @@ def report_line(
     }
     line["diagnosis"] = None if report.diagnosis is None else report.diagnosis.value
     line["risk"] = None if assessment is None else assessment.risk
+    if report.predicted is not None:
+        line["predicted"] = report.predicted
     sentences = () if assessment is None else assessment.sentences or ()
     line["sentences"] = [shown.sentence(sentence) for sentence in sentences]
     if report.target is not None:

@@ -467,6 +467,9 @@ def _add_verdict(budget: SpanBudget, reports: Sequence[Report]) -> None:
     risks = [r.assessment.risk for r in reports if r.assessment and r.assessment.risk is not None]
     if risks:
         attributes[names.RISK] = risks[0]
+    predicted = next((r.predicted for r in reports if r.predicted is not None), None)
+    if predicted is not None:
+        attributes[names.PREDICTED] = predicted
     for evaluation in report.evaluations[:MAX_EVALUATIONS]:
         evaluator = encodable(evaluator_name(evaluation.evaluator))
         if isinstance(evaluation, Scored):

@@ -122,7 +122,8 @@ class Answers:
         self._max_bytes = max_bytes
         self._kept: dict[int, KeptAnswer] = {}
         self._by_interaction: dict[str, KeptAnswer] = {}
-        self._recent: OrderedDict[str, list[dict[str, Any]]] = OrderedDict()
+        self._recent: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        """Of newer answers what the built-in judge's report adds to another judge's."""
         self._bytes = 0
         self._last = 0
 
@@ -165,7 +166,10 @@ class Answers:
 
     def _add_builtin(self, report: Report, revision: int) -> bool:
         interaction = report.interaction
-        self._recent[interaction.id] = list(map(self._evaluation, report.evaluations))
+        self._recent[interaction.id] = {
+            "builtin": list(map(self._evaluation, report.evaluations)),
+            "predicted": report.predicted,
+        }
         while len(self._recent) > MAX_RECENT:
             self._recent.popitem(last=False)
         if report.assessment is None:
@@ -303,9 +307,12 @@ class Answers:
             "span_id": "" if report.target is None else report.target.span_id,
             "chunks_found": len(interaction.chunks),
             "chunks": _chunks(interaction, sentences, report, shows=shows),
+            "predicted": report.predicted,
         }
         if basis == "judged":
-            entry["builtin"] = self._recent.get(interaction.id, [])
+            entry |= self._recent.get(interaction.id, {"builtin": []})
+        if entry["predicted"] is not None:
+            entry["predicted"] = round(entry["predicted"], 4)
         if shows:
             entry["question"] = _cut(interaction.query, MAX_QUESTION)
             entry["answer"] = marked(interaction.answer, sentences)

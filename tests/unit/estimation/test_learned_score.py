@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmonitor.estimation import Predictions
+from ragmonitor.estimation import Predictions, WindowedMeans
 from ragmonitor.estimation.answer_features import NAMES, features_of
 from ragmonitor.estimation.learned_score import SWITCHING, LearnedScore
 from ragmonitor.estimation.parts import Answer
@@ -32,6 +32,8 @@ from ragmonitor.state import StateFile
 JUDGE = JudgeIdentity(name="judge", version="1", kind="LLM")
 BUILTIN = JudgeIdentity(name="builtin", version="1", kind="CODE")
 CERTAIN = SamplingDecision(inclusion_probability=1.0, drawn=True)
+
+MEANS = WindowedMeans(builtin="builtin", judge="judge", clock=lambda: 0.0)
 
 chances = st.floats(0.001, 0.999)
 features = st.dictionaries(st.integers(0, len(NAMES) - 1), st.floats(-2, 2), max_size=40).map(
@@ -204,7 +206,7 @@ def test_whatever_it_is_told_it_says_a_chance(found, asked, untrained):
     model.merge()
     model.fit()
     assert 0 < model.predict(asked, untrained) < 1
-    assert all(map(math.isfinite, model.coefficients().values()))
+    assert all(math.isfinite(weight) for _, weight in model.largest(len(NAMES)))
     assert 0 < model.trust < 1
 
 
@@ -324,3 +326,30 @@ def test_features_of_a_real_assessment_are_bounded_and_hold_no_text():
         assert len(set(places)) == len(places)
         assert set(places) <= set(range(len(NAMES)))
         assert all(-2 <= value <= 2 for _, value in found)
+
+
+def test_it_says_what_it_has_learned():
+    """Verdicts, trust, both errors and the word that tells, as gauges of the judge."""
+    predictions = Predictions(judge="judge")
+    learn(predictions, traffic(600, seed=8, told_by_words=True))
+    gauges = {
+        (each.name, *dict(each.labels).values()): each.value for each in predictions.gauges(MEANS)
+    }
+    assert gauges["ragmonitor_learned_verdicts", "judge"] > 400
+    assert gauges["ragmonitor_learned_trust_ratio", "judge"] > 0.8
+    errors = [
+        gauges["ragmonitor_prediction_error_ratio", "judge", score]
+        for score in ("learned", "untrained")
+    ]
+    assert errors[0] < 0.9 * errors[1]
+    aurocs = [gauges[f"ragmonitor_builtin_{name}auroc", "judge"] for name in ("", "untrained_")]
+    assert aurocs[0] > 0.65
+    assert aurocs[1] < 0.58
+    words = {
+        feature
+        for name, _, *feature in gauges
+        if name == "ragmonitor_learned_coefficient"
+        for feature in feature
+    }
+    assert 0 < len(words) <= 8
+    assert any(feature.startswith("missing words") for feature in words)

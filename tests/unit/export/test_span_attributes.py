@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from ragmonitor.export.content import compact_json
 from ragmonitor.export.span_attributes import retrieval_attributes, root_attributes
 from ragmonitor.export.span_budget import MAX_ATTRIBUTES
 from ragmonitor.records import Chunk, Retrieval
-from tests.unit.export.examples import interaction, report
+from tests.unit.export.examples import LEXICAL, MODEL, interaction, report
 
 texts = st.text(st.characters(), max_size=20)
 numbers = st.one_of(st.none(), st.floats())
@@ -46,3 +47,12 @@ def test_any_text_and_any_number_can_be_encoded(
 def test_any_metadata_becomes_json(value: Any) -> None:
     """Keys that are no strings, numbers that are none and foreign objects do not stop a span."""
     json.loads(compact_json(value))
+
+
+def test_what_was_predicted_stands_beside_the_verdict():
+    """Of the built-in judge's report, on the root span with the judge's own; else not at all."""
+    judged = [replace(report(LEXICAL), predicted=0.25), report(MODEL)]
+    attributes = root_attributes(interaction(), judged)
+    assert attributes["ragmonitor.predicted"] == 0.25
+    assert attributes["ragmonitor.judge"] == str(MODEL)
+    assert "ragmonitor.predicted" not in root_attributes(interaction(), judged[1:])

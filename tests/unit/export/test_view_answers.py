@@ -310,3 +310,13 @@ def test_a_long_chunk_is_cut_around_it():
     found = closest(text, ["The upload limit is 9 MB per file today."])
     assert [part for part, near in found if near] == ["The upload limit is 3.5 MB per file."]
     assert sum(len(part) for part, _ in found) <= 2_002
+
+
+def test_an_answer_shows_what_was_predicted_of_it():
+    """Alone, and beside the verdict of the judge, whose report comes later."""
+    kept = answers()
+    fill(kept, [replace(bad(1), predicted=0.123456), bad(2)])
+    assert [each["predicted"] for each in told(kept)] == [0.1235, None]
+    kept.add(bad(1, judge=MODEL), revision=3)
+    [judged] = [each for each in told(kept) if each["basis"] == "judged"]
+    assert judged["predicted"] == 0.1235

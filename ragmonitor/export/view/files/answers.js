@@ -147,6 +147,7 @@ export class Answers {
       answer.cause ? element("span", { class: "tag warn" }, called("cause", answer.cause)) : null,
       answer.judge_cause ? element("span", { class: "tag" }, t("judgeDidNot", { cause: called("cause", answer.judge_cause) })) : null,
       answer.status === "ok" ? null : element("span", { class: "tag warn" }, called("status", answer.status)),
+      answer.predicted === null ? null : element("span", { class: "tag", title: t("predictedTitle") }, t("predicted", { p: Math.round(100 * answer.predicted) })),
       answer.times > 1 ? element("span", { class: "tag" }, t("times", { n: answer.times })) : null,
       ...scores.map((e) => element("span", { class: "tag" }, `${called("signal", e.evaluator)} ${number(e.score)}`)),
       element("span", { class: "quiet when" }, [moment(answer.at_s), answer.framework, answer.name, ...Object.entries(answer.attributes).map(([name, value]) => `${name}: ${value}`)].filter(Boolean).join(" · ")));

@@ -60,6 +60,8 @@ const TEXTS = {
   aboutVersion: ["ragmonitor {version} · service version {service} · monitoring for {time}", "ragmonitor {version} · 服务版本 {service} · 已监测 {time}"],
   legend: ["Means with 95% intervals over a sliding window. {judge} scores a sample of the answers; each is weighted by 1 / its probability of being drawn, so that sampling does not bias the means.", "滑动窗口内的均值及 95% 置信区间。{judge} 对抽样的回答评分，并按抽中概率加权，抽样不会造成偏差。"],
   legendBuiltin: ["Means with 95% intervals over a sliding window. No LLM judge is configured: every number comes from the built-in judge ({builtin}), which is less exact.", "滑动窗口内的均值及 95% 置信区间。未配置大模型评审：所有数字来自内置评审（{builtin}），不如大模型准确。"],
+  predicted: ["predicted {p}%", "预测 {p}%"],
+  predictedTitle: ["Chance that the LLM judge finds it hallucinated, as its earlier verdicts teach", "大模型评审判定其为幻觉的概率，由以往评审结论学得"],
   judgedBy: ["scored by {judge}", "由 {judge} 评分"],
   builtinOnly: ["built-in judge only", "仅内置评审"],
   noJudge: ["needs no judge", "无需评审"],
