@@ -8,16 +8,20 @@ unit, another month, another name in its place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from ragmonitor.judges.builtin.overlap import Overlap
 from ragmonitor.judges.builtin.passage_index import DETAIL_KINDS, PassageIndex, detail_class
 from ragmonitor.judges.builtin.polarity import Polarity, polarity
 from ragmonitor.judges.builtin.stems import stem
-from ragmonitor.judges.builtin.text_terms import NEGATION, SIGNS, Term
-from ragmonitor.judges.builtin.word_lists import CHINESE_OPPOSITES, OPPOSITES
+from ragmonitor.judges.builtin.text_terms import DENYING, MAY_NEGATE, NEGATION, SIGNS, Term
+from ragmonitor.judges.builtin.word_lists import CHINESE_OPPOSITES, GRANTS, OPPOSITES, SAYS_NO_MORE
+from ragmonitor.judges.sentences import HAN
+from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Reason
 
 
@@ -48,9 +52,15 @@ def failed_checks(
     failed += _units(content, overlap, index)
     alike = _most_alike(own, overlap, index)
     if alike is not None:
-        failed += _opposites(content, own, alike, index)
-        if NEGATION in own or index.keys[alike].may_negate:
-            failed += _negations(polarity(text, content), alike, overlap, index)
+        may_negate = not own.isdisjoint(MAY_NEGATE) or index.keys[alike].may_negate
+        here = polarity(text, content) if may_negate else None
+        failed += _opposites(content, own, alike, index, here)
+        if here is not None:
+            failed += _negations(text, here, alike, overlap, index)
+    if own.isdisjoint({NEGATION, *DENYING}) and not any(
+        check.reason == "negation" for check in failed
+    ):
+        failed += _affirmed(text, content, own, overlap, index)
     return sorted(failed, key=lambda check: check.term.start)
 
 
@@ -139,20 +149,35 @@ for _left, _right in (*((stem(a), stem(b)) for a, b in OPPOSITES), *CHINESE_OPPO
 
 
 def _opposites(
-    content: Sequence[Term], own: set[str], alike: int, index: PassageIndex
+    content: Sequence[Term], own: set[str], alike: int, index: PassageIndex, here: Polarity | None
 ) -> list[FailedCheck]:
-    """Find words that the chunks lack near by and whose opposite the most alike passage has."""
+    """Find words that the chunks lack near by and whose opposite the most alike passage has.
+
+    Both must be negated or neither: `not open` says what `closed` says.
+    """
     if own.isdisjoint(_OPPOSITE):
         return []
-    there = index.keys[alike].exact
+    present = index.keys[alike].exact
+    there = None if here is None else index.polarity[alike]
     return [
         FailedCheck("negation", term, conflicts=True)
         for term in content
         if term.key in _OPPOSITE
         and not any(term.key in index.keys[at].exact for at in index.windows[alike])
-        and not _OPPOSITE[term.key].isdisjoint(there)
+        and (opposite := _OPPOSITE[term.key] & present)
         and _OPPOSITE[term.key].isdisjoint(own)
+        and (here is None or there is None or _is_opposed(term.key, opposite, here, there))
     ]
+
+
+def _is_opposed(key: str, opposite: set[str], here: Polarity, there: Polarity) -> bool:
+    """Return whether a word and its opposite are used alike, and nothing else is negated once."""
+    if key in here.unsure or not opposite.isdisjoint(there.unsure):
+        return False
+    if (key in here.negated) != (not opposite.isdisjoint(there.negated)):
+        return False
+    rest = len(there.negated) - len(opposite & there.negated)
+    return bool(here.negated - {key}) == bool(rest)
 
 
 ALIKE: Final = 0.6
@@ -162,24 +187,112 @@ MIN_SHARED: Final = 3
 
 
 def _negations(
-    here: Polarity, alike: int, overlap: Overlap, index: PassageIndex
+    text: str, here: Polarity, alike: int, overlap: Overlap, index: PassageIndex
 ) -> list[FailedCheck]:
     """Find the first word that is negated here and stated in the passage, or the reverse.
 
-    One of the two must negate nothing at all: two negations may negate different words and say
-    the same.
+    But for what both negate, one of the two must negate nothing at all: two negations may negate
+    different words and say the same.
     """
     there = index.polarity[alike]
-    if bool(here.negated) == bool(there.negated):
+    agreed = here.negated & there.negated
+    negates_more, denies_more = (len(each.negated) > len(agreed) for each in (here, there))
+    if negates_more == denies_more or _has_opposite(here, there):
         return []
     for key, term in here.first.items():  # in the sentence's order
         if key in here.unsure or key in there.unsure or key not in there.first:
             continue
-        if key in here.negated or key in there.negated:
+        if agreed and term.kind == "pair":  # how far a negation reaches is not known exactly
+            continue
+        if (key in here.negated) != (key in there.negated):
+            is_limited = (key in here.limited) != (key in there.limited)
+            if is_limited and not _is_part(text, index.texts[alike]):
+                continue
             if _stands_elsewhere(key, here, overlap, alike, index):
                 return []
             return [FailedCheck("negation", term, conflicts=True)]
     return []
+
+
+def _has_opposite(here: Polarity, there: Polarity) -> bool:
+    """Return whether one of the two says `closed` where the other says `open`."""
+    return any(
+        key not in there.first and any(each in there.first for each in _OPPOSITE[key])
+        for key in here.first.keys() & _OPPOSITE.keys()
+    )
+
+
+_CHARACTERS: Final = lazy_pattern(rf"[{HAN}]|[^\W_{HAN}]+")
+
+
+_MAX_TIMES: Final = 32
+"""How many times as long as a sentence a passage may be to say the same of the same."""
+
+
+def _is_part(text: str, passage: str) -> bool:
+    """Return whether a text has no word, however small, that a passage lacks."""
+    if len(passage) > _MAX_TIMES * len(text):
+        return False
+    words = set(_CHARACTERS.findall(text.lower())) - SAYS_NO_MORE
+    return words <= set(_CHARACTERS.findall(passage.lower()))
+
+
+_AFFIRMS: Final = lazy_pattern(
+    r"\A\W{0,4}(?:yes|sure|certainly|of course|absolutely|是的|可以|能|有|对|当然|会|支持|提供)"
+    r"|\b(?:can|may|could)\b|可以|能够|需要|必须|已|了",
+    re.IGNORECASE,
+)
+"""What an answer affirms by, whatever its verb."""
+_GRANTS: Final = frozenset(map(stem, GRANTS))
+_MAX_SHORT: Final = 4.0
+_MAX_OTHER: Final = 1.0
+"""Terms of an answer that affirms, and of those that its passage lacks. A pair counts half."""
+
+
+def _affirmed(
+    text: str, content: Sequence[Term], own: set[str], overlap: Overlap, index: PassageIndex
+) -> list[FailedCheck]:
+    """Find what a short sentence affirms, in other words, of what a short passage denies.
+
+    `You can pay cash` against `We do not take cash`.
+    """
+    if not overlap.window or _size(own) > _MAX_SHORT or not _AFFIRMS.search(text, 0, _MAX_BACK):
+        return []
+    by_passage = overlap.by_passage
+    at = max(overlap.window, key=lambda at: (by_passage.get(at, 0.0), index.texts[at]))
+    keys, most = index.keys[at], by_passage.get(at, 0.0)
+    if not keys.may_negate or not most or len(keys.exact) > 2 * _MAX_SHORT:
+        return []
+    if _size(keys.exact) > _MAX_SHORT:
+        return []
+    there = index.polarity[at]
+    shared = own & there.first.keys()
+    other = [term for term in content if term.key not in shared]
+    denied = there.negated - there.stated
+    is_denied = not shared.isdisjoint(denied) or not _GRANTS.isdisjoint(denied)
+    if not shared or not is_denied or not there.unsure.isdisjoint(own):
+        return []
+    if _size({term.key for term in other}) > _MAX_OTHER or any(
+        term.kind in DETAIL_KINDS for term in other
+    ):
+        return []
+    if any(
+        share >= most - 1e-9 and not index.polarity[one].negated
+        for one, share in islice(by_passage.items(), MAX_COMPARED)
+    ):
+        return []
+    return [
+        FailedCheck("negation", term, conflicts=True)
+        for term in other or [term for term in content if term.key in denied]
+    ]
+
+
+def _size(keys: Iterable[str]) -> float:
+    """Return how many terms there are; Chinese characters and pairs of them count half."""
+    return sum(0.5 if key[0] > _HAN_FROM else 1.0 for key in keys if key not in SIGNS)
+
+
+_HAN_FROM: Final = "\u3000"
 
 
 MAX_COMPARED: Final = 16
@@ -205,36 +318,50 @@ def _stands_elsewhere(
 
 
 def _most_alike(own: set[str], overlap: Overlap, index: PassageIndex) -> int | None:
-    """Return the passage that holds most of the sentence by itself, if it is enough."""
-    least = ALIKE * overlap.weight
-    candidates = [at for at in overlap.window if overlap.by_passage.get(at, 0.0) >= least]
+    """Return the passage that holds most of the sentence by itself, if it is enough.
+
+    Neither a word whose opposite may stand in its place counts, nor what a negation would swallow.
+    """
+    weight = overlap.weight - sum(
+        term.weight
+        for term in overlap.missing
+        if term.key in _OPPOSITE or (term.kind == "pair" and not _MODAL.isdisjoint(term.key))
+    )
+    candidates = [
+        at for at in overlap.window if overlap.by_passage.get(at, 0.0) >= ALIKE * weight > 0
+    ]
     if not candidates:
         return None
     best = max(candidates, key=lambda at: (overlap.by_passage[at], index.texts[at]))
     return best if _shares_enough(own, best, index) else None
 
 
+_MODAL: Final = frozenset("有能会是曾可得需")
+
+
 def _shares_enough(own: set[str], passage: int, index: PassageIndex) -> bool:
     """Return whether the two have `MIN_SHARED` terms in common, or most of a short one's."""
-    if (
-        _is_short_and_same(own, passage, index)
-        or len(own & index.keys[passage].exact) >= MIN_SHARED
-    ):
+    there = index.keys[passage].exact
+    shared = len(own & there)
+    if shared and not own.isdisjoint(_OPPOSITE):
+        shared += sum(not _OPPOSITE[key].isdisjoint(there) for key in own & _OPPOSITE.keys())
+    if shared >= MIN_SHARED or _is_short_and_same(own, passage, index):
         return True
     if own.isdisjoint(SIGNS):
         return False
-    there = index.polarity[passage]
-    return len(own & there.first.keys()) + len(own & there.signs) >= MIN_SHARED
+    polarities = index.polarity[passage]
+    return len(own & polarities.first.keys()) + len(own & polarities.signs) >= MIN_SHARED
 
 
 def _is_short_and_same(own: set[str], passage: int, index: PassageIndex) -> bool:
     """Return whether one of the two is short and says little more than the other.
 
     `No pets` and `Pets are allowed`: all that the passage says stands in the sentence, or all that
-    the sentence says in a passage that has no more than `MIN_SHARED` terms.
+    the sentence says in the passage.
     """
     there = index.keys[passage].exact
     shared = len(own & there)
-    if not shared or len(there) > MIN_SHARED:
+    if not shared:
         return False
-    return shared == len(there) or (shared > 1 and shared == len(own - SIGNS))
+    is_whole = len(there) <= MIN_SHARED and shared == len(there)
+    return is_whole or (shared > 1 and shared == len(own - SIGNS))

@@ -90,11 +90,36 @@ _MADE_BY_FRAMEWORKS: Final = _any(
     "agent stopped due to (?:iteration limit or time limit|max iterations)",  # LangChain's agents
     "sorry, need more steps to process this request",  # LangGraph's
     r"(?:model|tool|['\"]?\w{1,60}['\"]? tool) call limits? (?:exceeded|reached)\b.{0,160}?",
+    r"do not (?:make additional tool calls|call ['\"]?\w{1,60}['\"]? again)",
+    r"(?:model call|tool ['\"]?\w{1,60}['\"]?) failed after \d{1,4} attempts?\b.{0,300}?",
+    r"max iterations of \d{1,6} reached|either something went wrong, or you can .{0,120}?",
+    "text was found that violates openai['’]s content policy|it was flagged for .{1,80}?",
+    "(?:空|无)(?:响应|回复|回答)",
+    "(?:智能体|代理|模型)?因?(?:已?达到|超过)最大(?:迭代|循环|调用)次数.{0,20}?",
+    "(?:很?抱歉|对不起)[，,]?需要更多步骤.{0,20}?",
 )
 """What frameworks say in place of an answer, when there is none."""
+_OTHER_LANGUAGES: Final = _any(
+    "ich wei(?:ß|ss) (?:es |das |die antwort )?(?:leider )?nicht",
+    "das wei(?:ß|ss) ich (?:leider )?nicht",
+    r"ich kann (?:\w+ ){1,3}?(?:nicht|keine) (?:beantworten|sagen|finden|antwort)",
+    r"keine (?:\w+ )?(?:informationen|angaben|antwort) (?:gefunden|vorhanden|verfügbar)",
+    "je ne (?:sais|connais) pas|je ne peux pas (?:répondre|vous)",
+    "je n['’]ai pas (?:trouvé|d['’])",
+    "no (?:lo )?sé|no puedo (?:responder|contestar)",
+    "no (?:tengo|encontré|encuentro) (?:suficiente )?información",
+    "(?:分|わ)かりません|お?答え(?:でき|することができ)ません",
+    "情報[がは](?:ありません|見つかりません)",
+    "모르겠습니다|알 수 없습니다|답변할 수 없습니다|정보가 없습니다",
+)
+"""How other languages say it, at the head of a sentence or after an excuse."""
 
 REFUSALS: Final = _compiled(
     rf"\A\W{{0,4}}(?:response \d{{1,3}}: )?{_MADE_BY_FRAMEWORKS}\W{{0,4}}\Z",
+    rf"\A(?:[^,，、.!?]{{1,24}}[,，、] ?)?{_OTHER_LANGUAGES}",
+    r"\bi (?:cannot|can ?not|ca ?n['’]?t) comply with (?:that|this|your)\b",
+    r"\bno (?:relevant |matching |related |such )?(?:docs?|documents?|passages?|matches|entries)"
+    r" (?:were |was |could be |have been )?(?:found|retrieved)\b",
     r"\bi (?:really |just |honestly )?(?:do not|do ?n['’]?t|cannot|ca ?n['’]?t|can not|could not"
     rf"|could ?n['’]?t) (?:really |actually |currently |be able to )?{_KNOW}\b",
     r"\b(?:i am|i ?['’]m|we are|we ?['’]re|i was)"
@@ -112,7 +137,7 @@ REFUSALS: Final = _compiled(
     r"|discussed|answered) (?:in|by|within|from) (?:the|this|these|any|my|our|your)\b"
     rf"[^.!?]{{0,30}}?\b{_SOURCES}\b",
     r"\A\W{0,4}(?:not (?:mentioned|specified|stated|provided|available|enough information)"
-    r"|unanswerable|unknown|no answer|n/a)\W{0,4}\Z",
+    r"|unanswerable|unknown|no answer|n/a|null)\W{0,4}\Z",
     r"\b(?:i|we) (?:did not|did ?n['’]?t) (?:find|see|locate)"
     rf" (?:anything|(?:any|the) (?:\w+ ){{0,2}}?{_FACTS})\b",
     r"\b(?:i|we) (?:have no (?:idea|clue)|lack (?:\w+ ){0,2}?information)\b",
@@ -140,7 +165,7 @@ REFUSALS: Final = _compiled(
     rf"\bi(?:['’]d| would)? need {_MORE}\b",
     r"\bas an ai\b[^.!?]{0,60}?\b(?:cannot|can['’]?t|not able|unable|don['’]?t)\b",
     "(?:无法|不能|没法|难以|没办法|没有办法)(?:直接|准确|为您|给您|给你|为你|从中|据此|确切|明确|根据.{0,12}?){0,2}"
-    "(?:回答|确定|提供|得知|判断|找到|给出|确认|获知|解答|答复|得出)",
+    "(?:回答|处理|确定|提供|得知|判断|找到|给出|确认|获知|解答|答复|得出)",
     "(?:我|本人|目前|暂时|抱歉|对不起)[，,]?我?也?并?不太?(?:知道|清楚|了解|确定)",
     r"\A\W{0,4}不(?:知道|清楚|详)\W{0,4}\Z",
     f"{_CHINESE_SOURCES}[^。！？]{{0,24}}?(?:没|未|不)有?(?:直接|明确|具体|曾|能)?{_CHINESE_TELL}",
@@ -169,9 +194,11 @@ ENGLISH_SIGNS: Final = (
     "missing", "absent", "needed", "required", "necessary", "need more", "need additional",
     "need further", "unanswerable", "n/a", "as an ai",
     "snt ", "dnt ", "dont ", "cant ", "cannt ", "arent ",
-    "werent ", "havent ", " nt ", "empty response", "agent stopped", "call limit",
+    "werent ", "havent ", " nt ", "empty response", "agent stopped", "call limit", "null",
+    "max iterations", "either something", "content policy", "was flagged", "comply",
+    "nicht", "keine", "je n",
 )  # fmt: skip
-CHINESE_SIGNS: Final = frozenset("不没未无难缺超需")
+CHINESE_SIGNS: Final = frozenset("不没未无难缺超需空达んせ르없")
 """Every refusal holds, in lower case, one of these signs: to look for them is quicker."""
 
 FIRST_PERSON: Final = _compiled(
@@ -278,7 +305,7 @@ COURTESIES: Final = _compiled(
     ),
     "当然(?:可以)?",
     "(?:谢谢|感谢)(?:您|你)?(?:的(?:提问|问题))?",
-    "(?:很|非常|十分)?抱歉",
+    "(?:很|非常|十分)?抱歉|죄송합니다|すみません|申し訳ありません",
     "很高兴(?:为您|为你)?(?:服务|解答)?",
     "祝您?.{0,6}",
     "让您久等了?|打扰了?|请稍[等候]",

@@ -16,13 +16,14 @@ from typing import Final, Literal, NamedTuple
 
 from ragmonitor.judges.builtin import quantities
 from ragmonitor.judges.builtin.quantities import Quantity
-from ragmonitor.judges.builtin.stems import stem_and_weight
+from ragmonitor.judges.builtin.stems import stem, stem_and_weight
 from ragmonitor.judges.builtin.word_lists import (
     CHINESE_COMMON,
     CHINESE_DIGITS,
     CHINESE_NEGATIONS,
     CHINESE_SCALES,
     CHINESE_STOP,
+    DENIALS,
     HARMLESS_BEHIND_NEGATION,
     MONTHS,
     NEGATION_ENDS,
@@ -85,6 +86,10 @@ NEGATION: Final = "!"
 NEGATION_END: Final = "!|"
 """Key of a word at which a negation ends."""
 SIGNS: Final = frozenset({NEGATION, NEGATION_END})
+DENYING: Final = frozenset(map(stem, DENIALS))
+"""Keys of the words that negate what goes before them."""
+MAY_NEGATE: Final = SIGNS | DENYING | {stem("free")}
+"""Keys of which every text that negates anything holds one."""
 _BEHIND = max(map(len, HARMLESS_BEHIND_NEGATION)) + 1
 _MAX_WORD: Final = 48
 """Characters of a word that are looked at: bounds the cache and the work on one-word texts."""
@@ -240,7 +245,7 @@ def _term_keys(exact: set[str], prefixes: set[str], others: Sequence[Term]) -> T
     """Return the keys of a text, out of those that were read apart and the terms read in order."""
     if others:
         exact.update([term.key for term in others])
-    may_negate = NEGATION in exact
+    may_negate = not exact.isdisjoint(MAY_NEGATE)
     exact -= SIGNS
     prefixes.discard("")
     numbers = tuple([term.key for term in others if term.kind == "number"]) if others else ()
@@ -279,9 +284,9 @@ def _word_term(surface: str) -> WordTerm | None:
     value = quantities.word_value(word)
     if value is not None:
         return quantities.spelled(value), "", SMALL_NUMBER_WEIGHT, "number"
-    stem, weight = stem_and_weight(word)
-    prefix = f"{stem[:PREFIX]}~" if len(stem) >= PREFIX else ""
-    return stem, prefix, weight, "name" if is_capital else "word"
+    base, weight = stem_and_weight(word)
+    prefix = f"{base[:PREFIX]}~" if len(base) >= PREFIX else ""
+    return base, prefix, weight, "name" if is_capital else "word"
 
 
 _PLURAL_FROM = 2
@@ -298,6 +303,8 @@ def _unaccented(surface: str) -> str:
 
 def _negates_nothing(text: str, end: int) -> bool:
     """Return whether the sign of negation that ends there is one in form only."""
+    if text[end - 3 : end + 1].lower() == "non-":
+        return False
     return text[end : end + _BEHIND].lstrip(" ").startswith(HARMLESS_BEHIND_NEGATION)
 
 
@@ -324,8 +331,8 @@ def _append_number(found: list[Term], text: str, token: re.Match[str]) -> None:
     """Append a number in digits."""
     ordinal = ORDINALS.get(token[0].lower()) if token["ordinal"] else None
     if ordinal is not None:
-        stem, weight = stem_and_weight(ordinal)
-        found.append(Term(*token.span(), stem, "", weight, "word"))
+        base, weight = stem_and_weight(ordinal)
+        found.append(Term(*token.span(), base, "", weight, "word"))
     else:
         found.append(_number_term(text, quantities.read_number(text, token)))
 
@@ -379,7 +386,9 @@ _SPECIAL = lazy_pattern(f"[{_BEGIN_SPECIAL}](?:{_IS_SPECIAL})")
 """Where `_special` is worth a try: all that it reads begins so, and little else does."""
 _FIGURE = lazy_pattern(rf"[{_BEGIN_SPECIAL}\d\[【](?:(?<=[\d\[【])|{_IS_SPECIAL})")
 """The same, numbers in digits and citations."""
-_AFTER_NEGATION = frozenset("有能会是曾可得")
+_AFTER_NEGATION = frozenset("有能会是曾可得法需须必止")
+_FORBIDS = re.compile("禁(?=止)|除(?=[^，。；、\\n]{1,12}?外(?![，,]?[还也另又更并均都]))")
+"""Characters that are a sign of negation only before certain others: `除周一外`."""
 _HARMLESS = lazy_pattern("|".join(sorted(NOT_NEGATIONS, key=len, reverse=True)))
 _WEEKDAY = lazy_pattern("(?:(?<=星)期|(?<=礼)拜|周)([一二三四五六日天])(?![期末年])")
 
@@ -435,12 +444,15 @@ def _specials(text: str, start: int, end: int) -> list[Term]:
 
 def _special(text: str, start: int, floor: int) -> Term | None:
     """Return the negation, weekday or number at `start`, or None if it is an ordinary character."""
+    if text[start] in "禁除" and not _FORBIDS.match(text, start):
+        return None
     if text[start] in CHINESE_NEGATIONS:
         for begin in range(max(floor, start - 2), start + 1):
             word = _HARMLESS.match(text, begin)
             if word and word.end() > start:
                 return None
-        end = start + 2 if text[start + 1 : start + 2] in _AFTER_NEGATION else start + 1
+        is_longer = text[start] != "除" and text[start + 1 : start + 2] in _AFTER_NEGATION
+        end = start + 1 + is_longer
         return Term(start, end, NEGATION, "", 0.0, "negation")
     weekday = _WEEKDAY.match(text, start)
     if weekday:

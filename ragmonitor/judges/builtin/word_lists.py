@@ -21,7 +21,7 @@ STOP_WORDS: Final = frozenset(
         such both each few more most other some any all another many much several various well
         however therefore thus hence moreover furthermore additionally finally without nothing
         nobody nowhere none because since until although though even still yet already always
-        often usually generally including include includes included such via per etc eg ie e.g
+        often usually generally including such via per etc eg ie e.g
         i.e oh yes yeah yea ok okay hi hello hey please let lets us get gets got like way thing
         things something anything everything someone anyone really quite rather actually
         basically simply overall according based regarding within between among upon toward
@@ -35,7 +35,7 @@ NEGATIONS: Final = frozenset(
         """
         not no never neither nor cannot cant dont doesnt didnt isnt arent wasnt werent wont
         wouldnt shouldnt couldnt hasnt havent hadnt n't fails failed fail unable refused refuses
-        refuse
+        refuse without nobody none nothing nowhere non
         """
     )
 )
@@ -48,13 +48,46 @@ HARMLESS_BEHIND_NEGATION: Final = (
     "merely",
     "simply",
     "necessarily",
+    "all ",
+    "every",
+    "always",
+    "both",
+    "more than",
+    "less than",
+    "fewer than",
+    "later than",
+    "earlier than",
+    "doubt",
+    "matter",
+    "wonder",
     "-",
     ",",
     "，",
 )
-"""Behind a sign of negation, these say that it negates nothing: `not only`, `No, ...`."""
+"""Behind a sign of negation, these say that it does not negate the next word: `not only`,
+`not all`, `No, ...`."""
 
-NEGATION_ENDS: Final = frozenset({"but", "except", "unless"})
+DENIALS: Final = frozenset({"prohibit", "prohibition", "forbid", "ban", "disallow"})
+"""Words that in the passive negate what goes before them in their clause, or the next one."""
+
+GRANTS: Final = frozenset(
+    _listed("accept take allow support provide offer serve include welcome available sell")
+)
+"""Words that, negated, deny their object as a whole: `We do not take cash`."""
+
+SAYS_NO_MORE: Final = frozenset(
+    _listed(
+        """
+        not no don t doesn didn isn aren can cannot do does did is are was were be will yes you
+        we it the a they there 不 没 有 能 可 以 会 是 无 未 的 了
+        """
+    )
+)
+"""Words by which a sentence and its denial may differ."""
+
+EXCEPTIONS: Final = frozenset({"except", "excluding", "excepting"})
+"""Words that negate what follows, unless a negation goes before."""
+NEGATION_ENDS: Final = frozenset({"but", "unless", *EXCEPTIONS})
 """Words at which a negation ends."""
 
 OPPOSITES: Final = tuple(
@@ -64,7 +97,8 @@ OPPOSITES: Final = tuple(
         increase/decrease rise/fall rose/fell grow/shrink gain/lose gain/loss win/lose won/lost
         profit/loss more/less most/least higher/lower high/low above/below before/after
         first/last early/late earlier/later start/end begin/end open/close accept/reject
-        approve/reject allow/prohibit allow/forbid permit/prohibit support/oppose agree/disagree
+        approve/reject allow/prohibit allow/forbid allow/ban available/unavailable
+        support/oppose agree/disagree
         include/exclude enable/disable up/down upward/downward positive/negative true/false
         male/female man/woman husband/wife father/mother son/daughter brother/sister north/south
         east/west northern/southern eastern/western left/right old/young older/younger
@@ -87,8 +121,9 @@ CHINESE_OPPOSITES: Final = tuple(
     for pair in _listed(
         """
         增加/减少 增长/下降 上涨/下跌 上升/下降 提高/降低 扩大/缩小 涨幅/跌幅 收涨/收跌
+        闭馆/开馆 闭馆/开放 关门/开门 停业/营业 休息/营业 闭馆/营业 关门/营业 休馆/开放
         领涨/领跌 盈利/亏损 高于/低于 大于/小于 多于/少于 早于/晚于 之前/之后 以前/以后
-        以上/以下 支持/反对 同意/拒绝 允许/禁止 接受/拒绝 成功/失败 赢得/输掉 胜利/失败
+        以上/以下 支持/反对 同意/拒绝 接受/拒绝 成功/失败 赢得/输掉 胜利/失败
         开始/结束 开放/关闭 进口/出口 买入/卖出 流入/流出 男性/女性 父亲/母亲 丈夫/妻子
         儿子/女儿 哥哥/弟弟 姐姐/妹妹 最大/最小 最高/最低 最多/最少 最长/最短 首次/末次
         第一/最后 东部/西部 南部/北部 左侧/右侧 国内/国外 公开/保密 合法/非法 安全/危险
@@ -235,7 +270,8 @@ CHINESE_COMMON: Final = frozenset(
 )
 """Characters in so many texts that a pair of them says little."""
 
-CHINESE_NEGATIONS: Final = ("不", "没", "未", "无", "非", "否", "勿")
+CHINESE_NEGATIONS: Final = ("不", "没", "未", "无", "非", "否", "勿", "禁", "除")
+"""`禁` and `除` are signs only in some words, see `text_terms`."""
 
 NOT_NEGATIONS: Final = tuple(
     _listed(
@@ -243,7 +279,7 @@ NOT_NEGATIONS: Final = tuple(
         不断 不仅 不但 不过 不同 不少 不久 不论 不管 不得不 不禁 不可或缺 不止 不只 不光 不妨
         不愧 不乏 不如 不凡 不俗 不惜 未来 非洲 非常 非凡 非遗 无锡 无论 无数 无疑 无人机 无线
         无不 无非 除非 否则 是否 能否 可否 没收 莫非 差不多 了不起 对不起 不好意思 不等 不已
-        不锈
+        不锈 未成年 无理由 无条件 无障碍 不是所有 并非所有 并非都 不一定
         """
     )
 )
@@ -273,7 +309,8 @@ IRREGULAR: Final = {
         "japanese": "japan", "spanish": "spain", "dutch": "netherlands", "swiss": "switzerland",
         "swedish": "sweden", "danish": "denmark", "polish": "poland", "turkish": "turkey",
         "english": "england", "scottish": "scotland", "irish": "ireland", "greek": "greece",
-        "us": "u.s u.s.a usa", "uk": "u.k",
+        "us": "u.s u.s.a usa", "uk": "u.k", "allow": "permit permits permitted permitting",
+        "forbid": "forbidden forbade forbids",
     }.items()
     for form in forms.split()
 }  # fmt: skip
