@@ -94,13 +94,15 @@ _EMPTY: Mapping[str, Callable[[], Any]] = {
 class FinishedRuns:
     """A root run that has ended, with its members: an interaction in the framework's objects."""
 
-    __slots__ = ("_reader", "_root", "_translator")
+    __slots__ = ("_is_read", "_reader", "_record", "_root", "_translator")
 
     def __init__(self, root: Root, translator: Translator) -> None:
         self._root = root
         self._translator = translator
         self._reader: Any = None
         """The translator as a `SafeReader`, made behind the request path."""
+        self._is_read = False
+        self._record: Interaction | None = None
 
     @property
     def framework(self) -> str:
@@ -189,7 +191,16 @@ class FinishedRuns:
         )
 
     def interaction(self) -> Interaction | None:
-        """Return the record."""
+        """Return the record. The runs are let go of at the first call."""
+        if not self._is_read:
+            self._is_read = True
+            try:
+                self._record = self._read()
+            finally:
+                self._root.release()
+        return self._record
+
+    def _read(self) -> Interaction | None:
         root = self._root
         try:
             record = self._interaction()

@@ -138,3 +138,17 @@ class Root(Run):
         """Labels in the caller's OpenTelemetry context; see `labels.py`."""
         self.scope: InteractionScope | None = None
         """The scope of plain code that it is a part of."""
+
+    def release(self) -> None:
+        """Break the cycles that it is in, when nothing more is to be read of it.
+
+        Else it stays, with all texts, until the application's garbage collector comes by, and makes
+        that work longer.
+        """
+        self.members = []
+        self.root = _RELEASED
+
+
+_RELEASED = Root("", None, "chain", "", None)
+"""Whose root a released one has: it has ended, and no run belongs to it."""
+_RELEASED.ended_ns = 1

@@ -86,7 +86,7 @@ _OTHER, _ENGINE, _WORKFLOW, _RETRIEVER, _MODEL, _TOOL, _SYNTHESIS, _WRITER, _RER
 class _Place:
     """The recorded run that a span belongs to: the nearest one above it, or itself."""
 
-    __slots__ = ("answered", "id", "instance", "role", "root", "run_id")
+    __slots__ = ("_root", "answered", "id", "instance", "role", "run_id")
 
     def __init__(
         self,
@@ -101,11 +101,17 @@ class _Place:
         self.run_id = run_id or id_
         """The recorder's run: the span's own, except for a chat's writer."""
         self.role = role
-        self.root: _Root = self if root is None else root  # type: ignore[assignment]
+        # None instead of itself: a cycle would wait for the garbage collector, with its texts.
+        self._root = root
         self.instance = instance
         """Of a model: to tell a stream from its own inner calls."""
         self.answered = False
         """Of a tool: an engine in it is an interaction of its own; its answer is no retrieval."""
+
+    @property
+    def root(self) -> _Root:
+        """The interaction that it belongs to."""
+        return self if self._root is None else self._root  # type: ignore[return-value]
 
 
 class _Root(_Place):
