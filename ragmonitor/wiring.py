@@ -35,6 +35,8 @@ from ragmonitor.estimation.detector import DAY_S
 from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
 from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.estimation.drift.embedding_queue import Embed
+from ragmonitor.estimation.predictions import STATE_VERSION as PREDICTIONS_VERSION
+from ragmonitor.estimation.predictions import WHAT as PREDICTIONS
 from ragmonitor.evaluators import table
 from ragmonitor.export import (
     EXPORTERS,
@@ -392,7 +394,7 @@ def estimates_of(
         alarms=alarms,
         predictions=Predictions(
             judge=judge.name,
-            file=file("calibration", 1),
+            file=file(PREDICTIONS, PREDICTIONS_VERSION),
             learns=settings.estimation.learn_from_verdicts,
         ),
         early_warning=EarlyWarning(factor=settings.sample.early_warning_boost),

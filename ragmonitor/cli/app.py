@@ -20,6 +20,7 @@ from ragmonitor.cli.options import (
     DemoOptions,
     DoctorOptions,
     ExplainOptions,
+    LearnedOptions,
     RateOptions,
     ReplayOptions,
     RulesOptions,
@@ -159,6 +160,19 @@ def explain(options: ExplainOptions) -> int:
     long alarms would take at other budgets. docs/statistics.md says what each number means.
     """
     from ragmonitor.cli.explain import run
+
+    return run(options)
+
+
+@command(app, LearnedOptions)
+def learned(options: LearnedOptions) -> int:
+    """Show, export or forget what a service's predictions have learned from verdicts.
+
+    Reads the service's file in the state folder; no monitor need run. Without --json the largest
+    coefficients by name: what each adds to the log odds that the judge finds an answer bad. Exit
+    code 1 if nothing was learned.
+    """
+    from ragmonitor.cli.learned import run
 
     return run(options)
 

@@ -244,6 +244,27 @@ class ExplainOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedOptions:
+    """The options of `ragmonitor learned`."""
+
+    state: Annotated[
+        Path | None, typer.Option(help="The state folder; by default as the settings say.")
+    ] = None
+    service: Annotated[str | None, typer.Option(help="Whose; by default as the settings say.")] = (
+        None
+    )
+    reset: Annotated[
+        bool,
+        typer.Option(
+            "--reset", help="Forget it: running processes begin anew with their next verdict."
+        ),
+    ] = False
+    json_output: Annotated[
+        bool, typer.Option("--json", help="All of it as one JSON object on standard output.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RulesOptions:
     """The options of `ragmonitor rules`."""
 

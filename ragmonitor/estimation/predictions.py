@@ -16,6 +16,9 @@ from ragmonitor.guard import logger
 from ragmonitor.records import GaugeValue, Prediction, PredictionBasis, Report
 from ragmonitor.state import StateFile
 
+WHAT: Final = "calibration"
+STATE_VERSION: Final = 1
+"""Of the state file, which is called so."""
 UNCERTAINTY_KEPT: Final = 500.0
 """How many answers the mean uncertainty remembers."""
 MIN_UNCERTAINTY: Final = 1e-3
@@ -47,7 +50,13 @@ class Predictions(Part):
         """
         self._judge = judge
         self._file = file
-        self._model = LearnedScore() if learns else None
+        self._learns = learns
+        self._resets = 0
+        """How often what was learned has been thrown away, by whatever process."""
+        self._begin_anew()
+        self._exchange()
+
+    def _begin_anew(self) -> None:
         self._calibrations: dict[tuple[str, str], Calibration] = {}
         """By signal and language; of all languages under the empty one."""
         self._pooled: dict[str, Calibration] = {}
@@ -55,7 +64,7 @@ class Predictions(Part):
         self._by_language = False
         """Whether hallucination is predicted by language: both have verdicts enough."""
         self._mean_uncertainty = 0.0
-        self._exchange()
+        self._model = LearnedScore() if self._learns else None
 
     def predict(self, builtin: Report, outcomes: Outcomes, prediction: Prediction) -> Prediction:
         """Return what past verdicts say of an answer."""
@@ -196,7 +205,10 @@ class Predictions(Part):
 
     def _merged(self, state: Mapping[str, object]) -> Mapping[str, object]:
         """Return the file's new state, once its verdicts are merged with ours."""
-        signals, model = state.get("signals"), state.get("model")
+        signals, model, resets = (state.get(each) for each in ("signals", "model", "resets"))
+        if isinstance(resets, int) and resets > self._resets:
+            self._begin_anew()
+            self._resets = resets
         self._merge(
             signals if isinstance(signals, Mapping) else {},
             model if isinstance(model, Mapping) else None,
@@ -207,7 +219,12 @@ class Predictions(Part):
         }
         # One that does not learn leaves what others have learned.
         learned = model if self._model is None else self._model.state()
-        return {"judge": self._judge, "signals": states, "model": learned}
+        return {
+            "judge": self._judge,
+            "signals": states,
+            "model": learned,
+            "resets": self._resets,
+        }
 
     def _merge(self, signals: Mapping[str, object], model: Mapping[str, object] | None) -> None:
         for name in signals:

@@ -5,7 +5,11 @@ import json
 import pytest
 
 from ragmonitor import Chunk, ExportSettings, Monitor, ServerSettings
+from ragmonitor.cli.app import app
+from ragmonitor.estimation import Predictions
+from ragmonitor.estimation.predictions import STATE_VERSION, WHAT
 from ragmonitor.records import Assessment, Interaction, JudgeIdentity, SentenceVerdict, Verdict
+from ragmonitor.state import StateFile
 from ragmonitor.testing import ListExporter, ScriptedJudge
 
 JUDGE = JudgeIdentity(name="scripted", version="1", kind="CODE")
@@ -87,3 +91,41 @@ def test_it_can_be_switched_off(tmp_path):
     assert fine == pytest.approx(bad, abs=0.1)
     [file] = tmp_path.glob("calibration-*.json")
     assert json.loads(file.read_text("utf-8"))["model"] is None
+
+
+def test_what_was_learned_is_shown_exported_and_forgotten(tmp_path, capsys):
+    """By the command line, of a state that monitors left; the next one begins anew."""
+    observed(tmp_path, range(200))
+    observed(tmp_path, range(200, 300))
+    named = ["learned", "--state", str(tmp_path), "--service", "shop"]
+    assert ended(named) == 0
+    assert "missing words" in capsys.readouterr().err
+    assert ended([*named, "--json"]) == 0
+    exported = json.loads(capsys.readouterr().out)
+    assert exported["verdicts"] > 50
+    assert 0 < exported["trust"] < 1
+    assert len(exported["state"]["model"]["right"]) == len(exported["state"]["model"]["features"])
+    assert ended([*named, "--reset"]) == 0
+    assert ended(named) == 1
+    reports = observed(tmp_path, range(400, 402))
+    assert all(report.predicted is None for report in reports)
+    assert ended(["learned", "--state", str(tmp_path), "--service", "another"]) == 1
+
+
+def test_a_process_that_runs_while_it_is_forgotten_begins_anew_too(tmp_path):
+    """With its next verdict, and does not write back what it held."""
+    file = StateFile.of_service(tmp_path, WHAT, "shop", version=STATE_VERSION)
+    observed(tmp_path, range(200))
+    running = Predictions(judge="scripted", file=file)
+    assert ended(["learned", "--state", str(tmp_path), "--service", "shop", "--reset"]) == 0
+    running._exchange()
+    state = file.read()
+    assert (state["signals"], state["resets"]) == ({}, 1)
+    assert state["model"]["verdicts"] == 0
+
+
+def ended(arguments):
+    """Return the exit code of a command."""
+    with pytest.raises(SystemExit) as end:
+        app(arguments)
+    return end.value.code
