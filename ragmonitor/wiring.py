@@ -55,7 +55,7 @@ from ragmonitor.protocols import (
     Exporter,
     Judge,
 )
-from ragmonitor.records import Interaction
+from ragmonitor.records import Interaction, Report
 from ragmonitor.redaction import PersonalData, Redact, Redactor
 from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_file, spent_in
 from ragmonitor.settings import Settings
@@ -386,17 +386,23 @@ def estimates_of(
     if judge is None:
         return Statistics(parts, means=means, alarms=alarms)
     parts += [Residuals(clock=time.monotonic), SelfDisagreement(clock=time.monotonic)]
+    predictions = Predictions(
+        judge=judge.name,
+        file=file(PREDICTIONS, PREDICTIONS_VERSION),
+        learns=settings.estimation.learn_from_verdicts,
+    )
     if settings.estimation.human_labels is not None:
-        parts.append(HumanLabels(settings.estimation.human_labels))
+        labels = HumanLabels(
+            settings.estimation.human_labels,
+            read=_builtin_reader(settings),
+            learn=predictions.learn_labels,
+        )
+        parts.append(labels)
     return Statistics(
         parts,
         means=means,
         alarms=alarms,
-        predictions=Predictions(
-            judge=judge.name,
-            file=file(PREDICTIONS, PREDICTIONS_VERSION),
-            learns=settings.estimation.learn_from_verdicts,
-        ),
+        predictions=predictions,
         early_warning=EarlyWarning(factor=settings.sample.early_warning_boost),
         judge_drift=JudgeDrift(
             _anchors(settings, file("anchors", ANCHORS_VERSION)),
@@ -405,6 +411,19 @@ def estimates_of(
             now=time.time,
         ),
     )
+
+
+def _builtin_reader(settings: Settings) -> Callable[[Interaction], Report]:
+    """Return what has the built-in judge read an answer, in this process and without evaluators."""
+    judge = BuiltinJudge(Limits(max_characters=settings.judge.builtin_max_characters))
+
+    def read(interaction: Interaction) -> Report:
+        assessment = judge.read(interaction)
+        return Report(
+            interaction=interaction, judge=judge.identity, evaluations=(), assessment=assessment
+        )
+
+    return read
 
 
 def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[Stream]:

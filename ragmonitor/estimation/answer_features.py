@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import exp, log, sqrt
-from typing import Final
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from ragmonitor.records import REASONS, Features, Interaction, Report, Verdict
@@ -55,6 +55,15 @@ _CHINESE_AT: Final = NAMES.index("answer in Chinese")
 _ROUTES_AT: Final = NAMES.index("route, group 0")
 _WORDS_AT: Final = NAMES.index("missing words, group 0")
 _LONG: Final = exp(4.0)
+
+
+class LabelledAnswer(NamedTuple):
+    """What the built-in judge knows of an answer that a person has labelled."""
+
+    features: Features
+    risk: float
+    language: str
+    bad: bool
 
 
 def features_of(report: Report) -> Features | None:

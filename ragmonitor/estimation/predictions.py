@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ragmonitor import metrics
-from ragmonitor.estimation.answer_features import features_of
+from ragmonitor.estimation.answer_features import LabelledAnswer, features_of
 from ragmonitor.estimation.calibration import Calibration
 from ragmonitor.estimation.learned_score import LearnedScore
 from ragmonitor.estimation.parts import Answer, Means, Observation, Part
@@ -51,6 +51,7 @@ class Predictions(Part):
         self._judge = judge
         self._file = file
         self._learns = learns
+        self._labelled: Sequence[LabelledAnswer] = ()
         self._resets = 0
         """How often what was learned has been thrown away, by whatever process."""
         self._begin_anew()
@@ -65,6 +66,8 @@ class Predictions(Part):
         """Whether hallucination is predicted by language: both have verdicts enough."""
         self._mean_uncertainty = 0.0
         self._model = LearnedScore() if self._learns else None
+        self._has_labels = False
+        """Whether the model has learned from people's labels."""
 
     def predict(self, builtin: Report, outcomes: Outcomes, prediction: Prediction) -> Prediction:
         """Return what past verdicts say of an answer."""
@@ -134,6 +137,29 @@ class Predictions(Part):
         self._of(MIXED, "").add(
             _spread(basis.mixed), scored=True, value=verdict.value, weight=answer.weight
         )
+
+    def learn_labels(self, labels: Sequence[LabelledAnswer]) -> None:
+        """Have the model learn from people's verdicts too; they replace those of earlier calls.
+
+        Each counts as one verdict. How far the model is trusted, and its calibration, follow from
+        the judge's verdicts alone.
+        """
+        self._labelled, self._has_labels = labels, False
+        self._set_labels()
+
+    def _set_labels(self) -> None:
+        """Have the model learn from the labels, once there is an untrained score to begin at."""
+        predictor = self._pooled.get(HALLUCINATION)
+        if self._model is None or predictor is None or not predictor.is_fitted:
+            return
+        known = []
+        for answer in self._labelled:
+            of_language = self._hallucination(answer.language) or predictor
+            untrained = of_language.expected(answer.risk)[1]
+            if 0 < untrained < 1:
+                known.append((answer.features, untrained, float(answer.bad)))
+        self._model.set_labels(known)
+        self._has_labels = True
 
     def tick(self) -> Sequence[Observation]:
         """Learn from what is new."""
@@ -243,6 +269,8 @@ class Predictions(Part):
             except ValueError as error:
                 logger.warning("ragmonitor: what was learned of verdicts begins anew: %s", error)
                 self._model.merge()
+        if self._labelled and not self._has_labels:
+            self._set_labels()
         of_both = [self._calibrations.get((HALLUCINATION, each)) for each in ("en", "zh")]
         self._by_language = all(each is not None and each.is_fitted for each in of_both)
 

@@ -1,6 +1,6 @@
 """What the judge's verdicts teach the predictions of them, on labelled answers.
 
-    python tests/bench/learning.py [FOLDER] [--orders 20] [--splits 6]
+    python tests/bench/learning.py [FOLDER] [--orders 10] [--splits 6]
 
 Every FOLDER/*.jsonl holds one object a line: `question`, `contexts` (list of text), `answer`,
 `hallucinated`, perhaps `source_id`; the label is taken for the LLM judge's verdict. Two tables in
@@ -50,7 +50,7 @@ AFTER = (100, 300, 1_000)
 """Verdicts."""
 MIN_ANSWERS = 100
 """Left to be scored, and a tenth of it of each kind; else there is no figure."""
-RESAMPLES = 200
+RESAMPLES = 80
 RATE = 0.15
 """Of bad answers in the second table; the corpora's own are near one half."""
 FRACTION = 0.1
@@ -175,9 +175,14 @@ def course(rows: Sequence[Row], seed: int) -> Iterator[tuple[int, list[Row], lis
 
 
 def weighted_auroc(scored: Sequence[tuple[float, bool, str]], times: dict[str, int]) -> float:
-    """Return the AUROC with each source counted so many times; nan if a class is empty."""
+    """Return the AUROC with each source counted so many times; nan if a class is empty.
+
+    Args:
+        scored: Score, label and source of each answer, in order of the scores.
+        times: By source.
+    """
     below = pairs = bads = 0.0
-    for _, tied in itertools.groupby(sorted(scored), key=lambda each: each[0]):
+    for _, tied in itertools.groupby(scored, key=lambda each: each[0]):
         good = bad = 0.0
         for _, is_bad, source in tied:
             if is_bad:
@@ -196,6 +201,7 @@ Window = list[list[tuple[float, bool, str]]]
 
 def interval(windows: Window, seed: int) -> tuple[float, float, float]:
     """Return the mean AUROC over the orders, and its 95 % interval by resampling sources."""
+    windows = [sorted(window) for window in windows]
     sources = sorted({each[2] for window in windows for each in window})
     rng = random.Random(seed)
 
@@ -326,7 +332,7 @@ def main() -> None:
     """Print both tables for every file of a folder, the first for all as one service too."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path)
-    parser.add_argument("--orders", type=int, default=20)
+    parser.add_argument("--orders", type=int, default=10)
     parser.add_argument("--splits", type=int, default=6)
     parser.add_argument("--files", nargs="*", help="only these, by name")
     given = parser.parse_args()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ragmonitor.estimation.interval import Z95
 from ragmonitor.records import Estimate
@@ -14,6 +14,14 @@ MIN_LABELS: Final = 100
 RECENT_S: Final = 30 * 86_400.0
 """Labels of older answers are of another judge, or of another application."""
 MAX_FACTOR: Final = 10_000.0
+
+
+class LabelledTexts(NamedTuple):
+    """What was labelled, whole."""
+
+    question: str
+    answer: str
+    chunks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +39,8 @@ class Label:
     """Inclusion probability of the answer; above 0, up to 1."""
     drawn_from: int | None = None
     """How many answers of this verdict it was drawn among; None: nobody says."""
+    texts: LabelledTexts | None = None
+    """None: they are not all there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmonitor.estimation import Predictions, WindowedMeans
-from ragmonitor.estimation.answer_features import NAMES, features_of
+from ragmonitor.estimation.answer_features import NAMES, LabelledAnswer, features_of
 from ragmonitor.estimation.learned_score import SWITCHING, LearnedScore
 from ragmonitor.estimation.parts import Answer
 from ragmonitor.estimation.signals import outcomes
@@ -353,3 +353,20 @@ def test_it_says_what_it_has_learned():
     }
     assert 0 < len(words) <= 8
     assert any(feature.startswith("missing words") for feature in words)
+
+
+def test_people_s_labels_move_predictions_and_can_be_taken_back():
+    """Forty answers with a word that people find bad, which the judge has never judged."""
+    predictions = Predictions(judge="judge")
+    learn(predictions, traffic(100, seed=9, told_by_words=False))
+    asked = report(risk=0.5, words=("helicopter",))
+
+    def learned():
+        return predictions.predict(asked, outcomes(asked), Prediction()).basis.learned
+
+    before = learned()
+    label = LabelledAnswer(features_of(asked), 0.5, "en", bad=True)
+    predictions.learn_labels([label] * 40)
+    assert learned() > before + 0.2
+    predictions.learn_labels([])
+    assert learned() == pytest.approx(before, abs=0.05)
