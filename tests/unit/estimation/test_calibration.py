@@ -1,5 +1,6 @@
 """What past verdicts make of the built-in judge's values."""
 
+import copy
 import json
 import math
 import random
@@ -7,6 +8,8 @@ import random
 import pytest
 
 from ragmonitor.estimation.calibration import Calibration
+from ragmonitor.estimation.predictions import Predictions
+from ragmonitor.state import StateFile
 
 
 def answers(n, *, separation, base, seed=1):
@@ -193,3 +196,15 @@ def test_how_well_the_value_tells_bad_from_good(separation, expected):
 def test_too_few_verdicts_tell_nothing_of_it():
     """Seven bad ones are not enough."""
     assert learned([(0.5, True)] * 7 + [(0.2, False)] * 90).auroc() is None
+
+
+def test_a_forked_child_leaves_new_verdicts_to_its_parent(tmp_path):
+    """What neither had written before the fork is in the shared file once, not twice."""
+    file = StateFile.of_service(tmp_path, "calibration", "forking", version=1)
+    parent = Predictions(judge="judge", file=file)
+    parent._of("hallucination", "").add(0.5, scored=True, value=1.0, weight=1.0)
+    child = copy.deepcopy(parent)
+    child.clear()
+    for process in (parent, child):
+        process.close()
+    assert file.read()["signals"]["hallucination/"]["counts"] == [1.0, 1.0, 1.0]
