@@ -1,10 +1,12 @@
 """From the runs of one root to one `Interaction`; runs behind the request path."""
 
+# ruff: noqa: ARG002 - a translator answers nothing unless a framework's own does
+
 from __future__ import annotations
 
 import uuid
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Protocol
@@ -33,7 +35,7 @@ class Translator(Protocol):
     """Turns one framework's objects, as they were noted on a run, into records.
 
     Every method takes a run whose `inputs` and `outputs` may be None (a run that failed or was left
-    open) and then returns something empty. Called behind the request path.
+    open) and then returns something empty, as those here do. Called behind the request path.
     """
 
     framework: str
@@ -41,34 +43,34 @@ class Translator(Protocol):
 
     def query(self, run: Run) -> str:
         """Return the question that a root or a retriever run was given; empty if unknown."""
-        ...
+        return ""
 
     def chunks(self, run: Run) -> Sequence[Chunk] | None:
         """Return what a retriever or tool run gave, in order; None: it was no retrieval.
 
         A tool gave chunks, or text that counts as retrieved (`Recorder.is_retrieval_tool`).
         """
-        ...
+        return ()
 
     def shown(self, root: Run) -> Sequence[Chunk] | None:
         """Return the chunks that a root's own result names as the model's context, else None."""
-        ...
+        return None
 
     def prompt(self, run: Run) -> Sequence[Message]:
         """Return what a model run was asked, in order; empty if unknown."""
-        ...
+        return ()
 
     def answer(self, run: Run) -> str:
         """Return the text that a root or a model run gave; empty if unknown."""
-        ...
+        return ""
 
     def model(self, run: Run) -> tuple[str, str]:
         """Return (provider, model) of a model run; empty where unknown."""
-        ...
+        return "", ""
 
     def usage(self, run: Run) -> Usage:
         """Return the tokens that a model run used."""
-        ...
+        return Usage()
 
     def labels(self, root: Run) -> dict[str, Any]:
         """Return what the application says of the interaction.
@@ -76,19 +78,7 @@ class Translator(Protocol):
         Keys, all optional: `session_id`, `user_id` (str), `tags` (tuple of str), `attributes`
         (mapping of str to str), `capture_incomplete` (bool).
         """
-        ...
-
-
-_EMPTY: Mapping[str, Callable[[], Any]] = {
-    "query": str,
-    "chunks": tuple,
-    "shown": lambda: None,
-    "prompt": tuple,
-    "answer": str,
-    "model": lambda: ("", ""),
-    "usage": Usage,
-    "labels": dict,
-}
+        return {}
 
 
 class FinishedRuns:
@@ -219,7 +209,7 @@ class FinishedRuns:
 
     def _safe_reader(self) -> Any:
         if self._reader is None:
-            self._reader = SafeReader(self._translator, _EMPTY)
+            self._reader = SafeReader(self._translator, Translator)
         return self._reader
 
     def _interaction(self) -> Interaction | None:

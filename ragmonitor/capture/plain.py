@@ -50,6 +50,7 @@ from ragmonitor.capture.scopes import MAX_PARTS, InteractionScope, Part, entered
 from ragmonitor.capture.streamed_answers import (
     MAX_PIECES,
     KeptPieces,
+    Listener,
     ObservedAsyncIterator,
     ObservedIterator,
 )
@@ -492,8 +493,8 @@ def _unanswered(retrievals: Sequence[Retrieval], generations: Sequence[Generatio
     return "" if has_answered else last.error
 
 
-class StreamedRetrieval:
-    """Notes a retrieval whose chunks the application reads one by one. Implements `Listener`.
+class StreamedRetrieval(Listener):
+    """Notes a retrieval whose chunks the application reads one by one.
 
     The model can have been shown only those that were read when the interaction ends.
     """
@@ -514,12 +515,6 @@ class StreamedRetrieval:
         self._started_ns = time.time_ns()
         self._ended_ns = 0
         self._error = ""
-
-    def enter(self) -> None:
-        """Do nothing: a retriever runs within the current interaction anyway."""
-
-    def exit(self) -> None:
-        """Do nothing."""
 
     def take(self, item: Any) -> None:
         """Note one chunk, while the interaction goes on."""
@@ -575,8 +570,8 @@ class StreamedRetrieval:
         )
 
 
-class StreamedAnswer:
-    """Notes an answer that the application reads piece by piece. Implements `Listener`."""
+class StreamedAnswer(Listener):
+    """Notes an answer that the application reads piece by piece."""
 
     def __init__(
         self,

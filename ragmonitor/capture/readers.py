@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,13 +12,14 @@ from ragmonitor.guard import record_error
 class SafeReader:
     """A translator, or a convention, whose methods never raise.
 
-    Where a method raises, the error is recorded and the answer is the empty value of its kind.
+    Where a method raises, the error is recorded and the answer is that of the protocol's own
+    method, which is empty.
     """
 
     def __init__(
         self,
         reader: Any,
-        empty: Mapping[str, Callable[[], Any]],
+        protocol: type,
         *,
         note_loss: Callable[[Any], None] | None = None,
     ) -> None:
@@ -26,19 +27,19 @@ class SafeReader:
 
         Args:
             reader: Answers questions about a run, or a span.
-            empty: The methods that are asked, with what makes an empty answer of each.
+            protocol: Its public methods are the questions; each takes a run or a span.
             note_loss: Called with the run or span of a question that raised. None: each question is
                 asked once of each run, which has to outlive this object, and `lost` notes a loss.
         """
         self._reader = reader
-        self._empty = empty
+        self._protocol = protocol
         self._note_loss = note_loss
         self._answers: dict[tuple[str, int], Any] = {}
         self.lost = False
         """A method has raised."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in self._empty:
+        if callable(vars(self._protocol).get(name)):
             return partial(self._known if self._note_loss is None else self._answer, name)
         return getattr(self._reader, name)
 
@@ -56,4 +57,4 @@ class SafeReader:
             self.lost = True
             if self._note_loss is not None:
                 self._note_loss(subject)
-            return self._empty[question]()
+            return getattr(self._protocol, question)(self._reader, subject)

@@ -18,7 +18,7 @@ from collections.abc import (
     Mapping,
 )
 from types import AsyncGeneratorType, CoroutineType, GeneratorType, TracebackType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ragmonitor.guard import record_error
 
@@ -28,24 +28,21 @@ MAX_CHARACTERS: Final = 16_000_000
 """Characters of one stream that are kept."""
 
 
-class Listener(Protocol):
-    """Notes the pieces of a stream. Its methods do not raise."""
+class Listener:
+    """Notes the pieces of a stream; this one notes nothing. Its methods do not raise."""
 
     def enter(self) -> None:
         """Note that the application's code is about to go on, in this thread or task."""
-        ...
 
     def exit(self) -> None:
         """Note that the code has come to its next piece, or to its end."""
-        ...
 
     def take(self, item: Any) -> None:
         """Note one piece."""
-        ...
 
     def give(self, result: Any) -> Any:
         """Note a result that is there at once, and return it."""
-        ...
+        return result
 
     def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:
         """Note that nothing more comes; only the first call counts.
@@ -54,7 +51,9 @@ class Listener(Protocol):
             failure: What ended it; None: it was read to its end, or closed.
             whole: It was read to its end.
         """
-        ...
+
+
+_NO_LISTENER: Final = Listener()
 
 
 class KeptPieces:
@@ -297,28 +296,6 @@ def _passed_on(stream: ObservedIterator) -> Generator[Any, Any, Any]:
         if stream.closed_with is None:
             raise
         return stream.closed_with
-
-
-class _NoListener:
-    """Ignores everything."""
-
-    def enter(self) -> None:
-        pass
-
-    def exit(self) -> None:
-        pass
-
-    def take(self, item: Any) -> None:
-        pass
-
-    def give(self, result: Any) -> Any:
-        return result
-
-    def end(self, failure: BaseException | None = None, *, whole: bool = False) -> None:
-        pass
-
-
-_NO_LISTENER = _NoListener()
 
 
 class _Unawaited:

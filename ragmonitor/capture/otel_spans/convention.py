@@ -1,8 +1,9 @@
 """The questions that are put to a span, and what is the same in every convention."""
 
+# ruff: noqa: ARG002 - nothing is said unless a convention says it
+
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from ragmonitor.records import Message, Usage
 Role = Literal["chain", "retriever", "reranker", "model", "tool", "other"]
 
 
-class Convention(ABC):
+class Convention:
     """How one family of instrumentations writes spans. Its methods are pure functions of a span."""
 
     framework: str
@@ -22,8 +23,6 @@ class Convention(ABC):
     """Attributes that only a span of this convention has."""
     SCOPES: frozenset[str] = frozenset()
     """Scopes all of whose spans follow this convention, with a mark or without."""
-    KIND: str
-    """The attribute that names the operation."""
     ROLES: Mapping[str, Role]
     """By operation; every other one is `other`."""
     PROVIDER: tuple[str, ...]
@@ -34,39 +33,39 @@ class Convention(ABC):
 
     def role(self, span: SpanRecord) -> Role:
         """Return what the span is to an interaction."""
-        return self.ROLES.get(span.text(self.KIND), "other")
+        return "other"
 
     def name(self, span: SpanRecord) -> str:
         """Return what the application calls it."""
         return span.name
 
-    @abstractmethod
     def query(self, span: SpanRecord) -> str:
         """Return the question that a root or a retriever was given; empty if not said."""
+        return ""
 
-    def question_variable(self, span: SpanRecord) -> str:  # noqa: ARG002
+    def question_variable(self, span: SpanRecord) -> str:
         """Return the question, where a model's span names it as a variable of its prompt."""
         return ""
 
-    @abstractmethod
     def documents(self, span: SpanRecord) -> Documents:
         """Return the documents that a retriever, reranker or tool gave."""
+        return UNKNOWN_DOCUMENTS
 
-    def reranked(self, span: SpanRecord) -> Documents:  # noqa: ARG002
+    def reranked(self, span: SpanRecord) -> Documents:
         """Return the documents that a reranker was given."""
         return UNKNOWN_DOCUMENTS
 
-    @abstractmethod
     def prompt(self, span: SpanRecord) -> tuple[Message, ...]:
         """Return what a model was asked; empty if not said, or not all of it."""
+        return ()
 
-    def context(self, span: SpanRecord) -> str:  # noqa: ARG002
+    def context(self, span: SpanRecord) -> str:
         """Return the retrieved text that a model was shown, where the span names it apart."""
         return ""
 
-    @abstractmethod
     def answer(self, span: SpanRecord) -> str:
         """Return the text that a root, a model or a tool gave; empty if not said."""
+        return ""
 
     def model(self, span: SpanRecord) -> tuple[str, str]:
         """Return (provider, model) of a model's span; empty where not said."""
@@ -77,14 +76,14 @@ class Convention(ABC):
         input_tokens, output_tokens = map(span.count, self.TOKENS)
         return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
 
-    @abstractmethod
     def labels(self, span: SpanRecord) -> dict[str, Any]:
         """Return a root's session, user, tags and metadata; see `Translator.labels`."""
+        return {}
 
-    @abstractmethod
     def withholds(self, span: SpanRecord) -> bool:
         """Return whether the instrumentation was told not to write texts into this span."""
+        return False
 
-    @abstractmethod
     def is_engine(self, span: SpanRecord) -> bool:
         """Return whether this root answers questions, even where no span shows a model."""
+        return False

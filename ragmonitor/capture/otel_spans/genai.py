@@ -32,7 +32,6 @@ class GenAi(Convention):
 
     framework = "genai"
     MARKS = frozenset({names.GENAI_OPERATION_NAME})
-    KIND = names.GENAI_OPERATION_NAME
     ROLES: Mapping[str, Role] = {
         "chat": "model",
         "text_completion": "model",
@@ -48,6 +47,10 @@ class GenAi(Convention):
     PROVIDER = (names.GENAI_PROVIDER_NAME, "gen_ai.system")
     MODEL = (names.GENAI_REQUEST_MODEL, "gen_ai.response.model")
     TOKENS = (names.GENAI_USAGE_INPUT_TOKENS, names.GENAI_USAGE_OUTPUT_TOKENS)
+
+    def role(self, span: SpanRecord) -> Role:
+        """Return the operation in our words."""
+        return self.ROLES.get(span.text(names.GENAI_OPERATION_NAME), "other")
 
     def name(self, span: SpanRecord) -> str:
         """Return the workflow's, the agent's or the tool's name, else the span's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from ragmonitor.capture.otel_spans.convention import Convention
@@ -10,29 +10,10 @@ from ragmonitor.capture.otel_spans.genai import GenAi
 from ragmonitor.capture.otel_spans.openinference import OpenInference
 from ragmonitor.capture.otel_spans.openllmetry import OpenLLMetry
 from ragmonitor.capture.otel_spans.spans import SpanRecord
-from ragmonitor.capture.otel_spans.texts import UNKNOWN_DOCUMENTS
 from ragmonitor.capture.readers import SafeReader
-from ragmonitor.records import Usage
-
-_EMPTY: Mapping[str, Callable[[], Any]] = {
-    "role": lambda: "other",
-    "name": str,
-    "query": str,
-    "question_variable": str,
-    "documents": lambda: UNKNOWN_DOCUMENTS,
-    "reranked": lambda: UNKNOWN_DOCUMENTS,
-    "prompt": tuple,
-    "context": str,
-    "answer": str,
-    "model": lambda: ("", ""),
-    "usage": Usage,
-    "labels": dict,
-    "withholds": bool,
-    "is_engine": bool,
-}
 
 CONVENTIONS: tuple[Convention, ...] = tuple(
-    cast("Convention", SafeReader(each, _EMPTY, note_loss=SpanRecord.note_unread))
+    cast("Convention", SafeReader(each, Convention, note_loss=SpanRecord.note_unread))
     for each in (OpenInference(), OpenLLMetry(), GenAi())
 )
 """The first that matches is taken: OpenLLMetry writes GenAI's attributes too."""

@@ -34,7 +34,6 @@ class OpenInference(Convention):
 
     framework = "openinference"
     MARKS = frozenset({names.OI_SPAN_KIND})
-    KIND = names.OI_SPAN_KIND
     ROLES: Mapping[str, Role] = {
         "CHAIN": "chain",
         "AGENT": "chain",

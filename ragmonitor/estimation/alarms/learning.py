@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Annotated, Final
 
-from ragmonitor.estimation.alarms.state_numbers import number_or_none
+from pydantic import AfterValidator, FiniteFloat
+
 from ragmonitor.estimation.beta import beta_quantile
 from ragmonitor.estimation.detector import DAY_S, MIN_OBJECTIVE
 
@@ -25,9 +27,20 @@ COMMITTED_EACH_S: Final = 3_600.0
 """What is learned is thrown away again if an alarm is raised within so long."""
 _RIDGE: Final = 0.01
 
+
+def _sums_of_verdicts(sums: list[float]) -> list[float]:
+    if len(sums) != 10 or min(sums[:_C]) < 0:
+        raise ValueError("what was learned has another shape")
+    return sums
+
+
+Sums = Annotated[list[FiniteFloat], AfterValidator(_sums_of_verdicts)]
+"""As `Learning.kept`, in a state on disk."""
+
 _N, _W, _WW, _X, _C, _S, _CC, _CS, _XC, _XS = range(10)
 
 
+@dataclass(slots=True)
 class Learning:
     """Sums over the verdicts from which `objective` is learned, on the scale of badness.
 
@@ -36,19 +49,15 @@ class Learning:
     at least its peak. It does not see the week.
     """
 
-    __slots__ = ("began_s", "committed_s", "fresh", "kept", "until_s")
-
-    def __init__(self) -> None:
-        """Know nothing."""
-        self.kept = [0.0] * 10
-        """Number; sums of weight, its square, and weight times value; of weight times cosine, sine,
-        cosine squared, cosine times sine; of weight times value times cosine and sine."""
-        self.fresh = [0.0] * 10
-        """The same of the last hour, which an alarm would make worthless."""
-        self.began_s: float | None = None
-        self.committed_s: float | None = None
-        self.until_s: float | None = None
-        """When as many whole days are over as the verdicts took; None: there are too few."""
+    began_s: float | None = None
+    committed_s: float | None = None
+    until_s: float | None = None
+    """When as many whole days are over as the verdicts took; None: there are too few."""
+    kept: list[float] = field(default_factory=lambda: [0.0] * 10)
+    """Number; sums of weight, its square, and weight times value; of weight times cosine, sine,
+    cosine squared, cosine times sine; of weight times value times cosine and sine."""
+    fresh: list[float] = field(default_factory=lambda: [0.0] * 10)
+    """The same of the last hour, which an alarm would make worthless."""
 
     def add(self, x: float, weight: float, before: float, at_s: float) -> None:
         """Take in one verdict.
@@ -158,25 +167,6 @@ class Learning:
         a, b = (bb * ax - ab * bx) / scale, (aa * bx - ab * ax) / scale
         return min(1.0, x - a * c - b * s + math.hypot(a, b))
 
-    def dump(self) -> list[Any]:
-        """Return what `load` takes over."""
-        return [self.began_s, self.committed_s, self.until_s, self.kept, self.fresh]
-
-    def load(self, told: Any) -> None:
-        """Take over what another process told. Raises `ValueError` or `TypeError`."""
-        began_s, committed_s, until_s, kept, fresh = told
-        self.began_s, self.committed_s, self.until_s = (
-            number_or_none(each) for each in (began_s, committed_s, until_s)
-        )
-        self.kept, self.fresh = _numbers(kept), _numbers(fresh)
-
 
 def _sum(first: Sequence[float], second: Sequence[float]) -> list[float]:
     return [a + b for a, b in zip(first, second, strict=True)]
-
-
-def _numbers(told: Any) -> list[float]:
-    found = [float(each) for each in told]
-    if len(found) != 10 or not all(map(math.isfinite, found)) or min(found[:_C]) < 0:
-        raise ValueError("what was learned has another shape")
-    return found

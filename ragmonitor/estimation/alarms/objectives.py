@@ -10,8 +10,7 @@ and so once in a deployment that changes the objective, and not at every turn of
 
 from __future__ import annotations
 
-import math
-from typing import Any, Final
+from typing import Final
 
 LEASE_S: Final = 600.0
 """How long an objective holds after a process said it last."""
@@ -65,14 +64,3 @@ class Objectives:
                 self.said[held] = now_s
             self.said[self.own] = now_s
         self.said = {mean: self.said[mean] for mean in sorted(live)[:MAX_SAID]}
-
-    def dump(self) -> list[list[float]]:
-        """Return what `load` takes over."""
-        return [[mean, at_s] for mean, at_s in self.said.items()]
-
-    def load(self, told: Any) -> None:
-        """Take over what other processes said. Raises `ValueError` or `TypeError`."""
-        said = {float(mean): float(at_s) for mean, at_s in told}
-        if not all(0 <= mean <= 1 and math.isfinite(at_s) for mean, at_s in said.items()):
-            raise ValueError("objectives that are none")
-        self.said = said

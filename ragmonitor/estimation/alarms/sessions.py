@@ -35,9 +35,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from functools import cache
 from typing import Any, Final
 
-from ragmonitor.estimation.alarms.state_numbers import number
+from pydantic import TypeAdapter
+
+from ragmonitor.estimation.alarms.state_numbers import Number
 from ragmonitor.estimation.detector import Block
 from ragmonitor.guard import logger
 
@@ -54,6 +57,11 @@ SPENT: Final = 1e12
 MOST_OF_TRAFFIC: Final = 0.5
 LOOK_EACH: Final = 100
 """Answers, in an hour or more, after which it is asked whether one session has most of them."""
+
+
+@cache
+def _entries() -> TypeAdapter[tuple[Number, Number, list[tuple[int, Number, Number]]]]:
+    return TypeAdapter(tuple[Number, Number, list[tuple[int, Number, Number]]])
 
 
 class Sessions:
@@ -91,15 +99,11 @@ class Sessions:
             return
         for digest, entry in told.items():
             try:
-                first_s, last_s, *blocks = entry
-                known = {
-                    int(place): Block(number(total_weight), number(weighted))
-                    for place, total_weight, weighted in blocks
-                }
-                seconds = int(number(first_s)), int(number(last_s))
-                self._sessions[str(digest)] = (*seconds, known)
-            except (TypeError, ValueError):
+                first_s, last_s, blocks = _entries().validate_python(entry)
+            except ValueError:
                 continue  # a session may then count anew, once
+            known = {place: Block(*sums) for place, *sums in blocks}
+            self._sessions[str(digest)] = int(first_s), int(last_s), known
             self._sessions.move_to_end(str(digest))
 
     def dump(self) -> dict[str, list[Any]]:
@@ -111,7 +115,7 @@ class Sessions:
             if room < 0:
                 break
             told = [[place, block.total_weight, block.weighted] for place, block in blocks.items()]
-            newest.append((digest, [first_s, last_s, *told]))
+            newest.append((digest, [first_s, last_s, told]))
         return dict(reversed(newest))
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any
 
-from ragmonitor.estimation.alarms.learning import Learning
+from pydantic import Field, TypeAdapter
+
+from ragmonitor.estimation.alarms.learning import Learning, Sums
 from ragmonitor.estimation.alarms.objectives import Objectives
-from ragmonitor.estimation.alarms.state_numbers import number, number_or_none
+from ragmonitor.estimation.alarms.state_numbers import Number
 from ragmonitor.estimation.detector import CLEARING_RISKS, MULTIPLES, Block, Clearing, Detector
 from ragmonitor.guard import shielded
 from ragmonitor.records import Example
@@ -18,6 +21,36 @@ RISING_FROM = 0.01
 """Evidence is rising from this share of the threshold on."""
 EXAMPLES = 3
 PROVISIONAL_EACH = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """What processes tell each other of a stream: the numbers of a `SignalMonitor`, checked."""
+
+    objective: Number | None
+    learned: Number | None
+    provisional: Number | None
+    since_s: Number | None
+    held_days: Number
+    rising_since_s: Number | None
+    raised: int
+    said: list[tuple[Annotated[Number, Field(le=1)], Number]]
+    learning: tuple[Number | None, Number | None, Number | None, Sums, Sums]
+    evidence: list[Number]
+    reserve: Number
+    at_s: Number | None
+    clearing: tuple[Number, Number, Number, list[Number]] | None
+
+    def __post_init__(self) -> None:
+        if len(self.evidence) != len(MULTIPLES):
+            raise ValueError("evidence of another mixture")
+        if self.clearing and (self.since_s is None or len(self.clearing[3]) != len(CLEARING_RISKS)):
+            raise ValueError("a clearance of another mixture")
+
+
+@cache
+def _states() -> TypeAdapter[_State]:
+    return TypeAdapter(_State)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -157,76 +190,43 @@ class SignalMonitor:
     def dump(self) -> dict[str, Any]:
         """Return what `load` takes over; without examples, which stay in the process."""
         clearing = self.clearing
-        return {
-            "objective": self.objective,
-            "said": self.objectives.dump(),
-            "learned": self.learned,
-            "learning": self.learning.dump(),
-            "provisional": self.provisional,
+        return {name: getattr(self, name) for name in _KEPT} | {
+            "said": [*self.objectives.said.items()],
+            "learning": astuple(self.learning),
             "evidence": self.detector.parts,
             "reserve": self.detector.reserve,
             "at_s": self.detector.at_s,
             "clearing": clearing
-            and [
-                clearing.at_s,
-                clearing.age_hours,
-                clearing.max_importance_weight,
-                *clearing.parts,
-            ],
-            "since_s": self.since_s,
-            "held_days": self.held_days,
-            "rising_since_s": self.rising_since_s,
-            "raised": self.raised,
+            and [clearing.at_s, clearing.age_hours, clearing.max_importance_weight, clearing.parts],
         }
 
     def load(self, told: Any) -> None:
         """Take over what another process told. Raises `ValueError`, and is unchanged then."""
-        try:
-            other = SignalMonitor(
-                threshold_days=self.threshold_days,
-                max_importance_weight=self.max_importance_weight,
-                max_reserve=self.max_reserve,
-                objectives=Objectives(self.objectives.own),
+        state = _states().validate_python(told)
+        examples, self.provisional = self.examples, None
+        self.objectives.said = dict(state.said)
+        self.restart(state.objective)
+        for name in _KEPT:
+            setattr(self, name, getattr(state, name))
+        self.learning = Learning(*state.learning)
+        detector, rising = self.detector, self.rising_since_s
+        if self.provisional is not None:
+            detector.objective = self.provisional
+        detector.parts, detector.reserve, detector.at_s = state.evidence, state.reserve, state.at_s
+        if state.clearing is not None:
+            at_s, age_hours, max_importance_weight, parts = state.clearing
+            self.clearing = Clearing(
+                objective=detector.objective,
+                max_importance_weight=max_importance_weight,
+                at_s=at_s,
             )
-            other.objectives.load(told["said"])
-            other.restart(number_or_none(told["objective"]))
-            other.learned = number_or_none(told["learned"])
-            other.learning.load(told["learning"])
-            other.provisional = number_or_none(told["provisional"])
-            if other.provisional is not None:
-                other.detector.objective = other.provisional
-            other.detector.parts = [number(each) for each in told["evidence"]]
-            other.detector.reserve = number(told["reserve"])
-            if len(other.detector.parts) != len(MULTIPLES):
-                raise ValueError("evidence of another mixture")
-            other.detector.at_s = number_or_none(told["at_s"])
-            other.since_s = number_or_none(told["since_s"])
-            other.held_days = number(told["held_days"])
-            other.rising_since_s = number_or_none(told["rising_since_s"])
-            other.raised = int(number(told["raised"]))
-            other.clearing = other._clearing(told["clearing"])
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"a stream's state is not as expected: {error!r}") from error
-        rising = other.rising_since_s
-        other.examples = [
-            each for each in self.examples if rising is not None and each.at_s >= rising
-        ]
-        for name in self.__slots__:
-            setattr(self, name, getattr(other, name))
+            self.clearing.restore(parts, age_hours)
+        self.examples = [each for each in examples if rising is not None and each.at_s >= rising]
 
-    def _clearing(self, told: Any) -> Clearing | None:
-        if told is None:
-            return None
-        at_s, age_hours, max_importance_weight, *parts = (number(each) for each in told)
-        if self.since_s is None or len(parts) != len(CLEARING_RISKS):
-            raise ValueError("a clearance of another mixture")
-        clearing = Clearing(
-            objective=self.detector.objective,
-            max_importance_weight=max_importance_weight,
-            at_s=at_s,
-        )
-        clearing.restore(parts, age_hours)
-        return clearing
+
+_KEPT = (
+    *("objective", "learned", "provisional", "since_s", "held_days", "rising_since_s", "raised"),
+)
 
 
 def _keep_worst(examples: list[Example], x: float, example: Callable[[], Example]) -> None:
