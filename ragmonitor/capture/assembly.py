@@ -199,9 +199,11 @@ class FinishedRuns:
             record = without_texts(
                 self.framework,
                 root.status,
-                identity=_interaction_id(root.id),
+                id=_interaction_id(root.id),
                 started_ns=root.started_ns,
                 ended_ns=root.ended_ns,
+                caller=reference(root.caller),
+                target=reference(root.target),
             )
         if record is not None and (self._safe_reader().lost or root.lost):
             return replace(record, capture_incomplete=True)

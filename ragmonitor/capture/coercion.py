@@ -369,23 +369,26 @@ def json_of(value: Any) -> str:
 
 
 def without_texts(
-    framework: Any,
-    status: Any,
-    *,
-    identity: str = "",
-    started_ns: int = 0,
-    ended_ns: int = 0,
+    framework: Any, status: Any, *, started_ns: int = 0, ended_ns: int = 0, **known: Any
 ) -> Interaction:
-    """Return the incomplete record of an interaction of which no text can be had."""
-    now_ns = time.time_ns()
+    """Return the incomplete record of an interaction of which no text can be had.
+
+    Args:
+        framework: Its own, if that can be read.
+        status: Likewise.
+        started_ns: 0: not known.
+        ended_ns: 0: not known.
+        known: Further fields of the record.
+    """
+    ended_ns = ended_ns or time.time_ns()
     return Interaction(
-        id=identity or uuid.uuid4().hex,
+        **{"id": uuid.uuid4().hex} | known,
         query="",
         chunks=(),
         answer="",
         framework=text_in(framework) or FRAMEWORK,
-        started_ns=started_ns or ended_ns or now_ns,
-        ended_ns=ended_ns or now_ns,
+        started_ns=started_ns or ended_ns,
+        ended_ns=ended_ns,
         status=status_in(status),
         capture_incomplete=True,
     )

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from ragmonitor.capture.assembly import FinishedRuns
+from opentelemetry.trace import format_trace_id
+
+from ragmonitor.capture.assembly import FinishedRuns, reference
 from ragmonitor.capture.coercion import without_texts
 from ragmonitor.capture.otel_spans.ancestry import Ancestry
 from ragmonitor.capture.otel_spans.convention import Convention
@@ -141,23 +143,30 @@ class FinishedTree:
         except Exception as error:  # noqa: BLE001 - what cannot be read is counted, not left out
             record_error("capture", error)
             record = without_texts(
-                self.framework, self.status, started_ns=root.started_ns, ended_ns=root.ended_ns
+                self.framework,
+                self.status,
+                started_ns=root.started_ns,
+                ended_ns=root.ended_ns,
+                caller=reference(root.parent),
+                target=reference(root.context),
             )
-        if record is None:
-            return None
-        return replace(
-            record,
-            caller=root.parent,
-            target=root.reference,
-            capture_incomplete=record.capture_incomplete or self.lost,
-        )
+        if record is not None and self.lost:
+            return replace(record, capture_incomplete=True)
+        return record
 
     @cached_property
     def _runs(self) -> FinishedRuns:
         tree = self.tree
         span = tree.root
         # Times and ids are set after the fact: a run notes its own when it is made.
-        root = Root(span.trace_id + span.span_id, None, "chain", tree.convention.name(span), span)
+        root = Root(
+            format_trace_id(span.context.trace_id) + span.span_id,
+            None,
+            "chain",
+            tree.convention.name(span),
+            span,
+        )
+        root.caller, root.target = span.parent, span.context
         root.started_ns = span.started_ns
         root.status, root.error = _ending(span)
         runs: dict[str, Run] = {span.span_id: root}

@@ -6,11 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
+from opentelemetry.trace import (
+    INVALID_SPAN_CONTEXT,
+    SpanContext,
+    StatusCode,
+    format_span_id,
+)
 
 from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, text_in
 from ragmonitor.capture.otel_spans.texts import UNREADABLE, parsed
-from ragmonitor.records import SpanReference
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -26,13 +30,14 @@ _STATUS: dict[StatusCode, Literal["unset", "ok", "error"]] = {
 class SpanRecord:
     """The contents of a span that was ended in this process or came over the wire."""
 
-    trace_id: str
-    """32 lower-case hex digits."""
     span_id: str
     """16 lower-case hex digits."""
     parent_id: str = ""
-    """16 lower-case hex digits; empty: it has none."""
-    parent_is_remote: bool = False
+    """16 lower-case hex digits; empty: it has none in this process."""
+    context: SpanContext = INVALID_SPAN_CONTEXT
+    """Its own, to be linked to."""
+    parent: SpanContext | None = None
+    """Its parent's, in this process or another; None: it has none."""
     name: str
     scope: str
     """Name of the instrumentation scope."""
@@ -44,8 +49,6 @@ class SpanRecord:
     status_text: str = ""
     exception: tuple[str, str] = ("", "")
     """Type and message of the last exception event."""
-    sampled: bool = True
-    trace_state: str = ""
     attributes_lost: int = 0
     """Attributes that the span had no room for; the SDK drops the oldest first."""
     max_text: int | None = None
@@ -71,28 +74,6 @@ class SpanRecord:
             if value is UNREADABLE:
                 self.note_unread()
         return self.memo[key]
-
-    @property
-    def reference(self) -> SpanReference:
-        """The span, to be linked to."""
-        return SpanReference(
-            trace_id=self.trace_id,
-            span_id=self.span_id,
-            sampled=self.sampled,
-            trace_state=self.trace_state,
-        )
-
-    @property
-    def parent(self) -> SpanReference | None:
-        """Its parent, to be linked to; None: it has none."""
-        if not self.parent_id:
-            return None
-        return SpanReference(
-            trace_id=self.trace_id,
-            span_id=self.parent_id,
-            sampled=self.sampled,
-            trace_state=self.trace_state,
-        )
 
     def text(self, name: str) -> str:
         """Return a text attribute; empty if it is none."""
@@ -130,10 +111,10 @@ def span_record(span: ReadableSpan) -> SpanRecord | None:
     # No public way leads to it. A version without it costs the notice that texts were cut.
     max_text = getattr(getattr(span, "_attributes", None), "max_value_len", None)
     return SpanRecord(
-        trace_id=format_trace_id(context.trace_id),
         span_id=format_span_id(context.span_id),
-        parent_id="" if parent is None else format_span_id(parent.span_id),
-        parent_is_remote=parent is not None and parent.is_remote,
+        parent_id="" if parent is None or parent.is_remote else format_span_id(parent.span_id),
+        context=context,
+        parent=parent,
         name=span.name,
         scope="" if scope is None else scope.name,
         attributes=dict(span.attributes or {}),
@@ -142,8 +123,6 @@ def span_record(span: ReadableSpan) -> SpanRecord | None:
         status=_STATUS[span.status.status_code],
         status_text=span.status.description or "",
         exception=exception,
-        sampled=context.trace_flags.sampled,
-        trace_state=context.trace_state.to_header(),
         attributes_lost=span.dropped_attributes,
         max_text=max_text if isinstance(max_text, int) else None,
     )

@@ -36,7 +36,7 @@ OUTERMOST = Choice()
 def ancestry_of(spans: Mapping[str, SpanRecord], open_spans: Mapping[str, OpenSpan]) -> Ancestry:
     """Return which of these spans enclose which, within this process."""
     parents = {span_id: span.parent_id for span_id, span in open_spans.items()}
-    return Ancestry(parents | {span_id: _local_parent(span) for span_id, span in spans.items()})
+    return Ancestry(parents | {span_id: span.parent_id for span_id, span in spans.items()})
 
 
 def trees_of(
@@ -87,7 +87,7 @@ class _Trace:
             convention = convention_of(span.scope, span.attributes)
             if convention is not None:
                 self._conventions[span.span_id] = convention
-            self._children.setdefault(_local_parent(span), []).append(span)
+            self._children.setdefault(span.parent_id, []).append(span)
 
     def interactions(self) -> Iterator[FinishedTree]:
         if self._choice.root_names:
@@ -257,7 +257,3 @@ class _Calls:
                 return self._spans[position]
             position -= 1
         return None
-
-
-def _local_parent(span: SpanRecord) -> str:
-    return "" if span.parent_is_remote else span.parent_id

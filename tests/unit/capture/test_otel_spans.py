@@ -2,8 +2,10 @@
 
 import json
 from itertools import count
+from zlib import crc32
 
 import pytest
+from opentelemetry.trace import SpanContext, TraceFlags, format_span_id
 
 from ragmonitor.capture.otel_spans import (
     Choice,
@@ -29,6 +31,16 @@ LEAF = ("RETRIEVER", "LLM", "TOOL", "RERANKER", "chat", "retrieval", "vector_db_
 _times = count(1_000)
 
 
+def context_of(name):
+    """Return the context of a span that tests call by a name; None: there is no such span."""
+    flags = TraceFlags(TraceFlags.SAMPLED)
+    return SpanContext(1, crc32(name.encode()), False, flags) if name else None
+
+
+def id_of(name):
+    return format_span_id(context_of(name).span_id)
+
+
 def span(span_id, parent_id="", *, scope="", name="x", at=None, ended=True, **attributes):
     """Return a span; dots in attributes are written as `__`.
 
@@ -42,9 +54,10 @@ def span(span_id, parent_id="", *, scope="", name="x", at=None, ended=True, **at
         if key in attributes
     }
     return SpanRecord(
-        trace_id="1" * 32,
         span_id=span_id,
         parent_id=parent_id,
+        context=context_of(span_id),
+        parent=context_of(parent_id),
         name=name,
         scope=scope,
         attributes={key.replace("__", "."): value for key, value in attributes.items()},
@@ -135,7 +148,7 @@ def test_an_openinference_tree_is_an_interaction():
     assert [c.text for c in found.chunks] == list(TEXTS)
     assert found.usage == Usage(input_tokens=20, output_tokens=4)
     assert found.generations[0].input[0].text.endswith(QUESTION)
-    assert (found.target.span_id, found.caller, found.name) == ("root", None, "qa")
+    assert (found.target.span_id, found.caller, found.name) == (id_of("root"), None, "qa")
     assert found.status == "ok"
     assert not found.capture_incomplete
 
@@ -144,8 +157,8 @@ def test_the_callers_span_is_the_roots_parent():
     """A server's request span above the root is the caller, and no part of the interaction."""
     server = span("server", scope="http")
     found = only([server, *oi_story(root=oi("root", "server", input__value=QUESTION))])
-    assert found.caller.span_id == "server"
-    assert found.target.span_id == "root"
+    assert found.caller.span_id == id_of("server")
+    assert found.target.span_id == id_of("root")
 
 
 def test_langchains_ids_stand_in_the_dump():
@@ -497,7 +510,7 @@ def test_a_graphs_own_span_gives_way_to_the_workflow_in_it():
     root = ol_root(given, {"outputs": {}})
     root = SpanRecord(**{f: getattr(root, f) for f in root.__slots__} | {"parent_id": "graph"})
     found = only([graph, root, ol_retriever("root"), ol_model("root")])
-    assert (found.query, found.target.span_id) == (QUESTION, "graph")
+    assert (found.query, found.target.span_id) == (QUESTION, id_of("graph"))
 
 
 def test_no_content_is_incomplete():
@@ -693,7 +706,7 @@ def test_a_search_and_a_model_call_are_held_together_by_the_applications_span():
     ]
     found = only(spans)
     assert (found.query, found.answer) == (QUESTION, ANSWER)
-    assert (found.target.span_id, found.caller.span_id) == ("answer", "server")
+    assert (found.target.span_id, found.caller.span_id) == (id_of("answer"), id_of("server"))
     assert found.framework == "openinference"
 
 
@@ -757,7 +770,7 @@ def test_the_innermost_tree_is_as_wide_as_its_steps():
     moved = [oi("found", "inner", "RETRIEVER", **documents(*TEXTS))]
     moved += [oi("model", "inner", "LLM", **messages("output", ("assistant", ANSWER)))]
     record = only([agent, tool, root, inner, *moved, last], choice=Choice(innermost=True))
-    assert (record.name, record.target.span_id) == ("qa", "root")
+    assert (record.name, record.target.span_id) == ("qa", id_of("root"))
 
 
 def test_an_agents_question_is_what_it_asked_its_model_first():
