@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
+from functools import lru_cache
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from opentelemetry import context, trace
 from opentelemetry.trace import SpanContext
@@ -40,9 +41,12 @@ MAX_PAUSED: Final = 1_000
 MAX_MEMBERS: Final = 10_000
 """Retrievers, models and tools that one root keeps."""
 
-_MAX_KNOWN_TOOLS = 4_096
+_MAX_KNOWN_TOOLS: Final = 4_096
 
 _capture = shielded("capture")
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 SpanOf = Callable[[Hashable], SpanContext | None]
 """From a run's id to another instrumentation's span of that run; None: it has none."""
@@ -111,8 +115,8 @@ class Recorder:
         self.innermost = innermost
         """Every chain below another may be an interaction."""
         self._root_names = frozenset(root_names)
-        self._retrieval_tools = tuple(pattern.lower() for pattern in retrieval_tools)
-        self._tools: dict[str, bool] = {}
+        self.is_retrieval_tool = tool_matcher(retrieval_tools)
+        """Whether the text that a tool of this name gives counts as retrieved."""
         self._links = links
         self._span_of: SpanOf | None = None
         self.chooses = innermost or bool(root_names)
@@ -138,17 +142,6 @@ class Recorder:
             return False
         parent = None if parent_id is None else self._open.get(parent_id)
         return parent is None or not parent.root.picked
-
-    def is_retrieval_tool(self, name: str) -> bool:
-        """Return whether the text that this tool gives counts as retrieved."""
-        known = self._tools.get(name)
-        if known is None:
-            if len(self._tools) >= _MAX_KNOWN_TOOLS:  # names made in a loop
-                self._tools.clear()
-            lowered = name.lower()
-            known = any(fnmatch(lowered, pattern) for pattern in self._retrieval_tools)
-            self._tools[name] = known
-        return known
 
     def started(  # noqa: PLR0917 - positional, in one: called several times per request
         self,
@@ -599,13 +592,7 @@ class Recorder:
         self._given_up.clear()
 
     def _forget_oldest(self) -> None:
-        # Dicts keep insertion order, so the first is the oldest. Some at once: a dict whose first
-        # was taken out looks for the next from its beginning.
-        try:
-            oldest = list(islice(self._open.items(), self._forgotten_at_once))
-        except RuntimeError:  # another thread started a run meanwhile; the next start tries again
-            return
-        for run_id, run in oldest:
+        for run_id, run in oldest_of(self._open, self._forgotten_at_once):
             if run.id == run_id:
                 self._give_up(run, "too_many_open")
             elif self._open.pop(run_id, None) is not None:
@@ -629,11 +616,7 @@ class Recorder:
         # Its children may still report, and a child without a parent would look like a root.
         self._given_up[run_id] = None
         if len(self._given_up) > self._max_open_runs:
-            try:
-                oldest = [*islice(self._given_up, self._forgotten_at_once)]
-            except RuntimeError:  # as in `_forget_oldest`
-                return
-            for each in oldest:
+            for each, _ in oldest_of(self._given_up, self._forgotten_at_once):
                 self._given_up.pop(each, None)
 
     def _give_up(self, run: Run, reason: str) -> None:
@@ -649,6 +632,28 @@ class Recorder:
             self._close(run, None, None, "partial", "")
         elif run.root.is_open:
             run.root.lost += 1
+
+
+def tool_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+    """Return what tells whether a name, in any case, matches one of the patterns (`fnmatch`)."""
+    lowered = tuple(pattern.lower() for pattern in patterns)
+
+    @lru_cache(_MAX_KNOWN_TOOLS)
+    def matches(name: str) -> bool:
+        return any(fnmatch(name.lower(), pattern) for pattern in lowered)
+
+    return matches
+
+
+def oldest_of(held: Mapping[Key, Value], most: int) -> list[tuple[Key, Value]]:
+    """Return the items that were put in first; none where another thread puts one in meanwhile.
+
+    Some at once: a dict whose first was taken out looks for the next from its beginning.
+    """
+    try:
+        return [*islice(held.items(), most)]  # dicts keep insertion order
+    except RuntimeError:
+        return []
 
 
 def status_of(failure: BaseException) -> Status:

@@ -94,7 +94,7 @@ def complete(drift: InputDrift, timeout_s: float = 20.0) -> bool:
         if shared._fit is not None:
             shared._fit.hurry.set()
             wait([shared._fit.made], 0.1)
-        elif queue is not None and not queue.is_idle:
+        elif queue is not None and (queue._call is not None or queue._waiting):
             time.sleep(0.001)
         elif drift.reference is None and not is_shared:
             is_shared = True

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import context as otel
@@ -20,6 +19,7 @@ from ragmonitor.capture.otel_spans.ancestry import Ancestry
 from ragmonitor.capture.otel_spans.known_conventions import SCOPES, convention_of
 from ragmonitor.capture.otel_spans.spans import SpanRecord, span_record
 from ragmonitor.capture.otel_spans.trees import Choice, OpenSpan, ancestry_of, trees_of
+from ragmonitor.capture.recorder import oldest_of, tool_matcher
 from ragmonitor.capture.scopes import scope_of
 from ragmonitor.conventions import SCOPE
 from ragmonitor.guard import record_error
@@ -109,7 +109,7 @@ class InteractionSpanProcessor(SpanProcessor):
         self._wake = wake
         self._is_claimed = is_claimed
         self._choice = choice
-        self._retrieval_tools = tuple(pattern.lower() for pattern in retrieval_tools)
+        self._is_retrieval_tool = tool_matcher(retrieval_tools)
         self._max_spans = max_spans
         self._span_age_s = span_age_s
         self._quiet_s = quiet_s
@@ -381,22 +381,14 @@ class InteractionSpanProcessor(SpanProcessor):
         self._scopes[name] = True
         return True
 
-    def _is_retrieval_tool(self, name: str) -> bool:
-        return any(fnmatch(name.lower(), pattern) for pattern in self._retrieval_tools)
-
     # --- bounds ---------------------------------------------------------------------------------
 
     def _forget_oldest(self) -> None:
-        # Dicts keep insertion order, so the first is the oldest. One in, one out.
-        try:
-            trace_id, trace = next(iter(self._traces.items()), (None, None))
-        except RuntimeError:  # another thread began a trace meanwhile; the next start tries again
-            return
-        if trace_id is None or trace is None or self._traces.pop(trace_id, None) is None:
-            return
-        self._held -= len(trace)
-        if trace.ended or trace.above:
-            self._on_forgotten("too_many_open")
+        for trace_id, trace in oldest_of(self._traces, 1):  # one in, one out
+            if self._traces.pop(trace_id, None) is not None:
+                self._held -= len(trace)
+                if trace.ended or trace.above:
+                    self._on_forgotten("too_many_open")
 
     def _give_up(self, trace: _Trace) -> None:
         if trace.given_up:

@@ -57,11 +57,6 @@ class EmbeddingQueue(Generic[Item]):
         done, self._done = self._done, []
         return done
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing waits and no call is under way."""
-        return self._call is None and not self._waiting
-
     def close(self, timeout_s: float) -> None:
         """Wait for the call under way; what waits behind it is given up."""
         self._waiting.clear()
