@@ -12,7 +12,6 @@ from collections.abc import (
     AsyncIterable,
     AsyncIterator,
     Callable,
-    Hashable,
     Iterable,
     Iterator,
     Mapping,
@@ -127,7 +126,7 @@ class InteractionRecorder:
             "attributes": {} if attributes is None else mapping_in(attributes)[0],
         }
         self._retrievals: list[Retrieval | StreamedRetrieval] = []
-        self._generations: list[Any] = []
+        self._generations: list[Generation] = []
         self._answer: str | None = None
         self._incomplete = False
         """The application passed a value that cannot be read, or more than is kept."""
@@ -135,7 +134,7 @@ class InteractionRecorder:
         """The function that was to answer returned a value without a text."""
         self.status: Status = "ok"
         self._error = ""
-        self._started_ns = self._step_ns = time.time_ns()
+        self._started_ns = self.step_ns = time.time_ns()
         self._ended_ns = 0
         self._is_over = False
         self._caller: SpanContext | None = None
@@ -145,7 +144,8 @@ class InteractionRecorder:
             if current:
                 self._caller = trace.get_current_span(current).get_span_context()
                 self._inherited = labels_in(current)
-        self._scope = InteractionScope(hand_over, self._leave)
+        self.scope = InteractionScope(hand_over, self._leave)
+        """Open until the block has ended, and every stream that began in it."""
         self._before: list[tuple[InteractionScope | None, InteractionRecorder | None]] = []
 
     def __enter__(self) -> Self:
@@ -177,7 +177,7 @@ class InteractionRecorder:
     def enter(self) -> None:
         """Make this the current interaction of this thread or task."""
         self._before.append((entered_scope.get(), _current.get()))
-        entered_scope.set(self._scope)
+        entered_scope.set(self.scope)
         _current.set(self)
 
     def exit(self) -> None:
@@ -195,7 +195,7 @@ class InteractionRecorder:
             if error is not None:
                 self.failed(error)
             self._ended_ns = self._ended_ns or time.time_ns()
-            self._scope.close(wait=error is None)
+            self.scope.close(wait=error is None)
         except Exception as problem:  # noqa: BLE001 - the border to the host application
             record_error("capture", problem)
 
@@ -224,12 +224,12 @@ class InteractionRecorder:
                 Retrieval(
                     query=self._query if type(query) is str and not query else query,
                     chunks=items,
-                    started_ns=self._step_ns,
+                    started_ns=self.step_ns,
                     ended_ns=now_ns,
                     name=name,
                 )
             )
-            self._step_ns = now_ns
+            self.step_ns = now_ns
 
     def streamed_retrieval(
         self, *, query: str, name: str, chunks: Callable[[Any], Sequence[Chunk | str]] | None
@@ -238,10 +238,6 @@ class InteractionRecorder:
         listener = StreamedRetrieval(self, query or self._query, name, chunks)
         self._retrieve(listener)
         return listener
-
-    def next_step(self, now_ns: int) -> None:
-        """Note that one step is over and the next one begins."""
-        self._step_ns = now_ns
 
     def _retrieve(self, retrieval: Retrieval | StreamedRetrieval) -> None:
         if self._takes(len(self._retrievals)):
@@ -278,13 +274,13 @@ class InteractionRecorder:
                     Generation(
                         input=prompt if type(prompt) is tuple else items_in(prompt)[0],
                         output=answer or "",
-                        started_ns=self._step_ns,
+                        started_ns=self.step_ns,
                         ended_ns=now_ns,
                         model=model,
                         usage=Usage() if usage is None else usage,
                     )
                 )
-            self._step_ns = now_ns
+            self.step_ns = now_ns
 
     def returned(self, text: str, *, unreadable: bool) -> None:
         """Note the text in what the function returned that answers the question.
@@ -297,11 +293,6 @@ class InteractionRecorder:
             self.answered(text)
         else:
             self._unanswered = unreadable
-
-    def generated(self, generation: Generation) -> None:
-        """Note a model call: its output is the answer, unless `answered` says otherwise."""
-        if self._takes(len(self._generations)):
-            self._generations.append(generation)
 
     def streamed(self, pieces: Iterable[str]) -> Iterator[str]:
         """Return the pieces of an answer unchanged, and note them as they are read.
@@ -324,14 +315,6 @@ class InteractionRecorder:
             note_unreadable(f"an answer's stream yields texts, and is no {type(pieces).__name__}")
             return pieces
         return observed(inner, StreamedAnswer(self, block=True), pieces)
-
-    def waits_for(self, stream: Hashable) -> None:
-        """Keep the interaction open until this stream has ended."""
-        self._scope.add(stream)
-
-    def waits_no_more_for(self, stream: Hashable) -> None:
-        """End the interaction if this was its last open stream."""
-        self._scope.finish(stream)
 
     def heard(
         self,
@@ -387,7 +370,7 @@ class InteractionRecorder:
                     each.end()
             if not self._answer and self.status == "ok":
                 # The answer is what the last part gave; so its end is the answer's.
-                parts = reversed(self._scope.parts)
+                parts = reversed(self.scope.parts)
                 last = next((part for part in parts if part.status != "error"), None)
                 if last is not None:
                     self.status = last.status
@@ -409,7 +392,7 @@ class InteractionRecorder:
         return replace(record, capture_incomplete=True) if read.incomplete else record
 
     def _interaction(self, read: RecordReader) -> Interaction:
-        parts = self._scope.parts
+        parts = self.scope.parts
         noted = tuple(
             retrieval
             for each in self._retrievals
@@ -430,15 +413,13 @@ class InteractionRecorder:
         if answer is None:
             answers = (part.answer() for part in reversed(parts))
             answer = next((text for text in answers if text), "")
-        if not answer and self._answer is None:
-            answer = next((g.output for g in reversed(own_generations) if g.output), "")
         failure = "" if self._answer is not None else _unanswered(observed, generations)
         if failure:
             answer = ""  # what was said before is a step's
             if self.status == "ok":  # the application has caught it
                 self.status, self._error = "error", failure
         labels = self._all_labels(read, parts)
-        if self._incomplete or self._scope.lost or (self._unanswered and not answer):
+        if self._incomplete or self.scope.lost or (self._unanswered and not answer):
             read.incomplete = True
         return Interaction(
             id=uuid.uuid4().hex,
@@ -553,7 +534,7 @@ class StreamedRetrieval(Listener):
         if recorder is None:
             return False
         self._ended_ns = time.time_ns()
-        recorder.next_step(self._ended_ns)
+        recorder.step_ns = self._ended_ns
         return True
 
     def retrieval(self, read: RecordReader) -> Retrieval:
@@ -594,7 +575,7 @@ class StreamedAnswer(Listener):
         self._kept = KeptPieces(MAX_PIECES)
         self._entered = recorder
         if block:
-            recorder.waits_for(self)
+            recorder.scope.add(self)
 
     def enter(self) -> None:
         """Make the interaction the current one, if it is this stream."""
@@ -635,6 +616,6 @@ class StreamedAnswer(Listener):
             if self._block or whole or kept.pieces or not kept.complete:
                 recorder.heard(kept.pieces, failure, whole=whole, complete=kept.complete)
             if self._block:
-                recorder.waits_no_more_for(self)
+                recorder.scope.finish(self)
             else:
                 recorder.end(failure if failure is not None or whole else GeneratorExit())

@@ -341,7 +341,6 @@ class Recorder:
         status: Status = "ok",
         error: str = "",
         asked: bool = True,
-        pauses: Hashable | None = None,
         at_ns: int = 0,
     ) -> None:
         """Note that a run ended, with its outputs.
@@ -353,7 +352,6 @@ class Recorder:
             status: `partial` for a stream that was closed before its end.
             error: `TypeName: message`, where the status is `error`; see `failed`.
             asked: False takes back what `started` said: it was asked for texts only.
-            pauses: Of a root: it waits for a person, and a later run goes on under this key.
             at_ns: When it ended, in nanoseconds since the epoch; 0: now.
         """
         try:
@@ -364,12 +362,13 @@ class Recorder:
                 if self._held:
                     self._held.pop(run_id, None)
                 run.asked = run.asked and asked
-                if pauses is not None:
-                    run.waits = True
-                elif run.thread is not None and (run.waits or self._is_unanswered(run)):
-                    pauses = run.thread
-                if pauses is not None and run.scope is None and run.outer is None:
-                    self._pause(run, outputs, inputs, pauses)
+                if (
+                    run.thread is not None
+                    and (run.waits or self._is_unanswered(run))
+                    and run.scope is None
+                    and run.outer is None
+                ):
+                    self._pause(run, outputs, inputs, run.thread)
                     return
             self._close(run, outputs, inputs, status, error, at_ns)
         except Exception as problem:  # noqa: BLE001 - the border to the host application

@@ -146,7 +146,6 @@ METHODS = {
     "retrieved": lambda i, a, b: i.retrieved(a, query=b, name=b),
     "retrieved one": lambda i, a, b: i.retrieved([a, b]),
     "answered": lambda i, a, b: i.answered(a, model=b, usage=b, prompt=b),
-    "generated": lambda i, a, b: i.generated(a),
     "tag": lambda i, a, b: i.tag(a, b, route=a, tenant=b),
     "failed": lambda i, a, b: i.failed(a),
     "heard": lambda i, a, b: i.heard(a, None, whole=True),

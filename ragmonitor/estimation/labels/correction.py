@@ -141,9 +141,7 @@ def _effective_n(lower: float, upper: float) -> float:
     return middle * (1 - middle) * (2 * Z95 / max(upper - lower, 1e-9)) ** 2
 
 
-def corrected(
-    rate: Estimate, labels: Sequence[Label], *, now_s: float | None = None
-) -> Estimate | None:
+def corrected(rate: Estimate, labels: Sequence[Label]) -> Estimate | None:
     """Return the rate that people would find, from the judged rate and some people's labels.
 
     Two-phase estimation, stratified by the verdict: rate * PPV + (1 - rate) * FOR. Each stratum's
@@ -155,8 +153,6 @@ def corrected(
     Args:
         rate: The judged rate, with its interval.
         labels: Of this judge.
-        now_s: Only labels of answers up to 30 days older count; None: all do. In seconds since the
-            epoch.
 
     Returns:
         None with fewer than 100 labels, or with none of one kind. `effective_n` is how many answers
@@ -168,8 +164,6 @@ def corrected(
         107(1). Two phases: Cochran, "Sampling Techniques", 3rd edition (1977), chapter 12.
         tests/property/test_labels.py measures bias and coverage, with a judge that drifts, too.
     """
-    if now_s is not None:
-        labels = recent(labels, now_s)
     if len(labels) < MIN_LABELS:
         return None
     precision = hallucinated_share(labels, judged=True)

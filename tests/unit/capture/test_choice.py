@@ -172,10 +172,10 @@ def test_a_failure_between_retrieval_and_model_is_an_error(handed):
 def test_a_run_that_pauses_goes_on_in_a_later_one(handed):
     """One question, one answer, however long a person takes in between."""
     recorder = build(handed)
-    recorder.started("a", None, "chain", "graph", "query")
+    recorder.started("a", None, "chain", "graph", "query", thread="thread-1")
     recorder.started("s", "a", "retriever", "search")
     recorder.ended("s", ["chunk"])
-    recorder.ended("a", pauses="thread-1")
+    recorder.interrupted("a", None)
     assert handed == []
     assert len(recorder) == 1
     recorder.started("b", None, "chain", "graph", "approved", resumes="thread-1")
@@ -190,12 +190,12 @@ def test_a_run_that_never_goes_on_is_partial(handed):
     """The user got no answer; a new question on the same thread says so too."""
     recorder = build(handed)
     for root in "ab":
-        recorder.started(root, None, "chain", "graph", f"query {root}")
+        recorder.started(root, None, "chain", "graph", f"query {root}", thread="thread-1")
         recorder.started(f"{root}s", root, "retriever", "search")
         recorder.ended(f"{root}s", ["chunk"])
         recorder.started(f"{root}m", root, "model", "llm")
         recorder.ended(f"{root}m", "draft")
-        recorder.ended(root, pauses="thread-1")
+        recorder.interrupted(root, None)
     assert [f.status for f in handed] == ["partial"]
     recorder._paused_run_age_ns = -1
     recorder.sweep()
@@ -208,8 +208,8 @@ def test_paused_runs_are_bounded(handed):
     given_up = []
     recorder = build(handed, on_forgotten=given_up.append)
     for n in range(500):
-        recorder.started(n, None, "chain", "graph", "query")
-        recorder.ended(n, pauses=f"thread-{n}")
+        recorder.started(n, None, "chain", "graph", "query", thread=f"thread-{n}")
+        recorder.interrupted(n, None)
     assert len(recorder) == 50
     assert given_up == ["too_many_open"] * 450
 

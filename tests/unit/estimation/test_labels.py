@@ -23,6 +23,7 @@ from ragmonitor.estimation.labels import (
     labels_to_halve,
     read_labels,
     read_rows,
+    recent,
     wilson,
 )
 from ragmonitor.guard import errors
@@ -108,7 +109,7 @@ def test_too_few_labels_or_one_kind_only_correct_nothing(few):
 def test_labels_of_old_answers_do_not_count():
     """The judge and the application were others then."""
     old = [*labels(True, 60, 60, at_s=NOW - RECENT_S - 1), *labels(False, 0, 40)]
-    assert corrected(rate(0.06), old, now_s=NOW) is None
+    assert corrected(rate(0.06), recent(old, NOW)) is None
     assert corrected(rate(0.06), old) is not None
 
 
