@@ -7,7 +7,10 @@ such an import is through.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from importlib import import_module
 from types import ModuleType
 from typing import Final
@@ -16,8 +19,9 @@ from ragmonitor.errors import RagMonitorError
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger
 
-FORK_WAIT_S: Final = 20.0
-"""litellm's import takes 2 to 6 s, several times that on a machine that is busy starting."""
+FORK_WAIT_S: Final = 60.0
+"""litellm's import takes 2 to 6 s, 35 s and more on a machine that is busy starting. A child that
+is forked before its end has no judge for its whole life."""
 
 
 class HalfImportedError(RagMonitorError):
@@ -37,8 +41,9 @@ class _Imports:
         self._half: str | None = None
         """The module that this process has half: its parent imported it when it forked."""
 
-    def load(self, name: str) -> ModuleType:
-        """Return the module, as the function of this name says."""
+    @contextlib.contextmanager
+    def held(self, name: str) -> Iterator[None]:
+        """Let no fork come in between, as the function of this name says."""
         with self._lock:
             if self._half is not None:
                 raise HalfImportedError(
@@ -47,7 +52,7 @@ class _Imports:
                     "after it"
                 )
             self._name = name
-            return import_module(name)
+            yield
 
     def before_fork(self) -> None:
         """Wait for the end of an import that is under way."""
@@ -83,4 +88,16 @@ def load(name: str) -> ModuleType:
         ImportError: There is none.
         HalfImportedError: This is a forked child that has it half.
     """
-    return _imports.load(name)
+    with _imports.held(name):
+        return import_module(name)
+
+
+def held(name: str) -> AbstractContextManager[None]:
+    """Let no fork come in between the imports that are made in the block, by whatever library.
+
+    Libraries import parts of themselves when they are first called. Raises `HalfImportedError`.
+
+    Args:
+        name: What is being imported, for the log.
+    """
+    return _imports.held(name)

@@ -413,10 +413,19 @@ class Provider:
                     if error.name is not None and error.name.partition(".")[0] != "litellm":
                         raise
                     raise MissingExtraError("litellm", "litellm") from error
-                hush()
-                self._litellm = litellm
-                self._learn(litellm)
+                with imports.held("litellm"):
+                    hush()
+                    self._litellm = litellm
+                    self._learn(litellm)
+                    self._import_client(litellm)
                 self.is_loaded = True
+
+    def _import_client(self, litellm: Any) -> None:
+        """Import what the first call would: OpenAI's client has some 500 modules of its own."""
+        with contextlib.suppress(Exception):  # the call itself says what is wrong
+            provider = litellm.get_llm_provider(model=self.model)[1]
+            if provider in ("openai", "azure", *litellm.openai_compatible_providers):
+                imports.load("openai.resources.chat.completions")
 
     def _learn(self, litellm: Any) -> None:
         listed = _listed_price(litellm, self.model)

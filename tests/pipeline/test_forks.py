@@ -26,6 +26,16 @@ async def acompletion(**_):
     return Reply()
 """
 
+LAZY_LITELLM = (
+    SLOW_LITELLM.replace("time.sleep(1.5)", "").replace('open("importing"', "#")
+    + """
+def __getattr__(name):
+    import part
+    raise AttributeError(name)
+"""
+)
+SLOW_PART = 'import time\nopen("importing", "w").close()\ntime.sleep(1.5)\n'
+
 PRELOAD = """
 import os, time
 from ragmonitor import Monitor
@@ -53,6 +63,14 @@ assert os.waitpid(pid, 0)[1] == 0
 def test_a_fork_in_the_middle_of_the_judge_s_import_leaves_the_child_a_judge(tmp_path: Path):
     """As a server that preloads the application does: the child asks, and gets a reply."""
     (tmp_path / "litellm.py").write_text(SLOW_LITELLM)
+    run_python(PRELOAD, tmp_path, timeout_s=60)
+    assert '"unreadable"' in (tmp_path / "out.jsonl").read_text()
+
+
+def test_a_fork_waits_for_what_the_judge_s_library_imports_later_too(tmp_path: Path):
+    """What litellm imports of itself when it is asked something: the child has none of it half."""
+    (tmp_path / "litellm.py").write_text(LAZY_LITELLM)
+    (tmp_path / "part.py").write_text(SLOW_PART)
     run_python(PRELOAD, tmp_path, timeout_s=60)
     assert '"unreadable"' in (tmp_path / "out.jsonl").read_text()
 
