@@ -11,18 +11,28 @@ The built-in judge decides what such a model does not say: what is a claim, a re
 
 from __future__ import annotations
 
+import math
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Protocol
 
-from ragmonitor import imports
 from ragmonitor.apart import apart
-from ragmonitor.errors import JudgeError, MissingExtraError
+from ragmonitor.errors import JudgeError
 from ragmonitor.judges import sentences as splitter
 from ragmonitor.judges.builtin import BuiltinJudge
+from ragmonitor.judges.encoder_models import (
+    MAX_BATCH_TOKENS,
+    MAX_TOKENS,
+    Kind,
+    Logits,
+    Model,
+    Pair,
+    load_model,
+    softmax,
+)
 from ragmonitor.judges.long_evidence import spread
 from ragmonitor.judges.scrubbing import scrubbed
 from ragmonitor.judges.sentences import Sentence
@@ -38,15 +48,11 @@ from ragmonitor.records import (
 
 RULES: Final = 1
 """Raised whenever the same scores would give other verdicts."""
-MAX_TOKENS: Final = 4096
-"""Tokens of one input, where the model's own limit is higher or not said."""
 _MIN_EVIDENCE_TOKENS: Final = 16
 """Room that must be left for evidence in one input."""
 _SUPPORTED: Final = ("entail", "consistent", "support", "faithful", "factual")
 _NEGATIONS: Final = ("not", "non", "in", "un", "hall")
 _CONTRADICTED: Final = ("contradict",)
-
-Kind = Literal["pairs", "tokens"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +65,36 @@ class Support:
     chunks: tuple[int, ...] = ()
     """Positions of those that support it, best first."""
     words: tuple[str, ...] = ()
+
+
+class Reader(Protocol):
+    """From an answer to a model's inputs, and from its outputs to the support of each sentence."""
+
+    def inputs(self, interaction: Interaction, claims: Sequence[Sentence]) -> Sequence[Pair]:
+        """Return what the model is to compare. Raises `JudgeError`: it does not fit."""
+        ...
+
+    def outputs(self, pairs: Sequence[Pair]) -> Sequence[Any]:
+        """Return what the model says of a batch, one output for each pair."""
+        ...
+
+    def supports(
+        self, interaction: Interaction, claims: Sequence[Sentence], outputs: Sequence[Any]
+    ) -> Sequence[Support]:
+        """Return the support of each sentence, in order, from the outputs of its inputs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """One answer of a batch, ready for the model."""
+
+    interaction: Interaction
+    base: Assessment
+    """The built-in judge's."""
+    sentences: Sequence[Sentence]
+    claims: Sequence[Sentence]
+    inputs: Sequence[Pair]
 
 
 class EncoderJudge:
@@ -83,6 +119,7 @@ class EncoderJudge:
         device: str = "cpu",
         batch_size: int = 16,
         trust_remote_code: bool = False,
+        threads: int | None = None,
     ) -> None:
         """Build the judge; nothing is imported or loaded before the first reading.
 
@@ -92,11 +129,14 @@ class EncoderJudge:
             kind: What the model classifies; None: its architecture tells.
             threshold: From which share on a sentence is supported.
             device: Where it runs, as torch names it.
-            batch_size: Inputs at once.
+            batch_size: Inputs at once, fewer of long ones.
             trust_remote_code: Whether the checkpoint's own code may run (HHEM 2.1 has some).
+            threads: For the model; torch then has so many in the whole process. None: as it is.
         """
         if not 0 < threshold < 1:
             raise ValueError(f"a threshold lies between 0 and 1, not at {threshold}")
+        if batch_size < 1:
+            raise ValueError(f"a batch has at least one input, not {batch_size}")
         self._model_name = model
         self._revision = revision
         self._kind: Kind | None = kind
@@ -104,6 +144,7 @@ class EncoderJudge:
         self._device = device
         self._batch_size = batch_size
         self._trust_remote_code = trust_remote_code
+        self._threads = threads
         self._builtin = BuiltinJudge()
         self._identity = JudgeIdentity(
             name=model, version=f"{revision}.{threshold:g}.{RULES}", kind="LLM"
@@ -113,7 +154,17 @@ class EncoderJudge:
     def _reset(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._loaded: _PairReader | _TokenReader | None = None
+        self._loaded: Reader | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what belongs to this process: it is loaded again in another."""
+        mine = ("_process", "_lock", "_loaded")
+        return {name: value for name, value in vars(self).items() if name not in mine}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Begin in another process."""
+        vars(self).update(state)
+        self._reset()
 
     budget_unit: None = None
     """A reading costs neither money nor tokens."""
@@ -140,32 +191,81 @@ class EncoderJudge:
         """Return what the model says of each sentence.
 
         Raises:
-            JudgeError: The model could not be loaded.
+            JudgeError: The model could not be loaded, or the answer does not fit its window.
             MissingExtraError: transformers or torch is not installed.
         """
         if os.getpid() != self._process:
             # A forked child: the parent's thread may have held the lock, and torch its own.
             self._reset()
-        return await apart(self._assess, interaction)
+        (found,) = await apart(self.read_batch, [interaction])
+        if isinstance(found, JudgeError):
+            raise found
+        return found
 
     async def close(self) -> None:
         """Release the model."""
         self._loaded = None
 
-    def _assess(self, interaction: Interaction) -> Assessment:
+    def read_batch(
+        self, interactions: Sequence[Interaction], *, within_s: float = math.inf
+    ) -> list[Assessment | JudgeError]:
+        """Return what the model says of several answers, or why it says nothing of one.
+
+        The inputs of all of them go through the model together, as many at once as its batch takes.
+
+        Args:
+            interactions: The answers.
+            within_s: After which no further inputs are begun; the answers that are not through by
+                then have the cause `judge_timeout`.
+
+        Raises:
+            JudgeError: The model could not be loaded.
+            MissingExtraError: The libraries are not installed.
+        """
+        deadline = time.monotonic() + within_s
         model = self._load()
-        base = self._builtin.read(replace(interaction, reference=""))
-        sentences = splitter.split(interaction.answer)
-        silent = {s.start for s in base.sentences or () if s.verdict is Verdict.NO_CLAIM}
-        claims = [sentence for sentence in sentences if sentence.start not in silent]
+        begun = [self._begun(model, each) for each in interactions]
+        inputs = [pair for each in begun if isinstance(each, _Begun) for pair in each.inputs]
+        outputs: list[Any] = []
         with self._lock:  # one at a time: a second one would only share the same cores
-            supports = dict(zip(claims, model.read(interaction, claims), strict=True))
-        verdicts = tuple(self._verdict(each, supports.get(each)) for each in sentences)
+            for batch in _batches(inputs, self._batch_size):
+                if time.monotonic() >= deadline:
+                    break
+                outputs += model.outputs(batch)
+        found: list[Assessment | JudgeError] = []
+        at = 0
+        for each in begun:
+            if isinstance(each, JudgeError):
+                found.append(each)
+                continue
+            at, before = at + len(each.inputs), at
+            if not each.inputs or at <= len(outputs):
+                found.append(self._assessment(model, each, outputs[before:at]))
+            else:
+                found.append(self._failure("not read in time", Cause.JUDGE_TIMEOUT))
+        return found
+
+    def _begun(self, model: Reader, interaction: Interaction) -> _Begun | JudgeError:
+        try:
+            base = self._builtin.read(replace(interaction, reference=""))
+            sentences = splitter.split(interaction.answer)
+            silent = {s.start for s in base.sentences or () if s.verdict is Verdict.NO_CLAIM}
+            claims = [sentence for sentence in sentences if sentence.start not in silent]
+            inputs = model.inputs(interaction, claims) if claims else ()
+        except JudgeError as error:
+            return error
+        return _Begun(
+            interaction=interaction, base=base, sentences=sentences, claims=claims, inputs=inputs
+        )
+
+    def _assessment(self, model: Reader, begun: _Begun, outputs: Sequence[Any]) -> Assessment:
+        found = model.supports(begun.interaction, begun.claims, outputs) if begun.claims else ()
+        supports = dict(zip(begun.claims, found, strict=True))
         shares = [support.share for support in supports.values()]
         return replace(
-            base,
+            begun.base,
             judge=self._identity,
-            sentences=verdicts,
+            sentences=tuple(self._verdict(each, supports.get(each)) for each in begun.sentences),
             risk=1 - min(shares) if shares else 0.0,
         )
 
@@ -188,164 +288,110 @@ class EncoderJudge:
             support=None if support is None else support.share,
         )
 
-    def _load(self) -> _PairReader | _TokenReader:
+    def _load(self) -> Reader:
         with self._lock:
             if self._loaded is None:
                 try:
                     self._loaded = self._load_anew()
                 except (OSError, ValueError) as error:
                     why = " ".join(scrubbed(str(error)).split())[:240]
-                    raise JudgeError(
-                        self._model_name,
-                        f"the model cannot be loaded: {why}",
-                        cause=Cause.JUDGE_ERROR,
-                        retryable=False,
+                    raise self._failure(
+                        f"the model cannot be loaded: {why}", Cause.JUDGE_ERROR
                     ) from error
             return self._loaded
 
-    def _load_anew(self) -> _PairReader | _TokenReader:
-        try:
-            torch: Any = imports.load("torch")
-            transformers: Any = imports.load("transformers")
-        except ImportError as error:
-            raise MissingExtraError(error.name or "transformers", "encoder") from error
-        options: dict[str, Any] = {
-            "revision": self._revision,
-            "trust_remote_code": self._trust_remote_code,
-        }
-        config = transformers.AutoConfig.from_pretrained(self._model_name, **options)
-        kind = self._kind or _kind_of(config)
-        auto = (
-            transformers.AutoModelForTokenClassification
-            if kind == "tokens"
-            else transformers.AutoModelForSequenceClassification
-        )
-        model = auto.from_pretrained(self._model_name, **options).to(self._device).eval()
-        if kind == "pairs" and callable(getattr(model, "predict", None)):
-            return _PairReader(score=partial(_predicted, torch, model))
-        tokenizer = transformers.AutoTokenizer.from_pretrained(self._model_name, **options)
-        window = min(
-            MAX_TOKENS,
-            tokenizer.model_max_length,
-            getattr(config, "max_position_embeddings", None) or MAX_TOKENS,
-        )
-        loaded = _Model(
-            torch=torch,
-            model=model,
-            tokenizer=tokenizer,
+    def _load_anew(self) -> Reader:
+        model = load_model(
+            self._model_name,
+            revision=self._revision,
+            kind=self._kind,
             device=self._device,
-            window=window,
-            batch_size=self._batch_size,
+            trust_remote_code=self._trust_remote_code,
+            threads=self._threads,
         )
-        if kind == "tokens":
-            return _TokenReader(self._model_name, model=loaded, threshold=self._threshold)
-        score = partial(_classified, loaded, _labels(config.id2label))
-        return _PairReader(score=score, window=window)
+        if model.kind == "tokens":
+            return _TokenReader(self._model_name, model=model, threshold=self._threshold)
+        return _PairReader(model)
+
+    def _failure(self, problem: str, cause: Cause) -> JudgeError:
+        return JudgeError(self._model_name, problem, cause=cause, retryable=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Model:
-    """A loaded model with its tokenizer."""
-
-    torch: Any
-    model: Any
-    tokenizer: Any
-    device: str
-    window: int
-    batch_size: int
-
-    def logits(
-        self,
-        firsts: Sequence[str],
-        seconds: Sequence[str],
-        *,
-        truncation: Literal["only_first", "longest_first"],
-    ) -> tuple[Any, Any]:
-        """Return the logits of text pairs and what the tokenizer made of them."""
-        encoded = self.tokenizer(
-            list(firsts),
-            list(seconds),
-            truncation=truncation,  # the spreading of the evidence has left room for both
-            max_length=self.window,
-            padding=True,
-            return_tensors="pt",
-            return_offsets_mapping=True,
-        )
-        offsets = encoded.pop("offset_mapping")
-        with self.torch.inference_mode():
-            logits = self.model(**encoded.to(self.device)).logits.float().cpu()
-        return logits, (encoded, offsets)
-
-
-Scores = Callable[[Sequence[tuple[str, str]]], list[tuple[float, float]]]
-"""Returns, for each pair of evidence and claim, that the claim is supported and contradicted."""
-
-
-def _classified(
-    model: _Model, labels: tuple[int, int | None], pairs: Sequence[tuple[str, str]]
-) -> list[tuple[float, float]]:
-    """Return the scores by a model that classifies pairs."""
-    supported, contradicted = labels
-    scores: list[tuple[float, float]] = []
-    for at in range(0, len(pairs), model.batch_size):
-        evidence, claims = zip(*pairs[at : at + model.batch_size], strict=True)
-        logits, _ = model.logits(evidence, claims, truncation="longest_first")
-        if logits.shape[-1] == 1:  # one score: that it is consistent
-            scores += [(share, 0.0) for share in logits.sigmoid().squeeze(-1).tolist()]
-            continue
-        for shares in logits.softmax(-1).tolist():
-            against = 0.0 if contradicted is None else shares[contradicted]
-            scores.append((shares[supported], against))
-    return scores
-
-
-def _predicted(
-    torch: Any, model: Any, pairs: Sequence[tuple[str, str]]
-) -> list[tuple[float, float]]:
-    """Return the scores by a model with a method of its own for it (HHEM 2.1).
-
-    It says nothing of contradiction.
-    """
-    if not pairs:
-        return []
-    with torch.inference_mode():
-        return [(float(share), 0.0) for share in model.predict(list(pairs))]
+def _batches(inputs: Sequence[Pair], size: int) -> Iterator[Sequence[Pair]]:
+    """Yield the inputs in order, as many at once as are computed in a bounded memory."""
+    batch: list[Pair] = []
+    longest = 0.0
+    for pair in inputs:
+        tokens = min(MAX_TOKENS, estimate_tokens(pair[0]) + estimate_tokens(pair[1]))
+        padded = (len(batch) + 1) * max(longest, tokens)
+        if batch and (len(batch) == size or padded > MAX_BATCH_TOKENS):
+            yield batch
+            batch, longest = [], 0.0
+        batch.append(pair)
+        longest = max(longest, tokens)
+    if batch:
+        yield batch
 
 
 class _PairReader:
     """Compares each sentence with each chunk, and with all of them together."""
 
-    def __init__(self, *, score: Scores, window: int = MAX_TOKENS) -> None:
-        self._score = score
-        self._window = window
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._supported, self._contradicted = (0, None) if model.predict else _labels(model.labels)
 
-    def read(self, interaction: Interaction, claims: Sequence[Sentence]) -> list[Support]:
-        """Return the support of each sentence, in order."""
+    def inputs(self, interaction: Interaction, claims: Sequence[Sentence]) -> Sequence[Pair]:
+        """Return each sentence with each chunk, then with all of them together."""
+        evidence, together = self._evidence(interaction, claims)
+        texts = [*(text for _, text in evidence), *together]
+        return [(text, claim.text) for claim in claims for text in texts]
+
+    def outputs(self, pairs: Sequence[Pair]) -> Sequence[tuple[float, float]]:
+        """Return the chances that the evidence supports a sentence, and that it contradicts it."""
+        if self._model.predict is not None:  # which says nothing of contradiction
+            return [(share, 0.0) for share in self._model.predict(pairs)]
+        return [self._scores(each.rows) for each in self._model.logits(pairs, "longest_first")]
+
+    def _scores(self, row: Sequence[float]) -> tuple[float, float]:
+        if len(row) == 1:  # one score: that it is consistent
+            return 1 / (1 + math.exp(-max(-700.0, row[0]))), 0.0
+        shares = softmax(row)
+        against = 0.0 if self._contradicted is None else shares[self._contradicted]
+        return shares[self._supported], against
+
+    def _evidence(
+        self, interaction: Interaction, claims: Sequence[Sentence]
+    ) -> tuple[list[tuple[int, str]], list[str]]:
+        """Return the pieces of each chunk with its position, and what is read together."""
         chunks = [chunk.text for chunk in interaction.chunks]
-        longest = max((estimate_tokens(claim.text) for claim in claims), default=0.0)
-        room = max(_MIN_EVIDENCE_TOKENS, self._window - longest - 8)
-        windows = spread(chunks, room_tokens=room)
-        evidence = [
+        longest = max(estimate_tokens(claim.text) for claim in claims)
+        room = max(_MIN_EVIDENCE_TOKENS, self._model.window - longest - 8)
+        alone = [
             (position, part.text)
             for position, chunk in enumerate(chunks)
             for share in spread([chunk], room_tokens=room)
             for part in share
         ]
-        alone = len(evidence)
         together = [
             "\n".join(part.text for part in share)
-            for share in windows
+            for share in spread(chunks, room_tokens=room)
             if len({part.position for part in share}) > 1
         ]
-        texts = [text for _, text in evidence] + together
-        scores = self._score([(text, claim.text) for claim in claims for text in texts])
+        return alone, together
+
+    def supports(
+        self, interaction: Interaction, claims: Sequence[Sentence], outputs: Sequence[Any]
+    ) -> Sequence[Support]:
+        """Return the support of each sentence, in order."""
+        evidence, together = self._evidence(interaction, claims)
+        alone, each = len(evidence), len(evidence) + len(together)
         supports = []
         for number in range(len(claims)):
-            of_claim = scores[number * len(texts) : (number + 1) * len(texts)]
+            scores = outputs[number * each : (number + 1) * each]
             by_chunk: dict[int, float] = {}
-            for (position, _), (share, _) in zip(evidence, of_claim[:alone], strict=True):
+            for (position, _), (share, _) in zip(evidence, scores[:alone], strict=True):
                 by_chunk[position] = max(by_chunk.get(position, 0.0), share)
-            supports.append(_supported(by_chunk, of_claim[:alone], of_claim[alone:]))
+            supports.append(_supported(by_chunk, scores[:alone], scores[alone:]))
         return supports
 
 
@@ -370,15 +416,18 @@ def _supported(
 class _TokenReader:
     """Classifies the whole answer at once, token by token."""
 
-    def __init__(self, name: str, *, model: _Model, threshold: float) -> None:
+    def __init__(self, name: str, *, model: Model, threshold: float) -> None:
         self._name = name
         self._model = model
         self._threshold = threshold
 
-    def read(self, interaction: Interaction, claims: Sequence[Sentence]) -> list[Support]:
-        """Return the support of each sentence: 1 minus the risk of its worst token."""
+    def inputs(self, interaction: Interaction, claims: Sequence[Sentence]) -> Sequence[Pair]:  # noqa: ARG002 - of the protocol
+        """Return the answer behind the question and as many chunks at a time as fit.
+
+        Raises:
+            JudgeError: Question and answer leave no room for evidence.
+        """
         answer = interaction.answer
-        chunks = [chunk.text for chunk in interaction.chunks]
         fixed = estimate_tokens(answer) + estimate_tokens(_passages(interaction.query, [])) + 8
         room = self._model.window - fixed
         if room < _MIN_EVIDENCE_TOKENS:
@@ -389,10 +438,23 @@ class _TokenReader:
                 cause=Cause.EVIDENCE_TOO_LONG,
                 retryable=False,
             )
+        shares = spread([chunk.text for chunk in interaction.chunks], room_tokens=room)
+        return [
+            (_passages(interaction.query, [part.text for part in share]), answer)
+            for share in shares
+        ]
+
+    def outputs(self, pairs: Sequence[Pair]) -> Sequence[Mapping[tuple[int, int], float]]:
+        """Return the risk of each token of the answer, by its characters."""
+        return [_risks(each) for each in self._model.logits(pairs, "only_first")]
+
+    def supports(
+        self, interaction: Interaction, claims: Sequence[Sentence], outputs: Sequence[Any]
+    ) -> Sequence[Support]:
+        """Return the support of each sentence: 1 minus the risk of its worst token."""
         least: dict[tuple[int, int], float] = {}
-        for share in spread(chunks, room_tokens=room):
-            prompt = _passages(interaction.query, [part.text for part in share])
-            for span, risk in self._risks(prompt, answer):
+        for risks in outputs:
+            for span, risk in risks.items():
                 # A token that one window supports is supported.
                 least[span] = min(risk, least.get(span, 1.0))
         supports = []
@@ -402,18 +464,17 @@ class _TokenReader:
                 supports.append(Support(share=0.0))
                 continue
             bad = sorted(span for span, risk in within.items() if risk > 1 - self._threshold)
-            supports.append(Support(share=1 - max(within.values()), words=_words(answer, bad)))
+            words = _words(interaction.answer, bad)
+            supports.append(Support(share=1 - max(within.values()), words=words))
         return supports
 
-    def _risks(self, prompt: str, answer: str) -> list[tuple[tuple[int, int], float]]:
-        logits, (encoded, offsets) = self._model.logits([prompt], [answer], truncation="only_first")
-        risks = logits.softmax(-1)[0, :, 1].tolist()
-        spans = [(int(start), int(end)) for start, end in offsets[0].tolist()]
-        return [
-            (span, risk)
-            for span, risk, sequence in zip(spans, risks, encoded.sequence_ids(0), strict=True)
-            if sequence == 1 and span[1] > span[0]
-        ]
+
+def _risks(found: Logits) -> dict[tuple[int, int], float]:
+    return {
+        (int(start), int(end)): softmax(row)[1]
+        for row, (start, end), text in zip(found.rows, found.spans, found.texts, strict=True)
+        if text == 1 and end > start
+    }
 
 
 def _passages(question: str, chunks: Sequence[str]) -> str:
@@ -437,19 +498,6 @@ def _words(answer: str, spans: Sequence[tuple[int, int]]) -> tuple[str, ...]:
         else:
             pieces.append([start, end])
     return tuple(dict.fromkeys(answer[start:end] for start, end in pieces))
-
-
-def _kind_of(config: Any) -> Kind:
-    architectures: Sequence[str] = getattr(config, "architectures", None) or ()
-    for name in architectures:
-        if "TokenClassification" in name:
-            return "tokens"
-        if "SequenceClassification" in name:
-            return "pairs"
-    raise ValueError(
-        f"it classifies neither pairs nor tokens (architectures: {', '.join(architectures)}); "
-        "say kind='pairs' or kind='tokens' if it does"
-    )
 
 
 def _labels(names: Mapping[int, str]) -> tuple[int, int | None]:

@@ -95,9 +95,15 @@ class Classifier(EncoderJudge):
     def _load_anew(self):
         return self
 
-    def read(self, told, claims):
+    def inputs(self, told, claims):
         self.asked.append(told.query)
-        return [Support(share=0.9) for _ in claims]
+        return [("", claim.text) for claim in claims]
+
+    def outputs(self, pairs):
+        return pairs
+
+    def supports(self, told, claims, outputs):
+        return [Support(share=0.9) for _ in outputs]
 
 
 def of_itself(make):

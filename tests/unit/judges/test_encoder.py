@@ -1,6 +1,8 @@
 """Encoders as judges, with real models that are small enough to build here."""
 
+import pickle
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,7 @@ from tests.support.stories import interaction
 
 VOCABULARY = (
     "[PAD] [UNK] [CLS] [SEP] [MASK] the tower is red tall old purple and it was built paris "
-    "in . , : ? ! < >"
+    "in . , : ? ! < > 塔 是 红 色 的 紫 它 很 高 。 ？"
 )
 WORDS = VOCABULARY.split()
 SUPPORTED, ABSENT = Verdict.SUPPORTED, Verdict.ABSENT
@@ -58,7 +60,8 @@ def tiny(libraries, folder, kind, names, *, positions=512):
         for parameter in model.parameters():
             parameter.zero_()
         embeddings = model.bert.embeddings
-        embeddings.word_embeddings.weight[WORDS.index("purple"), 0] = 1.0
+        for word in ("purple", "紫"):
+            embeddings.word_embeddings.weight[WORDS.index(word), 0] = 1.0
         embeddings.LayerNorm.weight.fill_(1.0)
         for layer in model.bert.encoder.layer:
             layer.attention.self.value.weight.copy_(torch.eye(16))
@@ -76,6 +79,41 @@ def tiny(libraries, folder, kind, names, *, positions=512):
     return str(folder)
 
 
+def exported(libraries, folder):
+    """Write a saved model as ONNX into a folder of its own, as `optimum-cli export onnx` does."""
+    torch, transformers = libraries
+    target = Path(f"{folder}-onnx")
+    target.mkdir()
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        (target / name).write_bytes(Path(folder, name).read_bytes())
+    config = transformers.AutoConfig.from_pretrained(folder)
+    auto = getattr(transformers, config.architectures[0])
+    model = auto.from_pretrained(folder).eval()
+    encoded = transformers.AutoTokenizer.from_pretrained(folder)(
+        ["the tower"], ["it is purple"], return_tensors="pt"
+    )
+    names = list(encoded)
+
+    class Positional(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, *inputs):
+            return self.model(**dict(zip(names, inputs, strict=True))).logits
+
+    torch.onnx.export(
+        Positional(),
+        tuple(encoded.values()),
+        str(target / "model.onnx"),
+        input_names=names,
+        output_names=["logits"],
+        dynamic_axes={name: {0: "batch", 1: "length"} for name in names} | {"logits": {0: "batch"}},
+        dynamo=False,
+    )
+    return str(target)
+
+
 def is_good(name):
     return name in ("entailment", "consistent", "LABEL_0", "supported")
 
@@ -89,6 +127,18 @@ def pairs(libraries, tmp_path_factory):
 @pytest.fixture(scope="module")
 def tokens(libraries, tmp_path_factory):
     return tiny(libraries, tmp_path_factory.mktemp("tokens"), "tokens", ["LABEL_0", "LABEL_1"])
+
+
+@pytest.fixture(scope="module")
+def onnx_pairs(libraries, pairs):
+    pytest.importorskip("onnxruntime")
+    return exported(libraries, pairs)
+
+
+@pytest.fixture(scope="module")
+def onnx_tokens(libraries, tokens):
+    pytest.importorskip("onnxruntime")
+    return exported(libraries, tokens)
 
 
 def told(answer, *texts):
@@ -188,6 +238,82 @@ async def test_a_model_that_is_not_there_says_so(libraries, tmp_path):
     ).save_pretrained(tmp_path)
     with pytest.raises(JudgeError, match="classifies neither pairs nor tokens"):
         await EncoderJudge(str(tmp_path)).prepare()
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch's exporter
+@pytest.mark.parametrize("kind", ["pairs", "tokens"])
+async def test_onnx_finds_what_torch_finds(request, kind, monkeypatch):
+    """By ONNX Runtime and `tokenizers` alone, where the folder has a file for it."""
+    here, there = (request.getfixturevalue(name) for name in (kind, f"onnx_{kind}"))
+    answers = [
+        told(ANSWER),
+        told("The tower is tall."),
+        told("它是紫色的。塔很高。", "塔是红色的。"),
+    ]
+    expected = EncoderJudge(here).read_batch(answers)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    for one, other in zip(expected, EncoderJudge(there).read_batch(answers), strict=True):
+        assert [s.verdict for s in one.sentences] == [s.verdict for s in other.sentences]
+        assert [s.words for s in one.sentences] == [s.words for s in other.sentences]
+        assert one.risk == pytest.approx(other.risk, abs=1e-5)
+
+
+async def test_a_broken_onnx_file_says_so(tmp_path):
+    """In one line, as every model that cannot be loaded."""
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "model.onnx").write_bytes(b"no model")
+    (tmp_path / "config.json").write_text('{"architectures": ["BertForTokenClassification"]}')
+    with pytest.raises(JudgeError, match="cannot be loaded"):
+        await EncoderJudge(str(tmp_path)).prepare()
+
+
+def test_answers_are_read_together(pairs):
+    """Each as if it were alone, whatever the batch; one that does not fit costs no other."""
+    answers = [told(ANSWER), told("Hello!"), told("The tower is tall.")] * 3
+    alone = [EncoderJudge(pairs).read_batch([each])[0] for each in answers]
+    for size in (1, 4, 64):
+        found = EncoderJudge(pairs, batch_size=size).read_batch(answers)
+        assert [f.risk for f in found] == pytest.approx([a.risk for a in alone])
+        assert [f.sentences for f in found][1] == alone[1].sentences
+
+
+def test_an_answer_too_long_costs_no_other(tokens):
+    """Its place holds the error."""
+    found = EncoderJudge(tokens).read_batch([told("The tower is red. " * 300), told(ANSWER)])
+    assert found[0].cause is Cause.EVIDENCE_TOO_LONG
+    assert [s.verdict for s in found[1].sentences] == [SUPPORTED, ABSENT]
+
+
+def test_what_is_not_read_in_time_says_so(pairs):
+    """No input is begun after the limit; an answer that needs none is read all the same."""
+    courtesy = told("Would you like to see it?")
+    late, none_needed = EncoderJudge(pairs).read_batch([told(ANSWER), courtesy], within_s=0)
+    assert late.cause is Cause.JUDGE_TIMEOUT
+    assert none_needed.claims == ()
+
+
+@pytest.mark.parametrize("kind", ["pairs", "tokens"])
+def test_chinese_by_a_multilingual_model(request, kind):
+    """Characters are tokens; the words are named as they stand in the answer."""
+    found = EncoderJudge(request.getfixturevalue(kind)).read_batch(
+        [told("塔是红色的。它是紫色的。", "塔是红色的，它很高。")]
+    )[0]
+    assert found.language == "zh"
+    assert [s.verdict for s in found.sentences] == [SUPPORTED, ABSENT]
+    if kind == "tokens":
+        assert found.sentences[1].words == ("紫",)
+
+
+def test_it_travels_to_another_process_without_its_model(pairs):
+    """What is loaded stays; the copy loads it again, with as many threads as it is told."""
+    torch = pytest.importorskip("torch")
+    judge = EncoderJudge(pairs, threads=1)
+    judge.read_batch([told(ANSWER)])
+    copy = pickle.loads(pickle.dumps(judge))
+    assert copy.identity == judge.identity
+    assert copy.read_batch([told(ANSWER)])[0].risk == judge.read_batch([told(ANSWER)])[0].risk
+    assert torch.get_num_threads() == 1
 
 
 async def test_without_torch_the_extra_is_named(monkeypatch):
