@@ -28,6 +28,11 @@ class MissingExtraError(RagMonitorError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} is not installed; run: pip install 'ragmonitor[{extra}]'")
+        self._missing = (what, extra)
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        """Say how to make it again: a judge may raise it in another process."""
+        return type(self), self._missing
 
 
 class InputError(RagMonitorError):

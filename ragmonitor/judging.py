@@ -23,7 +23,7 @@ from ragmonitor.guard import (
     record_error,
     record_problem,
 )
-from ragmonitor.protocols import Sampler
+from ragmonitor.protocols import Judge, Sampler
 from ragmonitor.records import (
     CERTAIN,
     Assessment,
@@ -137,14 +137,18 @@ class ReadingEngine:
                 record_error("judge", error)
                 cause = Cause.JUDGE_ERROR
             else:
-                evaluations = evaluate(self._entries, interaction, assessment)
-                return Reading(report=self._scored("builtin", interaction, assessment, evaluations))
+                return Reading(report=self.found(interaction, assessment))
         report = self.unread(judge, "builtin", interaction, cause, detail=detail)
         return Reading(report=report, cause=cause)
 
+    def found(self, interaction: Interaction, assessment: Assessment) -> Report:
+        """Return the report on what a judge that reads every answer has found."""
+        evaluations = evaluate(self._entries, interaction, assessment)
+        return self._scored("builtin", interaction, assessment, evaluations)
+
     def unread(
         self,
-        judge: CapableJudge,
+        judge: Judge,
         role: JudgeRole,
         interaction: Interaction,
         cause: Cause,

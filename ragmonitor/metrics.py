@@ -130,6 +130,12 @@ EVALUATIONS: Final = _events(
     "Evaluations by outcome: scored, or the cause why there is no score.",
     "evaluator judge outcome",
 )
+BUILTIN_STAND_INS: Final = _events(
+    "counter",
+    "ragmonitor_builtin_stand_ins",
+    "Answers that the built-in rules scored in place of the encoder that scores every answer.",
+    "judge cause",
+)
 DIAGNOSES: Final = _events(
     "counter",
     "ragmonitor_diagnoses",

@@ -53,6 +53,7 @@ from ragmonitor.wiring import (
     exporters_of,
     judging_of,
     meters_of,
+    reader_of,
     redactor_of,
     traces_of,
     view_of,
@@ -160,9 +161,9 @@ class Monitor:
             raise SettingsError("give either settings or options, not both")
         self.settings = settings
         _restrict_logs(settings, redact)
-        builtin = builtin_judge(settings)
+        builtin, reader = builtin_judge(settings), reader_of(settings)
         judging = judging_of(settings)
-        view = view_of(settings, builtin, judging)
+        view = view_of(settings, reader or builtin, judging)
         self._shows_page = view is not None
         self._meters = meters_of(settings, view)
         self._traces = traces_of(settings)
@@ -175,10 +176,11 @@ class Monitor:
         self._refreshes = 0
         self._closed = False
         self._is_judged = judging is not None
-        self._estimates = estimates_of(settings, builtin, judging, embedding)
+        self._estimates = estimates_of(settings, reader or builtin, judging, embedding)
         self._worker = Worker(
             self._queue,
             builtin=builtin,
+            reader=reader,
             runner=None
             if judging is None
             else JudgeRunner(judging, table.select(settings.evaluators), clean=self._redactor.text),

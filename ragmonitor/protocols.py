@@ -252,6 +252,10 @@ class Meters(Exporter, Protocol):
         """Count interactions or runs that were given up."""
         ...
 
+    def stood_in(self, judge: str, cause: str) -> None:
+        """Count an answer that the built-in rules scored in place of a judge that could not."""
+        ...
+
     def restarted(self) -> None:
         """Count that the worker's thread began again after an error that ended its work."""
         ...

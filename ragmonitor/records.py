@@ -14,7 +14,7 @@ from enum import StrEnum
 from html import escape
 from operator import add
 from textwrap import shorten
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 Status = Literal["ok", "error", "partial", "cancelled"]
 """How an interaction ended. `partial`: a stream that was closed before its end."""
@@ -186,6 +186,16 @@ class SentenceVerdict:
     gives verdicts only."""
     reasons: tuple[str, ...] = ()
     """Which checks failed; `REASONS`, or another judge's own words."""
+
+
+BUILTIN: Final = "builtin"
+"""The name of the built-in judge's own rules; an encoder that reads every answer in their place has
+the name `builtin:MODEL`."""
+
+
+def is_builtin(name: str) -> bool:
+    """Return whether a judge of this name reads every answer."""
+    return name.partition(":")[0] == BUILTIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

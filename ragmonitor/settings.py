@@ -264,6 +264,37 @@ class JudgeSettings(Group):
         ge=0,
         le=1_000,
     )
+    builtin: Any = option(
+        None,
+        "Who scores every answer. None: the rules of the built-in judge; 'encoder:MODEL', a "
+        "classifier on this machine, whose place the rules take where it is too slow; or in Python "
+        "an object with identity and read_batch().",
+        change="For scores of every answer that are worth more, where there is CPU for a model.",
+    )
+    builtin_batch: int = option(
+        8,
+        "Answers that the encoder of judge.builtin scores at once.",
+        unit="answers",
+        change="Lower it where a batch is not through in time, raise it on many cores.",
+        ge=1,
+        le=256,
+    )
+    builtin_timeout_s: float = option(
+        10.0,
+        "Seconds for such a batch; the rules score what is not through by then.",
+        unit="seconds",
+        change="Raise it for large models: `ragmonitor_builtin_stand_ins_total` shows it.",
+        gt=0,
+        le=300,
+    )
+    builtin_threads: int = option(
+        1,
+        "Threads of the model that 'encoder:MODEL' names, in its helper process.",
+        unit="threads",
+        change="Raise it where cores are idle.",
+        ge=1,
+        le=64,
+    )
     builtin_max_characters: int = option(
         200_000,
         "Characters of question, chunks and answer together that the built-in judge scores; longer "
@@ -285,6 +316,19 @@ class JudgeSettings(Group):
         if value is None or isinstance(value, str) or hasattr(value, "assess"):
             return value or None
         raise ValueError("a judge is a model's name, or an object with identity and assess()")
+
+    @field_validator("builtin")
+    @classmethod
+    def _reads_every_answer(cls, value: Any) -> Any:
+        if value in (None, "", "builtin"):
+            return None
+        if hasattr(value, "read_batch") or (
+            isinstance(value, str) and value.partition(":")[0] == "encoder" and value[8:]
+        ):
+            return value
+        raise ValueError(
+            "every answer is scored by 'encoder:MODEL', or an object with identity and read_batch()"
+        )
 
     @property
     def name(self) -> str | None:

@@ -36,7 +36,7 @@ from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
 from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.estimation.predictions import STATE_VERSION as PREDICTIONS_VERSION
-from ragmonitor.estimation.predictions import WHAT as PREDICTIONS
+from ragmonitor.estimation.predictions import state_name
 from ragmonitor.evaluators import table
 from ragmonitor.export import (
     EXPORTERS,
@@ -46,8 +46,9 @@ from ragmonitor.export import (
     is_loopback,
 )
 from ragmonitor.guard import logger
-from ragmonitor.judges import JUDGES, AssessmentCache, BuiltinJudge, LlmJudge
+from ragmonitor.judges import JUDGES, AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
 from ragmonitor.judges.builtin import Limits
+from ragmonitor.judges.every_answer import EveryAnswerReader
 from ragmonitor.judging import JudgeConfig, RepeatJudge, SecondJudge
 from ragmonitor.protocols import (
     ConfigurableExporter,
@@ -55,7 +56,7 @@ from ragmonitor.protocols import (
     Exporter,
     Judge,
 )
-from ragmonitor.records import Interaction, Report
+from ragmonitor.records import Interaction, Report, is_builtin
 from ragmonitor.redaction import PersonalData, Redact, Redactor
 from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_file, spent_in
 from ragmonitor.settings import Settings
@@ -188,6 +189,24 @@ def builtin_judge(settings: Settings) -> CapableJudge:
     return as_judge(judge)
 
 
+def encoder_of(settings: Settings) -> EncoderJudge | None:
+    """Return the encoder that the setting `judge.builtin` names; None: it names none."""
+    named = settings.judge.builtin
+    if not isinstance(named, str):
+        return None
+    return EncoderJudge(named.partition(":")[2], threads=settings.judge.builtin_threads)
+
+
+def reader_of(settings: Settings) -> EveryAnswerReader | None:
+    """Return what reads every answer in batches; None: the built-in rules read each at once."""
+    judge = encoder_of(settings) or settings.judge.builtin
+    if judge is None:
+        return None
+    return EveryAnswerReader(
+        judge, batch=settings.judge.builtin_batch, timeout_s=settings.judge.builtin_timeout_s
+    )
+
+
 def judging_of(settings: Settings) -> JudgeConfig | None:
     """Return the judges that read a share of the answers, with their sampler; None: none does.
 
@@ -274,9 +293,9 @@ def _check_names(judge: Judge, settings: Settings) -> None:
     """
     name = judge.identity.name
     others = (*settings.judge.fallbacks, settings.judge.second or "")
-    if name == BuiltinJudge().identity.name:
+    if is_builtin(name):
         raise SettingsError(
-            f"judge: {name!r} is the name of the built-in judge, which reads every answer already; "
+            f"judge: {name!r} is a name of the built-in judge, which reads every answer already; "
             "their scores would be one series; give the judge's identity another name"
         )
     if name in (other.partition("@http")[0] for other in others):
@@ -349,9 +368,16 @@ def _budget(settings: Settings) -> Budget | None:
 
 
 def estimates_of(
-    settings: Settings, builtin: Judge, judging: JudgeConfig | None, embedding: Embed | None
+    settings: Settings, reader: Judge, judging: JudgeConfig | None, embedding: Embed | None
 ) -> Statistics:
-    """Return what is estimated of the answers, and the alarms that rest on it."""
+    """Return what is estimated of the answers, and the alarms that rest on it.
+
+    Args:
+        settings: The settings.
+        reader: The judge of every answer.
+        judging: The judges of a share of them.
+        embedding: From questions to vectors.
+    """
 
     def file(what: str, version: int) -> StateFile | None:
         folder = settings.state
@@ -369,14 +395,14 @@ def estimates_of(
         state=file("drift", DRIFT_VERSION),
     )
     means = WindowedMeans(
-        builtin=builtin.identity.name,
+        builtin=reader.identity.name,
         judge=name,
         clock=time.monotonic,
         group_by=settings.estimation.group_by,
         topic=drift.topic,
     )
     alarms = Alarms(
-        _streams(settings, builtin.identity.name, name),
+        _streams(settings, reader.identity.name, name),
         false_alarm_every_days=every_days,
         objectives=settings.objectives,
         file=file("alarms", ALARMS_VERSION),
@@ -388,13 +414,15 @@ def estimates_of(
     parts += [Residuals(clock=time.monotonic), SelfDisagreement(clock=time.monotonic)]
     predictions = Predictions(
         judge=judge.name,
-        file=file(PREDICTIONS, PREDICTIONS_VERSION),
+        file=file(state_name(reader.identity), PREDICTIONS_VERSION),
+        reader=reader.identity.name,
         learns=settings.estimation.learn_from_verdicts,
     )
     if settings.estimation.human_labels is not None:
         labels = HumanLabels(
             settings.estimation.human_labels,
-            read=_builtin_reader(settings),
+            # Labelled answers are read at once, which is too quick for an encoder.
+            read=_builtin_reader(settings) if settings.judge.builtin is None else None,
             learn=predictions.learn_labels,
         )
         parts.append(labels)

@@ -22,6 +22,7 @@ from opentelemetry import context
 
 from ragmonitor.apart import run, within
 from ragmonitor.capabilities import CapableJudge
+from ragmonitor.errors import JudgeError
 from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import (
@@ -33,6 +34,7 @@ from ragmonitor.guard import (
     record_problem,
     shielded,
 )
+from ragmonitor.judges.every_answer import EveryAnswerReader
 from ragmonitor.judging import JudgedAnswer, JudgeRunner, ReadingEngine
 from ragmonitor.ledger import Account, Ledger
 from ragmonitor.protocols import (
@@ -40,6 +42,7 @@ from ragmonitor.protocols import (
     Estimates,
     Exporter,
     Finished,
+    Judge,
     Meters,
     SnapshotListener,
     TraceExporter,
@@ -47,6 +50,7 @@ from ragmonitor.protocols import (
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import (
     AlarmEvent,
+    Assessment,
     Cause,
     CompletedAnswer,
     Interaction,
@@ -72,6 +76,8 @@ START_AGAIN_S = 1.0
 """The system that had no thread for us is asked again after this one."""
 CANCEL_S = 1.0
 """A cancelled reading, or the closing of a judge's connections, may take this long."""
+HURRY_SHARE = 0.4
+"""Of the time for closing; after it the built-in rules read what an encoder has not read."""
 STOP_SHARE = 0.25
 MAX_STOP_S = 1.5
 """Flushing leaves this share of the time for closing, `MAX_STOP_S` at most, to the rest of it."""
@@ -85,6 +91,7 @@ class Worker:
         queue: MemoryQueue,
         *,
         builtin: CapableJudge,
+        reader: EveryAnswerReader | None = None,
         runner: JudgeRunner | None,
         entries: Table,
         estimates: Estimates,
@@ -99,7 +106,9 @@ class Worker:
 
         Args:
             queue: Where finished interactions wait.
-            builtin: Reads every answer.
+            builtin: The built-in rules, which read every answer.
+            reader: Reads every answer in their place, in batches; the rules then read what it
+                could not. None: they read all.
             runner: Asks the judges that read a share of them; None: there are none.
             entries: The evaluators.
             estimates: The windowed means.
@@ -112,6 +121,7 @@ class Worker:
         """
         self._queue = queue
         self._builtin = builtin
+        self._reader = reader
         self._runner = runner
         self._engine = ReadingEngine(entries, clean=clean)
         self._estimates = estimates
@@ -149,6 +159,8 @@ class Worker:
         self._keeping: asyncio.TimerHandle | None = None
         self._checks: set[asyncio.Task[None]] = set()
         """Readings outside the sample, of answers that were judged before."""
+        self._batch: asyncio.Task[None] | None = None
+        """The batch that the reader of every answer has in hand."""
         if self._runner is not None:
             with contained("judge"):
                 self._runner.forget()
@@ -216,6 +228,7 @@ class Worker:
     def close(self, timeout_s: float) -> bool:
         """Flush, stop the thread and close every stage; late interactions count as `shutdown`."""
         deadline = time.monotonic() + timeout_s
+        self._hurry_after(HURRY_SHARE * timeout_s)
         flushed = self.flush(timeout_s - min(MAX_STOP_S, STOP_SHARE * timeout_s))
         with self._starting:
             self._closed = True
@@ -235,14 +248,23 @@ class Worker:
             within(deadline - time.monotonic(), self._close_stages)
         return flushed
 
+    def _hurry_after(self, seconds: float) -> None:
+        """Have the rules read what the reader of every answer has not read by then."""
+        loop = self._loop
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed
+                loop.call_soon_threadsafe(loop.call_later, seconds, self._hurry.set)
+
     def _close_stages(self) -> None:
         with contained("estimate"):
             self._estimates.close()
         for exporter in (self._meters, *self._exporters, self._traces):
             with contained("export"):
                 exporter.close()
-        with contained("judge"):
-            self._builtin.stop()
+        for judge in (self._builtin, self._reader):
+            if judge is not None:
+                with contained("judge"):
+                    judge.stop()
 
     def _submit(self, work: Coroutine[Any, Any, bool], deadline: float) -> Future[bool] | None:
         while self._loop is None or self._waker is None:
@@ -290,6 +312,7 @@ class Worker:
     async def _main(self) -> None:
         self._waker = asyncio.Event()
         self._working = asyncio.Lock()
+        self._hurry = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(_record_uncaught)
         ticking = asyncio.create_task(self._tick())
@@ -304,7 +327,8 @@ class Worker:
                 self._idle = False
                 await asyncio.sleep(LINGER_S)
         finally:
-            unfinished = (ticking, preparing, *self._judgements, *self._checks)
+            batch = () if self._batch is None else (self._batch,)
+            unfinished = (ticking, preparing, *batch, *self._judgements, *self._checks)
             for task in unfinished:
                 task.cancel()
             await asyncio.wait(unfinished, timeout=CANCEL_S)
@@ -320,10 +344,27 @@ class Worker:
     async def _work_off(self) -> None:
         # One at a time: whoever flushes waits for the batch that is in hand already.
         async with self._working:
+            if self._reader is not None:
+                await self._work_off_batches(self._reader)
             while taken := self._queue.take(1):
                 with contained("worker"), self._step:
                     self._handle(taken[0])
                 await asyncio.sleep(0)
+
+    async def _work_off_batches(self, reader: EveryAnswerReader) -> None:
+        """Have the reader of every answer work off the queue, a batch at a time."""
+        while self._batch is not None or len(self._queue):
+            if self._batch is None:
+                while len(self._queue) > reader.max_waiting:
+                    for finished in self._queue.take(reader.batch):
+                        with contained("worker"), self._step:
+                            self._handle(finished, missed=Cause.JUDGE_BUSY)
+                    await asyncio.sleep(0)
+                taken = self._queue.take(reader.batch)
+                self._batch = asyncio.create_task(self._handle_batch(reader, taken))
+            # Whoever waits may be cancelled, as a flush is whose time is over: the batch goes on.
+            await asyncio.wait({self._batch})
+            self._batch = None
 
     async def _drain(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
@@ -405,13 +446,14 @@ class Worker:
 
     # --- one interaction ------------------------------------------------------------------------
 
-    def _judges(self) -> tuple[CapableJudge, ...]:
+    def _judges(self) -> tuple[Judge, ...]:
         """Return who reports on every interaction; a fallback does where it was asked."""
+        reader: Judge = self._reader or self._builtin
         if self._runner is None:
-            return (self._builtin,)
+            return (reader,)
         config = self._runner.config
         second = () if config.second is None else (config.second.judge,)
-        return self._builtin, config.judge, *second
+        return reader, config.judge, *second
 
     @contextlib.contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
@@ -423,11 +465,63 @@ class Worker:
             with contained("count"):
                 self._meters.worked(stage, time.perf_counter() - began)
 
-    def _handle(self, finished: Finished) -> None:
+    async def _handle_batch(self, reader: EveryAnswerReader, taken: Sequence[Finished]) -> None:
+        """Handle interactions whose answers are read together."""
+        begun: list[tuple[Account, Interaction]] = []
+        for finished in taken:
+            with contained("worker"), self._step:
+                account = self._ledger.open(finished)
+                interaction: Interaction | None = None
+                try:
+                    interaction = self._captured(finished, account)
+                finally:
+                    if interaction is None:
+                        account.close(Cause.INTERNAL_ERROR)
+                    else:
+                        begun.append((account, interaction))
+        readable = [each for _, each in begun if unscorable(each) is None]
+        began = time.perf_counter()
+        try:
+            found = await reader.read(readable, hurry=self._hurry) if readable else []
+        except BaseException:
+            for account, _ in begun:
+                account.close(Cause.SHUTDOWN if self._closed else Cause.INTERNAL_ERROR)
+            raise
+        for _ in readable:
+            with contained("count"):
+                self._meters.worked("read", (time.perf_counter() - began) / len(readable))
+        by_answer = dict(zip(map(id, readable), found, strict=True))
+        for account, interaction in begun:
+            with contained("worker"), self._step:
+                self._go_on(account, interaction, by_answer.get(id(interaction)))
+            await asyncio.sleep(0)
+
+    def _go_on(
+        self, account: Account, interaction: Interaction, found: Assessment | JudgeError | None
+    ) -> None:
+        """Take one answer on, once the reader of every answer has come back with it."""
+        judgement: asyncio.Task[None] | None = None
+        try:
+            if isinstance(found, Assessment):
+                report = self._engine.found(interaction, found)
+            else:
+                report = self._read(interaction, missed=None if found is None else found.cause)
+            judgement = self._draw(account, report)
+        finally:
+            if judgement is None:
+                account.close(Cause.INTERNAL_ERROR)
+            else:
+                self._follow(judgement, account)
+
+    def _handle(self, finished: Finished, missed: Cause | None = None) -> None:
         account = self._ledger.open(finished)
         judgement: asyncio.Task[None] | None = None
         try:
-            judgement = self._read_and_draw(finished, account)
+            interaction = self._captured(finished, account)
+            if interaction is not None:
+                with self._timed("read"):
+                    builtin = self._read(interaction, missed)
+                judgement = self._draw(account, builtin)
         finally:
             if judgement is None:
                 account.close(Cause.INTERNAL_ERROR)
@@ -446,18 +540,18 @@ class Worker:
         self._judgements.add(judgement)
         judgement.add_done_callback(ended)
 
-    def _read_and_draw(self, finished: Finished, account: Account) -> asyncio.Task[None] | None:
-        """Return who goes on with it; None: it was reported, or it is no interaction."""
+    def _captured(self, finished: Finished, account: Account) -> Interaction | None:
+        """Return the record; None: it is no interaction, or was counted already."""
         with self._timed("assemble"):
             interaction = self._assembled(finished)
         if interaction is None:
             account.void()
             return None
-        if not account.captured(interaction):
-            return None
-        with self._timed("read"):
-            builtin = self._read(interaction)
-        runner = self._runner
+        return interaction if account.captured(interaction) else None
+
+    def _draw(self, account: Account, builtin: Report) -> asyncio.Task[None] | None:
+        """Return who goes on with it; None: it was reported."""
+        interaction, runner = builtin.interaction, self._runner
         if runner is None:
             target = self._deliver(account, builtin)
             self._settle(CompletedAnswer(builtin=builtin, target=target))
@@ -528,8 +622,21 @@ class Worker:
             for event in self._estimates.keep():
                 self._announce(event)
 
-    def _read(self, interaction: Interaction) -> Report:
+    def _read(self, interaction: Interaction, missed: Cause | None = None) -> Report:
+        """Return the report of the built-in rules.
+
+        Args:
+            interaction: The answer.
+            missed: Why the reader of every answer did not read it; None: there is no such reader,
+                or nothing to read.
+        """
         reading = self._engine.read_now(self._builtin, interaction)
+        if self._reader is not None and reading.cause is not None:
+            # Nobody could read it: it is said of whose turn it was.
+            return self._engine.unread(self._reader, "builtin", interaction, reading.cause)
+        if self._reader is not None and missed is not None:
+            with contained("count"):
+                self._meters.stood_in(self._reader.identity.name, missed.value)
         if self._closed and reading.cause is Cause.JUDGE_ERROR:
             return self._engine.unread(self._builtin, "builtin", interaction, Cause.SHUTDOWN)
         return reading.report
@@ -663,6 +770,8 @@ class Worker:
         self._estimates.clear()
 
     _working: asyncio.Lock
+    _hurry: asyncio.Event
+    """Set once the time for closing is running out."""
     _forking = False
 
 

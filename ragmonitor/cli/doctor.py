@@ -29,7 +29,7 @@ from ragmonitor.judges import BuiltinJudge
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
-from ragmonitor.wiring import exporters_of, paid_judge
+from ragmonitor.wiring import encoder_of, exporters_of, paid_judge
 
 HTTP_TIMEOUT_S = 2.0
 SHOWN = (
@@ -174,6 +174,13 @@ def _checks(settings: Settings) -> Iterator[Check]:
     yield from _exporters(settings)
     yield from _files(settings)
     yield from _builtin_judge(BuiltinJudge())
+    encoder = encoder_of(settings)
+    if encoder is not None:
+        yield ask_judge(
+            encoder,
+            remedy="the built-in rules score every answer in its place meanwhile; correct "
+            "judge.builtin, or install what it needs",
+        )
     if settings.judge.name is not None:
         yield ask_judge(paid_judge(settings, settings.judge.name))
 
@@ -334,11 +341,19 @@ def _builtin_judge(judge: BuiltinJudge) -> Iterator[Check]:
             )
 
 
-def ask_judge(judge: Judge) -> Check:
-    """Return whether a judge that costs money tells the sentences of one answer apart: one call."""
+def ask_judge(
+    judge: Judge,
+    *,
+    remedy: str = "check the model's name, its key in the environment, and judge.api_base",
+) -> Check:
+    """Return whether a judge tells the sentences of one answer apart, in one reading.
+
+    Args:
+        judge: The judge.
+        remedy: What to do if it cannot read.
+    """
     name, trial = f"judge {judge.identity.name}", TRIALS[0]
     both = trial.interaction(f"{trial.supported} {trial.hallucinated}")
-    remedy = "check the model's name, its key in the environment, and judge.api_base"
     try:
         assessment = asyncio.run(_assessed(judge, both))
     except RagMonitorError as error:

@@ -35,7 +35,7 @@ from ragmonitor.estimation.labels import (
     read_rows,
     wilson,
 )
-from ragmonitor.records import Estimate
+from ragmonitor.records import BUILTIN, Estimate, is_builtin
 
 COLUMNS: Final = (
     "id",
@@ -52,7 +52,6 @@ JUDGED_HALLUCINATED_SHARE: Final = 0.6
 """Of the labels: what the judge found is rare, and tells the most."""
 MAX_CELL: Final = 30_000
 """Characters; a spreadsheet's cell holds 32,767."""
-BUILTIN: Final = "builtin"
 SIGNAL: Final = "hallucination"
 MAX_BAD_LINES_SHOWN: Final = 20
 
@@ -112,7 +111,7 @@ def _read(path: Path, judge: str, *, quiet: bool) -> _Reports:
                         say(f"{path}, line {number}: no report: {error}")
                     continue
                 name = identity.partition("@")[0]
-                wanted = judge in (name, identity) if judge else name != BUILTIN
+                wanted = judge in (name, identity) if judge else not is_builtin(name)
                 if judged is not None and wanted:
                     by_judge.setdefault(name, {})[judged.id] = judged
                     versions.setdefault(name, Counter())[identity] += 1

@@ -9,9 +9,11 @@ from ragmonitor.cli.options import LearnedOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.learned_score import LearnedScore
-from ragmonitor.estimation.predictions import STATE_VERSION, WHAT
+from ragmonitor.estimation.predictions import STATE_VERSION, state_name
+from ragmonitor.judges import BuiltinJudge
 from ragmonitor.settings import Settings
 from ragmonitor.state import StateFile
+from ragmonitor.wiring import reader_of
 
 _SHOWN: Final = 20
 
@@ -25,7 +27,9 @@ def run(options: LearnedOptions) -> int:
     settings = Settings.load(state=options.state, service=options.service)
     if settings.state is None:
         raise InputError("nothing outlives a process without a state folder; name it with --state")
-    file = StateFile.of_service(settings.state, WHAT, settings.service, version=STATE_VERSION)
+    reader = reader_of(settings) or BuiltinJudge()
+    name = state_name(reader.identity)
+    file = StateFile.of_service(settings.state, name, settings.service, version=STATE_VERSION)
     try:
         with file.alone():
             state = file.read()

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal
 from ragmonitor import metrics as names
 from ragmonitor.errors import InputError
 from ragmonitor.estimation.alarm_streams import MAX_IMPORTANCE_WEIGHT
-from ragmonitor.estimation.alarms import BUILTIN
 from ragmonitor.estimation.planning import (
     Watched,
     delay_hours,
@@ -22,7 +21,7 @@ from ragmonitor.estimation.planning import (
     share_of,
 )
 from ragmonitor.estimation.signals import HALLUCINATION, NO_JUDGE, NO_VERDICT
-from ragmonitor.records import Cause
+from ragmonitor.records import BUILTIN, Cause, is_builtin
 from ragmonitor.sampling.budget import DAY_BURST_SHARE, DAY_S, HOUR_BURST_SHARE, HOUR_S, Bucket
 
 WINDOWS: Final = {"1h": 1.0, "24h": 24.0}
@@ -161,9 +160,11 @@ class ServiceState:
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"no state of a monitor of this version: {error!r}") from error
         self._judge_rate = judge_rate
-        self.judge = next(
-            (labels["judge"] for labels, _ in self.each(names.SAMPLING_RATE)), BUILTIN
-        )
+        # The sampled judge, else an encoder that reads every answer, else the rules.
+        readers = [labels["judge"] for labels, _ in self.each(names.HALLUCINATION_RATE)]
+        sampled = [labels["judge"] for labels, _ in self.each(names.SAMPLING_RATE)]
+        encoders = [name for name in readers if is_builtin(name) and name != BUILTIN]
+        self.judge = next(iter((*sampled, *encoders)), BUILTIN)
         self.is_judged = names.SAMPLING_RATE in self._series
         self.sampling = self._sampling() if self.is_judged else None
         if answers_per_hour is None and self.sampling is not None:
@@ -362,7 +363,7 @@ class ServiceState:
             share=share_of(HALLUCINATION, {each["signal"] for each in self.alarms}),
             evidence_days=0.0 if alarm["active"] else alarm["evidence_days"],
             max_importance_weight=1.0
-            if alarm["judge"] in (BUILTIN, NO_JUDGE)
+            if is_builtin(alarm["judge"]) or alarm["judge"] == NO_JUDGE
             else MAX_IMPORTANCE_WEIGHT,
         )
         for times in JUMP_FACTORS:

@@ -55,7 +55,8 @@ class ScoreOptions:
     judge: Annotated[
         str,
         typer.Option(
-            help="'builtin', the built-in judge, or a litellm model such as openai/gpt-4o-mini."
+            help="'builtin', the built-in judge; 'encoder:MODEL', a classifier on this machine; or "
+            "a litellm model such as openai/gpt-4o-mini."
         ),
     ] = "builtin"
     evaluators: Annotated[

@@ -33,13 +33,13 @@ from ragmonitor.cli.score_tables import scores_table
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, figures_table, print_json, progress, say
 from ragmonitor.errors import InputError, JudgeError, SettingsError
 from ragmonitor.evaluators import register_embedding
-from ragmonitor.judges import sentences
+from ragmonitor.judges import JUDGES, sentences
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
-from ragmonitor.offline.evaluating import BUILTIN, scorer_of
+from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.summary import Summary
-from ragmonitor.records import Cause, Language
+from ragmonitor.records import BUILTIN, Cause, Language
 from ragmonitor.sampling import Budget
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ def scorer_for(options: ScoreOptions) -> Scorer:
         SettingsError: There is no budget, or there are two; an evaluator is unknown, or a setting
             is wrong.
     """
-    if options.judge != BUILTIN:
+    # A judge on this machine costs nothing; one that does is refused below.
+    if options.judge != BUILTIN and options.judge.partition(":")[0] not in JUDGES:
         if options.budget_usd is not None and options.budget_tokens is not None:
             raise SettingsError("give one budget: --budget-usd or --budget-tokens")
         if options.budget_usd is None and options.budget_tokens is None:
@@ -159,7 +160,9 @@ async def prepare(scorer: Scorer) -> None:
             "--budget-tokens instead of --budget-usd, or set "
             "RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS and "
             "RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS"
-            if scorer.budget is not None and scorer.budget.unit == "usd"
+            if scorer.budget is not None
+            and scorer.budget.unit == "usd"
+            and scorer.judge.budget_unit is not None
             else str(error)
         ) from error
 

@@ -79,6 +79,11 @@ class WindowedMeans(Part):
         """By judge, dimension and value."""
 
     @property
+    def reader(self) -> str:
+        """The name of the judge that scores every answer."""
+        return self._builtin
+
+    @property
     def quality_judge(self) -> str:
         """As in `parts.Means`."""
         return self._judge or self._builtin
@@ -88,13 +93,18 @@ class WindowedMeans(Part):
     def add(self, answer: Answer) -> Sequence[Observation]:
         """Take in one completed answer."""
         report, group = answer.completed.builtin, answer.group
-        series = self._of_judge(self._builtin)
+        series = self._of_judge(report.judge.name)
         for signal, outcome in answer.builtin:
             series[signal].add_certain(outcome, group)
+        is_stand_in = report.judge.name != self._builtin
+        if is_stand_in:  # of the judge whose turn it was no verdict came
+            series = self._of_judge(self._builtin)
+            for signal, _ in answer.builtin:
+                series[signal].add_certain(None, group)
         judge, decision = self._judge, answer.completed.decision
         if judge is None:
             for sums in self._groups_of(report, self._builtin):
-                sums.add_certain(answer.builtin[0][1], group)
+                sums.add_certain(None if is_stand_in else answer.builtin[0][1], group)
         elif decision is not None:
             self._add_sampled(answer, report, judge, decision.inclusion_probability)
         return ()

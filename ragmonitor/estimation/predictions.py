@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from ragmonitor import metrics
@@ -13,7 +14,14 @@ from ragmonitor.estimation.learned_score import LearnedScore
 from ragmonitor.estimation.parts import Answer, Means, Observation, Part
 from ragmonitor.estimation.signals import HALLUCINATION, Outcomes, features, language_of
 from ragmonitor.guard import logger
-from ragmonitor.records import GaugeValue, Prediction, PredictionBasis, Report
+from ragmonitor.records import (
+    BUILTIN,
+    GaugeValue,
+    JudgeIdentity,
+    Prediction,
+    PredictionBasis,
+    Report,
+)
 from ragmonitor.state import StateFile
 
 WHAT: Final = "calibration"
@@ -30,6 +38,17 @@ SHOWN_COEFFICIENTS: Final = 8
 _NOTHING: Final = (0.0, 0.0)
 
 
+def state_name(reader: JudgeIdentity) -> str:
+    """Return what the file of a reader's predictions is called: scores of two say different things.
+
+    Args:
+        reader: The judge that scores every answer.
+    """
+    if reader.name == BUILTIN:
+        return WHAT
+    return f"{WHAT}-{hashlib.blake2b(str(reader).encode(), digest_size=4).hexdigest()}"
+
+
 class Predictions(Part):
     """Predicts each answer's verdicts from what the built-in judge found.
 
@@ -40,14 +59,24 @@ class Predictions(Part):
     processes of a service learn together.
     """
 
-    def __init__(self, *, judge: str, file: StateFile | None = None, learns: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        judge: str,
+        file: StateFile | None = None,
+        learns: bool = True,
+        reader: str | None = None,
+    ) -> None:
         """Begin with what the file holds, if there is one.
 
         Args:
             judge: The judge that scores a sample.
             file: Where the calibration outlives the process.
             learns: Whether hallucination is predicted from more than the built-in judge's risk.
+            reader: Name of the judge whose scores predict; what another one scored in its place is
+                predicted like an answer of which nothing is known. None: whoever scored it.
         """
+        self._reader = reader
         self._judge = judge
         self._file = file
         self._learns = learns
@@ -74,7 +103,7 @@ class Predictions(Part):
         pooled = self._pooled
         predictor = self._hallucination(language_of(builtin))
         expected = {}
-        for signal, feature in features(builtin, outcomes):
+        for signal, feature in self._features(builtin, outcomes):
             calibration = predictor if signal == HALLUCINATION else pooled.get(signal)
             expected[signal] = _NOTHING if calibration is None else calibration.expected(feature)
         if predictor is None or not predictor.is_fitted:
@@ -94,10 +123,18 @@ class Predictions(Part):
             basis=basis,
         )
 
+    def _features(self, builtin: Report, found: Outcomes) -> Iterable[tuple[str, float | None]]:
+        """Return what predicts each signal: scores of two readers have little in common."""
+        if self._reader in (None, builtin.judge.name):
+            return features(builtin, found)
+        return [(signal, None) for signal, _ in found]
+
     def _basis(self, builtin: Report, untrained: float) -> PredictionBasis | None:
         """Return what the model makes of an answer; None: nothing."""
         model = self._model
         found = features_of(builtin) if model is not None and 0 < untrained < 1 else None
+        if self._reader not in (None, builtin.judge.name):
+            return None
         if model is None or found is None:
             return None
         learned = model.predict(found, untrained)
@@ -112,7 +149,7 @@ class Predictions(Part):
         if answer.judged is None:
             return ()
         language = language_of(answer.completed.builtin)
-        known = dict(features(answer.completed.builtin, answer.builtin))
+        known = dict(self._features(answer.completed.builtin, answer.builtin))
         for signal, outcome in answer.judged:
             if outcome is None:
                 continue

@@ -63,7 +63,9 @@ class Statistics:
         self._early_warning = early_warning
         self._judge_drift = judge_drift
         verdicts = Verdicts(
-            is_sampled=predictions is not None, higher_is_better=alarms.higher_is_better
+            is_sampled=predictions is not None,
+            reader=means.reader,
+            higher_is_better=alarms.higher_is_better,
         )
         listed = (predictions, *parts, means, early_warning, verdicts, judge_drift, alarms)
         self._parts = tuple(part for part in listed if part is not None)

@@ -13,13 +13,18 @@ from ragmonitor.records import Example, Report, Verdict
 class Verdicts(Part):
     """Turns an answer's verdicts into observations: of the sampled judge, where there is one."""
 
-    def __init__(self, *, is_sampled: bool, higher_is_better: Callable[[str], bool]) -> None:
+    def __init__(
+        self, *, is_sampled: bool, reader: str, higher_is_better: Callable[[str], bool]
+    ) -> None:
         """Hold nothing.
 
         Args:
             is_sampled: Whether a judge scores a sample; else the built-in judge's verdicts count.
+            reader: Name of the judge that scores every answer; what another one scored in its
+                place updates no alarm, since the two have little in common.
             higher_is_better: Whether a signal is the better the higher it is.
         """
+        self._reader = reader
         self._is_sampled = is_sampled
         self._higher_is_better = higher_is_better
 
@@ -27,7 +32,8 @@ class Verdicts(Part):
         """Return an observation for every signal that applies to the answer."""
         completed = answer.completed
         if not self._is_sampled:
-            yield from self._of(answer, completed.builtin, answer.builtin, 1.0)
+            if completed.builtin.judge.name == self._reader:
+                yield from self._of(answer, completed.builtin, answer.builtin, 1.0)
         elif answer.judged is not None and completed.decision is not None:
             weight = completed.decision.importance_weight
             if completed.judged is not None:

@@ -183,6 +183,10 @@ class PrometheusExporter:
         for evaluation in evaluations:
             self._count(evaluation, n)
 
+    def stood_in(self, judge: str, cause: str) -> None:
+        """Count an answer that the built-in rules scored in place of a judge that could not."""
+        self._instruments.counter(metrics.BUILTIN_STAND_INS, self._judge(judge), cause).inc()
+
     def restarted(self) -> None:
         """Count that the worker's thread began again after an error that ended its work."""
         self._instruments.counter(metrics.WORKER_RESTARTS).inc()

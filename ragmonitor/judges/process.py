@@ -14,11 +14,13 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from typing import Any, Literal
 
 from ragmonitor.capabilities import CapableJudge, as_judge
-from ragmonitor.errors import JudgeError
+from ragmonitor.errors import RagMonitorError
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger, record_error
 from ragmonitor.protocols import Judge
@@ -38,7 +40,8 @@ NICENESS = 5
 _BOOTSTRAP = (
     "import pickle, sys; from multiprocessing.connection import Connection; "
     "asked = Connection(0, writable=False); sys.path[:] = pickle.loads(asked.recv_bytes()); "
-    "from ragmonitor.judges.process import serve; serve(asked, Connection({write}, readable=False))"
+    "from ragmonitor.judges.process import {serve}; "
+    "{serve}(asked, Connection({write}, readable=False))"
 )
 
 
@@ -65,7 +68,7 @@ class ProcessJudge:
         self._inner = as_judge(inner)
         self._reading_s = reading_s
         self._lock = threading.Lock()
-        self._helper: _Helper | None = None
+        self._helper: Helper | None = None
         self._starts = 0
         self._stopped = False
         survive_forks(self)
@@ -112,9 +115,11 @@ class ProcessJudge:
     def _ask(self, interaction: Interaction) -> Assessment:
         if self._helper is None:
             self._starts += 1
-            self._helper = _Helper(self._inner)
+            self._helper = Helper(self._inner)
         try:
-            reply = self._helper.ask(_texts_of(interaction), self._reading_s)
+            reply = self._helper.ask(texts_of(interaction), self._reading_s)
+            if not isinstance(reply, (Assessment, Exception)):
+                raise HelperError(f"the helper process replied {type(reply).__name__}")
         except (HelperError, TimeoutError):
             self._end()
             raise
@@ -136,14 +141,31 @@ class ProcessJudge:
             helper.forget()
 
 
-class _Helper:
+class Helper:
     """A running helper process, seen from the application."""
 
-    def __init__(self, inner: CapableJudge) -> None:
+    def __init__(
+        self,
+        inner: object,
+        *,
+        serve: Literal["serve", "serve_batches"] = "serve",
+        starting_s: float = STARTING_S,
+    ) -> None:
+        """Start it, and wait until it can read.
+
+        Args:
+            inner: The judge, which is pickled.
+            serve: The function of this module that is the helper's whole life.
+            starting_s: After which it is given up.
+
+        Raises:
+            HelperError: It did not start.
+            RagMonitorError: The judge cannot read: it said why.
+        """
         read, write = os.pipe()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - ourselves
-                [sys.executable, "-I", "-c", _BOOTSTRAP.format(write=write)],
+                [sys.executable, "-I", "-c", _BOOTSTRAP.format(write=write, serve=serve)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(write,),
@@ -162,12 +184,15 @@ class _Helper:
         try:
             self._asked.send_bytes(pickle.dumps(sys.path))
             self._asked.send_bytes(pickle.dumps(inner))
-            if self._reply(STARTING_S) != "ready":
+            reply = self._reply(starting_s)
+            if isinstance(reply, RagMonitorError):
+                raise reply
+            if reply != "ready":
                 raise HelperError("the helper process cannot read")
         except (OSError, EOFError, pickle.PickleError, TimeoutError) as error:
             self.end()
             raise HelperError(f"the helper process did not start: {error!r}") from error
-        except HelperError:
+        except (HelperError, RagMonitorError):
             self.end()
             raise
 
@@ -176,7 +201,7 @@ class _Helper:
         """Its process id."""
         return self._process.pid
 
-    def ask(self, interaction: Interaction, within_s: float) -> Assessment | Exception:
+    def ask(self, asked: object, within_s: float) -> object:
         """Return what it found, or the error that its judge raised.
 
         Raises:
@@ -184,15 +209,12 @@ class _Helper:
             TimeoutError: It did not reply in time.
         """
         try:
-            self._asked.send_bytes(pickle.dumps(interaction))
-            reply = self._reply(within_s)
+            self._asked.send_bytes(pickle.dumps(asked))
+            return self._reply(within_s)
         except (OSError, EOFError) as error:
             if isinstance(error, TimeoutError):
                 raise
             raise HelperError(f"the helper process died: {error!r}") from error
-        if not isinstance(reply, (Assessment, Exception)):
-            raise HelperError(f"the helper process replied {type(reply).__name__}")
-        return reply
 
     def _reply(self, within_s: float) -> object:
         if not self._replies.poll(within_s):
@@ -223,7 +245,7 @@ class _Helper:
                 pipe.close()
 
 
-def _texts_of(interaction: Interaction) -> Interaction:
+def texts_of(interaction: Interaction) -> Interaction:
     """Return what a reading needs: metadata may be of any type, and need not be picklable."""
     return Interaction(
         id=interaction.id,
@@ -239,24 +261,49 @@ def _texts_of(interaction: Interaction) -> Interaction:
 
 
 def serve(asked: Connection, replies: Connection) -> None:
+    """Read one answer at a time, by a built-in judge, until the other side is gone."""
+
+    def read(judge: CapableJudge, interaction: Interaction) -> Assessment:
+        return judge.read(interaction)
+
+    _serve(asked, replies, read, _WARM_UP)
+
+
+def serve_batches(asked: Connection, replies: Connection) -> None:
+    """Read several answers at a time, by a `BatchJudge`, until the other side is gone."""
+
+    def read(judge: Any, batch: tuple[Sequence[Interaction], float]) -> object:
+        interactions, within_s = batch
+        return list(judge.read_batch(interactions, within_s=within_s))
+
+    _serve(asked, replies, read, ((), 0.0))
+
+
+def _serve(
+    asked: Connection, replies: Connection, read: Callable[[Any, Any], object], first: object
+) -> None:
     """Read what is asked until the other side is gone; the helper's whole life."""
     # A terminal's Ctrl-C is the application's business; it may want its last answers read.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     with contextlib.suppress(EOFError, OSError):
-        inner = pickle.loads(asked.recv_bytes())  # noqa: S301 - our parent's
-        inner.read(_WARM_UP)
+        judge = pickle.loads(asked.recv_bytes())  # noqa: S301 - our parent's
+        try:
+            read(judge, first)
+        except RagMonitorError as error:
+            replies.send_bytes(pickle.dumps(error))
+            return
         replies.send_bytes(pickle.dumps("ready"))
         while True:
-            interaction = pickle.loads(asked.recv_bytes())  # noqa: S301 - our parent's
-            replies.send_bytes(_pickled(inner, interaction))
+            next_asked = pickle.loads(asked.recv_bytes())  # noqa: S301 - our parent's
+            replies.send_bytes(_pickled(read, judge, next_asked))
 
 
-def _pickled(inner: CapableJudge, interaction: Interaction) -> bytes:
+def _pickled(read: Callable[[Any, Any], object], judge: object, asked: object) -> bytes:
     try:
-        return pickle.dumps(inner.read(interaction))
-    except JudgeError as error:
+        return pickle.dumps(read(judge, asked))
+    except RagMonitorError as error:
         return pickle.dumps(error)
     except Exception as error:  # noqa: BLE001 - the worker counts it, as if it had been raised there
         return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))

@@ -6,25 +6,23 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from ragmonitor.apart import call_apart, run
 from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.evaluators import table
-from ragmonitor.judges import BuiltinJudge
+from ragmonitor.judges import JUDGES, BuiltinJudge
 from ragmonitor.judges.builtin import Limits
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
 from ragmonitor.protocols import Judge
-from ragmonitor.records import Interaction, Report
+from ragmonitor.records import BUILTIN, Interaction, Report
 from ragmonitor.sampling import Budget
 from ragmonitor.settings import Settings
 from ragmonitor.wiring import judge_named
 
-BUILTIN: Final = "builtin"
-"""The name of the built-in judge."""
 Records = Iterable[Interaction | Mapping[str, Any]] | Mapping[str, Any]
 
 
@@ -87,7 +85,7 @@ def evaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResul
             with a list for each column.
         evaluators: Names or patterns of names, also in one text with commas; none: the default
             ones, of which those that need a reference answer score the records that have one.
-        judge: None or `builtin`; a litellm model's name; or a judge.
+        judge: None or `builtin`; `encoder:MODEL`; a litellm model's name; or a judge.
         budget_usd: The most to be spent, in dollars. A model needs a budget; what it does not
             suffice for is `over_budget`.
         budget_tokens: The same, in tokens.
@@ -161,7 +159,8 @@ def scorer_of(
         )
     settings = Settings.load()
     api_base = api_base or settings.judge.api_base
-    named = f"{judge}@{api_base}" if api_base and "@http" not in judge else judge
+    is_model = judge.partition(":")[0] not in JUDGES and "@http" not in judge
+    named = f"{judge}@{api_base}" if api_base and is_model else judge
     made = judge_named(settings, named, with_cache=False)
     if budget is None and as_judge(made).budget_unit is not None:
         raise _no_budget(judge)

@@ -52,8 +52,11 @@ DIAGNOSED: Final = f"service_judge_diagnosis:{names.DIAGNOSES}:share"
 BUILTIN: Final = "builtin"
 NO_JUDGE: Final = "none"
 """As in series of signals that need none."""
-IS_BUILTIN: Final = f'judge="{BUILTIN}"'
-IS_MODEL: Final = f'judge!~"{BUILTIN}|{NO_JUDGE}"'
+IS_BUILTIN: Final = f'judge=~"{BUILTIN}(:.*)?"'
+"""The rules, or an encoder that reads every answer in their place."""
+IS_RULES: Final = f'judge="{BUILTIN}"'
+IS_ENCODER: Final = f'judge=~"{BUILTIN}:.*"'
+IS_MODEL: Final = f'judge!~"{BUILTIN}(:.*)?|{NO_JUDGE}"'
 
 Z: Final = 1.96
 TRUST: Final = 5
@@ -221,7 +224,11 @@ def context_group(scope: Scope, prefix: str) -> Group:
                 expr=(
                     f"group by (service, judge) ({scope.pick(answers, IS_BUILTIN)})\n"
                     "and on (service)\n"
-                    f"group by (service) ({scope.pick(answers, IS_MODEL)})"
+                    f"group by (service) ({scope.pick(answers, IS_MODEL)})\n"
+                    "or\n"
+                    f"group by (service, judge) ({scope.pick(answers, IS_RULES)})\n"
+                    "and on (service)\n"
+                    f"group by (service) ({scope.pick(answers, IS_ENCODER)})"
                 ),
             ),
         ),

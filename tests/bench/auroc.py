@@ -1,11 +1,12 @@
-"""What the built-in judge tells apart on labelled answers, and how long it takes.
+"""What the built-in judge, or an encoder, tells apart on labelled answers, and how long it takes.
 
-    python tests/bench/auroc.py [FOLDER]
+    python tests/bench/auroc.py [FOLDER] [--judge encoder:ORG/MODEL] [--threads N] [--rows N]
 
 Every FOLDER/*.jsonl holds one object a line: `question`, `contexts` (list of text), `answer`,
 `hallucinated`, and perhaps `spans` (`[[start, end], ...]` or objects with `start` and `end`:
 offsets of unsupported text in the answer). Prints one table in Markdown; milliseconds
-are of CPU, for one whole answer, its chunks read anew.
+are for one whole answer, its chunks read anew: of CPU, or those that pass where it is an encoder.
+Answers that an encoder cannot read are left out, and counted.
 
 AUROC by ranks: the chance that a hallucinated answer's figure is above a sound one's, ties
 counting half. Refusals and answers without a claim have no faithfulness; in its AUROC they count
@@ -14,11 +15,12 @@ as faithful.
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ragmonitor.judges.builtin import assess  # noqa: E402  # runs from a checkout
+from ragmonitor import Chunk, Interaction  # noqa: E402  # runs from a checkout
+from ragmonitor.errors import JudgeError  # noqa: E402
+from ragmonitor.judges import EncoderJudge  # noqa: E402
+from ragmonitor.judges.builtin import assess  # noqa: E402
 from ragmonitor.records import Assessment, Verdict  # noqa: E402
 
 DEFAULT_FOLDER = "../shared/data"
@@ -73,14 +78,46 @@ def unfaithfulness(assessment: Assessment) -> float:
     return sum(claim.verdict in FLAGS for claim in claims) / len(claims)
 
 
-def judged(path: Path) -> list[Judged]:
-    """Return every row of a file, judged and timed on its own."""
+Read = Callable[[dict[str, Any]], "Assessment | None"]
+"""Returns what a judge finds in a row; None: it cannot read it."""
+
+
+def by_rules(row: dict[str, Any]) -> Assessment:
+    """Return what the built-in rules find."""
+    return assess(row["question"], row["contexts"], row["answer"])
+
+
+def by_encoder(named: str, threads: int) -> Read:
+    """Return what has an encoder read one answer at a time; its model is loaded."""
+    judge = EncoderJudge(named.removeprefix("encoder:"), threads=threads)
+    judge.read_batch([])
+
+    def read(row: dict[str, Any]) -> Assessment | None:
+        told = Interaction(
+            id="",
+            query=row["question"],
+            chunks=tuple(Chunk(text=text) for text in row["contexts"]),
+            answer=row["answer"],
+            framework="python",
+            started_ns=0,
+            ended_ns=0,
+        )
+        (found,) = judge.read_batch([told])
+        return None if isinstance(found, JudgeError) else found
+
+    return read
+
+
+def judged(path: Path, read: Read, rows: int | None) -> list[Judged]:
+    """Return the rows of a file, judged and timed each on its own."""
+    clock = time.thread_time_ns if read is by_rules else time.perf_counter_ns
     found = []
-    for line in path.read_text("utf-8").splitlines():
+    for line in path.read_text("utf-8").splitlines()[:rows]:
         row = json.loads(line)
-        begun = time.thread_time_ns()
-        assessment = assess(row["question"], row["contexts"], row["answer"])
-        found.append(Judged(row, assessment, (time.thread_time_ns() - begun) / 1e6))
+        begun = clock()
+        assessment = read(row)
+        if assessment is not None:
+            found.append(Judged(row, assessment, (clock() - begun) / 1e6))
     return found
 
 
@@ -117,9 +154,9 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def table_row(path: Path) -> list[str]:
+def table_row(path: Path, read: Read, most: int | None) -> list[str]:
     """Return one file's cells."""
-    rows = judged(path)
+    rows = judged(path, read, most)
     labels = [bool(one.row["hallucinated"]) for one in rows]
     flagged = [bool(one.assessment.hallucinated) for one in rows]
     times = sorted(one.milliseconds for one in rows)
@@ -142,8 +179,15 @@ def share(flags: Sequence[bool], chosen: Sequence[bool]) -> float:
     return sum(f for f, c in zip(flags, chosen, strict=True) if c) / max(1, sum(chosen))
 
 
-def main(folder: str | None = None) -> None:
+def main() -> None:
     """Print the table for every file of a folder."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", nargs="?", help=f"labelled answers, by default {DEFAULT_FOLDER}")
+    parser.add_argument("--judge", default="builtin", help="builtin, or encoder:ORG/MODEL")
+    parser.add_argument("--threads", type=int, default=1, help="of the encoder")
+    parser.add_argument("--rows", type=int, help="the first so many of each file; all by default")
+    given = parser.parse_args()
+    folder = given.folder
     paths = sorted(Path(folder or DEFAULT_FOLDER).glob("*.jsonl"))
     if not paths and folder is None:
         # All the other benchmarks need nothing but a clone; this one needs somebody's labels.
@@ -151,13 +195,16 @@ def main(folder: str | None = None) -> None:
         return
     if not paths:
         raise SystemExit(f"no .jsonl file in {folder}; name the folder with the labelled answers")
-    print("\n### Built-in judge: what it tells apart\n")
+    is_rules = given.judge == "builtin"
+    named = "Built-in judge" if is_rules else f"{given.judge}, {given.threads} threads"
+    print(f"\n### {named}: what it tells apart\n")
     assess("warm up", ["the table of frequencies is read once"], "so it is not timed.")
+    read = by_rules if is_rules else by_encoder(given.judge, given.threads)
     print("| " + " | ".join(COLUMNS) + " |")
     print("|" + "---|" * len(COLUMNS))
     for path in paths:
-        print("| " + " | ".join(table_row(path)) + " |", flush=True)
+        print("| " + " | ".join(table_row(path, read, given.rows)) + " |", flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    main()

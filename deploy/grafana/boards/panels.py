@@ -244,7 +244,7 @@ JUDGE = Variable(
     query=(
         'query_result(sort_desc(max by (judge) (3 * ragmonitor_judge_info{service=~"$service",'
         ' kind="LLM"}) or max by (judge) (2 * ragmonitor_judge_info{service=~"$service",'
-        ' judge!="builtin"}) or max by (judge) (ragmonitor_judge_info{service=~"$service"})))'
+        ' judge!~"builtin(:.*)?"}) or max by (judge) (ragmonitor_judge_info{service=~"$service"})))'
     ),
     regex='/judge="([^"]+)"/',
     in_order_found=True,

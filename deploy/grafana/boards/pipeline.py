@@ -155,7 +155,7 @@ JUDGE_ROW = (
                 # A judge whose breaker never opened has not spoken of it: it is being asked.
                 expr=f"max by (service, judge) (ragmonitor_judge_breaker_state{{{SERVICE}}})"
                 " or 0 * max by (service, judge)"
-                f' (ragmonitor_judge_info{{{SERVICE}, judge!="builtin"}})',
+                f' (ragmonitor_judge_info{{{SERVICE}, judge!~"builtin(:.*)?"}})',
                 legend="{{service}} · {{judge}}",
             ),
         ),

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ragmonitor.records import AlarmKind, Example
-
-BUILTIN = "builtin"
-"""The built-in judge's name in labels."""
+from ragmonitor.records import AlarmKind, Example, is_builtin
 
 Pending = tuple[float, int, float, float, float, str, Callable[[], Example] | None]
 """When, the place of the stream, badness, importance weight, suspicion, session and example."""
@@ -41,6 +38,7 @@ def key_of(stream: Stream) -> str:
     """Return the stream's name in the file.
 
     A changed judge goes on with the evidence it finds. Not so one that takes over from the
-    built-in judge, or gives way to it: their verdicts have little in common.
+    built-in judge, or gives way to it: their verdicts have little in common. Nor have those of two
+    built-in ones.
     """
-    return f"{stream.signal}@{BUILTIN}" if stream.judge == BUILTIN else stream.signal
+    return f"{stream.signal}@{stream.judge}" if is_builtin(stream.judge) else stream.signal

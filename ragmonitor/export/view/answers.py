@@ -138,7 +138,7 @@ class Answers:
 
     def add(self, report: Report, *, revision: int) -> bool:
         """Take in a report; return whether anything that is kept has changed."""
-        if report.judge.name == self._builtin:
+        if report.role == "builtin":
             return self._add_builtin(report, revision)
         if report.assessment is None:
             return self._add_unscored(report, revision)

@@ -177,7 +177,7 @@ class View:
     def export(self, report: Report) -> None:
         """Keep an answer if it is bad."""
         with self._lock:
-            if report.judge.name == self._builtin:
+            if report.role == "builtin":
                 self._received += 1
             elif report.assessment is not None and report.judge.name == self._judge:
                 self._judged += 1
