@@ -17,6 +17,7 @@ from typing import Final
 from ragmonitor.judges.builtin.overlap import Overlap
 from ragmonitor.judges.builtin.passage_index import DETAIL_KINDS, PassageIndex, detail_class
 from ragmonitor.judges.builtin.polarity import Polarity, polarity
+from ragmonitor.judges.builtin.roles import acts_of, is_reversed
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.text_terms import DENYING, MAY_NEGATE, NEGATION, SIGNS, Term
 from ragmonitor.judges.builtin.word_lists import CHINESE_OPPOSITES, GRANTS, OPPOSITES, SAYS_NO_MORE
@@ -57,6 +58,7 @@ def failed_checks(
         failed += _opposites(content, own, alike, index, here)
         if here is not None:
             failed += _negations(text, here, alike, overlap, index)
+        failed += _roles(text, content, alike, overlap, index)
     if own.isdisjoint({NEGATION, *DENYING}) and not any(
         check.reason == "negation" for check in failed
     ):
@@ -235,6 +237,18 @@ def _is_part(text: str, passage: str) -> bool:
         return False
     words = set(_CHARACTERS.findall(text.lower())) - SAYS_NO_MORE
     return words <= set(_CHARACTERS.findall(passage.lower()))
+
+
+def _roles(
+    text: str, content: Sequence[Term], alike: int, overlap: Overlap, index: PassageIndex
+) -> list[FailedCheck]:
+    """Find verbs whose doer and other the passages near by exchange, and none has as they are."""
+    near = dict.fromkeys([*index.windows[alike], *islice(overlap.by_passage, MAX_COMPARED)])
+    acts = acts_of(text, content)
+    others = [other for at in near for other in index.acts[at]] if acts else []
+    return [
+        FailedCheck("role", act.term, conflicts=True) for act in acts if is_reversed(act, others)
+    ]
 
 
 _AFFIRMS: Final = lazy_pattern(

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from ragmonitor.judges.builtin.polarity import REACH, Polarity, polarity
 from ragmonitor.judges.builtin.quantities import is_year
+from ragmonitor.judges.builtin.roles import Act, acts_of
 from ragmonitor.judges.builtin.text_terms import NEGATION, Kind, Term, TermKeys, keys, terms
 from ragmonitor.judges.sentences import spans
 from ragmonitor.patterns import lazy_pattern
@@ -140,6 +141,10 @@ class PassageIndex:
             lambda at: polarity(texts[at], terms(texts[at]))
         )
         """Maps a passage to its polarity, the next to its details."""
+        self.acts: Mapping[int, Sequence[Act]] = _Cache(
+            lambda at: acts_of(texts[at], terms(texts[at], with_pairs=False))
+        )
+        """Maps a passage to who does what to whom in it."""
         self.details: Mapping[int, Details] = _Cache(lambda at: _details(texts[at]))
         self.rounded: Mapping[int, set[float]] = _Cache(lambda digits: _rounded(numbers, digits))
         """Maps a count of significant digits to the chunks' numbers that rounding to it changes,

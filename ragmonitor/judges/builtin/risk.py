@@ -21,6 +21,7 @@ PENALTIES: Final[dict[Reason, float]] = {
     "number": 0.5,
     "date": 0.5,
     "negation": 0.5,
+    "role": 0.5,
     "unit": 0.3,
     "name": 0.3,
 }

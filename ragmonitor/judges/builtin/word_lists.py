@@ -132,6 +132,27 @@ CHINESE_OPPOSITES: Final = tuple(
     )
 )
 
+MUTUAL: Final = frozenset(
+    _listed(
+        """
+        marry wed meet join merge resemble face fight play date border equal match rival tie
+        contact accompany know cost total work partner compete live say like include
+        """
+    )
+)
+"""Verbs of which both names may be the doer, and words that are no acts."""
+
+CHINESE_ACTS: Final = frozenset(
+    _listed(
+        """
+        收购 并购 击败 战胜 打败 起诉 控告 指控 举报 逮捕 杀害 袭击 攻击 入侵 占领 殖民 领先 超过
+        超越 取代 投资 资助 赞助 聘请 雇佣 聘用 解雇 任命 提拔 邀请 拜访 批评 赞扬 感谢 帮助 救助
+        教导 影响 启发 监督 管辖 隶属于 起源于 输给 卖给 借给 送给 买下 吞并 淘汰 逆转
+        """
+    )
+)
+"""Chinese verbs whose two sides have different roles."""
+
 MONTHS: Final = {
     name: number
     for number, names in enumerate(

@@ -708,3 +708,51 @@ def test_what_only_leads_in_or_closes_claims_nothing(text: str):
 def test_a_claim_in_a_frame_is_checked(answer: str):
     """What is framed is compared as if it stood alone."""
     assert "number" in only(answer).reasons
+
+
+# Roles: who does what to whom
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer"),
+    [
+        ("Google bought Motorola in 2012.", "Motorola bought Google in 2012."),
+        ("Google bought Motorola in 2012.", "Google was bought by Motorola in 2012."),
+        ("Motorola was bought by Google in 2012.", "Motorola bought Google."),
+        ("Brazil lost to Germany.", "Germany lost to Brazil."),
+        ("Apple Inc. sued Samsung Electronics.", "Samsung Electronics sued Apple Inc."),
+        ("Microsoft has acquired GitHub.", "GitHub has acquired Microsoft."),
+        ("谷歌收购了摩托罗拉。", "摩托罗拉收购了谷歌。"),
+        ("谷歌收购了摩托罗拉。", "谷歌被摩托罗拉收购。"),
+        ("摩托罗拉被谷歌收购。", "摩托罗拉收购了谷歌。"),
+        ("2018年，美团全资收购摩拜单车。", "2018年，摩拜单车收购了美团。"),
+        ("巴西队以2比0击败德国队。", "德国队以2比0击败巴西队。"),
+        ("苹果公司起诉三星公司。", "三星公司起诉苹果公司。"),
+    ],
+)
+def test_exchanged_roles_are_a_contradiction(chunk: str, answer: str):
+    """All the words are there, and who did it is another."""
+    (sentence,) = assess("", [chunk], answer).sentences or ()
+    assert (sentence.verdict, sentence.reasons) == (CONTRADICTED, ("role",))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "answer"),
+    [
+        (["Google bought Motorola in 2012."], "Motorola was bought by Google in 2012."),
+        (["Motorola was bought by Google in 2012."], "Google bought Motorola."),
+        (["Anna married Ben."], "Ben married Anna."),
+        (["Brazil defeated Germany.", "Germany defeated Brazil."], "Germany defeated Brazil."),
+        (["Brazil lost to Germany."], "Germany defeated Brazil."),
+        (["Google did not buy Motorola."], "Motorola did not buy Google."),
+        (["Google and Motorola bought Palm."], "Motorola bought Palm."),
+        (["谷歌收购了摩托罗拉。"], "摩托罗拉被谷歌收购。"),
+        (["摩托罗拉被谷歌收购。"], "谷歌收购了摩托罗拉。"),
+        (["巴西队击败德国队。德国队击败巴西队。"], "德国队击败巴西队。"),
+        (["谷歌没有收购摩托罗拉。"], "摩托罗拉没有收购谷歌。"),
+    ],
+)
+def test_the_same_roles_in_another_form_are_none(chunks: list[str], answer: str):
+    """Active and passive, acts of both and acts that go both ways are no exchange."""
+    (sentence,) = assess("", chunks, answer).sentences or ()
+    assert "role" not in sentence.reasons
