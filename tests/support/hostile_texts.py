@@ -139,6 +139,8 @@ CHINESE: dict[str, Write] = {
     "names": lambda n: f"{_han(n)}·{_han(n + 3)}说",
     "acts": lambda n: f"{_han(n)}收购{_han(n + 7)}，",
     "one long act": lambda n: f"{_han(n)}被收购",
+    "titled names": lambda n: f"王{_han(n)[:2]}教授{_han(n)}大学《{_han(n)}》",
+    "foreign names": lambda n: "史蒂文·斯皮尔·",
     "quotes": lambda n: f"“{_han(n)}”『{_han(n)}』",
     "brackets": lambda n: f"（{_han(n)}【{n % 999}】）",
     "table rows": lambda n: f"| {_han(n)} | {n} | 否 |\n",

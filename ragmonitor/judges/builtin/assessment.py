@@ -74,7 +74,12 @@ class JudgedSentence:
         reasons = tuple(dict.fromkeys(check.reason for check in self.failed))
         conflicting = {check.term for check in self.failed if check.conflicts}
         if conflicting:
-            lost = sum(term.weight for term in overlap.missing if term in conflicting)
+            covered = {at for term in conflicting for at in range(term.start, term.end)}
+            lost = sum(
+                term.weight
+                for term in overlap.missing
+                if term.start in covered or term.end - 1 in covered
+            )
             rest = overlap.weight - lost
             if rest > 0 and overlap.support * overlap.weight >= CONTRADICTED_FROM * rest:
                 return Verdict.CONTRADICTED, reasons
@@ -224,17 +229,22 @@ def _verdict(sentence: Sentence, judged: JudgedSentence) -> SentenceVerdict:
         end=end,
         verdict=verdict,
         chunks=judged.overlap.chunks,
-        words=_surfaces(text, [*missing, *(check.term for check in judged.failed)]),
+        words=_surfaces(text, missing, [check.term for check in judged.failed]),
         support=judged.overlap.support,
         reasons=reasons,
     )
 
 
-def _surfaces(text: str, of: Sequence[Term]) -> tuple[str, ...]:
-    """Return terms as they stand in the sentence, in order; overlapping pairs as one piece."""
+def _surfaces(text: str, missing: Sequence[Term], failed: Sequence[Term]) -> tuple[str, ...]:
+    """Return terms as they stand in the sentence, in order; overlapping pairs as one piece.
+
+    Of a Chinese name that failed, it alone is shown, without the pairs that reach into it.
+    """
+    named = {at for term in failed if term.kind == "name" for at in range(term.start, term.end)}
+    rest = [term for term in missing if term.start not in named and term.end - 1 not in named]
     pieces: list[str] = []
     begun = reached = -1
-    for start, end in sorted({term[:2] for term in of}):
+    for start, end in sorted({term[:2] for term in [*rest, *failed]}):
         if start < reached:
             reached = max(end, reached)
             continue

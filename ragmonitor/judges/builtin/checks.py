@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from ragmonitor.judges.builtin.chinese_names import missing_names
 from ragmonitor.judges.builtin.overlap import Overlap
 from ragmonitor.judges.builtin.passage_index import DETAIL_KINDS, PassageIndex, detail_class
 from ragmonitor.judges.builtin.polarity import Polarity, polarity
@@ -51,6 +52,10 @@ def failed_checks(
     own = {term.key for term in content}
     failed = _missing(text, own, overlap, index)
     failed += _units(content, overlap, index)
+    if any(term.kind == "pair" for term in overlap.missing):
+        near = [index.names[at] for at in overlap.window]
+        for term, has_rival in missing_names(text, overlap.missing, near):
+            failed.append(FailedCheck("name", term, has_rival))
     alike = _most_alike(own, overlap, index)
     if alike is not None:
         may_negate = not own.isdisjoint(MAY_NEGATE) or index.keys[alike].may_negate

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from heapq import nlargest
 from typing import Final, NamedTuple, TypeVar
 
+from ragmonitor.judges.builtin.chinese_names import chinese_names
 from ragmonitor.judges.builtin.polarity import REACH, Polarity, polarity
 from ragmonitor.judges.builtin.quantities import is_year
 from ragmonitor.judges.builtin.roles import Act, acts_of
@@ -145,6 +146,12 @@ class PassageIndex:
             lambda at: acts_of(texts[at], terms(texts[at], with_pairs=False))
         )
         """Maps a passage to who does what to whom in it."""
+        self.names: Mapping[int, Sequence[tuple[str, str]]] = _Cache(
+            lambda at: [
+                (name.kind, texts[at][name.start : name.end]) for name in chinese_names(texts[at])
+            ]
+        )
+        """Maps a passage to its Chinese names, by kind and text."""
         self.details: Mapping[int, Details] = _Cache(lambda at: _details(texts[at]))
         self.rounded: Mapping[int, set[float]] = _Cache(lambda digits: _rounded(numbers, digits))
         """Maps a count of significant digits to the chunks' numbers that rounding to it changes,

@@ -153,6 +153,49 @@ CHINESE_ACTS: Final = frozenset(
 )
 """Chinese verbs whose two sides have different roles."""
 
+CHINESE_SURNAMES: Final = (
+    "王李张刘陈杨赵黄周吴徐孙胡朱林郭罗郑梁谢宋唐许邓冯韩曹彭萧蔡潘董袁蒋叶杜苏魏程吕丁沈姚卢傅钟姜崔谭"
+    "廖范汪陆韦贾夏邹熊孟秦邱尹薛闫段雷侯陶黎贺顾毛郝龚邵钱戴赖覃孔高马何"
+)
+"""Surnames of which few begin common words."""
+
+CHINESE_TRANSLITERATIONS: Final = (
+    "阿埃艾安奥巴白班鲍贝本比彼伯博布查达戴丹德迪蒂杜多俄恩尔法菲费弗福富盖冈戈格古哈海汉赫亨胡华惠霍基吉加"
+    "贾杰金卡凯坎康考科克肯库奎拉莱兰劳勒雷李里丽利莉林琳卢鲁露伦罗洛马玛迈麦曼梅蒙米密摩莫默姆穆纳娜南内尼"
+    "妮努诺欧帕潘佩皮珀普奇齐乔切琼让瑞萨塞森莎珊圣施史斯苏索塔泰坦特汤图托万威维韦温文沃伍西希锡夏香肖谢辛休"
+    "雅亚扬耶伊依英尤约泽扎詹珍朱兹佐赖佛叶列契佳"
+)
+"""Characters that foreign names are written in."""
+
+CHINESE_TITLES: Final = frozenset(
+    _listed(
+        """
+        先生 女士 小姐 教授 博士 院士 医生 律师 老师 法官 警官 同志 主任 经理 总经理 总裁 董事长
+        部长 省长 市长 县长 书记 院长 校长 所长 处长 局长 总统 总理 主席 首相 记者 导演 演员 作家
+        诗人 画家 歌手 创始人 首席执行官 发言人 研究员 工程师 设计师 教练 队长 上将 将军
+        """
+    )
+)
+"""Titles before or behind a person's name."""
+
+CHINESE_PLACES: Final = frozenset(_listed("大学 出版社 研究所 省 市 县 自治区"))
+CHINESE_FIRMS: Final = frozenset(_listed("公司 集团 银行 医院 学院 有限公司 股份公司"))
+"""What the names of places and of organisations end in; before the latter stands no other word."""
+
+CHINESE_GENERIC: Final = frozenset(
+    _listed(
+        """
+        我们 科技 互联 联网 网络 软件 游戏 地产 建筑 食品 医药 能源 电力 航空 传媒 文化 咨询 租车
+        快递 旅游 教育 金融 证券 信托 基金 租赁 广告 清洁 上市 大型 国有 外资 合资 保险 投资 贸易
+        物流 商业 中央 人民 公立 私立 民营 知名 著名 重点 名牌 综合 专科 当地 附属 中心 地方 城商
+        股份 有限 责任 跨国 控股 汽车 制造 医学 师范 理工 外国 世界
+        分 子 总 母 该 本 全 各 某 外 城 上 超 夜 门 都 股 楼 节 反 两 家 所 的 在 于 是 和 与 了 几
+        多 名 这 那 其 此 他 她 我 你
+        """
+    )
+)
+"""What stands before those endings and names nothing."""
+
 MONTHS: Final = {
     name: number
     for number, names in enumerate(

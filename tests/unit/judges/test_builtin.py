@@ -756,3 +756,51 @@ def test_the_same_roles_in_another_form_are_none(chunks: list[str], answer: str)
     """Active and passive, acts of both and acts that go both ways are no exchange."""
     (sentence,) = assess("", chunks, answer).sentences or ()
     assert "role" not in sentence.reasons
+
+
+# Names in Chinese
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer", "name"),
+    [
+        ("公司由李强先生于1990年创立。", "公司由张伟先生于1990年创立。", "张伟"),
+        ("李强于1990年创立公司。", "张伟于1990年创立公司。", "张伟"),
+        ("教授王小明介绍了研究成果。", "教授王大伟介绍了研究成果。", "王大伟"),
+        ("市长陈明出席会议。", "市长欧阳洋出席会议。", "欧阳洋"),
+        ("李强毕业于北京大学。", "李强毕业于清华大学。", "清华大学"),
+        ("总部位于杭州市。", "总部位于深圳市。", "深圳市"),
+        ("浙江省发布了规划。", "江苏省发布了规划。", "江苏省"),
+        ("腾讯公司发布了新产品。", "阿里公司发布了新产品。", "阿里公司"),
+        ("公司发布了新产品“微信”。", "公司发布了新产品“支付宝”。", "支付宝"),
+        ("该书名为《红楼梦》，作者是曹雪芹。", "该书名为《西游记》，作者是曹雪芹。", "西游记"),
+        (
+            "导演克里斯托弗·诺兰执导了影片。",
+            "导演史蒂文·斯皮尔伯格执导了影片。",
+            "史蒂文·斯皮尔伯格",
+        ),
+    ],
+)
+def test_another_chinese_name_is_one_finding_in_full(chunk: str, answer: str, name: str):
+    """Titles, endings, quotes and surnames tell where a name begins and ends."""
+    (sentence,) = assess("", [chunk], answer).sentences or ()
+    assert (sentence.verdict, sentence.reasons) == (CONTRADICTED, ("name",))
+    assert sentence.words == (name,)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer"),
+    [
+        ("李强先生于1990年创立公司。", "李强在1990年创立了这家科技公司。"),
+        ("百度公司成立于2000年。", "这家互联网公司成立于2000年。"),
+        ("总部位于杭州市。", "总部在杭州。"),
+        ("他在清华读书。", "他就读于清华大学。"),
+        ("《中华人民共和国劳动合同法》规定试用期。", "《劳动合同法》规定试用期。"),
+        ("浙江省的城市人口增长。", "该省的城市人口增长，上市公司增多。"),
+        ("张伟教授说，马上开放市场。", "张伟说马上开放市场。"),
+    ],
+)
+def test_what_names_nothing_new_is_no_wrong_name(chunk: str, answer: str):
+    """Shorter forms, common nouns with the same endings and names that stand there are none."""
+    (sentence,) = assess("", [chunk], answer).sentences or ()
+    assert "name" not in sentence.reasons
