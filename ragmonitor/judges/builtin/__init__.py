@@ -1,7 +1,7 @@
 """The built-in judge: it needs no model and no network, takes milliseconds, and explains itself.
 
-It sees content that the chunks lack, and numbers, units, dates, negations and names that they say
-otherwise. It does not see roles exchanged (who bought whom), facts joined wrongly out of words
+It sees content that the chunks lack, and numbers, units, dates, negations, names and the roles of
+two names around a verb that they say otherwise. It does not see facts joined wrongly out of words
 that are all there, causes invented between true facts, or units converted; and it takes paraphrase
 without a common word for invention. Its `risk` orders answers: calibrate it before reading it as a
 rate.

@@ -1,4 +1,4 @@
-"""Checks of the details that change a meaning: numbers, units, dates, negations and names.
+"""Checks of the details that change a meaning: numbers, units, dates, negations, names, roles.
 
 A sentence may consist of the chunks' own words and still say something else. Each check
 compares it with the passages that come closest to it, and says whether the sentence *lacks*
