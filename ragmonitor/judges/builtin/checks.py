@@ -17,7 +17,7 @@ from typing import Final
 from ragmonitor.judges.builtin.chinese_names import missing_names
 from ragmonitor.judges.builtin.overlap import Overlap
 from ragmonitor.judges.builtin.passage_index import DETAIL_KINDS, PassageIndex, detail_class
-from ragmonitor.judges.builtin.polarity import Polarity, polarity
+from ragmonitor.judges.builtin.polarity import Polarity, polarity, scopes_of
 from ragmonitor.judges.builtin.roles import acts_of, is_reversed
 from ragmonitor.judges.builtin.stems import stem
 from ragmonitor.judges.builtin.text_terms import DENYING, MAY_NEGATE, NEGATION, SIGNS, Term
@@ -60,7 +60,7 @@ def failed_checks(
     if alike is not None:
         may_negate = not own.isdisjoint(MAY_NEGATE) or index.keys[alike].may_negate
         here = polarity(text, content) if may_negate else None
-        failed += _opposites(content, own, alike, index, here)
+        failed += _opposites(text, content, alike, index, here)
         if here is not None:
             failed += _negations(text, here, alike, overlap, index)
         failed += _roles(text, content, alike, overlap, index)
@@ -156,17 +156,18 @@ for _left, _right in (*((stem(a), stem(b)) for a, b in OPPOSITES), *CHINESE_OPPO
 
 
 def _opposites(
-    content: Sequence[Term], own: set[str], alike: int, index: PassageIndex, here: Polarity | None
+    text: str, content: Sequence[Term], alike: int, index: PassageIndex, here: Polarity | None
 ) -> list[FailedCheck]:
     """Find words that the chunks lack near by and whose opposite the most alike passage has.
 
     Both must be negated or neither: `not open` says what `closed` says.
     """
+    own = {term.key for term in content}
     if own.isdisjoint(_OPPOSITE):
         return []
     present = index.keys[alike].exact
     there = None if here is None else index.polarity[alike]
-    return [
+    failed = [
         FailedCheck("negation", term, conflicts=True)
         for term in content
         if term.key in _OPPOSITE
@@ -175,6 +176,19 @@ def _opposites(
         and _OPPOSITE[term.key].isdisjoint(own)
         and (here is None or there is None or _is_opposed(term.key, opposite, here, there))
     ]
+    if any(check.term.key not in _SIDES for check in failed) and _has_other_scope(
+        text, alike, index
+    ):
+        return []
+    return failed
+
+
+_SIDES: Final = frozenset(map(stem, ["before", "after", "above", "below", "inside", "outside"]))
+
+
+def _has_other_scope(text: str, passage: int, index: PassageIndex) -> bool:
+    """Return whether a sentence speaks of another side of a limit: `after 3 pm`, not `before`."""
+    return not scopes_of(text) <= index.polarity[passage].scopes
 
 
 def _is_opposed(key: str, opposite: set[str], here: Polarity, there: Polarity) -> bool:
@@ -204,7 +218,7 @@ def _negations(
     there = index.polarity[alike]
     agreed = here.negated & there.negated
     negates_more, denies_more = (len(each.negated) > len(agreed) for each in (here, there))
-    if negates_more == denies_more or _has_opposite(here, there):
+    if negates_more == denies_more or _has_opposite(here, there) or here.scopes - there.scopes:
         return []
     for key, term in here.first.items():  # in the sentence's order
         if key in here.unsure or key in there.unsure or key not in there.first:
@@ -290,6 +304,8 @@ def _affirmed(
     denied = there.negated - there.stated
     is_denied = not shared.isdisjoint(denied) or not _GRANTS.isdisjoint(denied)
     if not shared or not is_denied or not there.unsure.isdisjoint(own):
+        return []
+    if _has_other_scope(text, at, index):
         return []
     if _size({term.key for term in other}) > _MAX_OTHER or any(
         term.kind in DETAIL_KINDS for term in other

@@ -34,6 +34,8 @@ class Polarity:
     """Keys in a clause that limits what it states: `only`."""
     signs: set[str]
     """Keys of the signs of negation, and of the words at which a negation ends."""
+    scopes: set[str]
+    """Words that say on which side of a limit it holds: `before`, `within`, `后`."""
 
 
 def polarity(text: str, content: Sequence[Term]) -> Polarity:
@@ -43,7 +45,7 @@ def polarity(text: str, content: Sequence[Term]) -> Polarity:
         text: What the terms' offsets point into.
         content: The terms, in order.
     """
-    found = Polarity({}, set(), set(), set(), set(), set())
+    found = Polarity({}, set(), set(), set(), set(), set(), scopes_of(text))
     sets_condition = bool(_CONDITIONS.search(text))
     hanging: Term | None = None
     for start, end, clause in _clauses(text, content):
@@ -87,6 +89,11 @@ def polarity(text: str, content: Sequence[Term]) -> Polarity:
     return found
 
 
+def scopes_of(text: str) -> set[str]:
+    """Return the words of a text that say on which side of a limit it holds."""
+    return {found["side"] or found[0].lower() for found in _SCOPES.finditer(text)}
+
+
 def _clauses(text: str, content: Sequence[Term]) -> Iterator[tuple[int, int, Sequence[Term]]]:
     """Yield the clauses of a text, cells of tables among them: start, end, terms."""
     start = at = 0
@@ -116,6 +123,11 @@ _CONDITIONS: Final = lazy_pattern(
 )
 _LIMITS: Final = lazy_pattern(
     r"(?<!not )\b(?:only|solely|exclusively)\b|(?<!不)[只仅]|才", re.IGNORECASE
+)
+_SCOPES: Final = lazy_pattern(
+    r"\b(?:before|after|from|within|outside|above|below|beyond)\b"
+    "|(?:[天年月日点时岁度分米元人以之])(?P<side>[前后内外上下])",
+    re.IGNORECASE,
 )
 _PASSIVE: Final = lazy_pattern(r"(?<!\bhas )(?<!\bhave )(?<!\bhad )\b\w{1,9}e[dn]\Z", re.IGNORECASE)
 _FREE_OF: Final = lazy_pattern(r"-free\b|除外", re.IGNORECASE)

@@ -243,11 +243,12 @@ OFFERS: Final = _compiled(
         r"(?:(?:i['’]?m|i am) )?(?:happy|glad|here) to (?:help|assist|elaborate|explain|answer"
         r"|clarify|provide|share|tell|go)\b",
         r"(?:i['’]?m|i am) (?:happy|glad|here) to\b",
-        r"enjoy (?:your|the)\b[^.!?]{0,40}\W{0,4}\Z",
+        r"enjoy (?:your|the) (?:\w+ ){0,2}?(?:visit|stay|trip|day|meal|evening|weekend|holiday|time"
+        r"|tour|journey|reading)\W{0,4}\Z",
         r"let(?:['’]s| us) (?:break|look|go|take|walk|dive|start|begin)\b[^.!?]{0,60}\W{0,4}\Z",
         r"i(?:['’]ve| have)? (?:carefully )?(?:reviewed|read|searched|checked|analy[sz]ed"
         rf"|looked (?:at|through)|gone through) (?:\w+ ){{0,3}}?{_SOURCES}\b"
-        r"[^.!?]{0,30}\W{0,4}\Z",
+        r"[^.!?\d]{0,30}\W{0,4}\Z",
         r"(?:could|can|would) you (?:please )?(?:provide|share|clarify|rephrase|tell)\b",
         "希望(?:这|以上|我的)?.{0,10}?(?:帮助|帮到|有用)",
         "如果?(?:您|你)?.{0,16}?(?:请|欢迎|随时|告诉)",

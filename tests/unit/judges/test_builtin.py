@@ -532,6 +532,12 @@ def test_the_opposite_of_a_short_sentence_is_contradicted(chunk: str, answer: st
         (["博物馆周一闭馆。"], "博物馆周一不开馆。"),
         (["除周一外每天开放。"], "每天开放，周一除外。"),
         (["除了早餐外，还提供晚餐。"], "提供早餐。"),
+        (["Check-in is not possible before 3 pm."], "Check-in is possible from 3 pm."),
+        (["Refunds are not possible after 14 days."], "Refunds are possible within 14 days."),
+        (["The shop is closed before 9."], "The shop is open after 9."),
+        (["14天后不能退款。"], "14天内可以退款。"),
+        (["下午3点前不能入住。"], "下午3点后可以入住。"),
+        (["12岁以下儿童不收费。"], "12岁以上儿童收费。"),
     ],
 )
 def test_what_is_said_somewhere_is_no_contradiction(chunks: list[str], answer: str):
@@ -701,6 +707,7 @@ def test_what_only_leads_in_or_closes_claims_nothing(text: str):
         "Here is the tower: it is 340 metres tall.",
         "The answer is as follows: it is 340 metres tall.",
         "Document 3 states that it is 340 metres tall (Passage 2).",
+        "Enjoy the tower of 340 metres and free drinks.",
         "根据资料2，它高340米。",
         "资料1指出，它高340米【1】。",
     ],
