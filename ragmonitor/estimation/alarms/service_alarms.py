@@ -29,7 +29,7 @@ from ragmonitor.guard import (
 from ragmonitor.records import AlarmEvent, AlarmState, Estimate, GaugeValue
 from ragmonitor.state import StateFile
 
-STATE_VERSION = 4
+STATE_VERSION = 3
 _LEARNED = "what alarms have learned"
 
 MAX_PENDING = 20_000

@@ -99,8 +99,8 @@ class Sessions:
             return
         for digest, entry in told.items():
             try:
-                first_s, last_s, blocks = _entries().validate_python(entry)
-            except ValueError:
+                first_s, last_s, blocks = _entries().validate_python((*entry[:2], entry[2:]))
+            except (ValueError, TypeError):
                 continue  # a session may then count anew, once
             known = {place: Block(*sums) for place, *sums in blocks}
             self._sessions[str(digest)] = int(first_s), int(last_s), known
@@ -115,7 +115,7 @@ class Sessions:
             if room < 0:
                 break
             told = [[place, block.total_weight, block.weighted] for place, block in blocks.items()]
-            newest.append((digest, [first_s, last_s, told]))
+            newest.append((digest, [first_s, last_s, *told]))
         return dict(reversed(newest))
 
 

@@ -39,12 +39,14 @@ class _State:
     evidence: list[Number]
     reserve: Number
     at_s: Number | None
-    clearing: tuple[Number, Number, Number, list[Number]] | None
+    clearing: list[Number] | None
+    """When it began, its age in hours, the largest weight, and its parts."""
 
     def __post_init__(self) -> None:
         if len(self.evidence) != len(MULTIPLES):
             raise ValueError("evidence of another mixture")
-        if self.clearing and (self.since_s is None or len(self.clearing[3]) != len(CLEARING_RISKS)):
+        parts = len(CLEARING_RISKS)
+        if self.clearing is not None and (self.since_s is None or len(self.clearing) != 3 + parts):
             raise ValueError("a clearance of another mixture")
 
 
@@ -197,7 +199,12 @@ class SignalMonitor:
             "reserve": self.detector.reserve,
             "at_s": self.detector.at_s,
             "clearing": clearing
-            and [clearing.at_s, clearing.age_hours, clearing.max_importance_weight, clearing.parts],
+            and [
+                clearing.at_s,
+                clearing.age_hours,
+                clearing.max_importance_weight,
+                *clearing.parts,
+            ],
         }
 
     def load(self, told: Any) -> None:
@@ -214,7 +221,7 @@ class SignalMonitor:
             detector.objective = self.provisional
         detector.parts, detector.reserve, detector.at_s = state.evidence, state.reserve, state.at_s
         if state.clearing is not None:
-            at_s, age_hours, max_importance_weight, parts = state.clearing
+            at_s, age_hours, max_importance_weight, *parts = state.clearing
             self.clearing = Clearing(
                 objective=detector.objective,
                 max_importance_weight=max_importance_weight,

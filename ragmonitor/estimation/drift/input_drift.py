@@ -130,9 +130,16 @@ class InputDrift(Part):
                     has_mean=True,
                 )
 
-    def gauges(self, means: Means) -> Sequence[GaugeValue]:
-        """Return the gauges of the reference."""
-        return self.readings()
+    def gauges(self, means: Means | None = None) -> Sequence[GaugeValue]:
+        """Return how much of the reference is collected, and its version once it is frozen."""
+        if self.reference is None:
+            # 1 is said of a frozen one only.
+            return [GaugeValue(name=REFERENCE_RATIO, value=min(self._shared.ratio, 0.999))]
+        version = (("version", self.reference.version),)
+        return [
+            GaugeValue(name=REFERENCE_RATIO, value=1.0),
+            GaugeValue(name=REFERENCE_INFO, value=1.0, labels=version),
+        ]
 
     def observe(self, interaction: Interaction, at_s: float) -> None:
         """Take in one interaction; its outcomes come out of `take`, perhaps later.
@@ -178,17 +185,6 @@ class InputDrift(Part):
             placed = self.reference.place(packed(features(interaction.query)))
             topic = None if placed is None else placed[0]
         return "" if topic is None else f"topic-{topic:02}"
-
-    def readings(self) -> Sequence[GaugeValue]:
-        """Return how much of the reference is collected, and its version once it is frozen."""
-        if self.reference is None:
-            # 1 is said of a frozen one only.
-            return [GaugeValue(name=REFERENCE_RATIO, value=min(self._shared.ratio, 0.999))]
-        version = (("version", self.reference.version),)
-        return [
-            GaugeValue(name=REFERENCE_RATIO, value=1.0),
-            GaugeValue(name=REFERENCE_INFO, value=1.0, labels=version),
-        ]
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Wait for the embedding and keep what was collected. Nothing is observed later."""

@@ -180,7 +180,7 @@ def test_no_topic_before_the_reference_is_frozen():
 
 
 def readings(drift):
-    return {(reading.name, reading.labels): reading.value for reading in drift.readings()}
+    return {(reading.name, reading.labels): reading.value for reading in drift.gauges()}
 
 
 def test_the_share_collected_is_read():

@@ -37,7 +37,7 @@ class Process:
 
     @property
     def collected(self):
-        (ratio,) = (r.value for r in self.drift.readings() if r.name == REFERENCE_RATIO)
+        (ratio,) = (r.value for r in self.drift.gauges() if r.name == REFERENCE_RATIO)
         return ratio
 
 
