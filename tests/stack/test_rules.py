@@ -429,23 +429,28 @@ def test_what_the_monitor_raised_pages_below_the_rules_line(tmp_path: Path):
     check(tmp_path, series, rules=rules, values=[expected])
 
 
-def test_the_builtin_judge_does_not_page_beside_a_model(tmp_path: Path):
-    """Even if the model is down and judges nothing."""
+@pytest.mark.parametrize(
+    ("reader", "other"),
+    [("builtin", MODEL), ("builtin:org/model", MODEL), ("builtin", "builtin:org/model")],
+)
+def test_the_builtin_judge_does_not_page_beside_a_model(reader: str, other: str, tmp_path: Path):
+    """Even if the model is down and judges nothing; nor do the rules beside an encoder."""
     series = {
-        **alarm("hallucination", "quality", days="80x60", judge="builtin")("bot"),
-        **estimate("hallucination", judged=5, value=4, judge="builtin", minutes=60)("bot"),
-        ours("answers_total", signal="hallucination", judge=MODEL): "0+5x60",
+        **alarm("hallucination", "quality", days="80x60", judge=reader)("bot"),
+        **estimate("hallucination", judged=5, value=4, judge=reader, minutes=60)("bot"),
+        ours("answers_total", signal="hallucination", judge=other): "0+5x60",
     }
     rules = those_of("RagMonitorHallucinationSpike", tmp_path)
     expected = seen("RagMonitorHallucinationSpike", at="30m")
     check(tmp_path, series, rules=rules, values=[expected])
 
 
-def test_the_builtin_judge_pages_where_it_is_the_only_one(tmp_path: Path):
+@pytest.mark.parametrize("reader", ["builtin", "builtin:org/model"])
+def test_the_builtin_judge_pages_where_it_is_the_only_one(reader: str, tmp_path: Path):
     """What it is held to was learned from its own scores."""
     series = {
-        **alarm("hallucination", "quality", days="80x60", judge="builtin")("bot"),
-        **estimate("hallucination", judged=5, value=4, judge="builtin", minutes=60)("bot"),
+        **alarm("hallucination", "quality", days="80x60", judge=reader)("bot"),
+        **estimate("hallucination", judged=5, value=4, judge=reader, minutes=60)("bot"),
     }
     rules = those_of("RagMonitorHallucinationSpike", tmp_path)
     expected = seen("RagMonitorHallucinationSpike", "bot", at="30m")

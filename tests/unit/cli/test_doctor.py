@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
@@ -402,6 +403,16 @@ def test_a_model_must_tell_the_sentences_apart(verdicts, state):
     assert check.state == state
     assert "0.012300 USD" in check.finding
     assert len(judge.asked) == 1
+
+
+def test_an_encoder_that_cannot_read_is_found(monkeypatch):
+    """With what to install, and that answers are scored all the same."""
+    monkeypatch.setenv("RAGMONITOR_JUDGE__BUILTIN", "encoder:org/model")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    check = checks(run("--json"))["judge org/model"]
+    assert check["state"] == "failed"
+    assert "ragmonitor[encoder]" in check["finding"]
+    assert "judge.builtin" in check["remedy"]
 
 
 def test_a_model_that_does_not_answer_is_found():

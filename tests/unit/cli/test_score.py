@@ -203,6 +203,16 @@ def test_an_embedding_model_takes_the_place_of_ours(tmp_path):
     assert "the embedding's: 1 call, 2 tokens, 0.0000 USD" in result.stderr
 
 
+def test_an_encoder_needs_no_budget(tmp_path, monkeypatch):
+    """It costs nothing; what it needs is said instead."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setenv("RAGMONITOR_JUDGE__API_BASE", "http://127.0.0.1:9/v1")
+    result = run(write(tmp_path, GOOD), "--judge", "encoder:org/model")
+    assert result.exit_code == 2
+    assert "ragmonitor[encoder]" in result.stderr
+    assert "budget" not in result.stderr
+
+
 def test_an_embedding_of_unknown_price_is_no_matter_for_a_budget_in_dollars(tmp_path):
     """It could not be kept; nothing is begun."""
     options = ["--judge", "openai/gpt-4o-mini", "--embedding", "openai/embedder"]

@@ -1,15 +1,18 @@
 """Encoders as judges, with real models that are small enough to build here."""
 
+import os
 import pickle
 import sys
 from pathlib import Path
 
 import pytest
 
+from ragmonitor import ExportSettings, JudgeSettings, Monitor
 from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import JudgeError, MissingExtraError
 from ragmonitor.judges.encoder import EncoderJudge, _labels
 from ragmonitor.records import Cause, Verdict
+from ragmonitor.testing import ListExporter
 from tests.support.stories import interaction
 
 VOCABULARY = (
@@ -314,6 +317,42 @@ def test_it_travels_to_another_process_without_its_model(pairs):
     assert copy.identity == judge.identity
     assert copy.read_batch([told(ANSWER)])[0].risk == judge.read_batch([told(ANSWER)])[0].risk
     assert torch.get_num_threads() == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_monitor_has_it_read_every_answer_apart_and_so_has_a_forked_child(tokens, capfd):
+    """In a helper process each; nothing of it is imported or printed where the application is."""
+    reports = ListExporter()
+    monitor = Monitor(
+        service="test",
+        server=False,
+        exporters=[reports],
+        export=ExportSettings(traces=False),
+        judge=JudgeSettings(builtin=f"encoder:{tokens}", builtin_timeout_s=120),
+    )
+    with monitor:
+        monitor.observe(told(ANSWER))
+        assert monitor.flush(120)
+        (report,) = reports.reports
+        assert report.judge.name == f"builtin:{tokens}"
+        assert [s.words for s in report.assessment.sentences] == [(), ("purple",)]
+        helper = monitor._worker._reader.helper_pid
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                reports.reports.clear()
+                monitor.observe(told(ANSWER))
+                is_flushed = monitor.flush(120)
+                names = [each.judge.name for each in reports.reports]
+                is_apart = monitor._worker._reader.helper_pid not in {None, helper}
+                code = 0 if is_flushed and is_apart and names == [report.judge.name] else 2
+                monitor.close(5)
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert capfd.readouterr() == ("", "")
 
 
 async def test_without_torch_the_extra_is_named(monkeypatch):
