@@ -60,13 +60,14 @@ check: $(STAMP)  ## Format, lint, strict types, import contracts
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports
 
-bench: $(STAMP)  ## Measure: request path, memory, event loop, built-in judge (ARGS=data folder)
+bench: $(STAMP)  ## Measure: request path, memory, event loop, built-in judge, learning (ARGS=data folder)
 	$(BIN)/python tests/bench/request_path.py
 	$(BIN)/python tests/bench/allocations.py
 	$(BIN)/python tests/bench/event_loop.py
 	$(BIN)/python tests/bench/million.py
 	$(BIN)/python tests/bench/builtin_judge.py
 	$(BIN)/python tests/bench/auroc.py $(ARGS)
+	$(BIN)/python tests/bench/learning.py $(ARGS)
 
 bench-numbers: $(STAMP)  ## Estimates and alarms on simulated traffic, beside the rules that others alarm by (an hour)
 	$(BIN)/python tests/bench/estimates.py coverage
