@@ -22,6 +22,8 @@ ENOUGH_TO_TELL: Final = 20.0
 """Verdicts before it is said how often a signal applies at all."""
 REFIT_EACH: Final = 50
 RIDGE: Final = 1.0
+RIDGE_OF_CURVE: Final = 20.0
+"""The same of a curve that was known before any verdict, and of its intercept."""
 LEAST: Final = 1e-4
 """Means lie between this and 1 less this."""
 _MAX_STEPS: Final = 30
@@ -55,7 +57,8 @@ class Calibration:
 
         Args:
             curve: What the mean of each value is without verdicts, 0 to 1 and never falling; bins
-                are drawn towards it. None: not known, and Platt's curve is learned.
+                are drawn towards Platt's curve of its log odds, whose slope begins at 1. None: not
+                known, and Platt's curve is of the value itself.
         """
         self._prior = curve
         self._sums = {name: [0.0] * (BINS + 1) for name in _SUMS}
@@ -191,19 +194,25 @@ class Calibration:
             points: Of each bin, in order: value, mean, verdicts.
             base: The mean over all.
         """
-        curve, trust = self._prior, TRUST_IN_CURVE
-        if curve is None:
-            trust = TRUST
+        prior = self._prior
+        if prior is None:
             if not self.is_fitted:
                 return [base] * (_GRID + 1)
             self.intercept, self.slope = _logistic(points, self.intercept)
             if self.slope <= 0:
                 return [base] * (_GRID + 1)
-
-            def curve(x: float) -> float:
-                return _curve(self.intercept + self.slope * x)
-
-        drawn = [(x, (mean * w + trust * curve(x)) / (w + trust), w) for x, mean, w in points]
+            xs, trust = [x for x, _, _ in points], TRUST
+        else:
+            xs, trust = [_log_odds(prior(x)) for x, _, _ in points], TRUST_IN_CURVE
+            self.intercept, self.slope = 0.0, 1.0
+            if self.is_fitted:
+                of_odds = [(x, mean, w) for x, (_, mean, w) in zip(xs, points, strict=True)]
+                self.intercept, self.slope = _logistic(of_odds, 0.0, slope=1.0)
+        curve = [_curve(self.intercept + self.slope * x) for x in xs]
+        drawn = [
+            (x, (mean * w + trust * drawn_to) / (w + trust), w)
+            for (x, mean, w), drawn_to in zip(points, curve, strict=True)
+        ]
         return _between([x for x, _, _ in drawn], _rising(drawn, trust))
 
     # --- how good it is -------------------------------------------------------------------------
@@ -241,6 +250,11 @@ def _share(part: float, whole: float, verdicts: float) -> float:
 def _bin(feature: float) -> int:
     share = 2 / math.pi * math.asin(math.sqrt(min(1.0, max(0.0, feature))))
     return min(BINS - 1, int(share * BINS))
+
+
+def _log_odds(chance: float) -> float:
+    chance = min(1 - LEAST, max(LEAST, chance))
+    return math.log(chance / (1 - chance))
 
 
 def _middle(place: int) -> float:
@@ -286,23 +300,32 @@ def _curve(x: float) -> float:
     return 1.0 / (1.0 + math.exp(-min(30.0, max(-30.0, x))))
 
 
-def _logistic(points: Sequence[tuple[float, float, float]], start: float) -> tuple[float, float]:
+def _logistic(
+    points: Sequence[tuple[float, float, float]], start: float, *, slope: float = 0.0
+) -> tuple[float, float]:
     """Return intercept and slope of the curve through (feature, mean, verdicts), by Newton steps.
 
     The feature is standardised for the ridge, so that its scale does not matter.
+
+    Args:
+        points: Verdicts of 0 count for nothing.
+        start: The intercept to begin with, and to return where the curve would not rise.
+        slope: What the ridge draws the slope to; where that is 0 the curve has to rise by itself.
     """
     total = sum(w for _, _, w in points)
     centre = sum(w * x for x, _, w in points) / total
     spread = math.sqrt(sum(w * (x - centre) ** 2 for x, _, w in points) / total)
     if spread < 1e-9:
-        return start, 0.0
+        return start, slope
     a, b = start, 0.0
+    # Where the curve was known before, its intercept is drawn to what it was, too.
+    ridge, of_intercept = (RIDGE_OF_CURVE, RIDGE_OF_CURVE) if slope else (RIDGE, 0.0)
     for _ in range(_MAX_STEPS):
-        gradient_a, gradient_b = 0.0, -RIDGE * b
-        aa, ab, bb = 1e-9, 0.0, RIDGE
+        gradient_a, gradient_b = of_intercept * (start - a), -ridge * b
+        aa, ab, bb = 1e-9 + of_intercept, 0.0, ridge
         for x, mean, w in points:
             z = (x - centre) / spread
-            p = _curve(a + b * z)
+            p = _curve(a + b * z + slope * x)
             error, steepness = w * (mean - p), w * p * (1 - p)
             gradient_a += error
             gradient_b += error * z
@@ -316,9 +339,9 @@ def _logistic(points: Sequence[tuple[float, float, float]], start: float) -> tup
         b += max(-2.0, min(2.0, step_b))
         if abs(step_a) + abs(step_b) < 1e-6:
             break
-    if b <= 0:
+    if b / spread + slope <= 0:
         return start, 0.0
-    return a - b * centre / spread, b / spread
+    return a - b * centre / spread, b / spread + slope
 
 
 def _read(told: Mapping[str, Any]) -> tuple[dict[str, list[float]], list[float]]:
