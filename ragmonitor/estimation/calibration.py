@@ -22,7 +22,7 @@ ENOUGH_TO_TELL: Final = 20.0
 """Verdicts before it is said how often a signal applies at all."""
 REFIT_EACH: Final = 50
 RIDGE: Final = 1.0
-RIDGE_OF_CURVE: Final = 20.0
+RIDGE_OF_CURVE: Final = 6.0
 """The same of a curve that was known before any verdict, and of its intercept."""
 LEAST: Final = 1e-4
 """Means lie between this and 1 less this."""
