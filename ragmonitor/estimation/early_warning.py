@@ -65,7 +65,9 @@ class EarlyWarning(Part):
 
     def add(self, answer: Answer) -> Sequence[Observation]:
         """Take in an answer's predicted risk, if it was predicted and may be drawn."""
-        risk = answer.completed.prediction.hallucination
+        prediction = answer.completed.prediction
+        # Not what verdicts teach beyond it: a model that is learning moves the mean by itself.
+        risk = prediction.hallucination if prediction.basis is None else prediction.basis.untrained
         if risk is not None and answer.completed.decision is not None:
             self.add_risk(risk, answer.at_s)
         return ()

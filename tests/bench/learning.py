@@ -3,11 +3,12 @@
     python tests/bench/learning.py [FOLDER] [--orders 10] [--splits 6]
 
 Every FOLDER/*.jsonl holds one object a line: `question`, `contexts` (list of text), `answer`,
-`hallucinated`, perhaps `source_id`; the label is taken for the LLM judge's verdict. Two tables in
+`hallucinated`, perhaps `source_id`; the label is taken for the LLM judge's verdict. Three tables in
 Markdown. The first: AUROC of the built-in judge's risk, and of the learned prediction after 100,
 300 and 1,000 verdicts, of all the answers that were not learned from by then, over random orders;
 of one source either all answers were learned from or none. The second: verdicts saved at equal
-width of the interval, against a plain random sample.
+width of the interval, against a plain random sample. The third: how far verdicts on the riskiest
+fifth are off their predictions on services that do not change, and the alarms on it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from ragmonitor.estimation import Predictions, summarise  # noqa: E402  # runs from a checkout
+from ragmonitor.estimation.alarm_streams import RESIDUAL_OBJECTIVE, half  # noqa: E402
+from ragmonitor.estimation.detector import Detector  # noqa: E402
 from ragmonitor.estimation.parts import Answer  # noqa: E402
+from ragmonitor.estimation.residuals import Residuals  # noqa: E402
 from ragmonitor.estimation.signals import outcomes  # noqa: E402
 from ragmonitor.estimation.sums import Sums  # noqa: E402
 from ragmonitor.judges.builtin import BuiltinJudge  # noqa: E402
@@ -57,6 +61,8 @@ FRACTION = 0.1
 JUDGED = 200
 BLOCKS = 8
 JUDGE = JudgeIdentity(name="labels", version="1", kind="HUMAN")
+LINE = 600.0
+"""Threshold in days: two signals of ten that share one half of the false alarms."""
 LEARNED = 300
 """Verdicts before anything is measured in the second table."""
 
@@ -127,7 +133,14 @@ class Learner:
         """Return what past verdicts say of an answer."""
         return self.predictions.predict(row.report, outcomes(row.report), Prediction())
 
-    def learn(self, row: Row, prediction: Prediction, decision: SamplingDecision) -> None:
+    def learn(
+        self,
+        row: Row,
+        prediction: Prediction,
+        decision: SamplingDecision,
+        *,
+        keep: bool = True,
+    ) -> None:
         """Take in the verdict on an answer."""
         judged = verdict_on(row, decision)
         completed = CompletedAnswer(
@@ -144,7 +157,8 @@ class Learner:
                 weight=1 / decision.inclusion_probability,
             )
         )
-        self.predictions.keep()
+        if keep:
+            self.predictions.keep()
 
 
 def by_source(rows: Sequence[Row], rng: random.Random) -> list[list[Row]]:
@@ -252,12 +266,12 @@ def learned(files: dict[str, list[Row]], orders: int) -> None:
         print("| " + " | ".join(cells) + " |", flush=True)
 
 
-def stream(rows: Sequence[Row], rng: random.Random) -> Iterator[Row]:
-    """Yield answers for ever, bad ones at `RATE`, each with an id of its own."""
+def stream(rows: Sequence[Row], rng: random.Random, rate: float = RATE) -> Iterator[Row]:
+    """Yield answers for ever, bad ones at this rate, each with an id of its own."""
     bad = [row for row in rows if row.bad]
     good = [row for row in rows if not row.bad]
     for _ in itertools.count():
-        row = rng.choice(bad if rng.random() < RATE else good)
+        row = rng.choice(bad if rng.random() < rate else good)
         fresh = replace(row.report.interaction, id=f"{rng.getrandbits(128):032x}")
         yield replace(row, report=replace(row.report, interaction=fresh))
 
@@ -328,12 +342,56 @@ def saved(files: dict[str, list[Row]], splits: int) -> None:
         print("| " + " | ".join(cells) + " |", flush=True)
 
 
+def residuals(files: dict[str, list[Row]], verdicts: int) -> None:
+    """Print how far verdicts are off learned predictions where nothing changes."""
+    print(f"\n{verdicts:,} verdicts at 180 an hour, answers drawn again and again.\n")
+    head = ["file", "rate", "off in the riskiest fifth, pp", "calibration_high", "_low"]
+    print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
+    for name, rows in files.items():
+        for rate in (0.05, 0.15):
+            off, raised = steadily(rows, rate, verdicts)
+            mean = 100 * sum(off) / max(1, len(off))
+            print(f"| {name} | {rate:.0%} | {mean:+.1f} | {raised[1]} | {raised[-1]} |", flush=True)
+
+
+def steadily(rows: Sequence[Row], rate: float, verdicts: int) -> tuple[list[float], dict[int, int]]:
+    """Return the residuals of a service that does not change, and how often either alarm rose."""
+    clock, learner = ManualClock(), Learner(learns=True)
+    watched = Residuals(clock=clock)
+    detectors = {
+        sign: Detector(
+            objective=half(RESIDUAL_OBJECTIVE), max_importance_weight=2.0, threshold_days=LINE
+        )
+        for sign in (1, -1)
+    }
+    certain = SamplingDecision(inclusion_probability=1.0, drawn=True)
+    off, raised = [], {1: 0, -1: 0}
+    for number, row in enumerate(itertools.islice(stream(rows, random.Random(9), rate), verdicts)):
+        clock.now_s = number * 20.0
+        prediction = learner.predict(row)
+        expected = prediction.hallucination
+        if expected is not None:
+            watched.add_predicted(expected)
+            if watched.is_risky(expected):
+                off.append(row.bad - expected)
+                for sign, detector in detectors.items():
+                    detector.pass_time(clock.now_s)
+                    detector.update(half(sign * off[-1]))
+                    if detector.evidence >= LINE:
+                        raised[sign] += 1
+                        detector.restart()
+        learner.learn(row, prediction, certain, keep=number % 10 == 0)
+        watched.tick()
+    return off, raised
+
+
 def main() -> None:
-    """Print both tables for every file of a folder, the first for all as one service too."""
+    """Print the tables for every file of a folder, the first for all as one service too."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--orders", type=int, default=10)
     parser.add_argument("--splits", type=int, default=6)
+    parser.add_argument("--verdicts", type=int, default=10_000, help="of the third table")
     parser.add_argument("--files", nargs="*", help="only these, by name")
     given = parser.parse_args()
     paths = sorted((given.folder or Path(DEFAULT_FOLDER)).glob("*.jsonl"))
@@ -347,6 +405,7 @@ def main() -> None:
     together = {"all, as one service": list(itertools.chain(*files.values()))}
     learned(files | (together if len(files) > 1 else {}), given.orders)
     saved(files, given.splits)
+    residuals(files, given.verdicts)
 
 
 if __name__ == "__main__":
