@@ -115,16 +115,19 @@ def _by_torch(
     torch, transformers = _loaded("encoder", "torch", "transformers")
     if threads is not None:
         torch.set_num_threads(threads)
-    config = transformers.AutoConfig.from_pretrained(name, **options)
-    kind = kind or _kind_of(getattr(config, "architectures", None) or ())
-    auto = (
-        transformers.AutoModelForTokenClassification
-        if kind == "tokens"
-        else transformers.AutoModelForSequenceClassification
-    )
-    with _silent(transformers.utils.logging):
-        model = auto.from_pretrained(name, **options).to(device).eval()
     tokenizer: Any = None
+    with _silent(transformers.utils.logging):
+        config = transformers.AutoConfig.from_pretrained(name, **options)
+        kind = kind or _kind_of(getattr(config, "architectures", None) or ())
+        auto = (
+            transformers.AutoModelForTokenClassification
+            if kind == "tokens"
+            else transformers.AutoModelForSequenceClassification
+        )
+        model = auto.from_pretrained(name, **options).to(device).eval()
+        has_scores = kind == "pairs" and callable(getattr(model, "predict", None))
+        if not has_scores:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
 
     def logits(pairs: Sequence[Pair], truncation: Truncation) -> list[Logits]:
         encoded = tokenizer(
@@ -148,9 +151,8 @@ def _by_torch(
         with torch.inference_mode():
             return [float(share) for share in model.predict(list(pairs))]
 
-    if kind == "pairs" and callable(getattr(model, "predict", None)):
+    if has_scores:
         return Model(kind=kind, labels={}, window=MAX_TOKENS, logits=logits, predict=predict)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
     positions = getattr(config, "max_position_embeddings", None)
     window = _window(tokenizer.model_max_length, positions)
     return Model(kind=kind, labels=config.id2label, window=window, logits=logits)

@@ -93,7 +93,7 @@ class EveryAnswerReader:
         """The batch, or the loading, that is under way."""
         self._due_s = 0.0
         """Until when that is waited for, in seconds of `time.monotonic`."""
-        self._has_loaded = self._is_stopped = False
+        self._has_loaded = False
         self._batch_s = 0.0
 
     @property
@@ -217,10 +217,16 @@ class EveryAnswerReader:
             return list(self._inner.read_batch(interactions, within_s=self._timeout_s))
         if self._helper is None:
             self._starts += 1
-            self._helper = Helper(self._inner, serve="serve_batches", starting_s=STARTING_S)
+            # Known from its beginning: a fork, or the end, may come while it loads its model.
+            self._helper = helper = Helper("serve_batches")
+            try:
+                helper.load(self._inner, starting_s=STARTING_S)
+            except (HelperError, RagMonitorError):
+                self._helper = None
+                raise
         helper = self._helper
-        if self._is_stopped:
-            helper.end()
+        if helper is None:
+            raise HelperError("it was stopped")
         if not interactions:
             return []
         asked = [texts_of(each) for each in interactions], self._timeout_s
@@ -241,7 +247,6 @@ class EveryAnswerReader:
 
     def stop(self) -> None:
         """End the helper, whatever it is doing."""
-        self._is_stopped = True
         helper, self._helper = self._helper, None
         if helper is not None:
             helper.kill()

@@ -115,7 +115,12 @@ class ProcessJudge:
     def _ask(self, interaction: Interaction) -> Assessment:
         if self._helper is None:
             self._starts += 1
-            self._helper = Helper(self._inner)
+            self._helper = Helper()
+            try:
+                self._helper.load(self._inner)
+            except (HelperError, RagMonitorError):
+                self._helper = None
+                raise
         try:
             reply = self._helper.ask(texts_of(interaction), self._reading_s)
             if not isinstance(reply, (Assessment, Exception)):
@@ -144,23 +149,14 @@ class ProcessJudge:
 class Helper:
     """A running helper process, seen from the application."""
 
-    def __init__(
-        self,
-        inner: object,
-        *,
-        serve: Literal["serve", "serve_batches"] = "serve",
-        starting_s: float = STARTING_S,
-    ) -> None:
-        """Start it, and wait until it can read.
+    def __init__(self, serve: Literal["serve", "serve_batches"] = "serve") -> None:
+        """Start it; `load` follows.
 
         Args:
-            inner: The judge, which is pickled.
             serve: The function of this module that is the helper's whole life.
-            starting_s: After which it is given up.
 
         Raises:
             HelperError: It did not start.
-            RagMonitorError: The judge cannot read: it said why.
         """
         read, write = os.pipe()
         try:
@@ -181,6 +177,18 @@ class Helper:
         assert stdin is not None  # noqa: S101 - it is a pipe
         self._asked = Connection(os.dup(stdin.fileno()), readable=False)
         stdin.close()
+
+    def load(self, inner: object, *, starting_s: float = STARTING_S) -> None:
+        """Send it its judge, and wait until that can read; one that cannot is ended.
+
+        Args:
+            inner: The judge, which is pickled.
+            starting_s: After which it is given up.
+
+        Raises:
+            HelperError: It did not start.
+            RagMonitorError: The judge cannot read: it said why.
+        """
         try:
             self._asked.send_bytes(pickle.dumps(sys.path))
             self._asked.send_bytes(pickle.dumps(inner))
