@@ -150,6 +150,7 @@ def test_before_any_verdict_it_says_what_the_untrained_score_says():
     assert LearnedScore().predict(found, 0.3) == pytest.approx(0.3)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(chances, chances, st.booleans()), max_size=200))
 def test_the_mixture_is_never_much_worse_than_the_untrained_score(found):
     """Whatever the model says: its summed loss is at most ln 2 + n SWITCHING above the other's."""
