@@ -296,7 +296,7 @@ def test_roles_are_places_and_not_kinds(servers):
 @pytest.mark.parametrize("judge", [BuiltinJudge(), "builtin"])
 def test_the_built_in_judge_s_name_is_taken(judge, monitors):
     """Two judges of one name would be one series."""
-    with pytest.raises(SettingsError, match="the name of the built-in judge"):
+    with pytest.raises(SettingsError, match="a name of the built-in judge"):
         monitors(judge, budget={"calls_per_day": 100})
 
 
