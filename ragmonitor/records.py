@@ -21,7 +21,7 @@ Status = Literal["ok", "error", "partial", "cancelled"]
 
 Language = Literal["en", "zh"]
 
-Reason = Literal["content", "number", "unit", "date", "negation", "name", "role"]
+Reason = Literal["content", "number", "unit", "date", "negation", "name", "role", "field"]
 """Which check of a sentence failed."""
 REASONS: frozenset[str] = frozenset(get_args(Reason))
 

@@ -6,18 +6,21 @@ Texts are made by a seeded generator, every one different. English words follow 
 over the shipped table of frequencies, so that the cache of words helps as much as it does with
 real text, and no more: a tenth of them are made-up words, names and numbers. Chinese words are
 recurring pairs of frequent characters, with particles, negations and numbers between them. Half
-of each answer are sentences of its chunks. Prints a markdown table: median and 95th percentile of
-milliseconds on one core, and the median divided by the context's length, which shows that long
-contexts stay linear.
+of each answer are sentences of its chunks. Structured chunks are JSON objects of eight fields, with
+answers of sentences about them, half of them true. Prints a markdown table: median and 95th
+percentile of milliseconds on one core, and the median divided by the context's length, which shows
+that long contexts stay linear.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib import resources
 from itertools import accumulate
 
@@ -115,6 +118,31 @@ def answered(
     return query, ["".join(chunk)[: length // parts] for chunk in chunks], "".join(answer)[:800]
 
 
+KEYS = ["price", "weight_kg", "inStock", "color", "warranty_years", "rating", "wifi"]
+
+
+def recorded(rng: random.Random, length: int, parts: int) -> tuple[str, list[str], str]:
+    """Return a question, chunks of JSON objects, and an answer of sentences about their fields."""
+
+    def value() -> object:
+        return rng.choice([True, False, None, rng.randint(1, 999), rng.choice(SYLLABLES)])
+
+    chunks: list[str] = []
+    answer: list[str] = []
+    for _ in range(parts):
+        chunk = ""
+        while len(chunk) < length // parts:
+            name = "".join(rng.choices(SYLLABLES, k=3)).capitalize()
+            record = {"name": name, **{key: value() for key in KEYS}}
+            chunk += json.dumps(record) + "\n"
+            key = rng.choice(KEYS)
+            said = record[key] if rng.random() < 0.5 else value()
+            answer.append(f"The {key.partition('_')[0]} of {name} is {said}. ")
+        chunks.append(chunk)
+    rng.shuffle(answer)
+    return f"What is the {rng.choice(KEYS)}?", chunks, "".join(answer * (800 // length + 1))[:800]
+
+
 def main() -> None:
     """Print the table."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -124,12 +152,17 @@ def main() -> None:
     print("\n### Built-in judge: CPU ms per answer of 800 characters\n")
     print("| language | context, characters | chunks | median | p95 | µs per 1,000 characters |")
     print("|---|---|---|---|---|---|")
-    for language, write in (("en", english()), ("zh", chinese())):
+    makers = {
+        "en": partial(answered, english()),
+        "zh": partial(answered, chinese()),
+        "JSON": recorded,
+    }
+    for language, make in makers.items():
         for length in (500, 2_000, 8_000, 30_000, 100_000):
             times: list[float] = []
             for n in range(repeats + 3):
                 parts = max(1, length // 500)
-                query, chunks, answer = answered(write, rng, length, parts)
+                query, chunks, answer = make(rng, length, parts)
                 began = time.process_time()
                 builtin.assess(query, chunks, answer)
                 if n >= 3:

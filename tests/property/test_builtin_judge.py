@@ -1,6 +1,7 @@
 """Laws of the built-in judge."""
 
 import asyncio
+import json
 import re
 
 from hypothesis import given
@@ -30,6 +31,27 @@ WORDS = st.sampled_from([*VOCABULARY.split(), "\n"])
 PROSE = st.lists(WORDS, max_size=30).map(" ".join)
 TEXTS = st.one_of(st.text(max_size=200), PROSE)
 CHUNKS = st.lists(TEXTS, max_size=4)
+KEYS = st.sampled_from(
+    ["name", "price", "WiFi", "hours", "Monday", "is_open", "stars", "reviews", "营业时间", "外卖"]
+)
+VALUES = st.sampled_from(
+    ["Elm Books", "no", "9:0-18:0", "closed", "$40", "4.5", "", "是", "周一休息", True, None, 17]
+)
+OBJECTS = st.recursive(
+    VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4)
+)
+PAIRS = st.lists(st.tuples(KEYS, VALUES), min_size=3, max_size=6)
+RECORDS = st.one_of(
+    OBJECTS.map(json.dumps),
+    OBJECTS.map(repr),
+    PAIRS.map(lambda pairs: "\n".join(f"{key}: {value}" for key, value in pairs)),
+    PAIRS.map(lambda pairs: "\n".join(f"| {a} | {b} |\n|---|---|" for a, b in pairs)),
+)
+SAID_WORDS = """
+    Elm Books has no free Wi-Fi It is open on Mondays from 9 am until 5 pm The average price $40
+    three reviews not cheapest closed , and but . 名称 没有 外卖 周一 营业 17 4.5 stars Whether
+"""
+SAID = st.lists(st.sampled_from(SAID_WORDS.split()), max_size=20).map(" ".join)
 
 
 @given(TEXTS, CHUNKS, TEXTS)
@@ -109,6 +131,22 @@ def test_the_order_of_chunks_only_renumbers(
         )
         plain = [" ".join(chunks[at].lower().split()) for at in a.chunks]
         assert plain == [" ".join(shuffled[at].lower().split()) for at in b.chunks]
+
+
+@given(st.data(), st.lists(RECORDS, max_size=3), SAID)
+def test_records_are_read_whatever_they_hold(data: st.DataObject, chunks: list[str], answer: str):
+    """Nothing raises, and the order of structured chunks makes no difference either."""
+    shuffled = data.draw(st.permutations(chunks))
+    one, two = assess(answer, chunks, answer), assess(answer, shuffled, answer)
+    assert one.risk == two.risk
+    for a, b in zip(one.sentences or (), two.sentences or (), strict=True):
+        assert (a.verdict, a.support, a.words, a.reasons) == (
+            b.verdict,
+            b.support,
+            b.words,
+            b.reasons,
+        )
+        assert a.support is None or 0.0 <= a.support <= 1.0
 
 
 @given(TEXTS)

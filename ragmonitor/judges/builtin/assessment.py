@@ -8,15 +8,16 @@ from typing import Final
 
 from ragmonitor.judges.builtin import relevance, risk
 from ragmonitor.judges.builtin.checks import FailedCheck, failed_checks
+from ragmonitor.judges.builtin.field_checks import with_fields
 from ragmonitor.judges.builtin.framing import framing, outside, without
 from ragmonitor.judges.builtin.overlap import NO_OVERLAP, Overlap, everywhere_from, overlap_of
 from ragmonitor.judges.builtin.passage_index import PassageIndex, Tick, unlimited
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, declines, may_be_claim, speech_act_of
 from ragmonitor.judges.builtin.text_terms import Term, terms
 from ragmonitor.judges.sentences import Sentence, language, marker_end, split
-from ragmonitor.records import Assessment, JudgeIdentity, Reason, SentenceVerdict, Verdict
+from ragmonitor.records import Assessment, JudgeIdentity, SentenceVerdict, Verdict
 
-IDENTITY: Final = JudgeIdentity(name="builtin", version="3", kind="CODE")
+IDENTITY: Final = JudgeIdentity(name="builtin", version="4", kind="CODE")
 
 SUPPORTED_FROM: Final = 0.55
 """Mean of support and closeness from which a sentence counts as supported."""
@@ -66,12 +67,15 @@ class JudgedSentence:
         """Whether it is a claim that the chunks support."""
         return self.is_claim and self.verdict()[0] is Verdict.SUPPORTED
 
-    def verdict(self) -> tuple[Verdict, tuple[Reason, ...]]:
+    def verdict(self) -> tuple[Verdict, tuple[str, ...]]:
         """Return the verdict on a claim, and the checks that it rests on."""
         if self.is_copy:
             return Verdict.SUPPORTED, ()
         overlap = self.overlap
-        reasons = tuple(dict.fromkeys(check.reason for check in self.failed))
+        named = (each for check in self.failed for each in (check.reason, check.evidence) if each)
+        reasons = tuple(dict.fromkeys(named))
+        if any(check.reason == "field" and check.conflicts for check in self.failed):
+            return Verdict.CONTRADICTED, reasons
         conflicting = {check.term for check in self.failed if check.conflicts}
         if conflicting:
             covered = {at for term in conflicting for at in range(term.start, term.end)}
@@ -197,6 +201,8 @@ def judge_sentence(
     failed: Sequence[FailedCheck] = ()
     if act in _CHECKED and not is_copy:
         failed = failed_checks(text, content, overlap, index)
+        if act is SpeechAct.CLAIM and content:
+            overlap, failed = with_fields(text, content, overlap, failed, index)
     return JudgedSentence(text, act, overlap, failed, is_copy)
 
 

@@ -36,6 +36,8 @@ class FailedCheck:
     """The term of the sentence that failed."""
     conflicts: bool
     """Whether the chunks say something else in its place, rather than nothing."""
+    evidence: str = ""
+    """The field of a structured chunk that says so, and its value."""
 
 
 def failed_checks(
@@ -57,7 +59,7 @@ def failed_checks(
         for term, has_rival in missing_names(text, overlap.missing, near):
             failed.append(FailedCheck("name", term, has_rival))
     alike = _most_alike(own, overlap, index)
-    if alike is not None:
+    if alike is not None and alike not in index.rendered:
         may_negate = not own.isdisjoint(MAY_NEGATE) or index.keys[alike].may_negate
         here = polarity(text, content) if may_negate else None
         failed += _opposites(text, content, alike, index, here)

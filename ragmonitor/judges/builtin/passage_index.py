@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from heapq import nlargest
@@ -12,6 +13,7 @@ from ragmonitor.judges.builtin.chinese_names import chinese_names
 from ragmonitor.judges.builtin.polarity import REACH, Polarity, polarity
 from ragmonitor.judges.builtin.quantities import is_year
 from ragmonitor.judges.builtin.roles import Act, acts_of
+from ragmonitor.judges.builtin.structured import Fields, Structured, passages_of, structured
 from ragmonitor.judges.builtin.text_terms import NEGATION, Kind, Term, TermKeys, keys, terms
 from ragmonitor.judges.sentences import spans
 from ragmonitor.patterns import lazy_pattern
@@ -45,17 +47,27 @@ class ChunkReading(NamedTuple):
     """For each passage."""
     plain: str
     """The chunk in lower case with single spaces."""
+    structured: Structured | None
+    """Its records; None: it is prose."""
+    rows: int
+    """How many passages, the last ones, are rows of records."""
 
 
 def read_chunk(chunk: str, tick: Tick = unlimited) -> ChunkReading:
     """Return what the chunk says, in time linear in its length."""
-    passages = [chunk[start:end] for start, end in spans(chunk)]
+    part = structured(chunk)
+    rows: Sequence[str] = ()
+    if part is None:
+        passages = [chunk[start:end] for start, end in spans(chunk)]
+    else:
+        prose, rows = passages_of(part, chunk)
+        passages = [*prose, *rows]
     read: list[TermKeys] = []
     for at, passage in enumerate(passages):
         if not at % _PASSAGES_PER_TICK:
             tick()
         read.append(keys(passage))
-    return ChunkReading(passages, read, _plain(chunk))
+    return ChunkReading(passages, read, _plain(chunk), part, len(rows))
 
 
 def _is_small(chunk: str) -> bool:
@@ -101,30 +113,27 @@ class PassageIndex:
 
     def __init__(self, chunks: Sequence[str], tick: Tick = unlimited) -> None:
         """Index some chunks, in time linear in their length."""
-        texts: list[str] = []
-        chunk_of: list[int] = []
-        windows: list[Passages] = []
-        held: list[TermKeys] = []
-        plain: list[str] = []
-        for position, chunk in enumerate(chunks):
+        readings: list[ChunkReading] = []
+        for chunk in chunks:
             tick()
-            reading = kept_reading(chunk) if _is_small(chunk) else read_chunk(chunk, tick)
-            windows += _windows(len(texts), len(texts) + len(reading.passages))
-            texts += reading.passages
-            chunk_of += [position] * len(reading.passages)
-            held += reading.keys
-            plain.append(reading.plain)
-        exact = _Postings()
-        loose = _Postings()
-        numbers: set[str] = set()
-        for at, each in enumerate(held):
-            exact.add(at, each.exact)
-            if each.prefixes:
-                loose.add(at, each.prefixes)
-            if each.numbers:
-                numbers.update(each.numbers)
+            readings.append(kept_reading(chunk) if _is_small(chunk) else read_chunk(chunk, tick))
+        texts = [text for reading in readings for text in reading.passages]
+        chunk_of = [at for at, reading in enumerate(readings) for _ in reading.passages]
+        plain = [reading.plain for reading in readings]
+        windows: list[Passages] = []
+        rendered: set[int] = set()
+        for reading in readings:
+            first, last = len(windows), len(windows) + len(reading.passages)
+            windows += _windows(first, last)
+            rendered.update(range(last - reading.rows, last))
+        held = [read for reading in readings for read in reading.keys]
+        exact, loose, numbers = _postings(held)
+        self.fields = Fields([each.structured for each in readings if each.structured])
+        """The fields of structured chunks."""
+        self.rendered: AbstractSet[int] = rendered
+        """The passages that are rows of structured chunks: what they negate, `fields` knows."""
         self.texts: Sequence[str] = texts
-        """Text of each passage."""
+        """Text of each passage; of a row of a structured chunk, its keys and values."""
         self.chunk_of: Sequence[int] = chunk_of
         """For each passage, the position of its chunk."""
         self.windows: Sequence[Passages] = windows
@@ -159,6 +168,7 @@ class PassageIndex:
         self._initials: Mapping[int, set[str]] = _Cache(
             lambda letters: {each for text in plain for each in initials(text, letters)}
         )
+        self._quoted = [chunks[at] for at in sorted({chunk_of[row] for row in rendered})]
         self._chunks_of: dict[int, Sequence[int]] = {}
         self._unsearched = MAX_SEARCHED
 
@@ -221,7 +231,10 @@ class PassageIndex:
 
     @cached_property
     def _copies(self) -> set[str]:
-        return {_plain(passage).strip(_MARGIN) for passage in self.texts}
+        quotable = list(self.texts)
+        if self.rendered:
+            quotable += [line for chunk in self._quoted for line in chunk.splitlines()]
+        return {_plain(passage).strip(_MARGIN) for passage in quotable}
 
 
 def _rounded(numbers: Iterable[str], digits: int) -> set[float]:
@@ -323,6 +336,19 @@ class _Postings:
                 several[key].append(at)
             else:
                 lists[key] = several[key] = [*lists[key], at]
+
+
+def _postings(held: Sequence[TermKeys]) -> tuple[_Postings, _Postings, set[str]]:
+    """Return the posting lists of keys and of prefixes of some passages, and their numbers."""
+    exact, loose = _Postings(), _Postings()
+    numbers: set[str] = set()
+    for at, each in enumerate(held):
+        exact.add(at, each.exact)
+        if each.prefixes:
+            loose.add(at, each.prefixes)
+        if each.numbers:
+            numbers.update(each.numbers)
+    return exact, loose, numbers
 
 
 def _windows(first: int, last: int) -> list[Passages]:

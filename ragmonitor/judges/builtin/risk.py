@@ -24,6 +24,7 @@ PENALTIES: Final[dict[Reason, float]] = {
     "role": 0.5,
     "unit": 0.3,
     "name": 0.3,
+    "field": 0.8,
 }
 """Share of the remaining trust in a sentence that a failed check takes away."""
 

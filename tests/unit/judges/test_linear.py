@@ -13,6 +13,14 @@ from ragmonitor.judges.builtin import (
     reference_reading,
 )
 from ragmonitor.judges.builtin.speech_acts import speech_act_of
+from ragmonitor.judges.builtin.structured import (
+    clauses,
+    field_reading,
+    fields,
+    figures,
+    opening_hours,
+)
+from ragmonitor.judges.builtin.structured.formats import structured
 from ragmonitor.judges.builtin.text_terms import keys, terms
 from ragmonitor.judges.process import ProcessJudge
 from ragmonitor.judges.sentences import language, split
@@ -25,7 +33,7 @@ SMALL, BIG = 300, 1_200
 """Characters of each text; four times the text."""
 LINEAR = 5.0
 """Most that four times the text may take of work; quadratic work takes 16 times."""
-ONCE = 20
+ONCE = 30
 """Lines for each character besides: what is first needed for the longer text."""
 LONG, LONGER = 4_000, 16_000
 TIMED_LINEAR = 8.0
@@ -39,6 +47,10 @@ def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overlap, "EVERYWHERE", (2, 8))
     monkeypatch.setattr(passage_index, "MAX_SEARCHED", 5_000)
     monkeypatch.setattr(reference_reading, "MAX_CHUNKS_ALONE", 2)
+    for module in (fields, clauses, field_reading, figures, opening_hours):
+        for name, low in (("MAX_SHARED", 2), ("MAX_COMPARED", 4), ("MAX_PER_CLAUSE", 4)):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, low)
 
 
 def interaction(query: str, chunks: list[str], answer: str, reference: str = "") -> Interaction:
@@ -92,6 +104,7 @@ def test_patterns_take_time_in_proportion(name: str):
 def read_words(text: str) -> None:
     """Read one text as words and sentences."""
     split(text)
+    structured(text)
     language(text)
     keys(text)
     speech_act_of(text, terms(text))

@@ -28,7 +28,7 @@ const CAUSES = {
   unreadable: ["Unreadable reply", "回复无法解析"], evaluator_error: ["Evaluator failed", "评估器出错"], shutdown: ["Shutdown", "已关闭"],
 };
 const REASONS = {
-  content: ["content", "内容"], number: ["number", "数字"], unit: ["unit", "单位"], date: ["date", "日期"], negation: ["negation", "否定"], name: ["name", "名称"], role: ["role", "角色"],
+  content: ["content", "内容"], number: ["number", "数字"], unit: ["unit", "单位"], date: ["date", "日期"], negation: ["negation", "否定"], name: ["name", "名称"], role: ["role", "角色"], field: ["field", "字段"],
 };
 const VERDICTS = {
   supported: ["supported", "有依据"], absent: ["in no chunk", "检索内容中没有"], contradicted: ["contradicts a chunk", "与检索内容矛盾"], no_claim: ["no claim", "无论断"],

@@ -1,0 +1,74 @@
+"""What the fields of structured chunks add to a sentence's support and to its failed checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from ragmonitor.judges.builtin.checks import FailedCheck
+from ragmonitor.judges.builtin.overlap import Overlap
+from ragmonitor.judges.builtin.passage_index import PassageIndex
+from ragmonitor.judges.builtin.structured import Spans
+from ragmonitor.judges.builtin.text_terms import Term
+
+PLAIN_CREDIT: Final = 0.5
+"""Credit for a missing plain word beside what a field bears out: fields have few verbs."""
+_PLAIN: Final = frozenset({"word", "pair"})
+
+
+def with_fields(
+    text: str,
+    content: Sequence[Term],
+    overlap: Overlap,
+    failed: Sequence[FailedCheck],
+    index: PassageIndex,
+) -> tuple[Overlap, Sequence[FailedCheck]]:
+    """Return a sentence's overlap and failed checks, with what fields say of it.
+
+    What a field bears out is supported, whatever words it is in. Of what fields speak of, no other
+    check is made.
+
+    Args:
+        text: The sentence.
+        content: Its terms, one at least.
+        overlap: What the chunks hold of them.
+        failed: The checks of their words that fail.
+        index: The chunks.
+    """
+    reading = index.fields.read(text, content)
+    if reading is None or not (reading.supported or reading.findings):
+        return overlap, failed
+    supported = Spans(reading.supported)
+    covered = {term for term in content if supported.hold(term)}
+    told = Spans([*reading.supported, *(each[:2] for each in reading.findings)])
+    kept = [check for check in failed if not told.hold(check.term)]
+    kept += [
+        FailedCheck("field", _term_at(content, each.start), each.conflicts, each.label)
+        for each in sorted(reading.findings)
+    ]
+    return _supported(overlap, covered), sorted(kept, key=lambda check: check.term.start)
+
+
+def _term_at(content: Sequence[Term], start: int) -> Term:
+    """Return the first term that ends behind an offset."""
+    return next((term for term in content if term.end > start), content[-1])
+
+
+def _supported(overlap: Overlap, covered: set[Term]) -> Overlap:
+    """Return an overlap in which the covered terms stand close together in the chunks."""
+    if not overlap.weight:
+        return overlap
+    gained = 0.0
+    for term in overlap.missing:
+        if term in covered:
+            gained += term.weight / overlap.weight
+        elif covered and term.kind in _PLAIN:
+            gained += PLAIN_CREDIT * term.weight / overlap.weight
+    close = sum(term.weight for term in covered) / overlap.weight
+    return replace(
+        overlap,
+        support=min(1.0, overlap.support + gained),
+        closeness=min(1.0, max(overlap.closeness + gained, close)),
+        missing=[term for term in overlap.missing if term not in covered],
+    )

@@ -1,0 +1,144 @@
+"""Structured chunks are read as fields, and what an answer says is checked against them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ragmonitor.judges.builtin import assess, passage_index
+from ragmonitor.judges.builtin.structured import formats
+from ragmonitor.records import SentenceVerdict, Verdict
+from tests.support.scripts import ROOT
+from tests.support.structured import Case, assessed, cases, is_flagged, names_field
+
+SUPPORTED, ABSENT, CONTRADICTED = Verdict.SUPPORTED, Verdict.ABSENT, Verdict.CONTRADICTED
+DATA = ROOT.parent / "shared" / "data"
+BUILT_WITH = [case for case in cases() if not case.is_held_out]
+SHOP = {
+    "name": "Elm Books",
+    "hours": {"Monday": "9:0-18:0", "Sunday": None},
+    "wifi": False,
+    "parking": None,
+    "stars": 4.5,
+    "reviews": [{"stars": 5, "text": "The staff is kind."}, {"stars": 4, "text": "Too warm."}],
+}
+
+
+def only(answer: str, *chunks: str) -> SentenceVerdict:
+    (sentence,) = assess("", chunks or [json.dumps(SHOP)], answer).sentences or ()
+    return sentence
+
+
+@pytest.mark.parametrize("case", BUILT_WITH, ids=lambda case: f"{case.name}: {case.sentence}")
+def test_a_sentence_about_a_structured_chunk(case: Case):
+    """What a field says is supported in any words; what it says otherwise names the field."""
+    found = assessed(case)
+    assert is_flagged(found) == bool(case.field)
+    assert not case.field or names_field(case, found)
+
+
+def test_sentences_that_the_reader_was_not_built_with():
+    """It carries over to chunks that were not looked at while it grew."""
+    read = [(case, assessed(case)) for case in cases() if case.is_held_out]
+    good = [not is_flagged(found) for case, found in read if not case.field]
+    bad = [is_flagged(found) and names_field(case, found) for case, found in read if case.field]
+    assert sum(good) / len(good) >= HELD_OUT_PASS
+    assert sum(bad) / len(bad) >= HELD_OUT_NAMED
+
+
+HELD_OUT_PASS, HELD_OUT_NAMED = 0.9, 0.9
+
+
+FORMS = {
+    "json": '{"model": "Brio", "price": "$40", "dimmable": false}',
+    "json without its end": '{"model": "Brio", "price": "$40", "dimmable": false, "color',
+    "python": "{'model': 'Brio', 'price': '$40', 'dimmable': False}",
+    "yaml": "model: Brio\nprice: $40\ndimmable: false\n",
+    "bullets": "- **Model**: Brio\n- **Price**: $40\n- **Dimmable**: no",
+    "one line": "Model: Brio | Price: $40 | Dimmable: no",
+    "csv": "model,price,dimmable\nBrio,$40,no\nCelo,$55,yes",
+    "tsv": "Model\tPrice\tDimmable\nBrio\t$40\tno",
+    "markdown": "| Model | Price | Dimmable |\n|---|---|---|\n| Brio | $40 | no |",
+    "html": "<table><tr><th>Model</th><th>Price</th><th>Dimmable</th></tr>"
+    "<tr><td>Brio</td><td>$40</td><td>no</td></tr></table>",
+    "html keys": "<dl><dt>Model</dt><dd>Brio</dd><dt>Price</dt><dd>$40</dd>"
+    "<dt>Dimmable</dt><dd>no</dd></dl>",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_format_says_the_same(form: str):
+    """The same fields support and contradict the same sentences."""
+    chunk = FORMS[form]
+    assert only("The Brio costs $40.", chunk).verdict is SUPPORTED
+    assert only("The Brio is not dimmable.", chunk).verdict is SUPPORTED
+    for answer, field in (("The Brio costs $55.", "price"), ("The Brio is dimmable.", "dimmable")):
+        sentence = only(answer, chunk)
+        assert (sentence.verdict, sentence.reasons[0]) == (CONTRADICTED, "field")
+        assert field in sentence.reasons[1].lower()
+
+
+@pytest.mark.parametrize(
+    "prose",
+    [
+        "The tower opened in 1889: it was a success.\nIt is 330 metres tall.",
+        "Alice: I will come.\nBob: So will I, I think.\nAlice: See you there, then.",
+        "Paris, Lyon, Nice\nRome, Milan, Turin\nBerlin, Bonn, Mainz",
+        '["one sentence.", "another one."]',
+        "He said {sic} that [it] was | fine.",
+    ],
+)
+def test_prose_stays_prose(prose: str):
+    """Colons, commas and brackets alone make no record."""
+    assert formats.structured(prose) is None
+
+
+def test_a_field_without_a_value_says_neither():
+    """Null is no `false`: what is said of it is in no chunk, whichever it is."""
+    for answer in ("It has parking.", "Parking is not available."):
+        sentence = only(answer)
+        assert (sentence.verdict, sentence.reasons[-2:]) == (ABSENT, ("field", "parking: null"))
+    assert only("It is open on Sundays.").reasons[-2:] == ("field", "hours.Sunday: None")
+    assert only("Whether it has parking is not known.").verdict is not CONTRADICTED
+
+
+def test_lists_are_counted_and_summed_up():
+    """Neither the number of reviews nor their average stands anywhere in the chunk."""
+    assert only("Two reviews give it 4.5 stars on average.").verdict is SUPPORTED
+    assert only("It has three reviews.").reasons == ("field", "reviews: 2 items")
+
+
+def test_one_of_several_records_is_meant_by_its_name():
+    """What is true of one row contradicts a sentence that names another."""
+    other = json.dumps({"name": "Oak Cafe", "wifi": True})
+    shop = json.dumps(SHOP)
+    assert only("Oak Cafe has Wi-Fi.", shop, other).verdict is SUPPORTED
+    assert only("Elm Books has no Wi-Fi.", shop, other).verdict is SUPPORTED
+    assert only("Elm Books has Wi-Fi.", shop, other).reasons == ("field", "wifi: False")
+    assert only("It has Wi-Fi.", shop, other).verdict is SUPPORTED  # of one of them it is true
+
+
+def test_prose_around_a_table_is_read_as_prose():
+    """A chunk may hold both."""
+    chunk = f"Our lamps are made in Norway.\n\n{FORMS['markdown']}\n\nEach has a switch."
+    assert only("The lamps are made in Norway.", chunk).verdict is SUPPORTED
+    assert only("The Brio is dimmable.", chunk).verdict is CONTRADICTED
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA.is_dir(), reason="the folder with recorded answers is not there")
+def test_answers_without_structured_chunks_are_read_as_before(monkeypatch: pytest.MonkeyPatch):
+    """Of 4,408 recorded answers those over prose have the assessment that they have without it."""
+
+    def read() -> list[str]:
+        return [repr(assess(row["question"], row["contexts"], row["answer"])) for row in rows]
+
+    files = sorted(Path(DATA).glob("*.jsonl"))
+    every = [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
+    rows = [row for row in every if not any(map(formats.structured, row["contexts"]))]
+    assert len(rows) > 0.98 * len(every)  # they are prose indeed
+    after = read()
+    monkeypatch.setattr(passage_index, "structured", lambda chunk: None)
+    passage_index.kept_reading.cache_clear()
+    assert read() == after
+    passage_index.kept_reading.cache_clear()
