@@ -18,13 +18,13 @@ from ragmonitor.rules.recording import (
     OUTRANKED,
 )
 from ragmonitor.rules.wording import (
+    BY_SIGNAL,
     JUDGE,
     SERVICE,
     cause,
     diagnoses,
     estimate,
     evidence,
-    labelled,
     limit,
     moment,
     number,
@@ -196,8 +196,7 @@ def budget_burn(scope: Scope, objective: Objective, burn: Burn) -> Alert:
     expr = f"{shows}\nunless\n{over}"
     if not objective.models_only:
         expr = f"({expr})\nunless on (service, judge)\n{scope.pick(OUTRANKED)}"
-    by = ("service", "signal", "judge")
-    rate = number(f"({errors}{{{labelled(by)}}}) / {objective.budget:g}", *by, form="%.1f")
+    rate = number(f"({errors}{{{BY_SIGNAL}}}) / {objective.budget:g}", form="%.1f")
     return Alert(
         name="RagMonitorErrorBudgetBurn",
         expr=expr,
@@ -291,10 +290,6 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
     failures = percentage(
         f'sum(increase({calls}{{service=%q,judge=%q,outcome!~"ok|cached"}}[15m])) / '
         f'sum(increase({calls}{{service=%q,judge=%q,outcome!="cached"}}[15m]))',
-        "service",
-        "judge",
-        "service",
-        "judge",
     )
     level, limit = scope.pick(names.BUDGET_LEVEL), names.BUDGET_LIMIT
     reading = scope.pick(names.EXPECTED_COST)
@@ -319,7 +314,7 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
                 f"{SERVICE}: the circuit breaker of {JUDGE} has been open for at least five "
                 f"minutes, or most of its calls fail. Failed in the last 15 minutes: {failures} of "
                 "the answers to judge; without a verdict in the last day: "
-                f"{percentage(f'max({names.MISSING_RATIO}{of_judge})', 'service', 'judge')} of "
+                f"{percentage(f'max({names.MISSING_RATIO}{of_judge})')} of "
                 "the drawn answers. Meanwhile only the built-in judge scores, and it never pages."
             ),
             variables=BY_JUDGE,
@@ -390,16 +385,12 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
                 "judged "
                 + number(
                     f'{JUDGED}:increase1d{{service=%q,judge=%q,signal="hallucination"}}',
-                    "service",
-                    "judge",
                     form="%.0f",
                     without="none",
                 )
                 + "; the effective sample size is "
                 + number(
                     f'{ESTIMATE}:effective_n1d{{service=%q,judge=%q,signal="hallucination"}}',
-                    "service",
-                    "judge",
                     form="%.0f",
                     without="0",
                 )
@@ -423,20 +414,15 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
                 f'{SERVICE}: {{{{ $value | printf "%.4f" }}}} {{{{ $labels.unit }}}} of '
                 + number(
                     f"max({limit}{{service=%q,unit=%q,per=%q}})",
-                    "service",
-                    "unit",
-                    "per",
                     form="%.4g",
                 )
                 + " per {{ $labels.per }} are left, and judging one answer takes "
                 + number(
                     f"min({names.EXPECTED_COST}{{service=%q,unit=%q}})",
-                    "service",
-                    "unit",
                     form="%.4f",
                 )
                 + ". Until it fills up again only the built-in judge scores. Sampling rate now: "
-                + percentage(f"min({names.SAMPLING_RATE}{of_service})", "service")
+                + percentage(f"min({names.SAMPLING_RATE}{of_service})")
                 + "."
             ),
         ),
@@ -448,15 +434,13 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
             description=(
                 f"{SERVICE}: {JUDGE} by {{{{ $labels.signal }}}}: {evidence()}. Share of "
                 "reference answers with a changed verdict: "
-                f"{percentage(f'max({names.ANCHOR_FLIP_RATE}{of_judge})', 'service', 'judge')}; "
+                f"{percentage(f'max({names.ANCHOR_FLIP_RATE}{of_judge})')}; "
                 f"cause of the active alarm: {cause()}; "
                 "share of answers judged twice on which it disagrees with itself: "
-                f"{percentage(f'max({names.JUDGE_FLIP_RATE}{of_judge})', 'service', 'judge')}; "
+                f"{percentage(f'max({names.JUDGE_FLIP_RATE}{of_judge})')}; "
                 "verdicts minus predictions on the riskiest fifth: "
                 + number(
                     f"max({names.CALIBRATION_RESIDUAL}{of_judge})",
-                    "service",
-                    "judge",
                     form="%+.3f",
                 )
                 + f". Versions now: {_versions()}."
@@ -471,9 +455,7 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
             description=(
                 f"{SERVICE}: processes of one state folder set {{{{ $value }}}} different "
                 "objectives for {{ $labels.signal }}. The strictest holds for all: "
-                + number(
-                    f"max({names.ALARM_OBJECTIVE}{{service=%q,signal=%q}})", "service", "signal"
-                )
+                + number(f"max({names.ALARM_OBJECTIVE}{{service=%q,signal=%q}})")
                 + ". A deployment that changes it takes less time than that."
             ),
         ),
@@ -492,7 +474,6 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
                 f"{SERVICE}: the monitor has not learned yet what is normal ("
                 + percentage(
                     f'max({names.ALARM_LEARNED_RATIO}{{service=%q,signal="hallucination"}})',
-                    "service",
                 )
                 + " of the verdicts it needs), or its alarms are turned off. Until then nothing "
                 "pages on hallucinations."
@@ -505,11 +486,11 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
 def _day(what: str) -> str:
     series = f'{names.HALLUCINATION_RATE}_{what}{{service=%q,judge=%q,window="24h"}}'
     pick = "max" if what == "upper" else "min"
-    return percentage(f"{pick}({series})", "service", "judge")
+    return percentage(f"{pick}({series})")
 
 
 def _last_score(of_service: str) -> str:
-    return moment(f"max({names.LAST_SCORE_TIMESTAMP}{of_service})", "service", without="none")
+    return moment(f"max({names.LAST_SCORE_TIMESTAMP}{of_service})", without="none")
 
 
 def _versions() -> str:
@@ -583,9 +564,9 @@ def operation(scope: Scope) -> tuple[Alert, ...]:
             description=(
                 f"{SERVICE}: {{{{ $value | humanizePercentage }}}} of the last 15 minutes' "
                 "interactions were dropped, reason {{ $labels.reason }}. Waiting now: "
-                + number(f"sum({names.QUEUE_DEPTH}{{service=%q}})", "service", form="%.0f")
+                + number(f"sum({names.QUEUE_DEPTH}{{service=%q}})", form="%.0f")
                 + "; open runs: "
-                + number(f"sum({names.OPEN_RUNS}{{service=%q}})", "service", form="%.0f")
+                + number(f"sum({names.OPEN_RUNS}{{service=%q}})", form="%.0f")
                 + "."
             ),
         ),

@@ -2,93 +2,83 @@
 
 from __future__ import annotations
 
+import re
+
 from ragmonitor import metrics as names
 from ragmonitor.rules.recording import DIAGNOSED, ESTIMATE, JUDGED
 
-SIGNAL = ("service", "signal", "judge")
-"""The labels that an estimate is looked up by."""
+BY_SIGNAL = "service=%q,signal=%q,judge=%q"
+"""The matchers of an estimate's series, for `queried`."""
 
 SERVICE = "{{ $labels.service }}"
 JUDGE = "{{ $labels.judge }}"
 
 
-def queried(expression: str, *labels: str) -> str:
+def queried(expression: str) -> str:
     """Return the start of a template's pipeline that has the series of an expression.
 
     Args:
-        expression: PromQL, with `%q` where the value of one of the alert's labels goes, each in
-            quotes of its own; a `%` of PromQL is `%%`.
-        labels: Of the alert, one for each `%q`, in their order.
+        expression: PromQL. In `label=%q` the alert's own value of that label is put, in quotes; a
+            `%` of PromQL is `%%`.
     """
-    values = "".join(f" $labels.{label}" for label in labels)
+    values = "".join(f" $labels.{label}" for label in re.findall(r"(\w+)=%q", expression))
     return f"printf `{expression}`{values} | query"
 
 
-def number(expression: str, *labels: str, form: str = "%.3g", without: str = "unknown") -> str:
+def number(expression: str, *, form: str = "%.3g", without: str = "unknown") -> str:
     """Return a template that prints the value of an expression's first series.
 
     Args:
         expression: As in `queried`.
-        labels: As in `queried`.
         form: Of Go's `printf`, for one float.
         without: What is printed if there is no such series.
     """
-    printed = f'{{{{ . | first | value | printf "{form}" }}}}'
-    query = queried(expression, *labels)
-    return f"{{{{ with {query} }}}}{printed}{{{{ else }}}}{without}{{{{ end }}}}"
+    return _printed(expression, f'printf "{form}"', without)
 
 
-def moment(expression: str, *labels: str, without: str) -> str:
+def moment(expression: str, *, without: str) -> str:
     """Return a template that prints a value in seconds since the epoch as a time (UTC)."""
-    printed = "{{ . | first | value | humanizeTimestamp }}"
-    query = queried(expression, *labels)
-    return f"{{{{ with {query} }}}}{printed}{{{{ else }}}}{without}{{{{ end }}}}"
+    return _printed(expression, "humanizeTimestamp", without)
 
 
-def percentage(series: str, *labels: str) -> str:
+def _printed(expression: str, form: str, without: str) -> str:
+    printed = f"{{{{ . | first | value | {form} }}}}"
+    return f"{{{{ with {queried(expression)} }}}}{printed}{{{{ else }}}}{without}{{{{ end }}}}"
+
+
+def percentage(series: str) -> str:
     """Return a template that prints a share of 0 to 1 in percent."""
-    return number(f"100 * {series}", *labels, form="%.1f %%", without="unknown")
+    return number(f"100 * {series}", form="%.1f %%")
 
 
-def labelled(labels: tuple[str, ...]) -> str:
-    """Return the matchers of a selector, without its braces, for `queried`."""
-    return ",".join(f"{label}=%q" for label in labels)
+def _value(series: str, *, is_share: bool) -> str:
+    return percentage(series) if is_share else number(series, form="%.3f")
 
 
 def estimate(window: str, *, is_share: bool) -> str:
     """Return a template that prints a mean, its interval and the number of judged answers."""
-    inside = f"{{{labelled(SIGNAL)}}}"
-
-    def shown(operation: str) -> str:
-        series = f"{ESTIMATE}:{operation}{window}{inside}"
-        if is_share:
-            return percentage(series, *SIGNAL)
-        return number(series, *SIGNAL, form="%.3f")
-
-    judged = number(f"{JUDGED}:increase{window}{inside}", *SIGNAL, form="%.0f", without="0")
-    return f"{shown('mean')} (95 % interval {shown('lower')} to {shown('upper')}, {judged} judged)"
+    mean, lower, upper = (
+        _value(f"{ESTIMATE}:{operation}{window}{{{BY_SIGNAL}}}", is_share=is_share)
+        for operation in ("mean", "lower", "upper")
+    )
+    judged = number(f"{JUDGED}:increase{window}{{{BY_SIGNAL}}}", form="%.0f", without="0")
+    return f"{mean} (95 % interval {lower} to {upper}, {judged} judged)"
 
 
 def limit(*, is_share: bool) -> str:
     """Return a template that prints the alarm's limit: its objective, set or learned."""
-    series = f"max({names.ALARM_OBJECTIVE}{{{labelled(SIGNAL)}}})"
-    if is_share:
-        return percentage(series, *SIGNAL)
-    return number(series, *SIGNAL, form="%.3f")
+    return _value(f"max({names.ALARM_OBJECTIVE}{{{BY_SIGNAL}}})", is_share=is_share)
 
 
 def evidence() -> str:
     """Return a template that prints an alarm's evidence, and since when it has been raised."""
     share = number(
-        f"100 * max({names.ALARM_EVIDENCE_SECONDS}{{{labelled(SIGNAL)}}})"
+        f"100 * max({names.ALARM_EVIDENCE_SECONDS}{{{BY_SIGNAL}}})"
         f" / max({names.ALARM_THRESHOLD_SECONDS}{{service=%q}})",
-        *SIGNAL,
-        "service",
         form="%.0f %%",
     )
     since = moment(
-        f"min({names.ALARM_SINCE}{{{labelled(SIGNAL)}}})",
-        *SIGNAL,
+        f"min({names.ALARM_SINCE}{{{BY_SIGNAL}}})",
         without="not by the monitor yet",
     )
     return f"evidence at {share} of the threshold; raised: {since}"
@@ -97,9 +87,9 @@ def evidence() -> str:
 def cause() -> str:
     """Return a template that says whether the judge or the application explains an alarm."""
     series = f"max by (cause) ({names.ALARM_CAUSE}{{service=%q,judge=%q}}) == 1"
-    known = f"{{{{ with {queried(series, 'service', 'judge')} }}}}"
+    known = f"{{{{ with {queried(series)} }}}}"
     counts = [
-        number(f"max({name}{{service=%q,judge=%q}})", "service", "judge", form="%.0f", without="0")
+        number(f"max({name}{{service=%q,judge=%q}})", form="%.0f", without="0")
         for name in (names.ALARM_CAUSE_FLIPPED, names.ALARM_CAUSE_REREAD)
     ]
     flipped, reread = counts
@@ -114,7 +104,7 @@ def cause() -> str:
 def diagnoses() -> str:
     """Return a template that lists what went wrong with the last hour's judged answers."""
     series = f'{DIAGNOSED}_increase1h{{service=%q,judge=%q,diagnosis!="ok"}}'
-    listed = queried(f"sort_desc(100 * {series} >= 1)", "service", "judge")
+    listed = queried(f"sort_desc(100 * {series} >= 1)")
     each = '{{ if $i }}, {{ end }}{{ $d.Labels.diagnosis }} {{ printf "%.0f" $d.Value }} %'
     return (
         f"{{{{ range $i, $d := {listed} }}}}{each}{{{{ else }}}}none{{{{ end }}}} "
