@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ragmonitor.addresses import shown
-from ragmonitor.export.providers import Signal, otlp_protocol
+from ragmonitor.export.providers import Signal, otlp_address, otlp_protocol
 
 CONNECT_TIMEOUT_S = 2.0
 _PORTS = {"http": 80, "https": 443}
@@ -39,10 +38,7 @@ def destination(signal: Signal) -> Destination | None:
     protocol = otlp_protocol(signal)
     if protocol is None:
         return None
-    address = (
-        os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT", "").strip()
-        or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
-    )
+    address = otlp_address(signal)
     absolute = address if "://" in address else f"//{address}"
     parts = urlsplit(absolute)
     try:

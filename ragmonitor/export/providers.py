@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, cast
+from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Literal
 
 from opentelemetry import _logs, trace
 
@@ -34,24 +36,8 @@ LOOK_AGAIN_S = 10.0
 """Seconds between two checks for a collector at the default address."""
 CONNECT_S = 0.25
 
-_EXPORTERS = {
-    ("TRACES", "http/protobuf"): (
-        "opentelemetry.exporter.otlp.proto.http.trace_exporter",
-        "OTLPSpanExporter",
-    ),
-    ("TRACES", "grpc"): (
-        "opentelemetry.exporter.otlp.proto.grpc.trace_exporter",
-        "OTLPSpanExporter",
-    ),
-    ("LOGS", "http/protobuf"): (
-        "opentelemetry.exporter.otlp.proto.http._log_exporter",
-        "OTLPLogExporter",
-    ),
-    ("LOGS", "grpc"): (
-        "opentelemetry.exporter.otlp.proto.grpc._log_exporter",
-        "OTLPLogExporter",
-    ),
-}
+_EXPORTERS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
+"""By protocol: the entry point of OpenTelemetry's own exporter."""
 
 
 def otlp_protocol(signal: Signal) -> str | None:
@@ -62,7 +48,7 @@ def otlp_protocol(signal: Signal) -> str | None:
     variable is an unset one. Addresses, headers and so on are read by the OTLP exporters.
     """
     exporters = _variable(f"{signal}_EXPORTER")
-    if _variable("SDK_DISABLED").lower() == "true" or not _address(signal):
+    if _variable("SDK_DISABLED").lower() == "true" or not otlp_address(signal):
         return None
     if exporters and not any(name.strip().startswith("otlp") for name in exporters.split(",")):
         return None
@@ -76,12 +62,13 @@ def default_port(signal: Signal) -> int | None:
     environment names an address, or does not ask for OTLP and nothing else.
     """
     names = [name.strip() for name in _variable(f"{signal}_EXPORTER").split(",")]
-    if _address(signal) or not all(name.startswith("otlp") for name in names):
+    if otlp_address(signal) or not all(name.startswith("otlp") for name in names):
         return None
     return 4317 if _protocol(signal) == "grpc" else 4318
 
 
-def _address(signal: Signal) -> str:
+def otlp_address(signal: Signal) -> str:
+    """Return the address that the environment sets for this signal; empty: none."""
     return _variable(f"EXPORTER_OTLP_{signal}_ENDPOINT") or _variable("EXPORTER_OTLP_ENDPOINT")
 
 
@@ -137,11 +124,43 @@ def _listens(port: int) -> bool:
         return False
 
 
+@dataclass(slots=True)
+class _Source:
+    """Finds the provider of one signal: the application's, else our own.
+
+    Our own is built at the first look that finds none; the SDK is not imported before.
+    """
+
+    signal: Signal
+    given: Any
+    current: Callable[[], Any]
+    build: Callable[[Any], Any]
+    """From an exporter to a provider of our own."""
+    collector: _Collector
+    has_looked: bool = False
+    own: Any = None
+
+    def applications(self) -> Any:
+        """Return the application's provider; None: it has set none."""
+        provider = self.given or self.current()
+        return None if _is_placeholder(provider) else provider
+
+    def provider(self) -> Any:
+        """Return the provider; None: there is nowhere to send."""
+        provider = self.applications()
+        if provider is not None:
+            return provider if self.given or self.collector.takes(self.signal) else None
+        if not self.has_looked:
+            self.has_looked = True
+            exporter = _exporter(self.signal)
+            self.own = None if exporter is None else self.build(exporter)
+        return self.own
+
+
 class Providers:
     """Finds the provider of each signal at every emission: applications may set theirs at any time.
 
-    Our own are built at the first emission that finds none; the SDK is not imported before. Called
-    from one thread.
+    Called from one thread.
     """
 
     def __init__(
@@ -152,22 +171,20 @@ class Providers:
         logger_provider: _logs.LoggerProvider | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
-        self._service = service
-        self._collector = _Collector(clock)
-        self._tracer_provider = tracer_provider
-        self._logger_provider = logger_provider
-        self._own_tracers: SdkTracerProvider | None = None
-        self._own_loggers: SdkLoggerProvider | None = None
-        self._looked: set[Signal] = set()
+        collector = _Collector(clock)
+        tracers, loggers = partial(_tracers, service), partial(_loggers, service)
+        current = trace.get_tracer_provider
+        self._traces = _Source("TRACES", tracer_provider, current, tracers, collector)
+        self._logs = _Source("LOGS", logger_provider, _logs.get_logger_provider, loggers, collector)
 
     def tracer(self) -> trace.Tracer | None:
         """Return the tracer; None: there is nowhere to send traces."""
-        provider = self._tracers()
+        provider: trace.TracerProvider | None = self._traces.provider()
         return None if provider is None else provider.get_tracer(SCOPE, package_version())
 
     def logger(self) -> _logs.Logger | None:
         """Return the logger; None: there is nowhere to send log events."""
-        provider = self._loggers()
+        provider: _logs.LoggerProvider | None = self._logs.provider()
         return None if provider is None else provider.get_logger(SCOPE, package_version())
 
     def destination(self) -> str:
@@ -180,12 +197,8 @@ class Providers:
 
     def flush(self, timeout_s: float) -> bool:
         """Send what the providers hold, the application's too; return whether all left in time."""
-        providers: list[object] = [
-            self._applications_tracers(),
-            self._applications_loggers(),
-            self._own_tracers,
-            self._own_loggers,
-        ]
+        sources = (self._traces, self._logs)
+        providers = [source.applications() for source in sources] + [each.own for each in sources]
         # Only the SDK's providers know this method; those of other vendors may not.
         calls: list[Callable[[int], bool]] = [
             provider.force_flush for provider in providers if hasattr(provider, "force_flush")
@@ -200,8 +213,8 @@ class Providers:
 
     def close(self) -> None:
         """Shut down what is ours; the application's providers stay as they are."""
-        owned = [p for p in (self._own_tracers, self._own_loggers) if p is not None]
-        self._own_tracers = self._own_loggers = None
+        owned = [each.own for each in (self._traces, self._logs) if each.own is not None]
+        self._traces.own = self._logs.own = None
 
         def shut_down() -> bool:
             for provider in owned:
@@ -211,53 +224,23 @@ class Providers:
         if owned:
             within(CLOSE_TIMEOUT_S, shut_down)
 
-    def _tracers(self) -> trace.TracerProvider | None:
-        provider = self._applications_tracers()
-        if provider is not None:
-            return provider if self._tracer_provider or self._collector.takes("TRACES") else None
-        if "TRACES" not in self._looked:
-            self._looked.add("TRACES")
-            self._own_tracers = self._build_tracers()
-        return self._own_tracers
 
-    def _loggers(self) -> _logs.LoggerProvider | None:
-        provider = self._applications_loggers()
-        if provider is not None:
-            return provider if self._logger_provider or self._collector.takes("LOGS") else None
-        if "LOGS" not in self._looked:
-            self._looked.add("LOGS")
-            self._own_loggers = self._build_loggers()
-        return self._own_loggers
+def _tracers(service: str, exporter: SpanExporter) -> SdkTracerProvider:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    def _applications_tracers(self) -> trace.TracerProvider | None:
-        provider = self._tracer_provider or trace.get_tracer_provider()
-        return None if _is_placeholder(provider) else provider
+    provider = TracerProvider(resource=_resource(service))
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
 
-    def _applications_loggers(self) -> _logs.LoggerProvider | None:
-        provider = self._logger_provider or _logs.get_logger_provider()
-        return None if _is_placeholder(provider) else provider
 
-    def _build_tracers(self) -> SdkTracerProvider | None:
-        exporter = cast("SpanExporter | None", _exporter("TRACES"))
-        if exporter is None:
-            return None
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+def _loggers(service: str, exporter: LogRecordExporter) -> SdkLoggerProvider:
+    from opentelemetry.sdk._logs import LoggerProvider
+    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 
-        provider = TracerProvider(resource=_resource(self._service))
-        provider.add_span_processor(BatchSpanProcessor(exporter))
-        return provider
-
-    def _build_loggers(self) -> SdkLoggerProvider | None:
-        exporter = cast("LogRecordExporter | None", _exporter("LOGS"))
-        if exporter is None:
-            return None
-        from opentelemetry.sdk._logs import LoggerProvider
-        from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
-
-        provider = LoggerProvider(resource=_resource(self._service))
-        provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
-        return provider
+    provider = LoggerProvider(resource=_resource(service))
+    provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
+    return provider
 
 
 def _is_placeholder(provider: object) -> bool:
@@ -268,12 +251,11 @@ def _is_placeholder(provider: object) -> bool:
     return type(provider).__name__.startswith(("Proxy", "NoOp"))
 
 
-def _exporter(signal: Signal) -> object | None:
+def _exporter(signal: Signal) -> Any:
     protocol = otlp_protocol(signal)
     if protocol is None:
         return None
-    place = _EXPORTERS.get((signal, protocol))
-    if place is None:
+    if protocol not in _EXPORTERS:
         logger.error(
             "ragmonitor: OTLP protocol %r is not supported, %s are not exported; "
             "set OTEL_EXPORTER_OTLP_PROTOCOL to http/protobuf or grpc",
@@ -281,10 +263,12 @@ def _exporter(signal: Signal) -> object | None:
             signal.lower(),
         )
         return None
+    group = f"opentelemetry_{signal.lower()}_exporter"
     try:
-        return cast("object", getattr(importlib.import_module(place[0]), place[1])())
-    except ImportError:
-        error = MissingExtraError("the OTLP exporter for gRPC", "otlp-grpc")
+        for entry in metadata.entry_points(group=group, name=_EXPORTERS[protocol]):
+            return entry.load()()
+        raise MissingExtraError("the OTLP exporter for gRPC", "otlp-grpc")
+    except (ImportError, MissingExtraError) as error:
         logger.error("ragmonitor: %s are not exported: %s", signal.lower(), error)
         return None
 
