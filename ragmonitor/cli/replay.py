@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,26 +35,11 @@ Texts = tuple[str, tuple[str, ...], str]
 """Question, contexts and answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
-    """One record as the monitor must have captured it."""
-
-    number: int
-    query: str
-    contexts: tuple[str, ...]
-    answer: str
-
-    @property
-    def texts(self) -> Texts:
-        """By which the captured interaction is recognised."""
-        return self.query, self.contexts, self.answer
-
-
 class Checker:
     """An exporter that compares what was captured with what was recorded.
 
     Frameworks give their own ids, so records are recognised by their content. What is held is
-    bounded by what is under way: `match_rest` empties it after every flush.
+    bounded by what is under way: `match` empties it after every flush.
     """
 
     def __init__(self) -> None:
@@ -64,66 +48,54 @@ class Checker:
         self.missing = 0
         self.tally = Tally()
         self.explanations: list[str] = []
-        self._expected: dict[Texts, deque[Expected]] = {}
-        self._unexpected: deque[Interaction] = deque(maxlen=2 * MAX_BATCH)
-        self._seen: dict[str, None] = {}
-        """Ids since the last flush: with two judges there are two reports of an interaction."""
+        self._expected: list[tuple[int, Texts]] = []
+        self._captured: dict[str, Interaction] = {}
+        """By id: with two judges there are two reports of an interaction."""
         self._lock = threading.Lock()
 
-    def expect(self, expected: Expected) -> None:
+    def expect(self, number: int, texts: Texts) -> None:
         """Note a record before it is sent on its way."""
-        with self._lock:
-            self._expected.setdefault(expected.texts, deque()).append(expected)
+        self._expected.append((number, texts))
 
-    def fail(self, expected: Expected, error: Exception) -> None:
-        """Note that the framework refused a record."""
-        self._explain(f"record {expected.number}: {type(error).__name__}: {_short(str(error))}")
+    def explain(self, what: str) -> None:
+        """Keep one of the first explanations for people."""
+        if len(self.explanations) < MAX_EXPLANATIONS:
+            self.explanations.append(what)
 
-    def differ(self, expected: Expected, shown: str) -> None:
-        """Note that the framework's user would have seen another answer."""
+    def differ(self, explanation: str) -> None:
+        """Count a record whose answer or capture was another one."""
         self.mismatched += 1
-        self._explain(
-            f"record {expected.number}: shown {_short(shown)}, not {_short(expected.answer)}"
-        )
+        self.explain(explanation)
 
     def export(self, report: Report) -> None:
-        """Compare one captured interaction."""
-        interaction = report.interaction
+        """Keep one captured interaction until the next comparison."""
         with self._lock:
             self.tally.add(report.evaluations, report.decision.inclusion_probability)
-            if interaction.id in self._seen:
-                return
-            self._seen[interaction.id] = None
-            texts = _expected(0, interaction).texts
-            waiting = self._expected.get(texts)
-            if not waiting:
-                self._unexpected.append(interaction)
-                return
-            waiting.popleft()
-            if not waiting:
-                del self._expected[texts]
-            self.matched += 1
+            self._captured.setdefault(report.interaction.id, report.interaction)
 
-    def match_rest(self) -> None:
-        """Pair what was not recognised with what was not found; everything is flushed by now."""
+    def match(self) -> None:
+        """Pair what was recorded with what was captured; everything is flushed by now."""
+        captured: defaultdict[Texts, list[Interaction]] = defaultdict(list)
         with self._lock:
-            lost = sorted(
-                (record for records in self._expected.values() for record in records),
-                key=lambda record: record.number,
-            )
-            for record in lost:
-                if self._unexpected:
-                    self.mismatched += 1
-                    self._explain(_difference(record, self._unexpected.popleft()))
-                else:
-                    self.missing += 1
-                    self._explain(f"record {record.number}: not captured")
-            for interaction in self._unexpected:
-                self.mismatched += 1
-                self._explain(f"captured, but in no record: {_short(interaction.query)}")
-            self._expected.clear()
-            self._unexpected.clear()
-            self._seen.clear()
+            for interaction in self._captured.values():
+                captured[_texts(interaction)].append(interaction)
+            self._captured.clear()
+        lost = []
+        for number, texts in self._expected:
+            if captured[texts]:
+                captured[texts].pop()
+                self.matched += 1
+            else:
+                lost.append((number, texts))
+        self._expected.clear()
+        unexpected = [interaction for equal in captured.values() for interaction in equal]
+        for (number, texts), interaction in zip(lost, unexpected, strict=False):
+            self.differ(f"record {number}: {_difference(texts, _texts(interaction))}")
+        for number, _ in lost[len(unexpected) :]:
+            self.missing += 1
+            self.explain(f"record {number}: not captured")
+        for interaction in unexpected[len(lost) :]:
+            self.differ(f"captured, but in no record: {_short(interaction.query)}")
 
     def flush(self, timeout_s: float) -> bool:
         """Have nothing to send."""
@@ -132,63 +104,100 @@ class Checker:
     def close(self) -> None:
         """Have nothing to release."""
 
-    def _explain(self, what: str) -> None:
-        if len(self.explanations) < MAX_EXPLANATIONS:
-            self.explanations.append(what)
-
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
-    """The outcome of a replay."""
+class Replay:
+    """Sends one record after the other, waits for the worker now and then, and sums it up."""
 
-    framework: str
+    driver: Driver
+    monitor: Monitor
+    checker: Checker
+    rate: float | None
+    began_s: float = field(default_factory=time.monotonic)
     read: int = 0
     bad_lines: int = 0
     replayed: int = 0
     failed: int = 0
     """Records that the framework refused."""
-    seconds: float = 0.0
     metrics_url: str | None = None
     flushed: bool = True
-    evaluators: int = 0
-    judges: int = 1
     bad: list[str] = field(default_factory=list)
     """The first bad lines, for people."""
 
-    def is_all_accounted_for(self, checker: Checker, counts: Counts) -> bool:
+    def replay(self, line: Line) -> None:
+        """Replay one line."""
+        self.read += 1
+        if line.interaction is None:
+            self.bad_lines += 1
+            if len(self.bad) < MAX_EXPLANATIONS:
+                self.bad.append(f"line {line.number}: {line.error}")
+            return
+        texts = _texts(line.interaction)
+        self._pace()
+        # What is captured comes back redacted.
+        self.checker.expect(line.number, _texts(self.monitor.redacted(line.interaction)))
+        try:
+            shown = self.driver.replay(*texts)
+        except Exception as error:  # noqa: BLE001 - a framework's own; it costs this record only
+            self.failed += 1
+            problem = f"{type(error).__name__}: {_short(str(error))}"
+            self.checker.explain(f"record {line.number}: {problem}")
+        else:
+            self.replayed += 1
+            if shown != texts[2]:
+                self.checker.differ(
+                    f"record {line.number}: shown {_short(shown)}, not {_short(texts[2])}"
+                )
+        batch = max(1, min(MAX_BATCH, self.monitor.settings.capture.queue_size // 2))
+        if (self.replayed + self.failed) % batch == 0:
+            self.flush()
+
+    def flush(self) -> None:
+        """Wait until everything so far is judged, and compare."""
+        self.flushed = self.monitor.flush(FLUSH_TIMEOUT_S) and self.flushed
+        self.checker.match()
+
+    def _pace(self) -> None:
+        if self.rate is None:
+            return
+        wait_s = self.began_s + (self.replayed + self.failed) / self.rate - time.monotonic()
+        if wait_s > 0:
+            time.sleep(wait_s)
+
+    def is_all_accounted_for(self, counts: Counts) -> bool:
         """Return whether everything that was read is accounted for."""
+        checker, settings = self.checker, self.monitor.settings
+        judges = 1 if settings.judge.model is None else 2
+        evaluations = counts.captured * len(table.select(settings.evaluators)) * judges
         return (
             self.read == self.replayed + self.failed + self.bad_lines
-            and self.failed == 0
-            and checker.mismatched == 0
-            and checker.missing == 0
+            and not (self.failed or checker.mismatched or checker.missing or counts.dropped)
             and checker.matched == self.replayed == counts.captured
-            and counts.evaluations == counts.captured * self.evaluators * self.judges
-            and not counts.dropped
+            and counts.evaluations == evaluations
         )
 
-    def as_json(self, checker: Checker, counts: Counts) -> dict[str, Any]:
+    def as_json(self, counts: Counts, seconds: float) -> dict[str, Any]:
         """Return an object for JSON."""
         return {
-            "framework": self.framework,
+            "framework": self.driver.framework,
             "read": self.read,
             "bad_lines": self.bad_lines,
             "replayed": self.replayed,
             "failed": self.failed,
             "captured": counts.captured,
-            "matched": checker.matched,
-            "missing": checker.missing,
-            "mismatches": checker.mismatched,
-            "explanations": checker.explanations,
+            "matched": self.checker.matched,
+            "missing": self.checker.missing,
+            "mismatches": self.checker.mismatched,
+            "explanations": self.checker.explanations,
             "scored": counts.scored,
             "unscored": counts.unscored,
             "dropped": counts.dropped,
             "internal_errors": counts.errors,
-            "evaluators": checker.tally.as_json(),
-            "all_accounted_for": self.is_all_accounted_for(checker, counts),
+            "evaluators": self.checker.tally.as_json(),
+            "all_accounted_for": self.is_all_accounted_for(counts),
             "flushed": self.flushed,
             "metrics_url": self.metrics_url,
-            "seconds": round(self.seconds, 2),
+            "seconds": round(seconds, 2),
         }
 
 
@@ -202,96 +211,34 @@ def run(options: ReplayOptions, driver: Driver | None = None) -> int:
         driver = driver or load(options.framework)
         checker = Checker()
         monitor = _monitor(options, checker)
-        outcome = Outcome(
-            framework=driver.framework,
-            evaluators=len(table.select(monitor.settings.evaluators)),
-            judges=1 if monitor.settings.judge.model is None else 2,
-        )
-        began = time.monotonic()
+        replay = Replay(driver=driver, monitor=monitor, checker=checker, rate=options.rate)
         driver.instrument(monitor)
         try:
             with progress(
                 "replaying", options.limit or records.size_bytes, quiet=options.quiet
             ) as advance:
-                replayer = _Replayer(driver, monitor, checker, outcome, options)
+                if options.metrics:
+                    monitor.start()
                 for line in records:
-                    replayer.replay(line)
-                    advance(outcome.read if options.limit else records.read_bytes)
-                    if outcome.read == options.limit:
+                    replay.replay(line)
+                    advance(replay.read if options.limit else records.read_bytes)
+                    if replay.read == options.limit:
                         break
-                replayer.flush()
+                replay.flush()
         finally:
             driver.uninstrument()
-            outcome.metrics_url = monitor.metrics_url
+            replay.metrics_url = monitor.metrics_url
             monitor.close(FLUSH_TIMEOUT_S)
-        outcome.seconds = time.monotonic() - began
+        seconds = time.monotonic() - replay.began_s
     counts = read_counts(monitor.registry)
     if options.json_output:
-        print_json(outcome.as_json(checker, counts))
+        print_json(replay.as_json(counts, seconds))
     if not options.quiet:
-        _print_summary(outcome, checker, counts, in_full=not options.json_output)
-    fine = outcome.is_all_accounted_for(checker, counts) and not outcome.bad_lines
+        _print_problems(replay)
+        if not options.json_output:
+            _print_summary(replay, counts, seconds)
+    fine = replay.is_all_accounted_for(counts) and not replay.bad_lines
     return FINE if fine else SOMETHING_WRONG
-
-
-class _Replayer:
-    """Sends one record after the other, and waits for the worker now and then."""
-
-    def __init__(
-        self,
-        driver: Driver,
-        monitor: Monitor,
-        checker: Checker,
-        outcome: Outcome,
-        options: ReplayOptions,
-    ) -> None:
-        self._driver = driver
-        self._monitor = monitor
-        self._checker = checker
-        self._outcome = outcome
-        self._options = options
-        self._batch = max(1, min(MAX_BATCH, monitor.settings.capture.queue_size // 2))
-        self._began = time.monotonic()
-        if options.metrics:
-            monitor.start()
-
-    def replay(self, line: Line) -> None:
-        """Replay one line."""
-        outcome = self._outcome
-        outcome.read += 1
-        if line.interaction is None:
-            outcome.bad_lines += 1
-            if len(outcome.bad) < MAX_EXPLANATIONS:
-                outcome.bad.append(f"line {line.number}: {line.error}")
-            return
-        expected = _expected(line.number, line.interaction)
-        self._pace()
-        # What is captured comes back redacted.
-        self._checker.expect(_expected(line.number, self._monitor.redacted(line.interaction)))
-        try:
-            shown = self._driver.replay(expected.query, expected.contexts, expected.answer)
-        except Exception as error:  # noqa: BLE001 - a framework's own; it costs this record only
-            outcome.failed += 1
-            self._checker.fail(expected, error)
-        else:
-            outcome.replayed += 1
-            if shown != expected.answer:
-                self._checker.differ(expected, shown)
-        if (outcome.replayed + outcome.failed) % self._batch == 0:
-            self.flush()
-
-    def flush(self) -> None:
-        """Wait until everything so far is judged, and compare."""
-        self._outcome.flushed = self._monitor.flush(FLUSH_TIMEOUT_S) and self._outcome.flushed
-        self._checker.match_rest()
-
-    def _pace(self) -> None:
-        if self._options.rate is None:
-            return
-        sent = self._outcome.replayed + self._outcome.failed
-        wait_s = self._began + sent / self._options.rate - time.monotonic()
-        if wait_s > 0:
-            time.sleep(wait_s)
 
 
 def _monitor(options: ReplayOptions, checker: Checker) -> Monitor:
@@ -305,36 +252,22 @@ def _monitor(options: ReplayOptions, checker: Checker) -> Monitor:
     return Monitor(server=ServerSettings(enabled=options.metrics), exporters=exporters)
 
 
-def _expected(number: int, interaction: Interaction) -> Expected:
-    return Expected(
-        number=number,
-        query=interaction.query,
-        contexts=tuple(chunk.text for chunk in interaction.chunks),
-        answer=interaction.answer,
-    )
+def _texts(interaction: Interaction) -> Texts:
+    return interaction.query, tuple(c.text for c in interaction.chunks), interaction.answer
 
 
-def _difference(record: Expected, captured: Interaction) -> str:
-    texts = tuple(chunk.text for chunk in captured.chunks)
-    prefix = f"record {record.number}: "
-    if captured.query != record.query:
-        return f"{prefix}question {_short(captured.query)}, not {_short(record.query)}"
-    if captured.answer != record.answer:
-        return f"{prefix}answer {_short(captured.answer)}, not {_short(record.answer)}"
-    if len(texts) != len(record.contexts):
-        return f"{prefix}{len(texts)} contexts, not {len(record.contexts)}"
-    pairs: Iterator[int] = (
-        position
-        for position, (text, wanted) in enumerate(zip(texts, record.contexts, strict=True))
-        if text != wanted
-    )
-    position = next(pairs, None)
-    if position is None:
-        return f"{prefix}captured after its batch"
-    return (
-        f"{prefix}context {position}: {_short(texts[position])}, "
-        f"not {_short(record.contexts[position])}"
-    )
+def _difference(recorded: Texts, captured: Texts) -> str:
+    query, contexts, answer = recorded
+    if captured[0] != query:
+        return f"question {_short(captured[0])}, not {_short(query)}"
+    if captured[2] != answer:
+        return f"answer {_short(captured[2])}, not {_short(answer)}"
+    if len(captured[1]) != len(contexts):
+        return f"{len(captured[1])} contexts, not {len(contexts)}"
+    for position, (text, wanted) in enumerate(zip(captured[1], contexts, strict=True)):
+        if text != wanted:
+            return f"context {position}: {_short(text)}, not {_short(wanted)}"
+    return "captured after its batch"
 
 
 def _short(text: str) -> str:
@@ -342,30 +275,32 @@ def _short(text: str) -> str:
     return repr(text)
 
 
-def _print_summary(outcome: Outcome, checker: Checker, counts: Counts, *, in_full: bool) -> None:
-    for bad in outcome.bad:
+def _print_problems(replay: Replay) -> None:
+    for bad in replay.bad:
         say(bad)
-    if outcome.bad_lines > len(outcome.bad):
-        say(f"{outcome.bad_lines - len(outcome.bad)} more bad lines")
-    for explanation in checker.explanations:
+    if replay.bad_lines > len(replay.bad):
+        say(f"{replay.bad_lines - len(replay.bad)} more bad lines")
+    for explanation in replay.checker.explanations:
         say(explanation)
-    if not outcome.flushed:
+    if not replay.flushed:
         say("some traces or reports did not leave in time; see `ragmonitor doctor`")
-    if not in_full:
-        return
+
+
+def _print_summary(replay: Replay, counts: Counts, seconds: float) -> None:
     from rich.console import Console
 
+    checker = replay.checker
     console = Console(highlight=False)
     console.print(scores_table(checker.tally))
     causes = ", ".join(f"{cause} {n}" for cause, n in counts.unscored.items())
     console.print(
-        f"{outcome.framework}: {outcome.read} read, {outcome.replayed} replayed, "
-        f"{counts.captured} captured, {outcome.failed} failed, "
-        f"{checker.mismatched} mismatches, {checker.missing} missing, {outcome.bad_lines} bad lines"
+        f"{replay.driver.framework}: {replay.read} read, {replay.replayed} replayed, "
+        f"{counts.captured} captured, {replay.failed} failed, "
+        f"{checker.mismatched} mismatches, {checker.missing} missing, {replay.bad_lines} bad lines"
     )
     console.print(
         f"{counts.scored} scored, {sum(counts.unscored.values())} unscored"
         + (f" ({causes})" if causes else "")
-        + f"; {outcome.seconds:.1f} s"
+        + f"; {seconds:.1f} s"
     )
-    console.print(accounted_for(is_complete=outcome.is_all_accounted_for(checker, counts)))
+    console.print(accounted_for(is_complete=replay.is_all_accounted_for(counts)))
