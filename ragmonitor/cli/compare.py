@@ -165,15 +165,14 @@ async def _side(scorer: Scorer, options: ScoreOptions, file: str) -> Side:
     if (scored := _scored(file)) is not None:
         return scored
     side = Side(path=file, judge=str(scorer.judge.identity), scoring_version=scorer.scoring_version)
-    with (
-        Records(file, options.form) as records,
-        progress(f"scoring {Path(file).name}", records.size_bytes, quiet=options.quiet) as advance,
-    ):
+    records = Records(file, options.form)
+    title = f"scoring {Path(file).name}"
+    with progress(title, records.size_bytes, quiet=options.quiet) as advance:
         await prepare(scorer)
         async with contextlib.aclosing(scorer.outcomes(records)) as outcomes:
             async for outcome in outcomes:
                 _take(side, outcome, options)
-                advance(outcome.line.read_bytes)
+                advance(records.read_bytes)
     return side
 
 

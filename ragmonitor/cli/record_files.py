@@ -6,9 +6,8 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 from ragmonitor.cli import table_files
 from ragmonitor.errors import InputError
@@ -41,142 +40,109 @@ class Records:
     """The interactions of a file, read as they are asked for; to be gone through once."""
 
     def __init__(self, path: str, form: Format = "auto") -> None:
-        """Open the file.
+        """Look for the file.
 
         Args:
             path: A file, a folder that the `datasets` library saved, or `-` for standard input.
             form: The format.
 
         Raises:
-            InputError: It cannot be opened.
-            MissingExtraError: It is Parquet or Arrow, and pyarrow is not installed.
+            InputError: It is not there.
         """
         self.name = "standard input" if path == "-" else path
         self.size_bytes: int | None = None
         self.read_bytes = 0
+        """How much of the file was read for the records so far."""
+        self._path = None if path == "-" else Path(path)
         self._reader = Reader(form, name=self.name)
-        self._rows: Iterator[table_files.Row] | None = None
-        self._file: BinaryIO | None = None
-        if path == "-":
-            self._file = sys.stdin.buffer
-            return
         try:
-            if table_files.is_table(Path(path)):
-                self.size_bytes = table_files.size_bytes(Path(path))
-                self._rows = table_files.rows(Path(path))
-            else:
-                self._file = Path(path).open("rb")  # noqa: SIM115 - closed by __exit__
-                self.size_bytes = Path(path).stat().st_size
+            if self._path is not None:
+                self.size_bytes = table_files.size_bytes(self._path)
         except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}") from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None and self._file is not sys.stdin.buffer:
-            self._file.close()
+            raise self._unreadable(error) from error
 
     def __iter__(self) -> Iterator[Line]:
         """Yield every line that is not blank.
 
         Raises:
-            InputError: The columns of the first record belong to no format that we know, or the
-                whole file is broken: one JSON document, a table.
+            InputError: The file cannot be read, the columns of the first record belong to no format
+                that we know, or the whole file is broken: one JSON document, a table.
+            MissingExtraError: It is Parquet or Arrow, and pyarrow is not installed.
         """
-        if self._rows is not None:
-            yield from self._of_table(self._rows)
-            return
+        try:
+            for number, value in self._values():
+                if isinstance(value, InputError):
+                    yield Line(number=number, error=str(value))
+                else:
+                    yield self._reader.line(number, value)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: OSError) -> InputError:
+        return InputError(f"{self.name}: {error.strerror or error}")
+
+    def _values(self) -> Iterator[tuple[int, object]]:
+        """Yield the number of each record and its value, or the error that stands for it."""
+        if self._path is None:
+            yield from self._of_text(sys.stdin.buffer)
+        elif table_files.is_table(self._path):
+            for number, row in enumerate(table_files.rows(self._path), 1):
+                self.read_bytes = round(row.done * (self.size_bytes or 0))
+                yield number, InputError(row.error) if row.error else row.values
+        else:
+            with self._path.open("rb") as file:
+                yield from self._of_text(file)
+
+    def _of_text(self, file: BinaryIO) -> Iterator[tuple[int, object]]:
         started = False
-        for number, raw in enumerate(self._lines(), 1):
+        for number, line in enumerate(file, 1):
+            self.read_bytes += len(line)
+            raw = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             if not raw.strip():
                 continue
             if not started and _begins_document(raw):
-                yield from self._document(number, raw)
+                yield from self._document(number, raw, file.read())
                 return
-            if not started and is_columnar(value := _parsed_or_none(raw)):
+            value = _parsed(raw)
+            if not started and is_columnar(value):
                 yield from self._of_document(value)
                 return
             started = True
-            yield self._line(number, raw)
+            yield number, value
 
-    def _of_table(self, rows: Iterator[table_files.Row]) -> Iterator[Line]:
-        try:
-            for number, row in enumerate(rows, 1):
-                self.read_bytes = round(row.done * (self.size_bytes or 0))
-                if row.error:
-                    yield Line(number=number, error=row.error, read_bytes=self.read_bytes)
-                else:
-                    yield self._reader.line(number, row.values, self.read_bytes)
-        except OSError as error:
-            raise InputError(f"{self.name}: {error.strerror or error}") from error
-
-    def _lines(self) -> Iterator[bytes]:
-        assert self._file is not None  # noqa: S101 - for the type; a table has no lines
-        try:
-            for number, raw in enumerate(self._file):
-                self.read_bytes += len(raw)
-                yield raw.removeprefix(b"\xef\xbb\xbf") if number == 0 else raw
-        except OSError as error:
-            raise InputError(f"{self.name}: {error.strerror or error}") from error
-
-    def _line(self, number: int, raw: bytes) -> Line:
-        try:
-            value = _parsed(raw)
-        except InputError as error:
-            return Line(number=number, error=str(error), read_bytes=self.read_bytes)
-        return self._reader.line(number, value, self.read_bytes)
-
-    def _document(self, number: int, first: bytes) -> Iterator[Line]:
+    def _document(self, number: int, first: bytes, rest: bytes) -> Iterator[tuple[int, object]]:
         """Yield the records of a file that is one JSON document."""
-        assert self._file is not None  # noqa: S101 - for the type; a table is no document
-        rest = self._file.read()
         self.read_bytes += len(rest)
-        try:
-            value = _parsed(first + rest)
-        except InputError as error:
-            if _is_json(first):  # a document on its first line alone: JSON lines after all
-                lines = [first, *rest.splitlines()]
-                yield from (
-                    self._line(n, raw) for n, raw in enumerate(lines, number) if raw.strip()
-                )
-                return
-            raise InputError(f"{self.name}: {error}") from error
-        yield from self._of_document(value)
+        value = _parsed(first + rest)
+        if not isinstance(value, InputError):
+            yield from self._of_document(value)
+            return
+        if isinstance(_parsed(first), InputError):
+            raise InputError(f"{self.name}: {value}") from value
+        # A document on its first line alone: JSON lines after all.
+        for position, raw in enumerate([first, *rest.splitlines()], number):
+            if raw.strip():
+                yield position, _parsed(raw)
 
-    def _of_document(self, document: object) -> Iterator[Line]:
+    def _of_document(self, document: object) -> Iterator[tuple[int, object]]:
         values = [*records_of(document)]
+        size_bytes = self.size_bytes or self.read_bytes
         for position, value in enumerate(values, 1):
-            line = self._reader.line(position, value)
             # The document was read at once, so the share of its records is what is done of it.
-            done = (self.size_bytes or self.read_bytes) * position // len(values)
-            yield replace(line, read_bytes=done)
+            self.read_bytes = size_bytes * position // len(values)
+            yield position, value
 
 
 def _parsed(raw: bytes) -> object:
+    """Return the value of a JSON text, or the error that stands for it."""
     try:
         return json.loads(raw.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise InputError(f"no UTF-8: byte {error.start + 1} of the line") from error
+        return InputError(f"no UTF-8: byte {error.start + 1} of the line")
     except json.JSONDecodeError as error:
-        raise InputError(f"no JSON: {error.msg}, column {error.colno}") from error
-    except (ValueError, RecursionError) as error:  # a number, or a nesting, beyond all measure
-        raise InputError("no JSON that can be read: a number or a nesting is too large") from error
-
-
-def _parsed_or_none(raw: bytes) -> object:
-    try:
-        return _parsed(raw)
-    except InputError:
-        return None
-
-
-def _is_json(raw: bytes) -> bool:
-    try:
-        _parsed(raw)
-    except InputError:
-        return False
-    return True
+        return InputError(f"no JSON: {error.msg}, column {error.colno}")
+    except (ValueError, RecursionError):  # a number, or a nesting, beyond all measure
+        return InputError("no JSON that can be read: a number or a nesting is too large")
 
 
 _DOCUMENT = re.compile(rb'\s*(?:\[|\{\s*\Z|\{\s*"(?:results|input_data)"\s*:)')

@@ -207,29 +207,29 @@ def run(options: ReplayOptions, driver: Driver | None = None) -> int:
     Raises:
         RagMonitorError: Nothing was replayed: a file, a setting or a driver is missing or wrong.
     """
-    with Records(options.file, options.form) as records:
-        driver = driver or load(options.framework)
-        checker = Checker()
-        monitor = _monitor(options, checker)
-        replay = Replay(driver=driver, monitor=monitor, checker=checker, rate=options.rate)
-        driver.instrument(monitor)
-        try:
-            with progress(
-                "replaying", options.limit or records.size_bytes, quiet=options.quiet
-            ) as advance:
-                if options.metrics:
-                    monitor.start()
-                for line in records:
-                    replay.replay(line)
-                    advance(replay.read if options.limit else records.read_bytes)
-                    if replay.read == options.limit:
-                        break
-                replay.flush()
-        finally:
-            driver.uninstrument()
-            replay.metrics_url = monitor.metrics_url
-            monitor.close(FLUSH_TIMEOUT_S)
-        seconds = time.monotonic() - replay.began_s
+    records = Records(options.file, options.form)
+    driver = driver or load(options.framework)
+    checker = Checker()
+    monitor = _monitor(options, checker)
+    replay = Replay(driver=driver, monitor=monitor, checker=checker, rate=options.rate)
+    driver.instrument(monitor)
+    try:
+        with progress(
+            "replaying", options.limit or records.size_bytes, quiet=options.quiet
+        ) as advance:
+            if options.metrics:
+                monitor.start()
+            for line in records:
+                replay.replay(line)
+                advance(replay.read if options.limit else records.read_bytes)
+                if replay.read == options.limit:
+                    break
+            replay.flush()
+    finally:
+        driver.uninstrument()
+        replay.metrics_url = monitor.metrics_url
+        monitor.close(FLUSH_TIMEOUT_S)
+    seconds = time.monotonic() - replay.began_s
     counts = read_counts(monitor.registry)
     if options.json_output:
         print_json(replay.as_json(counts, seconds))

@@ -70,14 +70,14 @@ def run(options: ScoreOptions) -> int:
         raise SettingsError("--resume reads the input twice and the output once; it needs files")
     scorer = scorer_for(options)
     check_fits(options.written_form, scorer.entries)
-    with Records(options.file, options.form) as records:
-        lines = iter(records)
-        # Before an output is touched: a file of no known format, a judge that cannot read.
-        head = [*islice(lines, 1)]
-        asyncio.run(prepare(scorer))
-        scoring = Scoring(scorer, options, is_awaited=records.size_bytes is None)
-        with scoring.opened():
-            scoring.run(chain(head, lines), records.size_bytes)
+    records = Records(options.file, options.form)
+    lines = iter(records)
+    # Before an output is touched: a file of no known format, a judge that cannot read.
+    head = [*islice(lines, 1)]
+    asyncio.run(prepare(scorer))
+    scoring = Scoring(scorer, options, records)
+    with scoring.opened():
+        scoring.run(chain(head, lines))
     scoring.print_summary()
     return scoring.exit_code
 
@@ -173,8 +173,7 @@ class Scoring:
 
     scorer: Scorer
     options: ScoreOptions
-    is_awaited: bool
-    """From a pipe, a line may be waited for as soon as it is known."""
+    records: Records
     summary: Summary = field(init=False)
     skipped: Counter[tuple[str, str]] = field(init=False, default_factory=Counter)
     """Records that an earlier run finished, by id and hash of the texts."""
@@ -183,6 +182,11 @@ class Scoring:
 
     def __post_init__(self) -> None:
         self.summary = Summary(judge=str(self.scorer.judge.identity))
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the next line, from a pipe, may be long in coming."""
+        return self.records.size_bytes is None
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[None]:
@@ -214,12 +218,13 @@ class Scoring:
                 raise
             raise InputError(f"{path}: {error.strerror or error}") from error
 
-    def run(self, lines: Iterator[Line], size_bytes: int | None) -> None:
+    def run(self, lines: Iterator[Line]) -> None:
         """Score the lines. Ctrl-C ends it after what is in flight; a second one at once."""
         is_terminal = self.options.file_out is None and sys.stdout.isatty()
         # A bar between lines of output on one terminal would be read by nobody.
         bare = self.options.quiet or is_terminal
-        with progress("scoring", size_bytes, quiet=bare, text=self._progress_text) as advance:
+        size = self.records.size_bytes
+        with progress("scoring", size, quiet=bare, text=self._progress_text) as advance:
             try:
                 asyncio.run(self._score(self._unfinished(lines), advance))
             except (KeyboardInterrupt, asyncio.CancelledError):
@@ -234,7 +239,7 @@ class Scoring:
                 try:
                     async for outcome in outcomes:
                         self._write(outcome)
-                        advance(outcome.line.read_bytes)
+                        advance(self.records.read_bytes)
                 finally:
                     await self.scorer.close()
 
@@ -306,12 +311,11 @@ class Scoring:
         form = self.options.written_form
         wanted: Counter[tuple[str, str]] = Counter()
         languages: dict[tuple[str, str], Language] = {}
-        with Records(self.options.file, self.options.form) as records:
-            for line in records:
-                if line.interaction is not None:
-                    name = name_of(line.interaction, form)
-                    wanted[name] += 1
-                    languages[name] = sentences.language(line.interaction.answer)
+        for line in Records(self.options.file, self.options.form):
+            if line.interaction is not None:
+                name = name_of(line.interaction, form)
+                wanted[name] += 1
+                languages[name] = sentences.language(line.interaction.answer)
         kept = sift(path, form, scoring_version=self.scorer.scoring_version, wanted=wanted)
 
         def count(written: Written) -> None:

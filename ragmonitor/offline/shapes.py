@@ -83,8 +83,6 @@ class Line:
     """From 1; of a table or of one JSON document, the position of the record."""
     interaction: Interaction | None = None
     error: str = ""
-    read_bytes: int = 0
-    """How much of the file was read when it was known."""
 
 
 class UnknownColumnsError(InputError):
@@ -104,7 +102,7 @@ class Reader:
         self._columns: tuple[Columns, ...] = COLUMNS.get(form, ())
         self._name = name
 
-    def line(self, number: int, value: object, read_bytes: int = 0) -> Line:
+    def line(self, number: int, value: object) -> Line:
         """Return one line.
 
         Raises:
@@ -116,8 +114,8 @@ class Reader:
         try:
             interaction = read_record(value, self._columns, number)
         except InputError as error:
-            return Line(number=number, error=str(error), read_bytes=read_bytes)
-        return Line(number=number, interaction=interaction, read_bytes=read_bytes)
+            return Line(number=number, error=str(error))
+        return Line(number=number, interaction=interaction)
 
     def _recognised(self, number: int, record: Mapping[str, Any]) -> tuple[Columns, ...]:
         for columns in COLUMNS.values():

@@ -36,8 +36,7 @@ NEWER = {
 
 
 def interactions(path):
-    with Records(str(path)) as records:
-        lines = [*records]
+    lines = [*Records(str(path))]
     assert [line.error for line in lines] == [""] * len(lines)
     return [line.interaction for line in lines]
 
@@ -193,8 +192,7 @@ def test_a_wrong_cell_costs_its_own_row_alone(tmp_path):
         csv.writer(file).writerows(rows)
     with path.open("ab") as file:
         file.write(b"q,\xff,['c']\n")
-    with Records(str(path)) as records:
-        lines = [*records]
+    lines = [*Records(str(path))]
     assert [line.number for line in lines] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert [bool(line.interaction) for line in lines] == [
         True, False, False, False, True, False, False, False,
