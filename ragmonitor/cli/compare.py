@@ -16,7 +16,6 @@ from ragmonitor.cli.score import (
     BAD_LINES_SHOWN,
     cost_text,
     load_plugins_and_embedding,
-    prepare,
     scorer_for,
 )
 from ragmonitor.cli.score_files import Written, read_back, written_form
@@ -168,7 +167,7 @@ async def _side(scorer: Scorer, options: ScoreOptions, file: str) -> Side:
     records = Records(file, options.form)
     title = f"scoring {Path(file).name}"
     with progress(title, records.size_bytes, quiet=options.quiet) as advance:
-        await prepare(scorer)
+        await scorer.prepare()
         async with contextlib.aclosing(scorer.outcomes(records)) as outcomes:
             async for outcome in outcomes:
                 _take(side, outcome, options)

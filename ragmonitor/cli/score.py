@@ -31,9 +31,9 @@ from ragmonitor.cli.score_files import (
 )
 from ragmonitor.cli.score_tables import scores_table
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, figures_table, print_json, progress, say
-from ragmonitor.errors import InputError, JudgeError, SettingsError
+from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.evaluators import register_embedding
-from ragmonitor.judges import JUDGES, sentences
+from ragmonitor.judges import sentences
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
 from ragmonitor.offline.evaluating import scorer_of
@@ -74,7 +74,7 @@ def run(options: ScoreOptions) -> int:
     lines = iter(records)
     # Before an output is touched: a file of no known format, a judge that cannot read.
     head = [*islice(lines, 1)]
-    asyncio.run(prepare(scorer))
+    asyncio.run(scorer.prepare())
     scoring = Scoring(scorer, options, records)
     with scoring.opened():
         scoring.run(chain(head, lines))
@@ -116,21 +116,12 @@ def use_embedding(options: ScoreOptions) -> None:
 
 
 def scorer_for(options: ScoreOptions) -> Scorer:
-    """Return the engine, with errors that name the command's options.
+    """Return the engine.
 
     Raises:
         SettingsError: There is no budget, or there are two; an evaluator is unknown, or a setting
             is wrong.
     """
-    # A judge on this machine costs nothing; one that does is refused below.
-    if options.judge != BUILTIN and options.judge.partition(":")[0] not in JUDGES:
-        if options.budget_usd is not None and options.budget_tokens is not None:
-            raise SettingsError("give one budget: --budget-usd or --budget-tokens")
-        if options.budget_usd is None and options.budget_tokens is None:
-            raise SettingsError(
-                f"--judge {options.judge} costs money and has no budget; "
-                "add --budget-usd X or --budget-tokens N, the most this run may spend"
-            )
     names = options.evaluators
     if not names and not options.compare and options.written_form == "ragchecker":
         names = RAGCHECKERS_OWN
@@ -143,28 +134,6 @@ def scorer_for(options: ScoreOptions) -> Scorer:
         api_base=options.api_base,
         builtin_max_characters=options.builtin_max_characters,
     )
-
-
-async def prepare(scorer: Scorer) -> None:
-    """Have the judge ready.
-
-    Raises:
-        SettingsError: It cannot be; says what to do.
-        MissingExtraError: litellm is not installed.
-    """
-    try:
-        await scorer.prepare()
-    except JudgeError as error:
-        raise SettingsError(
-            f"--judge {scorer.judge.identity.name}: litellm knows no price of this model; give "
-            "--budget-tokens instead of --budget-usd, or set "
-            "RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS and "
-            "RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS"
-            if scorer.budget is not None
-            and scorer.budget.unit == "usd"
-            and scorer.judge.budget_unit is not None
-            else str(error)
-        ) from error
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from typing import Any, TypedDict, Unpack
 
 from ragmonitor.apart import call_apart, run
 from ragmonitor.capabilities import as_judge
-from ragmonitor.errors import JudgeError, SettingsError
+from ragmonitor.errors import SettingsError
 from ragmonitor.evaluators import table
 from ragmonitor.judges import JUDGES, BuiltinJudge
 from ragmonitor.judges.builtin import Limits
@@ -176,7 +176,9 @@ def scorer_of(
 
 def _budget(budget_usd: float | None, budget_tokens: int | None) -> Budget | None:
     if budget_usd is not None and budget_tokens is not None:
-        raise SettingsError("give one budget: budget_usd or budget_tokens")
+        raise SettingsError(
+            "give one budget: --budget-usd or --budget-tokens (budget_usd, budget_tokens)"
+        )
     if budget_usd is not None:
         return Budget(total=budget_usd, unit="usd")
     if budget_tokens is not None:
@@ -186,22 +188,13 @@ def _budget(budget_usd: float | None, budget_tokens: int | None) -> Budget | Non
 
 def _no_budget(name: str) -> SettingsError:
     return SettingsError(
-        f"judge {name} costs money and has no budget; add budget_usd=X or budget_tokens=N, the "
-        "most this run may spend"
+        f"judge {name} costs money and has no budget; add --budget-usd X or --budget-tokens N "
+        "(budget_usd=X or budget_tokens=N), the most this run may spend"
     )
 
 
 async def _evaluated(lines: list[Line], scorer: Scorer) -> EvaluationResult:
-    try:
-        await scorer.prepare()
-    except JudgeError as error:
-        raise SettingsError(
-            f"{error.judge}: litellm knows no price of this model; give budget_tokens instead of "
-            "budget_usd, or set RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS and "
-            "RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS"
-            if scorer.budget is not None and scorer.budget.unit == "usd"
-            else str(error)
-        ) from error
+    await scorer.prepare()
     summary = Summary(judge=str(scorer.judge.identity))
     outcomes: list[Outcome] = []
     async with aclosing(scorer.outcomes(lines)) as coming:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ragmonitor.apart import apart
 from ragmonitor.capabilities import as_judge
-from ragmonitor.errors import JudgeError
+from ragmonitor.errors import JudgeError, SettingsError
 from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.export.jsonl import report_line
 from ragmonitor.guard import record_error
@@ -139,8 +139,23 @@ class Scorer:
         return hashlib.blake2b("\n".join(names).encode(), digest_size=4).hexdigest()
 
     async def prepare(self) -> None:
-        """Have the judge ready. Raises `JudgeError`, `MissingExtraError`."""
-        await self.judge.prepare()
+        """Have the judge ready.
+
+        Raises:
+            SettingsError: It cannot be; says what to do.
+            MissingExtraError: litellm is not installed.
+        """
+        try:
+            await self.judge.prepare()
+        except JudgeError as error:
+            raise SettingsError(
+                f"{error.judge}: litellm knows no price of this model; give --budget-tokens "
+                "(budget_tokens) instead of --budget-usd (budget_usd), or set "
+                "RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS and "
+                "RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS"
+                if self.budget is not None and self.budget.unit == "usd"
+                else str(error)
+            ) from error
 
     async def close(self) -> None:
         """Have the judge close its connections; on a loop of our own only, before it ends."""
