@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -72,9 +72,9 @@ class ScoreFile:
         """Write one line's outcome."""
         self._file.write(encoded(outcome.as_dict(self._scoring_version)))
 
-    def copy(self, raw: bytes) -> None:
-        """Write one record of an earlier run again."""
-        self._file.write(raw + b"\n")
+    def copy(self, record: Mapping[str, Any]) -> None:
+        """Write one record again, as an earlier run wrote it."""
+        self._file.write(encoded(dict(record)))
 
     def finish(self, tally: Tally) -> None:
         """Write the end of the file, which JSON lines and CSV do not have."""
@@ -121,7 +121,7 @@ class CsvFile(ScoreFile):
             "judge",
             "key",
         )
-        self._put({name: name for name in self._columns})
+        self.copy({name: name for name in self._columns})
 
     def write(self, outcome: Outcome) -> None:
         """Write one row."""
@@ -138,20 +138,17 @@ class CsvFile(ScoreFile):
             for sentence in record.get("sentences", ())
             if sentence["verdict"] in (Verdict.ABSENT, Verdict.CONTRADICTED)
         )
-        self._put(row)
+        self.copy(
+            {name: csv_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
+        )
 
-    def copy(self, raw: bytes) -> None:
-        """Write a row again."""
-        self._file.write(raw)
-
-    def _put(self, row: Mapping[str, object]) -> None:
-        cells = {
-            name: csv_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()
-        }
+    def copy(self, record: Mapping[str, Any]) -> None:
+        """Write a row as it is."""
         text = io.StringIO()
         # The module quotes only what has a sign of its line's end, and reads either sign as one.
-        csv.DictWriter(text, self._columns, lineterminator="\r\n").writerow(cells)
-        self._file.write(text.getvalue().removesuffix("\r\n").encode() + b"\n")
+        csv.DictWriter(text, self._columns, lineterminator="\r\n").writerow(record)
+        row = text.getvalue().removesuffix("\r\n")
+        self._file.write(row.encode("utf-8", "surrogateescape") + b"\n")
 
 
 class RagCheckerFile(ScoreFile):
@@ -176,10 +173,11 @@ class RagCheckerFile(ScoreFile):
             for name, evaluation in record["evaluations"].items()
             if name.startswith(RAGCHECKER) and "score" in evaluation
         }
-        self.copy(encoded(_ragchecker_record(outcome.report, scores, record)).rstrip(b"\n"))
+        self.copy(_ragchecker_record(outcome.report, scores, record))
 
-    def copy(self, raw: bytes) -> None:
-        """Write a record again."""
+    def copy(self, record: Mapping[str, Any]) -> None:
+        """Write a record behind the one before."""
+        raw = encoded(dict(record)).rstrip(b"\n")
         self._file.write(raw if self._is_first else b",\n" + raw)
         self._is_first = False
 
@@ -250,8 +248,8 @@ class Written:
     """Hash of the texts it is of."""
     scores: Mapping[str, float | Cause]
     """By evaluator: the score, or why there is none."""
-    raw: bytes
-    """As it stands in the file, without what joins it to the next."""
+    record: Mapping[str, Any]
+    """As it stands in the file."""
 
     def evaluations(self, judge: JudgeIdentity) -> tuple[Evaluation, ...]:
         """Return the evaluations it tells of."""
@@ -302,14 +300,16 @@ def read_back(path: Path, form: OutputFormat) -> Generator[Written]:
 
 
 def _of_line(raw: bytes) -> Written | None:
-    return _written(_object(raw), raw)
+    record = _object(raw)
+    return _written(record, record)
 
 
 def _of_ragchecker(raw: bytes) -> Written | None:
-    raw = raw.removesuffix(b",")
-    record = _object(raw)
+    record = _object(raw.removesuffix(b","))
     ours = record.get("ragmonitor")
-    return _written({"id": record.get("query_id")} | ours, raw) if isinstance(ours, dict) else None
+    if not isinstance(ours, dict):
+        return None
+    return _written({"id": record.get("query_id")} | ours, record)
 
 
 def _object(raw: bytes) -> dict[str, Any]:
@@ -320,7 +320,7 @@ def _object(raw: bytes) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _written(record: Mapping[str, Any], raw: bytes) -> Written | None:
+def _written(record: Mapping[str, Any], whole: Mapping[str, Any]) -> Written | None:
     identity, evaluations = record.get("id"), record.get("evaluations")
     if not isinstance(identity, str) or not isinstance(evaluations, dict):
         return None
@@ -341,35 +341,26 @@ def _written(record: Mapping[str, Any], raw: bytes) -> Written | None:
         scoring_version=scoring_version,
         texts=texts,
         scores=scores,
-        raw=raw,
+        record=whole,
     )
 
 
 def _rows_written(path: Path) -> Iterator[Written]:
-    kept: list[str] = []
-
-    def lines(text: Iterable[str]) -> Iterator[str]:
-        for line in text:
-            kept.append(line)
-            yield line
-
     # The default, 128 kB, is less than the sentences of a long answer. It is the process's own.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
     with path.open(encoding="utf-8", errors="surrogateescape", newline="") as text:
         try:
-            for row in csv.DictReader(lines(text)):
-                raw = "".join(kept).encode("utf-8", "surrogateescape")
-                kept.clear()
-                if None in row or None in row.values() or not raw.endswith(b"\n"):
+            for row in csv.DictReader(line for line in text if line.endswith("\n")):
+                if None in row or None in row.values():
                     continue  # torn: every row of ours has all its cells
-                written = None if row["error"] else _of_row(row, _without_header(raw))
+                written = None if row["error"] else _of_row(row)
                 if written is not None:
                     yield written
         except (csv.Error, KeyError) as error:
             raise InputError(f"{path}: no output of `ragmonitor score`: {error}") from error
 
 
-def _of_row(row: Mapping[str, str], raw: bytes) -> Written | None:
+def _of_row(row: Mapping[str, str]) -> Written | None:
     evaluations = {
         name: {"score": _number(row[name]), "unscored": row[f"{name}_unscored"]}
         for name in row
@@ -378,12 +369,7 @@ def _of_row(row: Mapping[str, str], raw: bytes) -> Written | None:
         and (row[name] or row[f"{name}_unscored"])
     }
     record = {name: row[name] for name in ("id", "judge", "key")}
-    return _written(record | {"evaluations": evaluations}, raw)
-
-
-def _without_header(raw: bytes) -> bytes:
-    """Return a row without the header before the first one; a name in it holds no line feed."""
-    return raw.partition(b"\n")[2] if raw.startswith(CSV_BEGINS) else raw
+    return _written(record | {"evaluations": evaluations}, row)
 
 
 def _number(text: str) -> float | None:
@@ -498,7 +484,7 @@ def rewrite(
             name = (written.id, written.texts)
             if left[name] > 0 and is_finished(written.evaluations(_ANY)):
                 left[name] -= 1
-                output.copy(written.raw)
+                output.copy(written.record)
                 on_kept(written)
         file.flush()
         os.fsync(file.fileno())
