@@ -47,10 +47,7 @@ def run(options: ExplainOptions) -> int:
     """
     url = address(options.address)
     states = [
-        ServiceState(
-            record, judge_rate=options.judge_rate, answers_per_hour=options.answers_per_hour
-        )
-        for record in fetched(url)
+        ServiceState(record, answers_per_hour=options.answers_per_hour) for record in fetched(url)
     ]
     services = [state.service for state in states]
     if options.service not in (None, *services):
@@ -435,12 +432,7 @@ def _planning_notes(state: ServiceState) -> Iterator[str]:
             "to ...: how long its alarm takes on average if the rate jumps to twice, or four "
             "times, the objective (docs/statistics.md)."
         )
-    if sampling is not None and sampling.judge_rate is None:
-        yield (
-            "The budget decides now, so that the setting sample.rate cannot be seen: rows are as "
-            "if it were 1. Say it with --judge-rate."
-        )
-    elif sampling is not None and any(
+    if sampling is not None and any(
         row.budget == "x1" and row.rate == sampling.judge_rate for row in rows
     ):
         yield (

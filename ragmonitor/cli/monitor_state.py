@@ -72,8 +72,8 @@ class Sampling:
     rate: float
     boost: float
     arrivals_per_hour: float
-    judge_rate: float | None
-    """The setting; None: the budget decides, and it was not given."""
+    judge_rate: float
+    """The setting."""
     bound_by: Literal["judge_rate", "budget"]
     judged_per_hour: float
     expected_cost: float | None
@@ -133,14 +133,12 @@ class ServiceState:
         self,
         record: Mapping[str, Any],
         *,
-        judge_rate: float | None = None,
         answers_per_hour: float | None = None,
     ) -> None:
         """Take the record of one service.
 
         Args:
             record: As `PrometheusExporter.state` returns it.
-            judge_rate: The setting; None: as the monitor says.
             answers_per_hour: For planning; None: as many as now.
 
         Raises:
@@ -159,7 +157,6 @@ class ServiceState:
                 series.append((each["labels"], float(each["value"])))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"no state of a monitor of this version: {error!r}") from error
-        self._judge_rate = judge_rate
         # The sampled judge, else an encoder that reads every answer, else the rules.
         readers = [labels["judge"] for labels, _ in self.each(names.HALLUCINATION_RATE)]
         sampled = [labels["judge"] for labels, _ in self.each(names.SAMPLING_RATE)]
@@ -282,8 +279,8 @@ class ServiceState:
         cost = self.value(names.EXPECTED_COST)
         limits = tuple(self.each(names.BUDGET_LIMIT))
         units = (*self.each(names.EXPECTED_COST), *limits)
-        most = self._judge_rate or self.value(names.MAX_SAMPLING_RATE)
-        decides = most is not None and rate >= _SLACK * min(1.0, boost * most)
+        most = self.value(names.MAX_SAMPLING_RATE) or 1.0
+        decides = rate >= _SLACK * min(1.0, boost * most)
         return Sampling(
             rate=rate,
             boost=boost,
@@ -313,7 +310,7 @@ class ServiceState:
             return ()
         if sampling is None:
             return (self._row("every answer", 1.0, arrivals),)
-        most = 1.0 if sampling.judge_rate is None else sampling.judge_rate
+        most = sampling.judge_rate
         rates: list[tuple[str, float]] = []
         if sampling.budget and sampling.expected_cost:
             sustained = min(limit.sustained_per_hour for limit in sampling.budget)

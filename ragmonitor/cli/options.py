@@ -152,18 +152,11 @@ class ReplayOptions:
         str, typer.Argument(help="JSON lines of recorded interactions; - for standard input.")
     ]
     framework: Annotated[str, typer.Option(help="langchain or llama_index.")]
-    rate: Annotated[
-        float | None,
-        typer.Option(min=0.001, help="Records per second; by default as fast as they go."),
-    ] = None
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many records.")] = None
     form: FormatOption = "auto"
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write every report here, as JSON lines.")
     ] = None
-    metrics: Annotated[bool, typer.Option("--metrics", help="Serve /metrics while it runs.")] = (
-        False
-    )
     json_output: Annotated[
         bool, typer.Option("--json", help="The outcome as one JSON object on standard output.")
     ] = False
@@ -229,12 +222,6 @@ class ExplainOptions:
         ),
     ] = None
     service: Annotated[str | None, typer.Option(help="Only this one.")] = None
-    judge_rate: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0001, max=1.0, help="The setting, where a budget hides it; for the last table."
-        ),
-    ] = None
     answers_per_hour: Annotated[
         float | None,
         typer.Option(min=0.01, help="Plan for this traffic instead of that of now."),

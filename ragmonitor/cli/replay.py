@@ -22,7 +22,7 @@ from ragmonitor.monitor import Monitor
 from ragmonitor.offline.summary import Tally
 from ragmonitor.protocols import Exporter
 from ragmonitor.records import Interaction, Report
-from ragmonitor.settings import ServerSettings, Settings
+from ragmonitor.settings import Settings
 
 MAX_EXPLANATIONS = 5
 MAX_BATCH = 200
@@ -112,14 +112,12 @@ class Replay:
     driver: Driver
     monitor: Monitor
     checker: Checker
-    rate: float | None
     began_s: float = field(default_factory=time.monotonic)
     read: int = 0
     bad_lines: int = 0
     replayed: int = 0
     failed: int = 0
     """Records that the framework refused."""
-    metrics_url: str | None = None
     flushed: bool = True
     bad: list[str] = field(default_factory=list)
     """The first bad lines, for people."""
@@ -133,7 +131,6 @@ class Replay:
                 self.bad.append(f"line {line.number}: {line.error}")
             return
         texts = _texts(line.interaction)
-        self._pace()
         # What is captured comes back redacted.
         self.checker.expect(line.number, _texts(self.monitor.redacted(line.interaction)))
         try:
@@ -156,13 +153,6 @@ class Replay:
         """Wait until everything so far is judged, and compare."""
         self.flushed = self.monitor.flush(FLUSH_TIMEOUT_S) and self.flushed
         self.checker.match()
-
-    def _pace(self) -> None:
-        if self.rate is None:
-            return
-        wait_s = self.began_s + (self.replayed + self.failed) / self.rate - time.monotonic()
-        if wait_s > 0:
-            time.sleep(wait_s)
 
     def is_all_accounted_for(self, counts: Counts) -> bool:
         """Return whether everything that was read is accounted for."""
@@ -196,7 +186,6 @@ class Replay:
             "evaluators": self.checker.tally.as_json(),
             "all_accounted_for": self.is_all_accounted_for(counts),
             "flushed": self.flushed,
-            "metrics_url": self.metrics_url,
             "seconds": round(seconds, 2),
         }
 
@@ -211,14 +200,12 @@ def run(options: ReplayOptions, driver: Driver | None = None) -> int:
     driver = driver or load(options.framework)
     checker = Checker()
     monitor = _monitor(options, checker)
-    replay = Replay(driver=driver, monitor=monitor, checker=checker, rate=options.rate)
+    replay = Replay(driver=driver, monitor=monitor, checker=checker)
     driver.instrument(monitor)
     try:
         with progress(
             "replaying", options.limit or records.size_bytes, quiet=options.quiet
         ) as advance:
-            if options.metrics:
-                monitor.start()
             for line in records:
                 replay.replay(line)
                 advance(replay.read if options.limit else records.read_bytes)
@@ -227,7 +214,6 @@ def run(options: ReplayOptions, driver: Driver | None = None) -> int:
             replay.flush()
     finally:
         driver.uninstrument()
-        replay.metrics_url = monitor.metrics_url
         monitor.close(FLUSH_TIMEOUT_S)
     seconds = time.monotonic() - replay.began_s
     counts = read_counts(monitor.registry)
@@ -249,7 +235,7 @@ def _monitor(options: ReplayOptions, checker: Checker) -> Monitor:
         except OSError as error:
             raise InputError(f"{options.output}: {error.strerror or error}") from error
         exporters.append(JsonLines(options.output))
-    return Monitor(server=ServerSettings(enabled=options.metrics), exporters=exporters)
+    return Monitor(server=False, exporters=exporters)
 
 
 def _texts(interaction: Interaction) -> Texts:

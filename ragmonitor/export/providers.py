@@ -133,7 +133,6 @@ class _Source:
 
     signal: Signal
     given: Any
-    current: Callable[[], Any]
     build: Callable[[Any], Any]
     """From an exporter to a provider of our own."""
     collector: _Collector
@@ -142,7 +141,9 @@ class _Source:
 
     def applications(self) -> Any:
         """Return the application's provider; None: it has set none."""
-        provider = self.given or self.current()
+        is_traces = self.signal == "TRACES"
+        current = trace.get_tracer_provider if is_traces else _logs.get_logger_provider
+        provider = self.given or current()
         return None if _is_placeholder(provider) else provider
 
     def provider(self) -> Any:
@@ -173,9 +174,8 @@ class Providers:
     ) -> None:
         collector = _Collector(clock)
         tracers, loggers = partial(_tracers, service), partial(_loggers, service)
-        current = trace.get_tracer_provider
-        self._traces = _Source("TRACES", tracer_provider, current, tracers, collector)
-        self._logs = _Source("LOGS", logger_provider, _logs.get_logger_provider, loggers, collector)
+        self._traces = _Source("TRACES", tracer_provider, tracers, collector)
+        self._logs = _Source("LOGS", logger_provider, loggers, collector)
 
     def tracer(self) -> trace.Tracer | None:
         """Return the tracer; None: there is nowhere to send traces."""

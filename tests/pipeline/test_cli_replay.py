@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ragmonitor.cli.drivers import GROUP
-from ragmonitor.cli.replay import Options, run
+from ragmonitor.cli.options import ReplayOptions
+from ragmonitor.cli.replay import run
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +42,7 @@ def replayed(capsys, file, framework, **options):
     if not metadata.entry_points(group=GROUP, name=framework):
         pytest.skip(f"the integration of {framework} is not installed; see `make setup`")
     code = run(
-        Options(file=str(file), framework=framework, json_summary=True, quiet=True, **options)
+        ReplayOptions(file=str(file), framework=framework, json_output=True, quiet=True, **options)
     )
     return code, json.loads(capsys.readouterr().out)
 

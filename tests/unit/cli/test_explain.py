@@ -183,13 +183,13 @@ def test_a_budget_that_decides_is_seen_to(judged: str):
 
 def test_other_budgets_pay_in_proportion(judged: str):
     """Up to the setting, where it is said; more readings are narrower and faster."""
-    (said,) = explained(judged, "--judge-rate", "0.1")["services"]
+    (said,) = explained(judged)["services"]
     rows = {row["budget"]: row for row in said["planning"]}
     assert list(rows) == ["x0.25", "x0.5", "x1", "x2", "x4", "unlimited", "every answer"]
     one = rows["x1"]["judged_per_hour"]
     assert one == pytest.approx(183, rel=0.02)
     assert rows["x0.25"]["judged_per_hour"] == pytest.approx(one / 4)
-    assert rows["x4"]["rate"] == rows["unlimited"]["rate"] == 0.1
+    assert rows["x4"]["rate"] == rows["unlimited"]["rate"] == 0.5
     assert rows["every answer"]["rate"] == 1.0
     assert rows["x0.25"]["half_width_1h"] > rows["x1"]["half_width_1h"]
     assert rows["x1"]["half_width_1h"] > rows["x1"]["half_width_24h"]
@@ -209,7 +209,7 @@ def test_the_hourly_width_is_that_of_the_gauge(judged: str):
 
 def test_other_traffic_may_be_planned_for(judged: str):
     """A budget that pays for a tenth pays for all of a tenth of the traffic."""
-    (said,) = explained(judged, "--answers-per-hour", "100", "--judge-rate", "1")["services"]
+    (said,) = explained(judged, "--answers-per-hour", "100")["services"]
     row = next(row for row in said["planning"] if row["budget"] == "x1")
     assert (row["rate"], row["judged_per_hour"]) == (1.0, 100.0)
 

@@ -158,14 +158,6 @@ def test_the_queue_never_overflows(capsys, file, monkeypatch):
     assert (code, told["dropped"]) == (0, {})
 
 
-def test_the_rate_is_kept_and_the_limit_too(capsys, file):
-    """So that a dashboard can be watched."""
-    driver = FakeDriver()
-    _, told = outcome(capsys, file, driver, rate=50, limit=6)
-    assert told["replayed"] == 6
-    assert driver.asked[-1] - driver.asked[0] >= 5 / 50 * 0.9
-
-
 def test_every_report_is_written_on_request(capsys, file, tmp_path):
     """An older file is replaced."""
     output = tmp_path / "reports.jsonl"
