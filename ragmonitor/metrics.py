@@ -30,7 +30,7 @@ class Metric:
     """One row of the table."""
 
     section: str
-    """The heading in docs/metrics.md; empty: the metric never leaves the process."""
+    """The heading in docs/metrics.md."""
     kind: Kind
     name: str
     """Without the suffix that the client adds."""
@@ -89,7 +89,6 @@ _spending = partial(_row, "Sampling and money", "gauge")
 _judging = partial(_row, "The judge")
 _inputs = partial(_row, "What comes in", "gauge")
 _operation = partial(_row, "Operation")
-_internal = partial(_row, "", "gauge", merge="livesum")
 
 
 def _estimate(name: str, text: str, labels: str, *, root: str = "") -> str:
@@ -614,15 +613,4 @@ SERVICE_INFO: Final = _operation(
 )
 BUILD_INFO: Final = _operation(
     "info", "ragmonitor_build", "The version of ragmonitor.", "version", derived=True
-)
-
-MOMENTS: Final = _internal(
-    "ragmonitor_internal_moments",
-    "The additive sums behind the means of a window.",
-    "signal judge window dimension group sum",
-)
-PAIRS: Final = _internal(
-    "ragmonitor_internal_pairs",
-    "The additive sums behind the agreement of two judges.",
-    "evaluator judge second_judge sum",
 )

@@ -350,7 +350,7 @@ def _rows_written(path: Path) -> Iterator[Written]:
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
     with path.open(encoding="utf-8", errors="surrogateescape", newline="") as text:
         try:
-            for row in csv.DictReader(line for line in text if line.endswith("\n")):
+            for row in csv.DictReader(line for line in text if line.endswith(("\n", "\r"))):
                 if None in row or None in row.values():
                     continue  # torn: every row of ours has all its cells
                 written = None if row["error"] else _of_row(row)

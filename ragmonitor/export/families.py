@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -11,13 +12,40 @@ from prometheus_client.samples import Exemplar, Sample
 from ragmonitor import metrics
 from ragmonitor.guard import shielded
 from ragmonitor.protocols import Summarise
-from ragmonitor.records import GROUP_SUMS, GROUPS, SUMS, Estimate, Moments
+from ragmonitor.records import Estimate, Moments
 
 LabelPairs = frozenset[tuple[str, str]]
 """The labels of one series."""
 
-Exemplars = Mapping[tuple[LabelPairs, float], Exemplar]
-"""The newest exemplar of each bucket of the score histogram, by labels and upper bound."""
+Key = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class ScrapeSums:
+    """What a process has beside its counters: a scrape derives means and agreement from it."""
+
+    means: dict[Key, Moments] = field(default_factory=dict)
+    """By service, signal, judge, window, dimension and group."""
+    pairs: dict[Key, list[float]] = field(default_factory=dict)
+    """Weight, weight of equal scores and weighted difference of the answers that two judges scored,
+    by service, evaluator, judge and second judge."""
+    exemplars: dict[tuple[LabelPairs, float], Exemplar] = field(default_factory=dict)
+    """The newest of each bucket of the score histogram, by labels and upper bound."""
+
+    def add(self, other: ScrapeSums) -> None:
+        """Add those of another process."""
+        for key, moments in other.means.items():
+            self.means[key] = self.means.get(key, Moments()) + moments
+        for key, sums in other.pairs.items():
+            self.pairs[key] = [
+                a + b for a, b in zip(self.pairs.get(key, NO_PAIRS), sums, strict=True)
+            ]
+        for bucket, exemplar in other.exemplars.items():
+            older = self.exemplars.get(bucket, exemplar)
+            self.exemplars[bucket] = max(older, exemplar, key=lambda each: each.timestamp or 0.0)
+
+
+NO_PAIRS = (0.0, 0.0, 0.0)
 
 HALLUCINATION = "hallucination"
 REFUSAL = "refusal"
@@ -29,15 +57,11 @@ _INPUTS = {
 }
 """By signal: the series of its mean."""
 
-GROUP_NAMES = tuple(f"group_{at}" for at in range(GROUP_SUMS * GROUPS))
-"""Names of the sums of random groups, as the label `sum` has them."""
-_GROUP_AT = {name: at for at, name in enumerate(GROUP_NAMES)}
-
 
 def final_families(
     counted: Iterable[Metric],
+    sums: ScrapeSums,
     *,
-    exemplars: Exemplars,
     summarise: Summarise,
     service: str,
     version: str,
@@ -45,8 +69,8 @@ def final_families(
     """Return the families to scrape.
 
     Args:
-        counted: Summed over the processes; sums that only serve to derive others are among them.
-        exemplars: To be put on the score histogram where it has none.
+        counted: Summed over the processes.
+        sums: Likewise; exemplars are put on the score histogram where it has none.
         summarise: From a window's sums to its mean and interval.
         service: Of this process.
         version: Of this package.
@@ -54,7 +78,11 @@ def final_families(
     families: list[Metric] = []
     for family in counted:
         with shielded("metrics"):
-            families += _final(family, exemplars=exemplars, summarise=summarise)
+            families.append(_final(family, sums))
+    with shielded("metrics"):
+        families += _means(sums, summarise)
+    with shielded("metrics"):
+        families += _agreement(sums)
     families.append(_build(service, version))
     for family in families:
         with shielded("metrics"):
@@ -64,22 +92,16 @@ def final_families(
 
 def described() -> list[Metric]:
     """Return every family that may ever be scraped, without samples."""
-    return [
-        Metric(each.name, each.help, each.kind) for each in metrics.TABLE.values() if each.section
-    ]
+    return [Metric(each.name, each.help, each.kind) for each in metrics.TABLE.values()]
 
 
-def _final(family: Metric, *, exemplars: Exemplars, summarise: Summarise) -> list[Metric]:
+def _final(family: Metric, sums: ScrapeSums) -> Metric:
     """Return what is scraped of a counted family."""
-    if family.name == metrics.MOMENTS:
-        return _means(family, summarise)
-    if family.name == metrics.PAIRS:
-        return _agreement(family)
     # Creation times would be a second series for each, and are missing with several processes.
     family.samples = [s for s in family.samples if s.name != f"{family.name}_created"]
     if family.name == metrics.SCORE_HISTOGRAM:
-        family.samples = [_with_exemplar(sample, exemplars) for sample in family.samples]
-    return [family]
+        family.samples = [_with_exemplar(sample, sums) for sample in family.samples]
+    return family
 
 
 def _drop_unreadable(family: Metric) -> None:
@@ -133,15 +155,15 @@ class _Windowed:
         self, labels: tuple[str, ...], coverage: float | None, estimate: Estimate | None
     ) -> None:
         """Show one series' coverage, and its mean if there is one."""
-        for field, family in self.families.items():
-            if field == "coverage":
+        for name, family in self.families.items():
+            if name == "coverage":
                 if coverage is not None:
                     family.add_metric(labels, coverage)
             elif estimate is not None:
-                family.add_metric(labels, getattr(estimate, field))
+                family.add_metric(labels, getattr(estimate, name))
 
 
-def _means(family: Metric, summarise: Summarise) -> list[Metric]:
+def _means(sums: ScrapeSums, summarise: Summarise) -> list[Metric]:
     """Return every gauge that follows from a window's sums."""
     score = _Windowed(metrics.SCORE_MEAN, root=metrics.SCORE_HISTOGRAM)
     group = _Windowed(metrics.GROUP_HALLUCINATION_RATE)
@@ -149,7 +171,7 @@ def _means(family: Metric, summarise: Summarise) -> list[Metric]:
     inputs = {signal: _Windowed(name) for signal, name in _INPUTS.items()}
     efficiency = _gauge(metrics.SAMPLING_EFFICIENCY)
     missing, uncovered = _gauge(metrics.MISSING_RATIO), _gauge(metrics.UNCOVERED_RATIO)
-    for (service, signal, judge, window, dimension, part), moments in moments_of(family).items():
+    for (service, signal, judge, window, dimension, part), moments in sums.means.items():
         estimate: Estimate | None = None
         with shielded("estimate"):
             estimate = summarise(moments)
@@ -180,51 +202,21 @@ def _means(family: Metric, summarise: Summarise) -> list[Metric]:
     ]
 
 
-def moments_of(family: Metric) -> dict[tuple[str, str, str, str, str, str], Moments]:
-    """Return the sums by service, signal, judge, window, dimension and group."""
-    by_series: dict[tuple[str, str, str, str, str, str], Moments] = {}
-    for sample in family.samples:
-        own = sample.labels
-        key = (
-            own["service"],
-            own["signal"],
-            own["judge"],
-            own["window"],
-            own["dimension"],
-            own["group"],
-        )
-        moments, name = by_series.setdefault(key, Moments()), own["sum"]
-        at = _GROUP_AT.get(name)
-        if name in SUMS:
-            setattr(moments, name, sample.value)
-        elif at is not None:  # else of a process of another version
-            if not moments.groups:
-                moments.groups = [0.0] * len(GROUP_NAMES)
-            moments.groups[at] = sample.value
-    return by_series
-
-
-def _agreement(family: Metric) -> list[Metric]:
+def _agreement(sums: ScrapeSums) -> list[Metric]:
     """Return what two judges' scores of the same answers have in common."""
     agreement, difference = _gauge(metrics.JUDGE_AGREEMENT), _gauge(metrics.JUDGE_DIFFERENCE)
-    sums: dict[tuple[str, str, str, str], dict[str, float]] = {}
-    for sample in family.samples:
-        labels = sample.labels
-        key = (labels["service"], labels["evaluator"], labels["judge"], labels["second_judge"])
-        sums.setdefault(key, {})[labels["sum"]] = sample.value
-    for key, total in sums.items():
-        weight = total.get("weight", 0.0)
+    for key, (weight, equal, differences) in list(sums.pairs.items()):
         if weight > 0:
-            agreement.add_metric(key, total.get("equal", 0.0) / weight)
-            difference.add_metric(key, total.get("difference", 0.0) / weight)
+            agreement.add_metric(key, equal / weight)
+            difference.add_metric(key, differences / weight)
     return [agreement, difference]
 
 
-def _with_exemplar(sample: Sample, exemplars: Exemplars) -> Sample:
+def _with_exemplar(sample: Sample, sums: ScrapeSums) -> Sample:
     if sample.exemplar is not None or "le" not in sample.labels:
         return sample
     series = frozenset(pair for pair in sample.labels.items() if pair[0] != "le")
-    return sample._replace(exemplar=exemplars.get((series, float(sample.labels["le"]))))
+    return sample._replace(exemplar=sums.exemplars.get((series, float(sample.labels["le"]))))
 
 
 def _build(service: str, version: str) -> Metric:

@@ -28,11 +28,6 @@ MAX_LABEL_VALUES = 50
 MAX_LABEL_LENGTH = 120
 
 _CONTROLS = ("Cc", "Zl", "Zp")
-_PART = ("dimension", "group")
-"""Labels that stand together; the values of the second are counted for each of the first."""
-_OURS = ("sum",)
-"""Labels whose values are all named in our code: more than an application's may be, and none of
-them may become `other`."""
 
 
 class Labels:
@@ -94,7 +89,6 @@ class Family:
         self._instrument = instrument
         self._names = tuple(names)
         self._labels = labels
-        self._part_at = self._names.index("dimension") if "dimension" in self._names else None
 
     def series(self, values: Sequence[object]) -> Any:
         """Return the series with these values, in the order of the labels' names."""
@@ -109,15 +103,9 @@ class Family:
         self._instrument.remove(*self._cleaned(values))
 
     def _cleaned(self, values: Sequence[object]) -> list[str]:
-        clean = [
-            str(value) if name in _OURS else self._labels.value(name, value)
-            for name, value in zip(self._names, values, strict=True)
-            if name not in _PART
+        return [
+            self._labels.value(name, value) for name, value in zip(self._names, values, strict=True)
         ]
-        if self._part_at is not None:
-            at = self._part_at
-            clean[at:at] = self._labels.part(*values[at : at + len(_PART)])
-        return clean
 
 
 @cache

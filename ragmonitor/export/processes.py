@@ -10,6 +10,7 @@ import os
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -18,30 +19,31 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.samples import Exemplar
 
-from ragmonitor.export.families import Exemplars, LabelPairs
+from ragmonitor.export.families import ScrapeSums
 from ragmonitor.guard import errors, logger, shielded
 from ragmonitor.patterns import lazy_pattern
+from ragmonitor.records import Moments
 
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
-_SIDECAR = "ragmonitor_exemplars_{pid}_{number}.json"
+_SIDECAR = "ragmonitor_sums_{pid}_{number}.json"
 _OF_A_PROCESS = lazy_pattern(
-    r"(?:gauge_live[a-z]*|ragmonitor_exemplars)_(\d+)(?:_\d+)?\.(?:db|json|json\.tmp)"
+    r"(?:gauge_live[a-z]*|ragmonitor_sums)_(\d+)(?:_\d+)?\.(?:db|json|json\.tmp)"
 )
 _NAME = lazy_pattern(r"(?:counter|gauge_[a-z]+|histogram|summary)_.+\.db")
 MIN_FREE_BYTES: Final = 8 << 20
 """With less room on its file system the folder is not used: see `SharedFolder.reserve`."""
 _RESERVED_BYTES: Final = 256 << 10
-_RESERVED: Final = {
-    "counter": _RESERVED_BYTES,
-    "gauge_livemax": _RESERVED_BYTES,
-    "gauge_livemostrecent": _RESERVED_BYTES,
-    "gauge_livesum": 4 * _RESERVED_BYTES,
-    "gauge_max": _RESERVED_BYTES,
-    "histogram": _RESERVED_BYTES,
-    "summary": _RESERVED_BYTES,
-}
-"""What each file of a process begins with, in bytes: two judges and a hundred groups take less."""
+_RESERVED: Final = (
+    "counter",
+    "gauge_livemax",
+    "gauge_livemostrecent",
+    "gauge_livesum",
+    "gauge_max",
+    "histogram",
+    "summary",
+)
+"""The files of a process; each begins with `_RESERVED_BYTES`."""
 MAX_FILE_BYTES: Final = 256 << 20
 """Of a file of another process; what is larger is none of `prometheus_client`'s."""
 _INTEGER = struct.Struct("i")
@@ -57,7 +59,7 @@ class SharedFolder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._number = next(_numbers)
-        self._written: dict[tuple[LabelPairs, float], Exemplar] = {}
+        self._written = ""
         self._unreadable: Counter[str] = Counter()
         self._warned_full = False
         self._set_own_aside()
@@ -77,12 +79,12 @@ class SharedFolder:
             raise OSError(errno.ENOSPC, f"{free >> 10} KiB are free")
         begun: list[Path] = []
         try:
-            for prefix, size in _RESERVED.items():
+            for prefix in _RESERVED:
                 file = self._folder / f"{prefix}_{os.getpid()}.db"
                 try:
                     with file.open("xb") as fresh:
                         begun.append(file)
-                        _fill(fresh.fileno(), size)
+                        _fill(fresh.fileno(), _RESERVED_BYTES)
                 except FileExistsError:  # the application's own series have opened it already
                     self._keep_ahead(file)
         except OSError:
@@ -179,7 +181,7 @@ class SharedFolder:
                     )
 
     def remove_dead(self) -> None:
-        """Remove live gauges and exemplars of processes that have ended. Counters stay."""
+        """Remove live gauges and sums of processes that have ended. Counters stay."""
         for pid in {pid for pid in self._pids() if not _is_alive(pid)}:
             with contextlib.suppress(FileNotFoundError):  # another process was faster
                 mark_process_dead(pid, str(self._folder))  # type: ignore[no-untyped-call]
@@ -190,43 +192,37 @@ class SharedFolder:
         """Return the number of living processes that count here."""
         return sum(_is_alive(pid) for pid in set(self._pids()))
 
-    def write_exemplars(self, exemplars: Exemplars) -> None:
-        """Write this process's newest exemplars into a file of their own.
-
-        The library drops exemplars in this mode silently.
-        """
-        if exemplars == self._written:
-            return
-        entries = [
+    def write(self, sums: ScrapeSums) -> None:
+        """Write what this process has beside its counters into a file of its own."""
+        text = json.dumps(
             {
-                "series": dict(series),
-                "le": str(bound),
-                "labels": exemplar.labels,
-                "value": exemplar.value,
-                "time": float(exemplar.timestamp or 0.0),
+                "means": [[key, asdict(moments)] for key, moments in sums.means.items()],
+                "pairs": [*sums.pairs.items()],
+                "exemplars": [
+                    [dict(series), bound, [e.labels, e.value, e.timestamp]]
+                    for (series, bound), e in sums.exemplars.items()
+                ],
             }
-            for (series, bound), exemplar in exemplars.items()
-        ]
+        )
+        if text == self._written:
+            return
         sidecar = self._folder / _SIDECAR.format(pid=os.getpid(), number=self._number)
         draft = sidecar.with_suffix(".json.tmp")
-        draft.write_text(json.dumps(entries), encoding="utf-8")
+        draft.write_text(text, encoding="utf-8")
         draft.replace(sidecar)
-        self._written = dict(exemplars)
+        self._written = text
 
-    def read_exemplars(self) -> dict[tuple[LabelPairs, float], Exemplar]:
-        """Return the newest exemplar of each bucket over all living processes."""
-        newest: dict[tuple[LabelPairs, float], Exemplar] = {}
+    def read(self) -> ScrapeSums:
+        """Return what all living processes have beside their counters."""
+        sums = ScrapeSums()
         for sidecar in self._folder.glob(_SIDECAR.format(pid="*", number="*")):
             with shielded("metrics"):
-                for key, exemplar in _read(sidecar):
-                    known = newest.get(key)
-                    if known is None or _time(known) < _time(exemplar):
-                        newest[key] = exemplar
-        return newest
+                sums.add(_read(sidecar))
+        return sums
 
     def after_fork_in_child(self) -> None:
         """Begin a sidecar of our own."""
-        self._written = {}
+        self._written = ""
         self._set_own_aside()
 
     def _pids(self) -> Iterable[int]:
@@ -330,25 +326,27 @@ def _problem(file: Path) -> str | None:
     return None
 
 
-def _read(sidecar: Path) -> Iterable[tuple[tuple[LabelPairs, float], Exemplar]]:
+def _read(sidecar: Path) -> ScrapeSums:
     try:
         entries = json.loads(sidecar.read_text(encoding="utf-8"))
     except FileNotFoundError:  # its process died between the look and the reading
-        return
-    for entry in entries:
-        key = (frozenset(_texts(entry["series"])), float(entry["le"]))
-        labels = dict(_texts(entry["labels"]))
-        yield key, Exemplar(labels, float(entry["value"]), float(entry["time"]))
+        return ScrapeSums()
+    return ScrapeSums(
+        means={tuple(key): Moments(**sums) for key, sums in entries["means"]},
+        pairs={tuple(key): [float(each) for each in sums] for key, sums in entries["pairs"]},
+        exemplars={
+            (frozenset(_texts(series)), float(bound)): Exemplar(
+                dict(_texts(labels)), float(value), float(time_s)
+            )
+            for series, bound, (labels, value, time_s) in entries["exemplars"]
+        },
+    )
 
 
 def _texts(labels: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     for name, value in labels.items():
         (name + value).encode()  # raises for what could not be scraped
         yield name, value
-
-
-def _time(exemplar: Exemplar) -> float:
-    return float(exemplar.timestamp or 0.0)
 
 
 def _is_alive(pid: int) -> bool:

@@ -12,7 +12,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -23,7 +22,7 @@ from prometheus_client.samples import Exemplar
 from ragmonitor import guard, metrics
 from ragmonitor.export.content import package_version
 from ragmonitor.export.endpoint import Endpoint, Pages
-from ragmonitor.export.families import GROUP_NAMES, LabelPairs, described, final_families
+from ragmonitor.export.families import NO_PAIRS, ScrapeSums, described, final_families
 from ragmonitor.export.instruments import Instruments, Labels, cleaned
 from ragmonitor.export.processes import opened, shared_folder
 from ragmonitor.export.server import Rejection
@@ -32,7 +31,6 @@ from ragmonitor.forks import survive_forks
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.protocols import BreakerState, Clock, Summarise
 from ragmonitor.records import (
-    SUMS,
     AlarmEvent,
     AlarmState,
     Evaluation,
@@ -151,10 +149,8 @@ class PrometheusExporter:
         self._instruments = Instruments(
             self._service, self._labels, shared=self._folder is not None
         )
-        self._exemplars: dict[tuple[LabelPairs, float], Exemplar] = {}
-        self._pairs: dict[tuple[str, str, str], _Pairs] = {}
-        self._shown: set[tuple[str, ...]] = set()
-        self._grouped: set[tuple[str, ...]] = set()
+        self._sums = ScrapeSums()
+        self._paired_s = self._clock()
         # Errors before us, or of the process that forked us, are not ours to count.
         self._errors_seen = Counter(guard.errors)
 
@@ -202,18 +198,19 @@ class PrometheusExporter:
 
     def compared(self, first: Report, second: Report) -> None:
         """Take in the agreement of two judges on the evaluations that both scored."""
+        self._age_pairs()
         judges = (self._judge(first.judge.name), self._judge(second.judge.name))
         scores = {e.evaluator: e.score for e in first.evaluations if isinstance(e, Scored)}
         for other in second.evaluations:
             if not isinstance(other, Scored) or other.evaluator not in scores:
                 continue
-            key = (self._evaluator(other.evaluator), *judges)
-            pairs = self._pairs.setdefault(key, _Pairs(self._clock()))
-            pairs.decay(self._clock())
-            pairs.add(
-                abs(other.score - scores[other.evaluator]),
-                weight=1 / max(second.decision.inclusion_probability, 1e-9),
-            )
+            key = (self._service, self._evaluator(other.evaluator), *judges)
+            difference = abs(other.score - scores[other.evaluator])
+            weight = 1 / max(second.decision.inclusion_probability, 1e-9)
+            sums = self._sums.pairs.setdefault(key, [*NO_PAIRS])
+            sums[0] += weight
+            sums[1] += weight * (difference < _EQUAL_WITHIN)
+            sums[2] += weight * difference
 
     def export(self, report: Report) -> None:
         """Count one report: its outcomes, scores, and what its judge used."""
@@ -298,7 +295,7 @@ class PrometheusExporter:
             labels = {"service": self._service, "evaluator": evaluator, "judge": judge}
             bound = next((b for b in metrics.SCORE_BUCKETS if scored.score <= b), math.inf)
             key = (frozenset(labels.items()), bound)
-            self._exemplars[key] = Exemplar(exemplar, scored.score, self._now())
+            self._sums.exemplars[key] = Exemplar(exemplar, scored.score, self._now())
 
     def _charge(self, judge: str, usage: JudgeUsage, outcome: str) -> None:
         instruments = self._instruments
@@ -328,7 +325,7 @@ class PrometheusExporter:
                 self._instruments.counter(metrics.INTERNAL_ERRORS, stage).inc(new)
         if self._folder is not None:
             with _SERIES:
-                self._folder.write_exemplars(self._exemplars)
+                self._folder.write(self._sums)
                 self._folder.remove_dead()
                 self._folder.keep_ahead()
         if self._serve:
@@ -345,30 +342,23 @@ class PrometheusExporter:
         self._show_alarms(snapshot.alarms)
         self._show_gauges(snapshot.gauges)
         self._show_checks(snapshot.checks)
-        for key, pairs in self._pairs.items():
-            with _SERIES:
-                pairs.decay(self._clock())
-                for name, value in pairs.sums.items():
-                    instruments.gauge(metrics.PAIRS, *key, name).set(value)
+        self._age_pairs()
+
+    def _age_pairs(self) -> None:
+        now_s = self._clock()
+        factor = math.exp(-max(0.0, now_s - self._paired_s) / PAIRS_DECAY_S)
+        self._paired_s = now_s
+        for sums in self._sums.pairs.values():
+            sums[:] = [each * factor for each in sums]
 
     def _show_moments(self, moments: Iterable[tuple[SeriesKey, Window, Moments]]) -> None:
-        sums: dict[tuple[str, ...], Moments] = {key: Moments() for key in self._shown}
+        means: dict[tuple[str, ...], Moments] = {}
         for key, window, found in moments:
             with _SERIES:
                 part = self._labels.part(key.dimension, key.group)
-                labels: tuple[str, ...] = (*self._series(key), window, *part)
-                sums[labels] = sums.get(labels, Moments()) + found
-        self._shown = set(sums)
-        for shown, total in sums.items():
-            with _SERIES:
-                values = {name: getattr(total, name) for name in SUMS}
-                # Series without sessions have no groups, and need no gauges for them.
-                if total.groups or shown in self._grouped:
-                    self._grouped.add(shown)
-                    of_groups = total.groups or repeat(0.0, len(GROUP_NAMES))
-                    values.update(zip(GROUP_NAMES, of_groups, strict=False))
-                for name, value in values.items():
-                    self._instruments.gauge(metrics.MOMENTS, *shown, name).set(value)
+                labels = (self._service, *self._series(key), window, *part)
+                means[labels] = means.get(labels, Moments()) + found
+        self._sums.means = means
 
     def _show_totals(self, totals: Iterable[tuple[SeriesKey, Totals]]) -> None:
         for key, total in totals:
@@ -425,9 +415,9 @@ class PrometheusExporter:
         """Stop serving; a process that lives on no longer adds to its peers' gauges."""
         self._endpoint.close()
         if self._folder is not None:
-            for pairs in self._pairs.values():
-                pairs.sums = dict.fromkeys(pairs.sums, 0.0)
             self._show_state(Snapshot(), queue_depth=0, open_runs=0)
+            with _SERIES:
+                self._folder.write(ScrapeSums())
             # A worker that has ended is not one that hangs, and a file forgets no series.
             self._instruments.gauge(metrics.WORKER_SEEN).set(math.inf)
         else:
@@ -448,7 +438,7 @@ class PrometheusExporter:
     def _families(self) -> list[Metric]:
         with guard.shielded("count"):
             self._count_notes()
-        return self._scraped(self._counted())
+        return self._scraped(self._sums_of_all())
 
     def _counted(self) -> list[Metric]:
         counted = list(self._instruments.registry.collect())
@@ -458,26 +448,29 @@ class PrometheusExporter:
         shared = {family.name: family for family in self._folder.counted()}
         return [shared[own.name] for own in counted if own.name in shared]
 
-    def _scraped(self, counted: Iterable[Metric]) -> list[Metric]:
+    def _scraped(self, sums: ScrapeSums) -> list[Metric]:
         return final_families(
-            counted,
-            exemplars={} if self._folder is None else self._folder.read_exemplars(),
+            self._counted(),
+            sums,
             summarise=self._summarise,
             service=self._service,
             version=package_version(),
         )
 
+    def _sums_of_all(self) -> ScrapeSums:
+        return self._sums if self._folder is None else self._folder.read()
+
     def state(self) -> dict[str, Any]:
         """Return the numbers of now for JSON: those of /metrics, and no texts."""
         with guard.shielded("count"):
             self._count_notes()
-        counted = self._counted()
+        sums = self._sums_of_all()
         return {
             "version": package_version(),
             "processes": 1 if self._folder is None else self._folder.living(),
         } | service_state(
-            counted,
-            self._scraped(counted),
+            sums,
+            self._scraped(sums),
             self._snapshot,
             service=self._service,
             summarise=self._summarise,
@@ -523,26 +516,6 @@ class _Scrape(Collector):
 
     def describe(self) -> Iterable[Metric]:
         return described()
-
-
-class _Pairs:
-    """Decaying sums over answers that two judges scored."""
-
-    def __init__(self, now_s: float) -> None:
-        self.sums = {"weight": 0.0, "equal": 0.0, "difference": 0.0}
-        self._at_s = now_s
-
-    def add(self, difference: float, *, weight: float) -> None:
-        """Take one answer."""
-        self.sums["weight"] += weight
-        self.sums["equal"] += weight * (difference < _EQUAL_WITHIN)
-        self.sums["difference"] += weight * difference
-
-    def decay(self, now_s: float) -> None:
-        """Let the sums age to now."""
-        factor = math.exp(-max(0.0, now_s - self._at_s) / PAIRS_DECAY_S)
-        self.sums = {name: value * factor for name, value in self.sums.items()}
-        self._at_s = now_s
 
 
 def _outcome(report: Report) -> str:

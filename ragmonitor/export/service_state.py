@@ -11,7 +11,7 @@ from typing import Any
 from prometheus_client.metrics_core import Metric
 
 from ragmonitor import metrics as names
-from ragmonitor.export.families import moments_of
+from ragmonitor.export.families import ScrapeSums
 from ragmonitor.protocols import Summarise
 from ragmonitor.records import AlarmState, Estimate, Snapshot
 
@@ -19,7 +19,7 @@ DAY_S = 86_400.0
 
 
 def service_state(
-    counted: Iterable[Metric],
+    sums: ScrapeSums,
     scraped: Iterable[Metric],
     snapshot: Snapshot,
     *,
@@ -29,15 +29,15 @@ def service_state(
     """Return the state of one service.
 
     Args:
-        counted: The families as they were counted, summed over the processes that share a folder.
-        scraped: The families that follow from them.
+        sums: Those of the processes that share a folder.
+        scraped: The families to scrape.
         snapshot: Of this process; the alarms are taken from it.
         service: Series of others are left out.
         summarise: From a window's sums to its mean and interval.
     """
     return {
         "service": service,
-        "numbers": list(_numbers(counted, service, summarise)),
+        "numbers": list(_numbers(sums, service, summarise)),
         "alarms": [alarm_record(state) for state in snapshot.alarms],
         "threshold_days": threshold_days(snapshot),
         "series": [
@@ -50,18 +50,13 @@ def service_state(
     }
 
 
-def _numbers(
-    counted: Iterable[Metric], service: str, summarise: Summarise
-) -> Iterator[dict[str, Any]]:
+def _numbers(sums: ScrapeSums, service: str, summarise: Summarise) -> Iterator[dict[str, Any]]:
     """Yield the windowed means of a service, those of its parts included."""
-    for family in counted:
-        if family.name != names.MOMENTS:
-            continue
-        for (owner, *key), sums in moments_of(family).items():
-            estimate = summarise(sums) if owner == service else None
-            if estimate is not None:
-                labels = zip(("signal", "judge", "window", "dimension", "group"), key, strict=True)
-                yield dict(labels) | estimate_record(estimate)
+    for (owner, *key), moments in sums.means.items():
+        estimate = summarise(moments) if owner == service else None
+        if estimate is not None:
+            labels = zip(("signal", "judge", "window", "dimension", "group"), key, strict=True)
+            yield dict(labels) | estimate_record(estimate)
 
 
 def estimate_record(estimate: Estimate) -> dict[str, float]:

@@ -97,21 +97,22 @@ def test_a_file_of_a_strange_name_is_left_out(tmp_path: Path, name: str) -> None
 @pytest.mark.parametrize(
     "entry",
     [
-        {"series": {"a": "\ud800"}, "le": "1", "labels": {}, "value": 1, "time": 1},
-        {"series": {}, "le": "1", "labels": {"trace_id": 5}, "value": 1, "time": 1},
-        {"series": {}, "le": "1", "labels": {}, "value": "much", "time": 1},
-        {"series": [], "le": "1", "labels": {}, "value": 1, "time": 1},
+        [{"a": "\ud800"}, 1.0, [{}, 1, 1]],
+        [{}, 1.0, [{"trace_id": 5}, 1, 1]],
+        [{}, 1.0, [{}, "much", 1]],
+        [[], 1.0, [{}, 1, 1]],
         5,
     ],
 )
 def test_a_broken_exemplar_is_left_out(tmp_path: Path, entry: object) -> None:
     """It costs no other process its own."""
-    good = {"series": {"a": "b"}, "le": "1", "labels": {"trace_id": "1"}, "value": 1, "time": 1}
-    (tmp_path / "ragmonitor_exemplars_1_0.json").write_text(json.dumps([entry]))
-    (tmp_path / "ragmonitor_exemplars_2_0.json").write_text(json.dumps([good]))
-    (tmp_path / "ragmonitor_exemplars_3_0.json").write_text("[{")
+    good = [{"a": "b"}, 1.0, [{"trace_id": "1"}, 1, 1]]
+    for number, exemplar in enumerate((entry, good)):
+        sums = {"means": [], "pairs": [], "exemplars": [exemplar]}
+        (tmp_path / f"ragmonitor_sums_{number}_0.json").write_text(json.dumps(sums))
+    (tmp_path / "ragmonitor_sums_3_0.json").write_text("[{")
     folder = SharedFolder(tmp_path)
-    assert [e.labels for e in folder.read_exemplars().values()] == [{"trace_id": "1"}]
+    assert [e.labels for e in folder.read().exemplars.values()] == [{"trace_id": "1"}]
 
 
 def test_torn_remains_under_our_own_id_are_deleted(tmp_path: Path) -> None:
