@@ -23,6 +23,7 @@ from ragmonitor.estimation.alarms import LEARNED_FROM
 from ragmonitor.estimation.detector import DAY_S
 from ragmonitor.estimation.early_warning import THRESHOLD_DAYS as EARLY_WARNING_DAYS
 from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION, WEAK_RETRIEVAL
+from ragmonitor.export.content import finite
 from ragmonitor.settings import Settings
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def run(options: ExplainOptions) -> int:
         )
     chosen = [state for state in states if options.service in (None, state.service)]
     if options.json_output:
-        records = [_finite(state.as_json()) for state in chosen]
+        records = [finite(state.as_json()) for state in chosen]
         print_json({"url": shown(url), "services": records})
     else:
         _print_all(shown(url), chosen)
@@ -124,15 +125,6 @@ def _opener(url: str) -> OpenerDirector:
     if _LOCAL.fullmatch(urlsplit(url).hostname or ""):
         return build_opener(ProxyHandler({}), HTTPHandler, HTTPSHandler)
     return build_opener()
-
-
-def _finite(value: Any) -> Any:
-    """Return the same with null for what JSON has no number for."""
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 # --- for people -----------------------------------------------------------------------------------

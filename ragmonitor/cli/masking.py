@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from ragmonitor.addresses import HIDDEN, secrets_of, shown
+from ragmonitor.export.content import mapped
 from ragmonitor.redaction import without_secrets
 from ragmonitor.settings import OPTIONS, Settings
 
@@ -39,13 +40,7 @@ class Masker:
 
     def value(self, value: Any) -> Any:
         """Return a value for JSON in which no text has a key."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, dict):
-            return {name: self.value(inner) for name, inner in value.items()}
-        if isinstance(value, list | tuple):
-            return [self.value(inner) for inner in value]
-        return value
+        return mapped(value, lambda each: self.text(each) if isinstance(each, str) else each)
 
 
 def _of_settings(settings: Settings) -> Iterator[str]:

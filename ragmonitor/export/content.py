@@ -7,7 +7,7 @@ import importlib
 import json
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -158,17 +158,23 @@ def compact_json(value: Any) -> str:
     try:
         return _JSON.encode(value)
     except (TypeError, ValueError):  # a key that is no string, a NaN
-        return _JSON.encode(_finite(value))
+        return _JSON.encode(finite(value))
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a value for JSON with every text and number in it changed."""
     if isinstance(value, dict):
-        return {str(key): _finite(inner) for key, inner in value.items()}
+        return {str(key): mapped(inner, change) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return value
+        return [mapped(inner, change) for inner in value]
+    return change(value)
+
+
+def finite(value: Any) -> Any:
+    """Return a value with null for what JSON has no number for."""
+    return mapped(
+        value, lambda each: None if isinstance(each, float) and not math.isfinite(each) else each
+    )
 
 
 def is_unsupported(sentence: SentenceVerdict) -> bool:

@@ -15,7 +15,6 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
-    Summary,
     metrics,
     values,
 )
@@ -33,7 +32,7 @@ _CONTROLS = ("Cc", "Zl", "Zp")
 class Labels:
     """Keeps the values of each label readable and few: a series lives for as long as its process.
 
-    Every value of every label passes here, wherever it comes from (see `Family`).
+    Every value of every label passes here, wherever it comes from (see `Instruments`).
     """
 
     def __init__(self, max_values: int = MAX_LABEL_VALUES) -> None:
@@ -77,37 +76,6 @@ def cleaned(value: object) -> str:
     return "".join(" " if unicodedata.category(c) in _CONTROLS else c for c in text)
 
 
-class Family:
-    """The series of one name. No value of a label gets into one but through `Labels`."""
-
-    def __init__(
-        self,
-        instrument: Counter | Gauge | Histogram | Summary,
-        names: Sequence[str],
-        labels: Labels,
-    ) -> None:
-        self._instrument = instrument
-        self._names = tuple(names)
-        self._labels = labels
-
-    def series(self, values: Sequence[object]) -> Any:
-        """Return the series with these values, in the order of the labels' names."""
-        return self._instrument.labels(*self._cleaned(values))
-
-    def remove(self, values: Sequence[object]) -> None:
-        """Forget the series with these values.
-
-        Raises:
-            KeyError: There is none.
-        """
-        self._instrument.remove(*self._cleaned(values))
-
-    def _cleaned(self, values: Sequence[object]) -> list[str]:
-        return [
-            self._labels.value(name, value) for name, value in zip(self._names, values, strict=True)
-        ]
-
-
 @cache
 def _in_memory() -> Any:
     """Return the library's metrics, with values in this process's memory whatever it was told.
@@ -143,10 +111,9 @@ class Instruments:
         kinds: Any = metrics if shared else _in_memory()
         self.registry = CollectorRegistry()
         self._service = service
-        self._families = {
-            metric.name: Family(
-                _instrument(kinds, metric, self.registry), ("service", *metric.labels), labels
-            )
+        self._labels = labels
+        self._instruments = {
+            metric.name: _instrument(kinds, metric, self.registry)
             for metric in TABLE.values()
             if not metric.derived
         }
@@ -166,10 +133,15 @@ class Instruments:
     def remove(self, name: str, *labels: object) -> None:
         """Forget a series, if it is there."""
         with contextlib.suppress(KeyError):
-            self._families[name].remove((self._service, *labels))
+            self._instruments[name].remove(*self._values(name, labels))
 
     def _series(self, name: str, labels: Sequence[object]) -> Any:
-        return self._families[name].series((self._service, *labels))
+        return self._instruments[name].labels(*self._values(name, labels))
+
+    def _values(self, name: str, labels: Sequence[object]) -> list[str]:
+        names = ("service", *TABLE[name].labels)
+        values = (self._service, *labels)
+        return [self._labels.value(*each) for each in zip(names, values, strict=True)]
 
 
 def _instrument(kinds: Any, metric: Metric, registry: CollectorRegistry) -> Any:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from ragmonitor.export.content import clipped, compact_json, encodable, size_bytes
+from ragmonitor.export.content import clipped, compact_json, encodable, mapped, size_bytes
 
 Value = str | bool | int | float | list[str]
 Attributes = dict[str, Value]
@@ -163,15 +163,13 @@ def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int | None:
 
 def cut(value: Any, max_bytes: int) -> Any:
     """Return a value for JSON with every text in it cut to so many bytes."""
-    if isinstance(value, str):
-        return clipped(value, max_bytes)
-    if isinstance(value, dict):
-        return {name: cut(inner, max_bytes) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [cut(inner, max_bytes) for inner in value]
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    return clipped(str(value), max_bytes)
+
+    def shortened(each: Any) -> Any:
+        if each is None or isinstance(each, bool | int | float):
+            return each
+        return clipped(each if isinstance(each, str) else str(each), max_bytes)
+
+    return mapped(value, shortened)
 
 
 class SpanBudget:

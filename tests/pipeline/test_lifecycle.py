@@ -274,7 +274,7 @@ def test_a_finaliser_within_a_lock_of_the_counters_waits_for_nobody():
     done = threading.Event()
 
     def collect():
-        counter = monitor._meters._instruments._families[DROPPED]._instrument
+        counter = monitor._meters._instruments._instruments[DROPPED]
         with counter._lock, monitor._worker._ledger._refused._adding:
             for _ in range(3):
                 cycle = [Stream()]
