@@ -189,11 +189,11 @@ class Providers:
 
     def destination(self) -> str:
         """Say where traces go, without secrets."""
-        if self._applications_tracers() is not None:
+        if self._traces.applications() is not None:
             return "the application's tracer provider"
         if otlp_protocol("TRACES") is None:
             return "nowhere (set OTEL_EXPORTER_OTLP_ENDPOINT)"
-        return shown(_address("TRACES"))
+        return shown(otlp_address("TRACES"))
 
     def flush(self, timeout_s: float) -> bool:
         """Send what the providers hold, the application's too; return whether all left in time."""

@@ -153,7 +153,9 @@ class Scorer:
                 "(budget_tokens) instead of --budget-usd (budget_usd), or set "
                 "RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS and "
                 "RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS"
-                if self.budget is not None and self.budget.unit == "usd"
+                if self.budget is not None
+                and self.budget.unit == "usd"
+                and self.judge.budget_unit is not None
                 else str(error)
             ) from error
 
