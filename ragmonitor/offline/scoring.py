@@ -150,7 +150,7 @@ class Scorer:
         except JudgeError as error:
             raise SettingsError(
                 f"{error.judge}: litellm knows no price of this model; give --budget-tokens "
-                "(budget_tokens) instead of --budget-usd (budget_usd), or set "
+                "instead of --budget-usd (budget_tokens instead of budget_usd), or set "
                 "RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS and "
                 "RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS"
                 if self.budget is not None
