@@ -188,8 +188,8 @@ def _budget(budget_usd: float | None, budget_tokens: int | None) -> Budget | Non
 
 def _no_budget(name: str) -> SettingsError:
     return SettingsError(
-        f"judge {name} costs money and has no budget; add --budget-usd X or --budget-tokens N "
-        "(budget_usd=X or budget_tokens=N), the most this run may spend"
+        f"judge {name} costs money and has no budget; add budget_usd=X or budget_tokens=N "
+        "(--budget-usd X or --budget-tokens N), the most this run may spend"
     )
 
 
