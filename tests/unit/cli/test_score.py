@@ -259,7 +259,7 @@ def test_quiet_says_nothing(tmp_path):
         (["gone.jsonl"], "gone.jsonl: No such file"),
         ([".", "-q"], "Is a directory"),
         (["{file}", "--evaluators", "truth"], "unknown evaluator truth; known: "),
-        (["{file}", "--judge", "openai/gpt-4o-mini"], "add --budget-usd X or --budget-tokens N"),
+        (["{file}", "--judge", "openai/gpt-4o-mini"], "(--budget-usd X or --budget-tokens N)"),
         (["{file}", "--judge", "m", "--budget-usd", "1", "--budget-tokens", "1"], "one budget"),
         (["{file}", "-o", "{file}"], "is the input"),
         (["{file}", "-o", "no/such/folder"], "no/such/folder: No such file"),
