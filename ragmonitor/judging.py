@@ -36,6 +36,7 @@ from ragmonitor.records import (
     Prediction,
     Report,
     SamplingDecision,
+    Severity,
     Unscored,
 )
 from ragmonitor.sampling import uniform_of
@@ -75,6 +76,7 @@ class ReadingEngine:
         clean: Callable[[str], str] = str,
         timeout_s: float | None = None,
         asking_timeout_s: float = 60.0,
+        min_severity: Severity = Severity.MAJOR,
     ) -> None:
         """Ask nobody yet.
 
@@ -83,8 +85,10 @@ class ReadingEngine:
             clean: Redacts one text: what a judge's provider says of a failure.
             timeout_s: For a judge's reading; None: as long as the judge takes.
             asking_timeout_s: For one evaluator's own questions to the judge.
+            min_severity: The least severity of a finding that makes an answer hallucinated.
         """
         self._entries = entries
+        self._min_severity = min_severity
         self._clean = clean
         self._timeout_s = timeout_s
         self._asking_timeout_s = asking_timeout_s
@@ -100,7 +104,7 @@ class ReadingEngine:
         usage: JudgeUsage | None = None
         try:
             async with asyncio.timeout(self._timeout_s):
-                assessment = await judge.assess(interaction)
+                assessment = self._counting(await judge.assess(interaction))
             usage = assessment.usage
             evaluations, asked = await evaluate_asking(
                 self._entries, interaction, assessment, judge, within_s=self._asking_timeout_s
@@ -143,8 +147,24 @@ class ReadingEngine:
 
     def found(self, interaction: Interaction, assessment: Assessment) -> Report:
         """Return the report on what a judge that reads every answer has found."""
+        assessment = self._counting(assessment)
         evaluations = evaluate(self._entries, interaction, assessment)
         return self._scored("builtin", interaction, assessment, evaluations)
+
+    def _counting(self, assessment: Assessment) -> Assessment:
+        """Return the assessment with the severity that counts.
+
+        Where that is not the default, what is found hallucinated is another verdict, and so the
+        judge's version is another.
+        """
+        if self._min_severity is Severity.MAJOR:
+            return assessment
+        judge = assessment.judge
+        return replace(
+            assessment,
+            min_severity=self._min_severity,
+            judge=replace(judge, version=f"{judge.version}.{self._min_severity}"),
+        )
 
     def unread(
         self,
@@ -307,6 +327,8 @@ class JudgeConfig:
     """Over all calls of one reading."""
     wait_s: float
     """How long a trace is held for the judge's scores."""
+    min_severity: Severity = Severity.MAJOR
+    """The least severity of a finding that makes an answer hallucinated."""
     spent: Callable[[JudgeUsage], float]
     """The cost of a reading, in the budget's unit."""
 
@@ -372,7 +394,11 @@ class JudgeRunner:
         self.config = config
         timeout_s = config.reading_timeout_s + JUDGE_GRACE_S
         self._engine = ReadingEngine(
-            entries, clean=clean, timeout_s=timeout_s, asking_timeout_s=timeout_s
+            entries,
+            clean=clean,
+            timeout_s=timeout_s,
+            asking_timeout_s=timeout_s,
+            min_severity=config.min_severity,
         )
         self.forget()
 

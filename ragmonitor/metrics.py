@@ -177,7 +177,13 @@ SCORE_MEAN: Final = _estimate(
 )
 HALLUCINATION_RATE: Final = _estimate(
     "ragmonitor_hallucination_rate",
-    "Share of answers with an unsupported sentence, of those that claim something.",
+    "Share of answers with an unsupported sentence that counts (estimation.min_severity), of those "
+    "that claim something.",
+    "judge window",
+)
+MINOR_HALLUCINATION_RATE: Final = _estimate(
+    "ragmonitor_minor_hallucination_rate",
+    "Share of answers whose unsupported sentences are all minor, of those that claim something.",
     "judge window",
 )
 REFUSAL_RATE: Final = _estimate(

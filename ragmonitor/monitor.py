@@ -32,7 +32,7 @@ from ragmonitor.guard import clean_messages, logger, shielded, withhold_messages
 from ragmonitor.judging import JudgeRunner
 from ragmonitor.protocols import Exporter, Finished, Judge
 from ragmonitor.queues import MemoryQueue
-from ragmonitor.records import AlarmState, Cause, Chunk, Interaction, Report
+from ragmonitor.records import AlarmState, Cause, Chunk, Interaction, Report, Severity
 from ragmonitor.redaction import Redact, without_secrets
 from ragmonitor.settings import (
     AlarmSettings,
@@ -192,6 +192,7 @@ class Monitor:
             prepare=self.redacted,
             clean=self._redactor.text,
             poll=self._poll,
+            min_severity=Severity(settings.estimation.min_severity),
         )
         survive_forks(self)
         self._exit_first: Callable[[], None] | None = _close_at_exit(self)

@@ -167,6 +167,15 @@ class Verdict(StrEnum):
     NO_CLAIM = "no_claim"
 
 
+class Severity(StrEnum):
+    """How bad it is that a sentence is absent from the chunks or contradicted by them."""
+
+    MINOR = "minor"
+    """It stretches what the chunks say, or credits the wrong source."""
+    MAJOR = "major"
+    """Something is invented, or says otherwise than the chunks."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceVerdict:
     """The verdict on one sentence, with its evidence."""
@@ -186,6 +195,15 @@ class SentenceVerdict:
     gives verdicts only."""
     reasons: tuple[str, ...] = ()
     """Which checks failed; `REASONS`, or another judge's own words."""
+    severity: Severity | None = None
+    """Of an absent or contradicted sentence. None: the judge rates none, and it counts as major."""
+
+    @property
+    def finding(self) -> Severity | None:
+        """The severity of what is wrong with the sentence; None: nothing is."""
+        if self.verdict in (Verdict.ABSENT, Verdict.CONTRADICTED):
+            return self.severity or Severity.MAJOR
+        return None
 
 
 BUILTIN: Final = "builtin"
@@ -283,6 +301,9 @@ class Assessment:
     """None: there was no reference answer, or the judge gave nothing usable of it."""
     reference_cause: Cause | None = None
     """Why there is no `reference` although there was a reference answer; None: `unreadable`."""
+    min_severity: Severity = Severity.MAJOR
+    """The least severity of a finding that makes the answer hallucinated; whoever runs the judge
+    sets it, by the setting `estimation.min_severity`."""
 
     @property
     def claims(self) -> tuple[SentenceVerdict, ...] | None:
@@ -292,15 +313,27 @@ class Assessment:
         return tuple(s for s in self.sentences if s.verdict is not Verdict.NO_CLAIM)
 
     @property
+    def counted_findings(self) -> tuple[SentenceVerdict, ...]:
+        """The absent and contradicted sentences that are at least of `min_severity`."""
+        counted = (Severity.MAJOR, self.min_severity)
+        return tuple(s for s in self.sentences or () if s.finding in counted)
+
+    @property
     def hallucinated(self) -> bool | None:
-        """Whether any sentence is absent from the chunks or contradicted by them.
+        """Whether any sentence is absent or contradicted, and at least of `min_severity`.
 
         None where there is nothing to say: no readable verdicts, a refusal, or no claim.
         """
-        claims = self.claims
-        if not claims or self.evasive:
+        if not self.claims or self.evasive:
             return None
-        return any(s.verdict is not Verdict.SUPPORTED for s in claims)
+        return bool(self.counted_findings)
+
+    @property
+    def has_minor_findings_only(self) -> bool | None:
+        """Whether the answer has findings, and all of them are minor. None as `hallucinated`."""
+        if not self.claims or self.evasive:
+            return None
+        return {s.finding for s in self.claims if s.finding} == {Severity.MINOR}
 
 
 class Cause(StrEnum):
@@ -588,8 +621,8 @@ class SeriesKey:
     """Which number."""
 
     signal: str
-    """`hallucination`, `refusal`, an evaluator's name, `empty_retrieval`, `weak_retrieval`,
-    `new_question`."""
+    """`hallucination`, `minor_hallucination`, `refusal`, an evaluator's name, `empty_retrieval`,
+    `weak_retrieval`, `new_question`."""
     judge: str
     """Whose verdicts; `none` for what needs no judge."""
     dimension: str = ""

@@ -634,6 +634,12 @@ class EstimationSettings(Group):
         "attributes of interactions (route, version, ...); 'none' for nothing.",
         change="To compare tenants, routes or versions.",
     )
+    min_severity: Literal["minor", "major"] = option(
+        "major",
+        "The least severity of a finding that makes an answer hallucinated: in the rate, its "
+        "alarm, scores and traces. `minor` counts everything that a judge objects to.",
+        change="`minor` where a stretched wording does harm too.",
+    )
     drift_reference_size: int = option(
         2_000,
         "Questions and retrievals that later ones are compared with.",

@@ -56,7 +56,7 @@ from ragmonitor.protocols import (
     Exporter,
     Judge,
 )
-from ragmonitor.records import Interaction, Report, is_builtin
+from ragmonitor.records import Interaction, Report, Severity, is_builtin
 from ragmonitor.redaction import PersonalData, Redact, Redactor
 from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_file, spent_in
 from ragmonitor.settings import Settings
@@ -264,6 +264,7 @@ def judging_of(settings: Settings) -> JudgeConfig | None:
         max_pending=settings.judge.max_pending,
         reading_timeout_s=settings.judge.reading_timeout_s or 2 * settings.judge.timeout_s,
         wait_s=settings.export.judge_wait_s,
+        min_severity=Severity(settings.estimation.min_severity),
         spent=partial(spent_in, settings.budget.unit),
     )
 
@@ -414,7 +415,9 @@ def estimates_of(
     parts += [Residuals(clock=time.monotonic), SelfDisagreement(clock=time.monotonic)]
     predictions = Predictions(
         judge=judge.name,
-        file=file(state_name(reader.identity), PREDICTIONS_VERSION),
+        file=file(
+            state_name(reader.identity, settings.estimation.min_severity), PREDICTIONS_VERSION
+        ),
         reader=reader.identity.name,
         learns=settings.estimation.learn_from_verdicts,
     )
@@ -469,6 +472,7 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
             builtin=builtin,
             judge=judge,
             patterns=patterns,
+            min_severity=Severity(settings.estimation.min_severity),
         )
 
     # Those of a judge may be named where there is none yet.

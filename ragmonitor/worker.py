@@ -57,6 +57,7 @@ from ragmonitor.records import (
     Prediction,
     Report,
     SamplingDecision,
+    Severity,
     Snapshot,
     SpanReference,
 )
@@ -101,6 +102,7 @@ class Worker:
         prepare: Callable[[Interaction], Interaction],
         clean: Callable[[str], str],
         poll: Callable[[], int],
+        min_severity: Severity = Severity.MAJOR,
     ) -> None:
         """Wire the stages; nothing runs yet.
 
@@ -118,12 +120,13 @@ class Worker:
             prepare: Redacts a record before anything else sees it.
             clean: Redacts one text: what an evaluator says of its failure.
             poll: Called now and then; gives up abandoned runs and returns how many are open.
+            min_severity: The least severity of a finding that makes an answer hallucinated.
         """
         self._queue = queue
         self._builtin = builtin
         self._reader = reader
         self._runner = runner
-        self._engine = ReadingEngine(entries, clean=clean)
+        self._engine = ReadingEngine(entries, clean=clean, min_severity=min_severity)
         self._estimates = estimates
         self._traces = traces
         self._meters = meters

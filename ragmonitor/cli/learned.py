@@ -28,7 +28,7 @@ def run(options: LearnedOptions) -> int:
     if settings.state is None:
         raise InputError("nothing outlives a process without a state folder; name it with --state")
     reader = reader_of(settings) or BuiltinJudge()
-    name = state_name(reader.identity)
+    name = state_name(reader.identity, settings.estimation.min_severity)
     file = StateFile.of_service(settings.state, name, settings.service, version=STATE_VERSION)
     try:
         with file.alone():

@@ -10,13 +10,14 @@ from ragmonitor.estimation.alarms import Stream
 from ragmonitor.estimation.drift import MIN_OBJECTIVES
 from ragmonitor.estimation.signals import (
     EMPTY_RETRIEVAL,
+    FROM_ASSESSMENT,
     HALLUCINATION,
     NEW_QUESTION,
     NO_JUDGE,
     REFUSAL,
     WEAK_RETRIEVAL,
 )
-from ragmonitor.records import AlarmKind
+from ragmonitor.records import AlarmKind, Severity
 
 ANCHORS: Final = "anchors"
 CALIBRATION_HIGH: Final = "calibration_high"
@@ -45,6 +46,7 @@ def streams(
     builtin: str,
     judge: str | None,
     patterns: Sequence[str],
+    min_severity: Severity = Severity.MAJOR,
 ) -> tuple[Stream, ...]:
     """Return the streams of a service.
 
@@ -54,10 +56,12 @@ def streams(
         builtin: The judge of quality where there is no other.
         judge: The judge of quality; None: there is only the built-in one.
         patterns: Of the names of the signals that are wanted.
+        min_severity: Of the findings that make an answer hallucinated; minor ones by themselves
+            raise no alarm.
     """
     quality = judge or builtin
     importance_weight = 1.0 if judge is None else MAX_IMPORTANCE_WEIGHT
-    means = [name for name in evaluators if name not in (HALLUCINATION, REFUSAL)]
+    means = [name for name in evaluators if name not in FROM_ASSESSMENT]
     found: list[tuple[str, str, AlarmKind, bool, float, float | None]] = [
         (HALLUCINATION, quality, "quality", False, importance_weight, None),
         (REFUSAL, quality, "quality", False, importance_weight, None),
@@ -92,6 +96,7 @@ def streams(
             default_objective=default,
             reserve=RESERVE if signal == HALLUCINATION and judge is not None else 0.0,
             least_learned=MIN_OBJECTIVES.get(signal, 0.0),
+            definition=min_severity if signal == HALLUCINATION else "",
         )
         for signal, whose, kind, higher_is_better, most, default in wanted
     )

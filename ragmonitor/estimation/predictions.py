@@ -26,7 +26,7 @@ from ragmonitor.state import StateFile
 
 WHAT: Final = "calibration"
 STATE_VERSION: Final = 1
-"""Of the state file, which is called so."""
+"""Of the state files, whose names begin so."""
 UNCERTAINTY_KEPT: Final = 500.0
 """How many answers the mean uncertainty remembers."""
 MIN_UNCERTAINTY: Final = 1e-3
@@ -38,15 +38,17 @@ SHOWN_COEFFICIENTS: Final = 8
 _NOTHING: Final = (0.0, 0.0)
 
 
-def state_name(reader: JudgeIdentity) -> str:
+def state_name(reader: JudgeIdentity, min_severity: str) -> str:
     """Return what the file of a reader's predictions is called: scores of two say different things.
 
     Args:
         reader: The judge that scores every answer.
+        min_severity: Of what counts as hallucinated: what was learned of another is not mixed in.
     """
+    name = f"{WHAT}-{min_severity}"
     if reader.name == BUILTIN:
-        return WHAT
-    return f"{WHAT}-{hashlib.blake2b(str(reader).encode(), digest_size=4).hexdigest()}"
+        return name
+    return f"{name}-{hashlib.blake2b(str(reader).encode(), digest_size=4).hexdigest()}"
 
 
 class Predictions(Part):

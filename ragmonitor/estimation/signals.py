@@ -9,7 +9,10 @@ from typing import Final, NamedTuple
 from ragmonitor.records import Cause, Report, Scored, evaluator_name
 
 HALLUCINATION: Final = "hallucination"
+MINOR_HALLUCINATION: Final = "minor_hallucination"
 REFUSAL: Final = "refusal"
+FROM_ASSESSMENT: Final = (HALLUCINATION, REFUSAL, MINOR_HALLUCINATION)
+"""What every assessment says, whichever evaluators are selected."""
 EMPTY_RETRIEVAL: Final = "empty_retrieval"
 WEAK_RETRIEVAL: Final = "weak_retrieval"
 NEW_QUESTION: Final = "new_question"
@@ -59,15 +62,17 @@ def outcomes(report: Report) -> Outcomes:
     assessment = report.assessment
     found: list[tuple[str, Outcome | None]]
     if assessment is None:
-        found = [(HALLUCINATION, None), (REFUSAL, None)]
+        found = [(signal, None) for signal in FROM_ASSESSMENT]
     else:
         evasive = assessment.evasive
         refusal = None if evasive is None else _YES if evasive else _NO
+        minor = _claimed(report, assessment.has_minor_findings_only)
         found = [(HALLUCINATION, hallucination(report)), (REFUSAL, refusal)]
+        found.append((MINOR_HALLUCINATION, minor))
     for evaluation in report.evaluations:
         name = _name(evaluation.evaluator)
         # Two evaluators say what the assessment says; added twice it would count for two answers.
-        if name in (HALLUCINATION, REFUSAL):
+        if name in FROM_ASSESSMENT:
             continue
         if isinstance(evaluation, Scored):
             # By position: a third of the time, and this runs for every score.
@@ -80,12 +85,16 @@ def outcomes(report: Report) -> Outcomes:
 def hallucination(report: Report) -> Outcome | None:
     """Return whether anything is hallucinated, where the answer claims something of chunks."""
     assessment = report.assessment
-    if assessment is None or assessment.sentences is None:
+    return None if assessment is None else _claimed(report, assessment.hallucinated)
+
+
+def _claimed(report: Report, verdict: bool | None) -> Outcome | None:
+    """Return a verdict on what the answer claims of its chunks as an outcome."""
+    if report.assessment is None or report.assessment.sentences is None:
         return None
-    hallucinated = assessment.hallucinated
-    if hallucinated is None or not report.interaction.chunks:
+    if verdict is None or not report.interaction.chunks:
         return NOT_APPLICABLE
-    return _YES if hallucinated else _NO
+    return _YES if verdict else _NO
 
 
 def hallucinated(report: Report) -> bool | None:

@@ -7,7 +7,7 @@ from functools import partial
 
 from ragmonitor.estimation.parts import Answer, Observation, Part
 from ragmonitor.estimation.signals import HALLUCINATION, Outcome, Outcomes, outcomes
-from ragmonitor.records import Example, Report, Verdict
+from ragmonitor.records import Example, Report
 
 
 class Verdicts(Part):
@@ -62,12 +62,12 @@ class Verdicts(Part):
     def _example(self, answer: Answer, report: Report, signal: str, outcome: Outcome) -> Example:
         """Return the answer as an example of what is wrong; the worse for more bad claims."""
         badness = 1 - outcome.value if self._higher_is_better(signal) else outcome.value
-        claims = report.assessment.claims if report.assessment is not None else None
-        if signal == HALLUCINATION and claims:
-            badness = sum(claim.verdict is not Verdict.SUPPORTED for claim in claims) / len(claims)
+        assessment = report.assessment
+        if signal == HALLUCINATION and assessment is not None and assessment.claims:
+            badness = len(assessment.counted_findings) / len(assessment.claims)
         return Example(
             interaction=answer.interaction,
-            assessment=report.assessment,
+            assessment=assessment,
             badness=badness,
             at_s=answer.at_s,
             target=answer.completed.target,

@@ -25,6 +25,7 @@ def holds_what_was_asked(assessment: Assessment) -> bool | None:
 def diagnosis(interaction: Interaction, assessment: Assessment) -> Diagnosis:
     """Return what went wrong: the first of `Diagnosis` that applies, `ok` if nothing does.
 
+    Only findings that make the answer hallucinated (`Assessment.counted_findings`) are looked at.
     What is not known counts as not the case; `unknown` is left for an answer of which neither the
     claims nor their absence is known.
     """
@@ -36,13 +37,13 @@ def diagnosis(interaction: Interaction, assessment: Assessment) -> Diagnosis:
     claims = assessment.claims
     if claims is None:
         return Diagnosis.UNKNOWN
-    verdicts = [claim.verdict for claim in claims]
-    if Verdict.CONTRADICTED in verdicts:
+    findings = [claim.verdict for claim in assessment.counted_findings]
+    if Verdict.CONTRADICTED in findings:
         return Diagnosis.CONTRADICTION
-    if Verdict.ABSENT in verdicts:
+    if Verdict.ABSENT in findings:
         if answerable is False:
             return Diagnosis.RETRIEVAL_MISS
-        if answerable and Verdict.SUPPORTED not in verdicts:
+        if answerable and len(findings) == len(claims):
             return Diagnosis.IGNORED_CONTEXT
         return Diagnosis.UNSUPPORTED_ADDITION
     relevancy = assessment.answer_relevancy

@@ -6,12 +6,21 @@ from ragmonitor.errors import NotScorableError
 from ragmonitor.evaluators.diagnosis import holds_what_was_asked
 from ragmonitor.evaluators.ranking import average_precision
 from ragmonitor.evaluators.table import evaluator
-from ragmonitor.records import Assessment, Cause, Interaction, Language, SentenceVerdict, Verdict
+from ragmonitor.records import (
+    Assessment,
+    Cause,
+    Interaction,
+    Language,
+    SentenceVerdict,
+    Severity,
+    Verdict,
+)
 
 _FAILURES: dict[Language, dict[Verdict, str]] = {
     "en": {Verdict.ABSENT: "absent", Verdict.CONTRADICTED: "contradicted"},
     "zh": {Verdict.ABSENT: "资料中没有", Verdict.CONTRADICTED: "与资料矛盾"},
 }
+_MINOR: dict[Language, str] = {"en": " (minor)", "zh": "（轻微）"}
 
 
 def claims_of(assessment: Assessment) -> tuple[SentenceVerdict, ...]:
@@ -58,12 +67,13 @@ def _used_chunks(interaction: Interaction, assessment: Assessment) -> list[bool]
 def unsupported_claims(assessment: Assessment) -> str:
     """Return the claims that the chunks do not support, one a line, with the words at fault.
 
-    The labels are in the answer's language.
+    The labels are in the answer's language; minor findings are marked.
     """
     labels = _FAILURES[assessment.language]
     colon, comma = ("：", "、") if assessment.language == "zh" else (": ", ", ")
+    marks: dict[Severity | None, str] = {Severity.MINOR: _MINOR[assessment.language]}
     return "\n".join(
-        f"{labels[claim.verdict]}{colon}{claim.text}"
+        f"{labels[claim.verdict]}{marks.get(claim.severity, '')}{colon}{claim.text}"
         + (f" [{comma.join(claim.words)}]" if claim.words else "")
         for claim in assessment.claims or ()
         if claim.verdict in labels
@@ -155,11 +165,12 @@ def context_precision_without_reference(interaction: Interaction, assessment: As
     return average_precision(_used_chunks(interaction, assessment))
 
 
-@evaluator("hallucination", lower_is_better=True, explain=unsupported_claims)
+@evaluator("hallucination", version=2, lower_is_better=True, explain=unsupported_claims)
 def hallucination(_interaction: Interaction, assessment: Assessment) -> float:
     """Return 1 if any claim is absent from the chunks or contradicted by them, else 0.
 
-    Its mean over answers is the hallucination rate.
+    Only findings of `Assessment.min_severity` count. Its mean over answers is the hallucination
+    rate.
 
     Raises:
         NotScorableError: The answer refuses, claims nothing, or its verdicts are unreadable.
@@ -168,7 +179,23 @@ def hallucination(_interaction: Interaction, assessment: Assessment) -> float:
         Niu et al., "RAGTruth" (2024), section 2, hallucination at the level of answers,
         arXiv:2401.00396.
     """
-    return float(any(claim.verdict is not Verdict.SUPPORTED for claim in claims_of(assessment)))
+    claims_of(assessment)
+    return float(bool(assessment.counted_findings))
+
+
+@evaluator(
+    "minor_hallucination", by_default=False, lower_is_better=True, explain=unsupported_claims
+)
+def minor_hallucination(_interaction: Interaction, assessment: Assessment) -> float:
+    """Return 1 if there are absent or contradicted claims, and all of them are minor, else 0.
+
+    Its mean over answers is the minor hallucination rate.
+
+    Raises:
+        NotScorableError: The answer refuses, claims nothing, or its verdicts are unreadable.
+    """
+    claims_of(assessment)
+    return float(bool(assessment.has_minor_findings_only))
 
 
 @evaluator("absent_claims", by_default=False, lower_is_better=True, explain=unsupported_claims)

@@ -77,7 +77,7 @@ class ContentPolicy:
         entry: dict[str, Any] = {}
         if self.shows:
             entry["text"] = self.text(sentence.text)
-        entry["verdict"] = sentence.verdict.value
+        entry |= {"verdict": sentence.verdict.value, "severity": sentence.finding}
         if self.shows:
             entry["words"] = [self.text(word) for word in sentence.words]
         if self.content != "all":

@@ -49,7 +49,11 @@ NO_PAIRS = (0.0, 0.0, 0.0)
 
 HALLUCINATION = "hallucination"
 REFUSAL = "refusal"
-_RATES = {HALLUCINATION: metrics.HALLUCINATION_RATE, REFUSAL: metrics.REFUSAL_RATE}
+_RATES = {
+    HALLUCINATION: metrics.HALLUCINATION_RATE,
+    REFUSAL: metrics.REFUSAL_RATE,
+    "minor_hallucination": metrics.MINOR_HALLUCINATION_RATE,
+}
 _INPUTS = {
     "empty_retrieval": metrics.EMPTY_RETRIEVAL_RATIO,
     "weak_retrieval": metrics.WEAK_RETRIEVAL_RATIO,

@@ -554,6 +554,7 @@ def _verdicts(
             chunks=entry.chunks,
             words=entry.words,
             reasons=entry.reasons,
+            severity=entry.severity,
         )
         for sentence, entry in zip(sentences, reading.entries, strict=True)
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from ragmonitor.judges.reply import Entry, ParsedReply
+from ragmonitor.judges.reply import Entry, ParsedReply, worst
 from ragmonitor.judges.tokens import CHARACTERS_PER_TOKEN, estimate_tokens
 from ragmonitor.patterns import lazy_pattern
-from ragmonitor.records import Verdict
+from ragmonitor.records import Severity, Verdict
 
 CHUNK_FRAME_TOKENS: Final = 8
 """Tokens of the number and border of one chunk in the prompt."""
@@ -58,8 +58,9 @@ def join(
     """Return the joined reply; a field that one of the calls left unread is unread.
 
     A sentence is supported if a call supports it, contradicted if none does and one contradicts
-    it. That the chunks lack something is right only if it is right of all of them. Relevancy is
-    the calls' mean, evasiveness what most of them say, a cut chunk as relevant as its best part.
+    it; of its severity see `_severity`. That the chunks lack something is right only if it is right
+    of all of them. Relevancy is the calls' mean, evasiveness what most of them say, a cut chunk as
+    relevant as its best part.
 
     Args:
         readings: One per call; shape (n_calls,).
@@ -95,12 +96,7 @@ def join(
 def _moved(entries: Sequence[Entry], parts: Sequence[Part]) -> list[Entry]:
     """Return the entries with chunks numbered as in the whole."""
     return [
-        Entry(
-            verdict=entry.verdict,
-            chunks=tuple(dict.fromkeys(parts[index].position for index in entry.chunks)),
-            words=entry.words,
-            reasons=entry.reasons,
-        )
+        replace(entry, chunks=tuple(dict.fromkeys(parts[index].position for index in entry.chunks)))
         for entry in entries
     ]
 
@@ -125,9 +121,21 @@ def _joined(entries: Sequence[Entry]) -> Entry:
                 verdict=verdict,
                 chunks=tuple(dict.fromkeys(c for entry in against for c in entry.chunks)),
                 words=tuple(dict.fromkeys(w for entry in against for w in entry.words)),
+                severity=_severity(verdict, [entry.severity for entry in against]),
             )
     lacking = all(entry.verdict is Verdict.SUPPORTED for entry in entries)
     return Entry(verdict=Verdict.SUPPORTED if lacking else Verdict.NO_CLAIM)
+
+
+def _severity(verdict: Verdict, severities: Sequence[Severity | None]) -> Severity | None:
+    """Return the severity of what some calls object to.
+
+    Of a sentence that no call supports, a call that finds it minor has seen what it stretches. Of
+    contradictions the worst counts.
+    """
+    if verdict is Verdict.ABSENT and Severity.MINOR in severities:
+        return Severity.MINOR
+    return worst(severities)
 
 
 def _ratings(

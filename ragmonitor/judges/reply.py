@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, TypeGuard, TypeVar
 
 from ragmonitor.judges.judge_prompts import EXAMPLES
 from ragmonitor.judges.unknown_numbers import unknown_figures
 from ragmonitor.patterns import lazy_pattern
-from ragmonitor.records import Verdict
+from ragmonitor.records import Severity, Verdict
 
-RULES: Final = 2
+RULES: Final = 3
 """Raised whenever the same reply would be read differently."""
 
 _FIELDS: Final = ("s", "bad", "rel", "evasive", "ctx")
@@ -28,6 +28,12 @@ _MAX_CHARACTERS: Final = 20_000
 _MAX_OBJECTS: Final = 20
 _LETTERS: Final = {"N": Verdict.ABSENT, "X": Verdict.CONTRADICTED, "C": Verdict.CONTRADICTED}
 _NO_CLAIM: Final = frozenset("-–—−")
+_SEVERITIES: Final[dict[object, Severity]] = {
+    1: Severity.MINOR,
+    2: Severity.MAJOR,
+    "minor": Severity.MINOR,
+    "major": Severity.MAJOR,
+}
 
 _FENCE: Final = lazy_pattern(r"^[ \t]*```[A-Za-z]*[ \t]*$", re.MULTILINE)
 _TRAILING_COMMA: Final = lazy_pattern(r",\s*([}\]])")
@@ -50,6 +56,8 @@ class Entry:
     words: tuple[str, ...] = ()
     """As they stand in the sentence."""
     reasons: tuple[str, ...] = ()
+    severity: Severity | None = None
+    """Of what is absent or contradicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +98,23 @@ class ParsedReply:
         )
 
 
+@dataclass(slots=True)
+class _Fault:
+    """What `bad` says of one sentence."""
+
+    words: list[str] = field(default_factory=list)
+    """As they stand in it."""
+    severities: set[Severity | None] = field(default_factory=set)
+    """One of each entry that names the sentence; None: that entry has none."""
+
+
+def worst(severities: Collection[Severity | None]) -> Severity | None:
+    """Return the worst severity; None: it is not known to be major, nor that all are minor."""
+    if Severity.MAJOR in severities:
+        return Severity.MAJOR
+    return Severity.MINOR if set(severities) == {Severity.MINOR} else None
+
+
 class _UnreadableError(Exception):
     """A field cannot be read; the message tells the judge why."""
 
@@ -120,7 +145,7 @@ def read_reply(
             problems.append(f"{name} {reason}")
             return None
 
-    words = _read_bad(fields.get("bad", _strict_words(fields.get("s"))), sentences)
+    faults = _read_bad(fields.get("bad", _strict_words(fields.get("s"))), sentences)
     verdicts = read("s", lambda value: _read_entries(value, len(sentences), len(chunks)))
     relevancy = read("rel", lambda value: _whole(value, max_value=3) / 3)
     evasive = read("evasive", _read_flag)
@@ -131,7 +156,7 @@ def read_reply(
         entries=None
         if verdicts is None
         else tuple(
-            _with_words(entry, words.get(position, ()), sentences[position], chunks, question)
+            _with_fault(entry, faults.get(position), sentences[position], chunks, question)
             for position, entry in enumerate(verdicts)
         ),
         relevancy=relevancy,
@@ -143,18 +168,17 @@ def read_reply(
     )
 
 
-def _with_words(
-    entry: Entry, words: tuple[str, ...], sentence: str, chunks: Sequence[str], question: str
+def _with_fault(
+    entry: Entry, fault: _Fault | None, sentence: str, chunks: Sequence[str], question: str
 ) -> Entry:
     if entry.verdict in (Verdict.ABSENT, Verdict.CONTRADICTED):
-        return Entry(verdict=entry.verdict, chunks=entry.chunks, words=words)
+        fault = fault or _Fault()
+        return replace(entry, words=tuple(fault.words), severity=worst(fault.severities))
     if entry.verdict is Verdict.SUPPORTED and entry.chunks:
         cited = (chunks[position] for position in entry.chunks)
         unknown = unknown_figures(sentence, question, *cited)
         if unknown:
-            return Entry(
-                verdict=entry.verdict, chunks=entry.chunks, words=unknown, reasons=("number",)
-            )
+            return replace(entry, words=unknown, reasons=("number",))
     return entry
 
 
@@ -339,7 +363,7 @@ def _strict_words(value: object) -> list[object]:
     """Return the offending words of strict entries, as `bad` would hold them."""
     entries = value if isinstance(value, list) else []
     return [
-        [number, entry["w"]]
+        [number, entry["w"], entry.get("sev")]
         for number, entry in enumerate(entries, 1)
         if isinstance(entry, dict) and isinstance(entry.get("w"), str)
     ]
@@ -357,17 +381,17 @@ def _read_flag(value: object) -> bool:
     raise _UnreadableError("is not true or false")
 
 
-def _read_bad(value: object, sentences: Sequence[str]) -> dict[int, tuple[str, ...]]:
-    """Return the quoted words by the sentence's position; quotes that do not stand in it left out.
+def _read_bad(value: object, sentences: Sequence[str]) -> dict[int, _Fault]:
+    """Return quoted words and severity by the sentence's position.
 
-    It is evidence, not a score: what cannot be read is left out alone.
+    What cannot be read is left out alone, and so are quotes that do not stand in the sentence.
     """
     pairs: list[object] = []
     if isinstance(value, dict):
         pairs = [[number, words] for number, words in value.items()]
     elif isinstance(value, list):
         pairs = value
-    quotes: dict[int, list[str]] = {}
+    faults: dict[int, _Fault] = {}
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) < 2:
             continue
@@ -378,12 +402,23 @@ def _read_bad(value: object, sentences: Sequence[str]) -> dict[int, tuple[str, .
             continue
         if position < 0:
             continue
-        words = pair[1] if isinstance(pair[1], list) else pair[1:]
-        for quote in words:
+        said = [*pair[1], *pair[2:]] if isinstance(pair[1], list) else pair[1:]
+        fault, severity = faults.setdefault(position, _Fault()), _severity(said)
+        fault.severities.add(severity)
+        for quote in said if severity is None else said[:-1]:
             exact = _as_it_stands(quote, sentences[position]) if isinstance(quote, str) else ""
-            if exact and exact not in quotes.setdefault(position, []):
-                quotes[position].append(exact)
-    return {position: tuple(quoted) for position, quoted in quotes.items()}
+            if exact and exact not in fault.words:
+                fault.words.append(exact)
+    return faults
+
+
+def _severity(said: Sequence[object]) -> Severity | None:
+    """Return the severity that stands behind the words of a finding; None: none does."""
+    last = said[-1] if said else None
+    if isinstance(last, str):
+        # Alone it is the sentence's own word.
+        last = last.strip().lower() if len(said) > 1 else None
+    return _SEVERITIES.get(last) if isinstance(last, str | int) and last is not True else None
 
 
 def _as_it_stands(quote: str, sentence: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypedDict, Unpack
 
 from ragmonitor.apart import call_apart, run
@@ -18,7 +19,7 @@ from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
 from ragmonitor.protocols import Judge
-from ragmonitor.records import BUILTIN, Interaction, Report
+from ragmonitor.records import BUILTIN, Interaction, Report, Severity
 from ragmonitor.sampling import Budget
 from ragmonitor.settings import Settings
 from ragmonitor.wiring import judge_named
@@ -145,29 +146,31 @@ def scorer_of(
         evaluators = [name.strip() for name in evaluators.split(",")]
     names = tuple(name for name in evaluators if name)
     chosen = table.select(names, with_reference=True)
+    # A monitor's model, which would need a budget, has no part in a run by another judge.
+    is_model = isinstance(judge, str) and judge != BUILTIN
+    settings = Settings.load() if is_model else Settings.load(judge="")
+    scorer = partial(
+        Scorer,
+        is_fitted=not names,
+        min_severity=Severity(settings.estimation.min_severity),
+    )
     if judge is None or judge == BUILTIN:
-        # A monitor's model, which would need a budget, has no part in this.
-        limit = builtin_max_characters or Settings.load(judge="").judge.builtin_max_characters
-        builtin = BuiltinJudge(Limits(max_characters=limit))
-        return Scorer(builtin, chosen, is_fitted=not names, concurrency=1)
+        limit = builtin_max_characters or settings.judge.builtin_max_characters
+        return scorer(BuiltinJudge(Limits(max_characters=limit)), chosen, concurrency=1)
     budget = _budget(budget_usd, budget_tokens)
     if not isinstance(judge, str):
         if budget is None and as_judge(judge).budget_unit is not None:
             raise _no_budget(judge.identity.name)
-        return Scorer(
-            judge, chosen, is_fitted=not names, budget=budget, concurrency=concurrency or 8
-        )
-    settings = Settings.load()
+        return scorer(judge, chosen, budget=budget, concurrency=concurrency or 8)
     api_base = api_base or settings.judge.api_base
     is_model = judge.partition(":")[0] not in JUDGES and "@http" not in judge
     named = f"{judge}@{api_base}" if api_base and is_model else judge
     made = judge_named(settings, named, with_cache=False)
     if budget is None and as_judge(made).budget_unit is not None:
         raise _no_budget(judge)
-    return Scorer(
+    return scorer(
         made,
         chosen,
-        is_fitted=not names,
         budget=budget,
         concurrency=concurrency or settings.judge.concurrency,
         asking_timeout_s=settings.judge.reading_timeout_s or 2 * settings.judge.timeout_s,

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from ragmonitor.apart import apart
@@ -26,6 +27,7 @@ from ragmonitor.records import (
     JudgeUsage,
     Report,
     Scored,
+    Severity,
 )
 from ragmonitor.sampling import Budget, spent_in
 
@@ -89,6 +91,7 @@ class Scorer:
         budget: Budget | None = None,
         concurrency: int = 8,
         asking_timeout_s: float = 60.0,
+        min_severity: Severity = Severity.MAJOR,
     ) -> None:
         """Begin; nothing is asked yet.
 
@@ -100,6 +103,7 @@ class Scorer:
             budget: What reading may cost; None: as much as it takes.
             concurrency: Readings in flight.
             asking_timeout_s: For an evaluator's own questions to the judge.
+            min_severity: The least severity of a finding that makes an answer hallucinated.
 
         Raises:
             SettingsError: The judge cannot say its cost in the budget's unit.
@@ -109,10 +113,13 @@ class Scorer:
         self._without_reference = (
             Table(entry for entry in entries if not entry.needs_reference) if is_fitted else entries
         )
-        self._engine = ReadingEngine(entries, asking_timeout_s=asking_timeout_s)
-        self._engine_without_reference = ReadingEngine(
-            self._without_reference, asking_timeout_s=asking_timeout_s
+        engine = partial(
+            ReadingEngine, asking_timeout_s=asking_timeout_s, min_severity=min_severity
         )
+        self._engine, self._engine_without_reference = map(
+            engine, (entries, self._without_reference)
+        )
+        self._min_severity = min_severity
         self._role: JudgeRole = "builtin" if self.judge.is_builtin else "sampled"
         self.budget = budget
         self.is_budget_spent = False
@@ -131,6 +138,8 @@ class Scorer:
     def scoring_version(self) -> str:
         """Eight hex digits that change with the judge, its prompts and every evaluator."""
         names = [str(self.judge.identity), *(entry.identity for entry in self.entries)]
+        if self._min_severity is not Severity.MAJOR:
+            names.append(self._min_severity)
         versions = self.judge.prompt_versions
         if versions and self.entries.asking:
             names.append(versions["question"])

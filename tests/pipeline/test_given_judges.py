@@ -14,7 +14,7 @@ from ragmonitor.judges import AssessmentCache, BuiltinJudge, EncoderJudge, LlmJu
 from ragmonitor.judges.encoder import Support
 from ragmonitor.records import Cause, JudgeIdentity, JudgeUsage
 from ragmonitor.testing import ListExporter, ScriptedJudge
-from tests.support.openai_server import OpenAiServer, Request, judged, read_prompt
+from tests.support.openai_server import OpenAiServer, Reply, Request, judged, read_prompt
 from tests.support.scrape import outcomes, total
 from tests.support.settings import merged
 from tests.support.stories import assessment, interaction
@@ -455,3 +455,64 @@ def test_what_a_judge_cannot_have_used_neither_lifts_nor_kills_the_budget(used, 
     level = total(monitor.registry, "ragmonitor_budget_level")
     assert -24 <= level <= 1.0
     assert total(monitor.registry, "ragmonitor_judge_cost_usd_total", judge="own") >= 0
+
+
+# Severities
+
+UNRATED = {"s": ["N"], "bad": [[1, "2"]], "rel": 3, "evasive": False, "ctx": [1, 1]}
+
+
+class Doubter(Classifier):
+    """An encoder whose model finds nothing supported."""
+
+    def read(self, told, claims):
+        return [Support(share=0.1) for _ in claims]
+
+
+class Strict(Own):
+    """A judge of the user's own that rates no finding."""
+
+    async def assess(self, told):
+        return assessment("absent", judge=self.identity)
+
+
+UNRATED_BY = {
+    "function": lambda _: FunctionJudge(lambda ps: [json.dumps(UNRATED) for _ in ps], name="own"),
+    "own class": lambda _: Strict(),
+    "scripted": lambda _: ScriptedJudge(lambda _: assessment("absent")),
+    "encoder": lambda _: Doubter(),
+    "rules": lambda _: OtherBuiltin(),
+    "model": lambda server: by_model(server).judge,
+    "model by a schema": lambda server: by_model(server, reply_format="json_schema").judge,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [*((name, "major") for name in UNRATED_BY), ("own class", "minor")]
+)
+def test_a_finding_that_no_judge_rated_is_major(name, least, monitors):
+    """Under either setting it counts, and it is in no rate of minor ones."""
+    reports = ListExporter()
+    with OpenAiServer(default=Reply(content=json.dumps(UNRATED))) as server:
+        monitor = monitors(
+            UNRATED_BY[name](server),
+            judge={"repeat_rate": 0, "reference_answers_per_day": 0},
+            estimation={"min_severity": least},
+            evaluators=("hallucination", "minor_hallucination"),
+            exporters=[reports],
+            budget={"calls_per_day": 10**6},
+        )
+        observe(monitor, answer="The tower was built in 1955 by Romans.")
+    (report,) = [each for each in reports.reports if each.role == "sampled"]
+    assert [each.score for each in report.evaluations] == [1.0, 0.0]
+    assert report.assessment.counted_findings[0].finding == "major"
+    sums = {
+        signal: total(
+            monitor.registry,
+            "ragmonitor_estimate_sum_positive_total",
+            signal=signal,
+            judge=report.judge.name,
+        )
+        for signal in ("hallucination", "minor_hallucination")
+    }
+    assert sums == {"hallucination": 1.0, "minor_hallucination": 0.0}

@@ -7,7 +7,7 @@ import pytest
 from ragmonitor import Chunk, ExportSettings, Monitor, ServerSettings
 from ragmonitor.cli.app import app
 from ragmonitor.estimation import Predictions
-from ragmonitor.estimation.predictions import STATE_VERSION, WHAT
+from ragmonitor.estimation.predictions import STATE_VERSION, state_name
 from ragmonitor.records import Assessment, Interaction, JudgeIdentity, SentenceVerdict, Verdict
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ListExporter, ScriptedJudge
@@ -114,7 +114,9 @@ def test_what_was_learned_is_shown_exported_and_forgotten(tmp_path, capsys):
 
 def test_a_process_that_runs_while_it_is_forgotten_begins_anew_too(tmp_path):
     """With its next verdict, and does not write back what it held."""
-    file = StateFile.of_service(tmp_path, WHAT, "shop", version=STATE_VERSION)
+    file = StateFile.of_service(
+        tmp_path, state_name(BuiltinJudge().identity, "major"), "shop", version=STATE_VERSION
+    )
     observed(tmp_path, range(200))
     running = Predictions(judge="scripted", file=file)
     assert ended(["learned", "--state", str(tmp_path), "--service", "shop", "--reset"]) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from boards.panels import (
@@ -44,6 +45,7 @@ def band(
     series: str,
     signal: str,
     color: str,
+    beside: Sequence[Query] = (),
 ) -> Panel:
     """Return the panel of one estimate in its interval, and of its alarm's limit.
 
@@ -54,6 +56,7 @@ def band(
         series: The mean's name; `_lower`, `_upper` and `_effective_n` follow from it.
         signal: What the alarm calls it. An evaluator's name, where the series has that label.
         color: Of the line and its band.
+        beside: What else it shows.
     """
     root = series.removesuffix("_mean")
     selector = WINDOWED if root == series else f'{WINDOWED}, evaluator="{signal}"'
@@ -80,7 +83,7 @@ def band(
         at=at,
         unit="percentunit",
         low=0,
-        queries=tuple(queries),
+        queries=(*queries, *beside),
         leads_on=True,
     )
 
@@ -219,10 +222,12 @@ PER_SERVICE = (
         title=Words("Hallucination rate", "幻觉率"),
         description=Words(
             "Share of answers with an unsupported sentence, in its 95 % interval. It is bad when"
-            " the lower end is above the limit: open “Investigate”. A wide band means too"
+            " the lower end is above the limit: open “Investigate”. Grey: answers whose findings"
+            " are all minor; they raise no alarm by themselves. A wide band means too"
             " few judged answers, or many that were not observed: see the coverage. Where that is"
             " below half nothing is shown.",
             "含无依据句子的回答占比及其 95 % 区间。当区间下限高于容忍上限时才算变差：打开“排查”。"
+            "灰线：问题均属轻微的回答，本身不会告警。"
             "区间很宽说明评审的回答太少，或有许多回答未被观测：看覆盖率。"
             "覆盖率低于一半时不显示。",
         ),
@@ -230,6 +235,17 @@ PER_SERVICE = (
         series="ragmonitor_hallucination_rate",
         signal="hallucination",
         color=ORANGE,
+        beside=(
+            Query(
+                expr=pooled(
+                    "ragmonitor_minor_hallucination_rate",
+                    "ragmonitor_minor_hallucination_rate_effective_n",
+                    WINDOWED,
+                ),
+                legend=Words("only minor findings", "仅轻微问题"),
+                look=Look(color=GREY),
+            ),
+        ),
     ),
     Panel(
         kind="lines",

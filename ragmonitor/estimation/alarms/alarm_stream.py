@@ -32,6 +32,8 @@ class Stream:
     suspicious."""
     least_learned: float = 0.0
     """What is learned is at least this, on the scale of badness."""
+    definition: str = ""
+    """What the signal's value means, where a setting says it: another is another evidence."""
 
 
 def key_of(stream: Stream) -> str:
@@ -39,6 +41,8 @@ def key_of(stream: Stream) -> str:
 
     A changed judge goes on with the evidence it finds. Not so one that takes over from the
     built-in judge, or gives way to it: their verdicts have little in common. Nor have those of two
-    built-in ones.
+    built-in ones. What was learned of another definition of the signal stays in the file, under its
+    own name.
     """
-    return f"{stream.signal}@{stream.judge}" if is_builtin(stream.judge) else stream.signal
+    name = f"{stream.signal}:{stream.definition}" if stream.definition else stream.signal
+    return f"{name}@{stream.judge}" if is_builtin(stream.judge) else name

@@ -212,10 +212,10 @@ class Answers:
     def _badness(self, report: Report) -> float:
         """Return how bad an answer is, 0 to 1."""
         assessment = report.assessment
-        claims = (assessment.claims if assessment is not None else None) or ()
         badness = _BADNESS.get(report.diagnosis, 0.0) if report.diagnosis is not None else 0.0
-        if assessment is not None and assessment.hallucinated:
-            badness = max(badness, 0.5 + 0.5 * sum(map(is_unsupported, claims)) / len(claims))
+        if assessment is not None and assessment.hallucinated and assessment.claims:
+            share = len(assessment.counted_findings) / len(assessment.claims)
+            badness = max(badness, 0.5 + 0.5 * share)
         for evaluation in report.evaluations:
             if isinstance(evaluation, Scored):
                 lower = evaluator_name(evaluation.evaluator) in self._lower_is_better
@@ -318,7 +318,11 @@ class Answers:
             entry["answer"] = marked(interaction.answer, sentences)
         else:
             entry["verdicts"] = [
-                {"verdict": each.verdict.value, "reasons": policy.reasons(each)}
+                {
+                    "verdict": each.verdict.value,
+                    "severity": each.finding,
+                    "reasons": policy.reasons(each),
+                }
                 for each in sentences[:100]
             ]
         return entry
@@ -468,6 +472,7 @@ def _piece(text: str, sentence: SentenceVerdict | None) -> dict[str, Any]:
     if not is_unsupported(sentence):
         return piece | {"text": text}
     return piece | {
+        "severity": sentence.finding,
         "reasons": list(sentence.reasons),
         "parts": parts(text, sentence.words[:MAX_WORDS]),
     }

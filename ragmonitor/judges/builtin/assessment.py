@@ -15,12 +15,14 @@ from ragmonitor.judges.builtin.passage_index import PassageIndex, Tick, unlimite
 from ragmonitor.judges.builtin.speech_acts import SpeechAct, declines, may_be_claim, speech_act_of
 from ragmonitor.judges.builtin.text_terms import Term, terms
 from ragmonitor.judges.sentences import Sentence, language, marker_end, split
-from ragmonitor.records import Assessment, JudgeIdentity, SentenceVerdict, Verdict
+from ragmonitor.records import Assessment, JudgeIdentity, SentenceVerdict, Severity, Verdict
 
-IDENTITY: Final = JudgeIdentity(name="builtin", version="4", kind="CODE")
+IDENTITY: Final = JudgeIdentity(name="builtin", version="5", kind="CODE")
 
 SUPPORTED_FROM: Final = 0.55
 """Mean of support and closeness from which a sentence counts as supported."""
+MINOR_FROM: Final = 0.5
+"""Support from which an absent sentence is a minor finding where no check of a detail fails."""
 CONTRADICTED_FROM: Final = 0.6
 """Support of all but the conflicting words from which a conflict counts as a contradiction."""
 READABLE_FROM: Final = 0.5
@@ -61,6 +63,17 @@ class JudgedSentence:
     def is_claim(self) -> bool:
         """Whether it asserts something at all."""
         return self.act is SpeechAct.CLAIM and bool(self.overlap.weight)
+
+    def severity(self, verdict: Verdict, reasons: Sequence[str]) -> Severity | None:
+        """Return how bad its verdict is; None: nothing is wrong with it.
+
+        A sentence half of which stands in the chunks, with every number, unit, date, name and
+        negation, says too much. Any other is invented, or wrong.
+        """
+        if verdict is Verdict.SUPPORTED:
+            return None
+        is_minor = set(reasons) == {"content"} and self.overlap.support >= MINOR_FROM
+        return Severity.MINOR if is_minor else Severity.MAJOR
 
     @property
     def is_supported(self) -> bool:
@@ -108,7 +121,8 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
     chunks. It is `supported` if the mean of that share and of the share that stands *close
     together* reaches `SUPPORTED_FROM` and no check of numbers, units, dates, negations and names
     fails; `contradicted` if the rest of it is supported and the chunks say another number, unit,
-    date or name or the opposite in its place; `absent` otherwise.
+    date or name or the opposite in its place; `absent` otherwise. Its `severity` is `minor` where
+    half of it stands in the chunks and no check fails, else `major`.
 
     `risk` is, over the sentences from the worst to the best, the mean of their risks with
     weights 1, 1/2, 1/4, ...; a sentence's risk is 1 - (support + closeness) / 2 * product over
@@ -238,6 +252,7 @@ def _verdict(sentence: Sentence, judged: JudgedSentence) -> SentenceVerdict:
         words=_surfaces(text, missing, [check.term for check in judged.failed]),
         support=judged.overlap.support,
         reasons=reasons,
+        severity=judged.severity(verdict, reasons),
     )
 
 

@@ -78,6 +78,7 @@ def test_a_score_a_refusal_and_a_failure_are_three_things():
     assert dict(outcomes(told)) == {
         "hallucination": Outcome(scored=True, value=1.0),
         "refusal": Outcome(scored=True, value=0.0),
+        "minor_hallucination": Outcome(scored=True, value=0.0),
         "faithfulness": Outcome(scored=True, value=0.5),
         "answer_relevancy": NOT_APPLICABLE,
         "context_relevance": None,

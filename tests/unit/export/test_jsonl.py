@@ -61,6 +61,7 @@ def test_a_line_holds_what_is_known() -> None:
             {
                 "text": "退货期限是30天。",
                 "verdict": "supported",
+                "severity": None,
                 "words": [],
                 "chunks": [0],
                 "support": 1.0,
@@ -69,6 +70,7 @@ def test_a_line_holds_what_is_known() -> None:
             {
                 "text": "运费为99元。",
                 "verdict": "contradicted",
+                "severity": "major",
                 "words": ["99元"],
                 "chunks": [1],
                 "support": 0.2,

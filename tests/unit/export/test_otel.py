@@ -211,6 +211,7 @@ def test_unsupported_sentences_come_with_their_evidence(emitted: Emitted) -> Non
         {
             "text": "运费为99元。",
             "verdict": "contradicted",
+            "severity": "major",
             "words": ["99元"],
             "chunks": [1],
             "support": 0.2,

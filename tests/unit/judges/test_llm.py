@@ -340,7 +340,7 @@ async def test_the_strict_call_sends_the_schema_and_says_how_to_fill_it(server, 
     (chat,) = server.chats
     assert chat.body["response_format"]["json_schema"]["schema"] == SCHEMA
     assert chat.body["response_format"]["json_schema"]["strict"] is True
-    assert '{"v":"S","c":[1,3],"w":""}' in chat.system
+    assert '{"v":"S","c":[1,3],"w":"","sev":0}' in chat.system
     assert '"s":[[1]' not in chat.system
 
 

@@ -200,12 +200,15 @@ async function write(text, place) {
   field.remove();
 }
 
+/** What the chunks say of a bad sentence, and how bad that is. */
+function blamed(piece) { return `${called("verdict", piece.verdict)} · ${called("severity", piece.severity)}`; }
+
 function said(answer) {
   const box = element("p", { class: "said" });
   for (const piece of answer.answer) {
     if (piece.cut) box.append(element("span", { class: "cut" }, t("cut", { n: piece.cut })));
     else if (piece.parts) {
-      const why = called("verdict", piece.verdict) + (piece.reasons.length ? ` ${t("because", { reasons: list(piece.reasons.map((r) => called("reason", r))) })}` : "");
+      const why = blamed(piece) + (piece.reasons.length ? ` ${t("because", { reasons: list(piece.reasons.map((r) => called("reason", r))) })}` : "");
       box.append(element("mark", { class: piece.verdict, title: why }, ...piece.parts.map(([text, offends]) => (offends ? element("strong", {}, text) : text)), element("span", { class: "hidden" }, ` [${why}] `)));
     } else box.append(piece.text);
   }
@@ -219,7 +222,7 @@ function findings(answer) {
   const items = verdicts.map((each, n) => [each, n]).filter(([each]) => each.verdict === "absent" || each.verdict === "contradicted").map(([each, n]) => {
     const words = each.parts ? each.parts.filter(([, offends]) => offends).map(([text]) => text) : [];
     const reasons = each.reasons.length ? ` ${t("because", { reasons: list(each.reasons.map((r) => called("reason", r))) })}` : "";
-    return element("li", { class: each.verdict }, `${t("sentence", { n: n + 1 })}: `, element("b", {}, called("verdict", each.verdict)), `${reasons}${words.length ? `: ${words.slice(0, 8).join(", ")}` : ""}`);
+    return element("li", { class: each.verdict }, `${t("sentence", { n: n + 1 })}: `, element("b", {}, blamed(each)), `${reasons}${words.length ? `: ${words.slice(0, 8).join(", ")}` : ""}`);
   });
   return items.length ? element("ul", { class: "findings" }, ...items) : null;
 }

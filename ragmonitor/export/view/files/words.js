@@ -2,6 +2,7 @@
 
 const SIGNALS = {
   hallucination: ["Hallucination rate", "幻觉率"], refusal: ["Refusal rate", "拒答率"],
+  minor_hallucination: ["Minor findings only", "仅轻微问题"],
   faithfulness: ["Faithfulness", "忠实度"], answer_relevancy: ["Answer relevancy", "回答相关性"],
   context_relevance: ["Context relevance", "上下文相关性"], context_utilization: ["Context utilization", "上下文利用率"],
   context_precision: ["Context precision", "上下文精确率"], context_recall: ["Context recall", "上下文召回率"],
@@ -30,6 +31,7 @@ const CAUSES = {
 const REASONS = {
   content: ["content", "内容"], number: ["number", "数字"], unit: ["unit", "单位"], date: ["date", "日期"], negation: ["negation", "否定"], name: ["name", "名称"], role: ["role", "角色"], field: ["field", "字段"],
 };
+const SEVERITIES = { minor: ["minor", "轻微"], major: ["major", "严重"] };
 const VERDICTS = {
   supported: ["supported", "有依据"], absent: ["in no chunk", "检索内容中没有"], contradicted: ["contradicts a chunk", "与检索内容矛盾"], no_claim: ["no claim", "无论断"],
 };
@@ -168,7 +170,7 @@ const TEXTS = {
   s: ["{n} s", "{n} 秒"], min: ["{n} min", "{n} 分钟"], h: ["{n} h", "{n} 小时"], d: ["{n} d", "{n} 天"],
 };
 
-const TABLES = { signal: SIGNALS, diagnosis: DIAGNOSES, cause: CAUSES, reason: REASONS, verdict: VERDICTS, status: STATUSES, basis: BASES, kind: KINDS, unit: UNITS, per: PERS };
+const TABLES = { signal: SIGNALS, diagnosis: DIAGNOSES, cause: CAUSES, reason: REASONS, verdict: VERDICTS, severity: SEVERITIES, status: STATUSES, basis: BASES, kind: KINDS, unit: UNITS, per: PERS };
 
 let column = 0;
 
