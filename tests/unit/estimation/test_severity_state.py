@@ -43,7 +43,7 @@ def verdicts_of(folder, least):
             for name, value in json.loads(path.read_bytes())["signals"].items()
             if name == "hallucination/"
         )
-        found[path.name.rpartition("-shop")[0]] = signal["counts"][0]
+        found[path.name.rpartition("-shop")[0]] = round(signal["counts"][0])
     return found
 
 
