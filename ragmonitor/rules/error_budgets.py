@@ -14,6 +14,7 @@ LOW_IS_GOOD: Final = frozenset(
         "contradicted_claims",
         "empty_retrieval",
         "hallucination",
+        "minor_hallucination",
         "noise_sensitivity",
         "new_question",
         "refusal",

@@ -90,12 +90,13 @@ class Sample:
 
     @property
     def strict_reading(self) -> dict[str, Any]:
-        words = dict(self.reading["bad"])
+        faults = {number: fault for number, *fault in self.reading["bad"]}
         entries = []
         for number, entry in enumerate(self.reading["s"], 1):
             parts = entry if isinstance(entry, list) else [entry]
             letter, cited = (parts[0], parts[1:]) if isinstance(parts[0], str) else ("S", parts)
-            entries.append({"v": letter, "c": cited, "w": words.get(number, "")})
+            words, severity = faults.get(number, ("", 0))
+            entries.append({"v": letter, "c": cited, "w": words, "sev": severity})
         rest = {name: self.reading[name] for name in ("rel", "evasive", "ctx")}
         return {"s": entries, **rest}
 

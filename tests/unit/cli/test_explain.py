@@ -150,7 +150,9 @@ def test_means_have_their_intervals(judged: str):
     """Of both windows, by the judge, with what they are worth."""
     (said,) = explained(judged)["services"]
     found = {(mean["signal"], mean["window"]): mean for mean in said["means"]}
-    assert {"hallucination", "refusal", "faithfulness"} == {signal for signal, _ in found}
+    assert {"hallucination", "minor_hallucination", "refusal", "faithfulness"} == {
+        signal for signal, _ in found
+    }
     rate = found["hallucination", "24h"]
     assert rate["lower"] < 0.04 < rate["upper"]
     assert rate["judge"] == said["judge"] == JUDGE.name
