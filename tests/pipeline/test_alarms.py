@@ -341,5 +341,5 @@ def test_a_crash_loop_loses_hardly_a_verdict(tmp_path):
         process.join(60)
         assert process.exitcode == -signal.SIGKILL
     (file,) = tmp_path.glob("alarms-*.json")
-    told = json.loads(file.read_text())["streams"]["hallucination"]["learning"]
+    told = json.loads(file.read_text())["streams"]["hallucination:major"]["learning"]
     assert told[3][0] + told[4][0] == 60
