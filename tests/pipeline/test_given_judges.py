@@ -465,8 +465,8 @@ UNRATED = {"s": ["N"], "bad": [[1, "2"]], "rel": 3, "evasive": False, "ctx": [1,
 class Doubter(Classifier):
     """An encoder whose model finds nothing supported."""
 
-    def read(self, told, claims):
-        return [Support(share=0.1) for _ in claims]
+    def supports(self, told, claims, outputs):
+        return [Support(share=0.1) for _ in outputs]
 
 
 class Strict(Own):

@@ -8,6 +8,7 @@ from ragmonitor import Chunk, ExportSettings, Monitor, ServerSettings
 from ragmonitor.cli.app import app
 from ragmonitor.estimation import Predictions
 from ragmonitor.estimation.predictions import STATE_VERSION, state_name
+from ragmonitor.judges import BuiltinJudge
 from ragmonitor.records import Assessment, Interaction, JudgeIdentity, SentenceVerdict, Verdict
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ListExporter, ScriptedJudge
