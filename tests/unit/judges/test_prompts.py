@@ -186,7 +186,7 @@ RULES = {
         '"-"无主张:客套、提问、',
     ),
     "a heading is none unless it says something": ("bare heading,", "纯标题"),
-    "a lead-in is none": ("lead-in,", "引语"),
+    "a lead-in is none": ("lead-in,", "导语"),
     "a closing remark is none": ("closing remark,", "结语"),
     "a source mark is not judged": ('Ignore marks like "(Passage 2)"', '略过"(段2)"'),
     "a paraphrase, a rounding and a summary are support": (
