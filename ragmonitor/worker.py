@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import math
 import threading
 import time
@@ -149,6 +150,8 @@ class Worker:
         """Held while shared state changes; a fork waits for it (see `before_fork`)."""
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
+        self._submitted: set[Coroutine[Any, Any, bool]] = set()
+        """What others than the thread have put on its loop."""
         self._not_before = 0.0
         """When the system may be asked for a thread again, in seconds of `time.monotonic`."""
         self._prepare_loop()
@@ -217,16 +220,19 @@ class Worker:
                 return True
             self._start()
         deadline = time.monotonic() + timeout_s
-        drained = self._submit(self._drain(timeout_s), deadline)
-        if drained is None:
-            return False
+        work = self._drain(timeout_s)
+        drained = self._submit(work, deadline)
         try:
+            if drained is None:
+                return False
             return drained.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
             loop = self._loop
-            if loop is not None and not loop.is_closed():  # else nothing is left to cancel
-                drained.cancel()
+            if drained is not None and loop is not None and not loop.is_closed():
+                drained.cancel()  # else nothing is left to cancel
             return False
+        finally:
+            self._submitted.discard(work)
 
     def close(self, timeout_s: float) -> bool:
         """Flush, stop the thread and close every stage; late interactions count as `shutdown`."""
@@ -275,6 +281,7 @@ class Worker:
                 work.close()
                 return None
             time.sleep(0.001)  # the thread has been started and is on its way
+        self._submitted.add(work)
         try:
             return asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:  # the loop was closed: the interpreter is going down
@@ -293,6 +300,9 @@ class Worker:
                 with contained("worker"):
                     run(self._main())
                 self._loop = self._waker = None
+                for work in tuple(self._submitted):
+                    if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+                        work.close()  # it came when the loop had ended
                 if self._closed:
                     return
                 # Only an error ends it before.

@@ -214,6 +214,8 @@ class SharedFolder:
 
     def read(self) -> ScrapeSums:
         """Return what all living processes have beside their counters."""
+        with shielded("metrics"):
+            self.remove_dead()
         sums = ScrapeSums()
         for sidecar in self._folder.glob(_SIDECAR.format(pid="*", number="*")):
             with shielded("metrics"):

@@ -21,7 +21,8 @@ from ragmonitor import (
     SettingsError,
 )
 from ragmonitor.cli.drivers import GROUP
-from ragmonitor.cli.replay import Options, run
+from ragmonitor.cli.options import ReplayOptions
+from ragmonitor.cli.replay import run
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.stories import assessment, interaction
 
@@ -157,8 +158,8 @@ def test_a_replayed_record_with_a_key_is_captured_whole(capsys, tmp_path, framew
     out = tmp_path / "out.jsonl"
     if not metadata.entry_points(group=GROUP, name=framework):
         pytest.skip(f"the integration of {framework} is not installed; see `make setup`")
-    options = Options(
-        file=str(file), framework=framework, json_summary=True, quiet=True, output=out
+    options = ReplayOptions(
+        file=str(file), framework=framework, json_output=True, quiet=True, output=out
     )
     assert run(options) == 0
     assert json.loads(capsys.readouterr().out)["explanations"] == []

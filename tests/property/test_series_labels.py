@@ -158,7 +158,7 @@ def test_a_sample_that_cannot_be_written_is_left_out() -> None:
     """The rest of its family, and all other families, are scraped."""
     built = PrometheusExporter("shop", summarise=summarise, serve=False)
     built.export(report())
-    built._instruments._families[OPEN_RUNS]._instrument.labels("\ud800").set(1)  # past all cleaning
+    built._instruments._instruments[OPEN_RUNS].labels("\ud800").set(1)  # past all cleaning
     built._instruments.gauge(OPEN_RUNS).set(2)
     before = guard.errors["metrics"]
     text = generate_latest(built.registry).decode()
