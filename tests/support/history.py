@@ -266,6 +266,7 @@ class Past:
             record.count("ragmonitor_diagnoses_total", count, judge=judge, diagnosis=diagnosis)
         for signal, shares in (
             ("hallucination", (0.04 + sloppy, 0.26 + sloppy)),
+            ("minor_hallucination", (0.06, 0.08)),
             ("refusal", (0.03, 0.06)),
         ):
             found = [float(chance.random() < shares[bad]) for _ in range(read)]
