@@ -12,6 +12,8 @@ from ragmonitor.judges.builtin.passage_index import PassageIndex
 from ragmonitor.judges.builtin.structured import Spans
 from ragmonitor.judges.builtin.text_terms import Term
 
+SAID_FROM: Final = 0.8
+"""Share of a sentence's content in one sentence of prose from which that is what it repeats."""
 PLAIN_CREDIT: Final = 0.5
 """Credit for a missing plain word beside what a field bears out: fields have few verbs."""
 _PLAIN: Final = frozenset({"word", "pair"})
@@ -27,7 +29,7 @@ def with_fields(
     """Return a sentence's overlap and failed checks, with what fields say of it.
 
     What a field bears out is supported, whatever words it is in. Of what fields speak of, no other
-    check is made.
+    check is made. They object to nothing that a sentence of prose says.
 
     Args:
         text: The sentence.
@@ -36,6 +38,8 @@ def with_fields(
         failed: The checks of their words that fail.
         index: The chunks.
     """
+    if not failed and _is_said(overlap, index):
+        return overlap, failed
     reading = index.fields.read(text, content)
     if reading is None or not (reading.supported or reading.findings):
         return overlap, failed
@@ -48,6 +52,12 @@ def with_fields(
         for each in sorted(reading.findings)
     ]
     return _supported(overlap, covered), sorted(kept, key=lambda check: check.term.start)
+
+
+def _is_said(overlap: Overlap, index: PassageIndex) -> bool:
+    """Return whether a passage that is no row of structured data holds most of the sentence."""
+    held = [weight for at, weight in overlap.by_passage.items() if at not in index.rendered]
+    return max(held, default=0.0) >= SAID_FROM * overlap.weight > 0
 
 
 def _term_at(content: Sequence[Term], start: int) -> Term:

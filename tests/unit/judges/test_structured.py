@@ -142,3 +142,23 @@ def test_answers_without_structured_chunks_are_read_as_before(monkeypatch: pytes
     passage_index.kept_reading.cache_clear()
     assert read() == after
     passage_index.kept_reading.cache_clear()
+
+
+def test_what_prose_says_is_not_held_against_a_table():
+    """A sentence of prose is repeated, and a table beside it speaks of something else."""
+    table = "| option | variable | default |\n|---|---|---|\n| `host` | `HOST` | `127.0.0.1` |\n"
+    prose = "The setting server.port (variable SERVER_PORT, default 9464): Port to listen on."
+    answer = "The setting server.port (variable SERVERPORT, default 9464): Port to listen on."
+    found = assess("On which port?", [prose, table], answer)
+    assert [
+        reason for s in found.sentences or () for reason in s.reasons if "field" in reason
+    ] == []
+
+
+def test_a_number_counts_what_stands_right_behind_it():
+    """`three reviews` is a count, `(variable X, default 1)` is none."""
+    rows = '{"variable": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}'
+    wrong = assess("How many?", [rows], "There are 4 variables.")
+    assert "field" in (wrong.sentences or ())[0].reasons
+    other = assess("Which?", [rows], "The setting (variable a, default 1) is the first.")
+    assert "field" not in (other.sentences or ())[0].reasons

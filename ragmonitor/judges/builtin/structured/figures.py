@@ -69,6 +69,8 @@ def read_numbers(clause: Clause, table: FieldTable, reading: FieldReading) -> No
             continue
         mentions = [m for m in clause.mentions if token in m.at]
         facts = [f for m in mentions for f in m.facts if _fits(f, number)]
+        if gap > _MAX_COUNT_GAP or token.start < number.end:  # `three reviews`, not `default 3`
+            facts = [f for f in facts if not f.is_count]
         if facts and not _is_share(clause, number, table):
             left.remove(number)
             used.add(token)
@@ -115,6 +117,8 @@ def _stands_anywhere(number: Term, groups: Sequence[Group]) -> bool:
 
 _MAX_GAP: Final = 48
 """Characters between a number and the word for what it is of."""
+_MAX_COUNT_GAP: Final = 24
+"""Characters between a number and the word for what is counted, which follows it."""
 
 
 def _gap(number: Term, token: Token) -> int:
