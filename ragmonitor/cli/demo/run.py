@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SERVICE = "ragmonitor-demo"
 JUDGE_RATE = 0.5
 """Of the answers; in a demo that lasts a minute an hour's verdicts must come quickly."""
-BUDGET_USD_PER_DAY = 5.0
+BUDGET_USD_PER_DAY = 25.0
 OBJECTIVE = {"hallucination": 0.15, "refusal": 0.4}
 COLUMNS = 60
 """Of a demo that ends, on the chart."""
