@@ -346,6 +346,8 @@ class Provider:
                 max_retries=0,
                 drop_params=True,
                 caching=False,
+                # Where litellm is told to log all the same, and does so in a task of its own.
+                metadata={"ragmonitor": False},
                 **self._session(),
                 **{"no-log": True},
                 **optional,
