@@ -592,6 +592,8 @@ class Report:
             said = f"not so: {words}" if words else "a chunk says otherwise"
         else:
             said = f"not in the chunks: {words}" if words else "not in the chunks"
+        # What a judge says in words of its own, as the field that says otherwise.
+        said = "; ".join([said, *(each for each in sentence.reasons if each not in REASONS)])
         if not near:
             return said
         return f"{said}; chunk {sentence.chunks[0] + 1}: {shorten(near, 120, placeholder=' …')!r}"
