@@ -496,7 +496,7 @@ class Worker:
         began = time.perf_counter()
         try:
             found = await reader.read(readable, hurry=self._hurry) if readable else []
-        except BaseException:
+        except BaseException:  # the task's cancellation too: what was begun is counted
             for account, _ in begun:
                 account.close(Cause.SHUTDOWN if self._closed else Cause.INTERNAL_ERROR)
             raise
