@@ -496,6 +496,8 @@ class Worker:
         began = time.perf_counter()
         try:
             found = await reader.read(readable, hurry=self._hurry) if readable else []
+        except GeneratorExit:  # as in `_judge`
+            raise
         except BaseException:  # the task's cancellation too: what was begun is counted
             for account, _ in begun:
                 account.close(Cause.SHUTDOWN if self._closed else Cause.INTERNAL_ERROR)
@@ -672,6 +674,8 @@ class Worker:
                 with self._step:
                     delivered, target = True, self._deliver(account, _with(prediction, builtin))
             found = await asking
+        except GeneratorExit:  # a fork's child throws away what goes on in its parent
+            raise
         except BaseException as error:  # noqa: BLE001 - its report is owed all the same
             asking.cancel()
             await asyncio.wait({asking}, timeout=CANCEL_S)  # it settles what it spent

@@ -84,3 +84,36 @@ def test_an_import_that_takes_too_long_costs_the_child_its_judge_and_no_more(tmp
     )
     run_python("from ragmonitor import imports\n" + code, tmp_path, timeout_s=60)
     assert '"judge_error"' in (tmp_path / "out.jsonl").read_text()
+
+
+READING = """
+import asyncio, os, time
+from ragmonitor import JudgeIdentity, Monitor
+
+class Slow:
+    identity = JudgeIdentity(name="slow", version="1", kind="CODE")
+    is_asked = False
+
+    async def assess(self, interaction):
+        Slow.is_asked = True
+        await asyncio.sleep(60)
+
+monitor = Monitor("forks", server=False, judge=Slow(), sample=1.0)
+with monitor.interaction(query="Why?") as i:
+    i.retrieved(["The sky is blue."])
+    i.answered("It is blue.")
+while not Slow.is_asked:
+    time.sleep(0.01)
+(task,) = monitor._worker._judgements
+if os.fork() == 0:
+    task.get_coro().close()  # as the collector does, sooner or later
+    print("closed", flush=True)
+    os._exit(0)
+os.wait()
+os._exit(0)
+"""
+
+
+def test_a_reading_that_goes_on_in_the_parent_is_thrown_away_in_the_child(tmp_path):
+    """Nothing is awaited there, where no loop runs, and nothing is printed."""
+    assert run_python(READING, tmp_path) == "closed\n"
