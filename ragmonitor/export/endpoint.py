@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import itertools
 import os
 import threading
 import weakref
@@ -120,6 +121,8 @@ class Endpoint:
         self.at: Endpoint | None = None
         """The endpoint that serves this one's series at the same address; None: no other."""
         self._is_replaced = False
+        self.number = next(_numbers)
+        """Newer ones have higher numbers, whichever of them is opened first."""
         self.guests: tuple[Endpoint, ...] = ()
         """The endpoints whose series are served with this one's."""
 
@@ -160,6 +163,8 @@ class Endpoint:
         self.at = None
         if not self._shared and self._share():
             return True
+        if self._is_replaced:
+            return False
         try:
             server = BoundedServer(self._host, self._port, self._answer, count=self._rejected)
         except OSError as error:
@@ -186,7 +191,10 @@ class Endpoint:
         ]
         for other in others:
             if other.service == self.service:
-                other.make_way()
+                older = min(self, other, key=lambda each: each.number)
+                older.make_way()
+        if self._is_replaced:
+            return False
         first = next((each for each in others if each.has_pages), None)
         if first is None:
             return False
@@ -314,5 +322,6 @@ class Endpoint:
             )
 
 
+_numbers = itertools.count()
 _sharing = _Sharing()
 survive_forks(_sharing)

@@ -85,3 +85,17 @@ def test_a_cell_that_is_run_three_times_counts_each_interaction_once(caplog) -> 
     warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert all("has taken over" in message for message in warned), warned
     assert len(warned) <= 2
+
+
+def test_an_older_monitor_that_opens_later_leaves_the_address_to_the_newer() -> None:
+    """Each opens it on its own thread, in any order."""
+    port = free_port()
+    older, newer = (Monitor("nb", server=ServerSettings(port=port)) for _ in range(2))
+    with newer:
+        until("the newer serves", lambda: newer.metrics_url)
+        with older:
+            with older.interaction(query="When?") as i:
+                i.retrieved(["In 1889."])
+                i.answered("In 1889.")
+            assert older.flush()
+            assert (older.metrics_url, newer.metrics_url is not None) == (None, True)
