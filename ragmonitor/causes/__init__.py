@@ -1,0 +1,5 @@
+"""From an alarm to its cause: where the rise concentrates, what it rests on, and since when."""
+
+from ragmonitor.causes.candidates import CandidateCause, CandidateKind, CauseFinder
+
+__all__ = ["CandidateCause", "CandidateKind", "CauseFinder"]

@@ -1,0 +1,58 @@
+"""The seam between those who look for causes and those who report them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from ragmonitor.records import Estimate, Example
+
+CandidateKind = Literal["slice", "mix", "document", "version", "event"]
+"""What may have caused a rise: answers of one kind got worse (`slice`), there are more answers of a
+kind that was bad before (`mix`), answers rest on one document, come from one version, or the rise
+follows an event such as a deployment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateCause:
+    """One thing that may explain why a signal rose, with what is known of it."""
+
+    kind: CandidateKind
+    name: str
+    """For people, without texts of answers: `route=billing`, `handbook.md`, `version 1.1`."""
+    signal: str
+    """The signal that rose."""
+    now: Estimate | None
+    """Mean of the signal over the answers concerned, since the rise began."""
+    before: Estimate | None
+    """The same, before the rise; None: there were no such answers."""
+    explained: float | None = None
+    """Share of the rise that goes with it, 0 to 1 but for noise; None: not known."""
+    explained_lower: float | None = None
+    """Lower end of the 95 % interval of `explained`."""
+    explained_upper: float | None = None
+    e_value: float = 1.0
+    """Evidence that these answers got worse than the others: an e-value, at least 20 with a chance
+    of 1/20 at most if they did not, however often one looks."""
+    is_discovery: bool = False
+    """It is among those that are named while the false discovery rate holds."""
+    since_s: float | None = None
+    """Since when, in seconds since the epoch."""
+    detail: str = ""
+    """One more sentence in English, for people."""
+    examples: tuple[Example, ...] = ()
+    """Some bad answers concerned, worst first."""
+
+
+class CauseFinder(Protocol):
+    """Looks for causes of one kind. Called from the worker's thread only."""
+
+    def candidates(self, signal: str, since_s: float) -> Sequence[CandidateCause]:
+        """Return what may explain that a signal is worse since a time; strongest evidence first.
+
+        Args:
+            signal: As in `AlarmEvent.signal`.
+            since_s: Since when its evidence has been rising, in seconds since the epoch.
+        """
+        ...
