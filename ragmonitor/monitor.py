@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, ParamSpec, Self, TypeVar,
 
 from prometheus_client import CollectorRegistry
 
+from ragmonitor.back_half import BackHalf, LocalBackHalf
 from ragmonitor.capture import (
     InteractionRecorder,
     Record,
@@ -25,14 +26,10 @@ from ragmonitor.capture import (
 )
 from ragmonitor.errors import SettingsError
 from ragmonitor.estimation.drift.embedding_queue import Embed
-from ragmonitor.evaluators import table
-from ragmonitor.export import NewestReports
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import clean_messages, logger, shielded, withhold_messages
-from ragmonitor.judging import JudgeRunner
 from ragmonitor.protocols import Exporter, Finished, Judge
-from ragmonitor.queues import MemoryQueue
-from ragmonitor.records import AlarmState, Cause, Chunk, Interaction, Report, Severity
+from ragmonitor.records import AlarmState, Cause, Chunk, Interaction, Report
 from ragmonitor.redaction import Redact, without_secrets
 from ragmonitor.settings import (
     AlarmSettings,
@@ -47,18 +44,7 @@ from ragmonitor.settings import (
     ServerSettings,
     Settings,
 )
-from ragmonitor.wiring import (
-    builtin_judge,
-    estimates_of,
-    exporters_of,
-    judging_of,
-    meters_of,
-    reader_of,
-    redactor_of,
-    traces_of,
-    view_of,
-)
-from ragmonitor.worker import Worker
+from ragmonitor.wiring import redactor_of
 
 if TYPE_CHECKING:
     from ragmonitor.capture.otel_spans import InteractionSpanProcessor
@@ -161,38 +147,14 @@ class Monitor:
             raise SettingsError("give either settings or options, not both")
         self.settings = settings
         _restrict_logs(settings, redact)
-        builtin, reader = builtin_judge(settings), reader_of(settings)
-        judging = judging_of(settings)
-        view = view_of(settings, reader or builtin, judging)
-        self._shows_page = view is not None
-        self._meters = meters_of(settings, view)
-        self._traces = traces_of(settings)
         self._redactor = redactor_of(settings, redact)
-        self._queue = MemoryQueue(settings.capture.queue_size)
         self._recorders: dict[str, Recorder] = {}
         self._recorders_lock = threading.Lock()
         self._spans: InteractionSpanProcessor | None = None
-        self._newest = NewestReports()
         self._refreshes = 0
         self._closed = False
-        self._is_judged = judging is not None
-        self._estimates = estimates_of(settings, reader or builtin, judging, embedding)
-        self._worker = Worker(
-            self._queue,
-            builtin=builtin,
-            reader=reader,
-            runner=None
-            if judging is None
-            else JudgeRunner(judging, table.select(settings.evaluators), clean=self._redactor.text),
-            entries=table.select(settings.evaluators),
-            estimates=self._estimates,
-            traces=self._traces,
-            meters=self._meters,
-            exporters=[*exporters_of(settings, self._meters.dropped, view), self._newest],
-            prepare=self.redacted,
-            clean=self._redactor.text,
-            poll=self._poll,
-            min_severity=Severity(settings.estimation.min_severity),
+        self._back: BackHalf = LocalBackHalf(
+            settings, redactor=self._redactor, poll=self._poll, embedding=embedding
         )
         survive_forks(self)
         self._exit_first: Callable[[], None] | None = _close_at_exit(self)
@@ -202,7 +164,7 @@ class Monitor:
     def start(self) -> Self:
         """Open the metrics endpoint now instead of with the first interaction."""
         with shielded("start"):
-            self._worker.wake()
+            self._back.wake()
         return self
 
     def observe(self, interaction: Interaction) -> None:
@@ -344,7 +306,7 @@ class Monitor:
             if self._spans is None:
                 self._spans = InteractionSpanProcessor(
                     self._hand_over,
-                    wake=self._worker.wake,
+                    wake=self._back.wake,
                     is_claimed=self._recorders.__contains__,
                     choice=Choice(
                         innermost=self.settings.capture.interaction == "innermost",
@@ -353,44 +315,41 @@ class Monitor:
                     retrieval_tools=self.settings.capture.retrieval_tools,
                     max_spans=self.settings.capture.max_open_runs,
                     span_age_s=self.settings.capture.open_run_age_s,
-                    on_forgotten=self._worker.give_up,
+                    on_forgotten=self._back.give_up,
                 )
             return self._spans
 
     @property
     def registry(self) -> CollectorRegistry:
         """Every series of this monitor, to mount in an application's own metrics endpoint."""
-        return self._meters.registry
+        return self._back.registry
 
     @property
     def is_judged(self) -> bool:
         """Whether a judge reads a share of the answers, beside the built-in one."""
-        return self._is_judged
+        return self.settings.judge.model is not None
 
     @property
     def alarms(self) -> tuple[AlarmState, ...]:
         """Where the evidence of each signal stands, as of a few seconds ago."""
-        return self._worker.latest.alarms
+        return tuple(self._back.alarms)
 
     def refreeze_anchors(self) -> None:
         """Accept the judge as it judges now: its next verdicts on the anchors are frozen anew.
 
         For a judge that changed in silence; the alarm `anchors` clears with the checks that follow.
         """
-        self._estimates.refreeze()
+        self._back.refreeze()
 
     @property
     def metrics_url(self) -> str | None:
         """Where /metrics is served by this process; None if it is not."""
-        return self._meters.url
+        return self._back.metrics_url
 
     @property
     def ui_url(self) -> str | None:
         """Where this process serves the page; None if it does not."""
-        metrics = self._meters.url
-        if metrics is None or not self._shows_page or not self._meters.has_pages:
-            return None
-        return metrics.removesuffix("/metrics") + "/ragmonitor/"
+        return self._back.ui_url
 
     @property
     def open_runs(self) -> int:
@@ -404,13 +363,13 @@ class Monitor:
         judge's report if one read the answer, else the built-in judge's; None: there was no answer.
         """
         self.flush(timeout_s)
-        return self._newest.newest()
+        return self._back.newest()
 
     def flush(self, timeout_s: float = 10.0) -> bool:
         """Wait until everything so far is judged and exported; return whether it is."""
         with shielded("flush"):
             self._drain(timeout_s)
-            return self._worker.flush(timeout_s)
+            return self._back.flush(timeout_s)
         return False
 
     def close(self, timeout_s: float = 10.0) -> bool:
@@ -429,7 +388,7 @@ class Monitor:
                 self._spans.shutdown()
             self._closed = True
             self._forget()
-            return self._worker.close(max(0.0, deadline - time.monotonic()))
+            return self._back.close(max(0.0, deadline - time.monotonic()))
         return False
 
     def __enter__(self) -> Self:
@@ -470,7 +429,7 @@ class Monitor:
                     links=self.settings.export.link_traces,
                     yields=yields,
                     drain_s=drain_s,
-                    on_forgotten=self._worker.give_up,
+                    on_forgotten=self._back.give_up,
                 )
             return known
 
@@ -481,11 +440,9 @@ class Monitor:
             self._exit_first = None
             exit_first()
         if self._closed:
-            self._worker.refuse(finished, Cause.SHUTDOWN)
-        elif self._queue.put(finished):
-            self._worker.wake()
+            self._back.refuse(finished, Cause.SHUTDOWN)
         else:
-            self._worker.refuse(finished, Cause.QUEUE_FULL)
+            self._back.put(finished)
 
     def _poll(self) -> int:
         self._refreshes += 1
@@ -505,7 +462,7 @@ class Monitor:
             ", ".join(attached) or "plain code",
             self.metrics_url or "not served",
             self.ui_url or "not served (server.ui)",
-            self._traces.destination(),
+            self._back.destination(),
         )
 
     def _sources(self) -> tuple[Recorder | InteractionSpanProcessor, ...]:

@@ -229,7 +229,7 @@ def main() -> None:
     flush(monitor)
     gc.collect()
     flush(monitor)
-    waiting = len(monitor._queue)
+    waiting = len(monitor._back.queue)
     left = open_runs() + len(llama_handler._places)
     counts = counted(monitor)
     print(f"\nAfter ageing: {left} runs open, {waiting} interactions waiting.")

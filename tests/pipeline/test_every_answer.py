@@ -90,7 +90,7 @@ def observed(monitor, told):
 def means(monitor):
     """Return of each judge how many answers its hallucination rate is of, and how many missed."""
     found = Counter()
-    for key, value in monitor._estimates.snapshot().totals:
+    for key, value in monitor._back.estimates.snapshot().totals:
         if key.signal == "hallucination" and not key.dimension:
             found[key.judge, "all"] += value.answers
             found[key.judge, "missing"] += value.missing
@@ -174,9 +174,9 @@ def test_too_many_that_wait_are_left_to_the_rules(monitors, reports):
     """Those that wait longest; the encoder goes on with the others."""
     encoder = Tiny()
     monitor = monitors(encoder, builtin_batch=1)
-    monitor._worker._reader._batch_s = 1e9  # it was slow
+    monitor._back.worker._reader._batch_s = 1e9  # it was slow
     for each in answers(30):
-        monitor._queue.put(Finished(each))
+        monitor._back.queue.put(Finished(each))
     observed(monitor, [])
     read_by = Counter(r.judge.name for r in reports.reports)
     assert read_by.total() == 30
@@ -204,7 +204,7 @@ def test_beside_a_judge_each_answer_has_a_report_of_both(monitors, reports):
     assert by == {(ENCODER, "builtin"): 6, (RULES, "builtin"): 3, ("scripted", "sampled"): 9}
     [pooled] = [
         each
-        for (signal, language), each in monitor._estimates._predictions._calibrations.items()
+        for (signal, language), each in monitor._back.estimates._predictions._calibrations.items()
         if (signal, language) == ("hallucination", "")
     ]
     *by_risk, without = (a + b for a, b in zip(*weights(pooled), strict=True))
@@ -219,7 +219,7 @@ def test_the_alarms_without_a_judge_are_the_encoder_s(monitors):
     """An answer that the rules read updates none of them."""
     monitor = monitors(Tiny())
     observed(monitor, [*answers(4), *answers(3, "unreadable")])
-    states = {s.signal: s for s in monitor._estimates.snapshot().alarms}
+    states = {s.signal: s for s in monitor._back.estimates.snapshot().alarms}
     assert states["hallucination"].judge == ENCODER
 
 
@@ -241,7 +241,7 @@ def test_it_is_set_by_variable_and_file(monkeypatch, tmp_path):
     """Like every option."""
     monkeypatch.setenv("RAGMONITOR_JUDGE__BUILTIN", "encoder:org/model")
     monitor = Monitor(service="test", server=False)
-    assert monitor._worker._reader.identity.name == "builtin:org/model"
+    assert monitor._back.worker._reader.identity.name == "builtin:org/model"
     monitor.close()
     monkeypatch.delenv("RAGMONITOR_JUDGE__BUILTIN")
     monkeypatch.chdir(tmp_path)
@@ -249,5 +249,5 @@ def test_it_is_set_by_variable_and_file(monkeypatch, tmp_path):
         f"[ragmonitor]\nservice = 'test'\n[ragmonitor.judge]\nbuiltin = {json.dumps('encoder:m')}\n"
     )
     monitor = Monitor(server=False)
-    assert monitor._worker._reader.identity.name == "builtin:m"
+    assert monitor._back.worker._reader.identity.name == "builtin:m"
     monitor.close()

@@ -217,7 +217,7 @@ def instrumented(monitor: Monitor) -> Iterator[None]:
 def reconciles(monitor: Monitor, captured: int) -> None:
     """Check that every judge has one outcome for every evaluator and interaction."""
     assert total(monitor.registry, "ragmonitor_interactions_total") == captured
-    worker = monitor._worker
+    worker = monitor._back.worker
     for judge in worker._judges():
         for entry in worker._ledger._entries:
             found = outcomes(monitor.registry, judge=judge.identity.name, evaluator=entry.name)

@@ -113,7 +113,7 @@ class Pipeline:
             redact=redact,
             exporters=[FailingExporter(fails)],
         )
-        worker = self.monitor._worker
+        worker = self.monitor._back.worker
         second = SecondJudge(judge=as_judge(ScriptedJudge(judged, name="second")), rate=0.5)
         worker._runner.config = replace(worker._runner.config, second=second)
         failing(worker._traces, fails, emit="emit", export="late", flush="flush")
@@ -131,7 +131,7 @@ STAGES = [
 def reconciles(monitor, captured):
     """Whether every judge has one outcome for every evaluator and interaction."""
     assert total(monitor.registry, "ragmonitor_interactions_total") == captured
-    worker = monitor._worker
+    worker = monitor._back.worker
     for judge in worker._judges():
         for entry in worker._ledger._entries:
             found = outcomes(monitor.registry, judge=judge.identity.name, evaluator=entry.name)
@@ -191,7 +191,7 @@ def test_nothing_ends_the_worker(stage, error):
 def test_a_run_that_ends_begins_again_and_is_counted(monkeypatch):
     """What was in hand is `internal_error`; a further thread is not needed."""
     monitor = Monitor(service="test", server=False)
-    worker = monitor._worker
+    worker = monitor._back.worker
     work_off, n = worker._work_off, []
 
     async def die():
@@ -274,8 +274,8 @@ def test_a_finaliser_within_a_lock_of_the_counters_waits_for_nobody():
     done = threading.Event()
 
     def collect():
-        counter = monitor._meters._instruments._instruments[DROPPED]
-        with counter._lock, monitor._worker._ledger._refused._adding:
+        counter = monitor._back.meters._instruments._instruments[DROPPED]
+        with counter._lock, monitor._back.worker._ledger._refused._adding:
             for _ in range(3):
                 cycle = [Stream()]
                 cycle.append(cycle)

@@ -48,7 +48,7 @@ def test_closing_a_monitor_ends_its_helper():
     )
     answer(monitor)
     assert monitor.flush(60)
-    pid = monitor._worker._builtin._judge.helper_pid
+    pid = monitor._back.worker._builtin._judge.helper_pid
     os.kill(pid, 0)  # it is there
     monitor.close()
     with pytest.raises(ProcessLookupError):

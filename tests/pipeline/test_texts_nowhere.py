@@ -205,7 +205,7 @@ def test_no_source_and_no_unreadable_record_quotes_a_text(everything, content):
         made._recorders["failing"] = FailingSource()
         made._hand_over(FailingFinished())
         made.flush()
-    assert made._worker._thread is None  # the worker ended, whatever the source raised
+    assert made._back.worker._thread is None  # the worker ended, whatever the source raised
     assert "error in stage" in everything()
     assert "Winterbottom" not in everything()
 

@@ -337,7 +337,7 @@ def test_a_monitor_has_it_read_every_answer_apart_and_so_has_a_forked_child(toke
         (report,) = reports.reports
         assert report.judge.name == f"builtin:{tokens}"
         assert [s.words for s in report.assessment.sentences] == [(), ("purple",)]
-        helper = monitor._worker._reader.helper_pid
+        helper = monitor._back.worker._reader.helper_pid
         child = os.fork()
         if child == 0:
             code = 1
@@ -346,7 +346,7 @@ def test_a_monitor_has_it_read_every_answer_apart_and_so_has_a_forked_child(toke
                 monitor.observe(told(ANSWER))
                 is_flushed = monitor.flush(120)
                 names = [each.judge.name for each in reports.reports]
-                is_apart = monitor._worker._reader.helper_pid not in {None, helper}
+                is_apart = monitor._back.worker._reader.helper_pid not in {None, helper}
                 code = 0 if is_flushed and is_apart and names == [report.judge.name] else 2
                 monitor.close(5)
             finally:

@@ -1,0 +1,145 @@
+"""The back half in this process: one thread, one event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from prometheus_client import CollectorRegistry
+
+from ragmonitor.capture import sound
+from ragmonitor.estimation.drift.embedding_queue import Embed
+from ragmonitor.evaluators import table
+from ragmonitor.export import NewestReports
+from ragmonitor.judging import JudgeRunner
+from ragmonitor.protocols import Finished
+from ragmonitor.queues import MemoryQueue
+from ragmonitor.records import AlarmState, Cause, Report, Severity
+from ragmonitor.redaction import Redactor
+from ragmonitor.settings import Settings
+from ragmonitor.wiring import (
+    builtin_judge,
+    estimates_of,
+    exporters_of,
+    judging_of,
+    meters_of,
+    reader_of,
+    traces_of,
+    view_of,
+)
+from ragmonitor.worker import Worker
+
+
+class LocalBackHalf:
+    """Works on a thread of this process, which starts with the first interaction."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        redactor: Redactor,
+        poll: Callable[[], int],
+        embedding: Embed | None = None,
+    ) -> None:
+        """Wire the stages; nothing runs yet.
+
+        Args:
+            settings: The settings.
+            redactor: What every text passes before a judge or an exporter sees it.
+            poll: Called now and then; gives up abandoned runs and returns how many are open.
+            embedding: As in `Monitor`.
+
+        Raises:
+            SettingsError: The settings cannot be carried out.
+        """
+        builtin, reader = builtin_judge(settings), reader_of(settings)
+        judging = judging_of(settings)
+        view = view_of(settings, reader or builtin, judging)
+        entries = table.select(settings.evaluators)
+        self._shows_page = view is not None
+        self._newest = NewestReports()
+        self.queue = MemoryQueue(settings.capture.queue_size)
+        """Where finished interactions wait."""
+        self.meters = meters_of(settings, view)
+        """What people scrape."""
+        self.traces = traces_of(settings)
+        """Emits each interaction's trace."""
+        self.estimates = estimates_of(settings, reader or builtin, judging, embedding)
+        """The windowed means and the alarms."""
+        self.worker = Worker(
+            self.queue,
+            builtin=builtin,
+            reader=reader,
+            runner=None if judging is None else JudgeRunner(judging, entries, clean=redactor.text),
+            entries=entries,
+            estimates=self.estimates,
+            traces=self.traces,
+            meters=self.meters,
+            exporters=[*exporters_of(settings, self.meters.dropped, view), self._newest],
+            prepare=lambda interaction: redactor(sound(interaction)),
+            clean=redactor.text,
+            poll=poll,
+            min_severity=Severity(settings.estimation.min_severity),
+        )
+        """The thread's work."""
+
+    @property
+    def registry(self) -> CollectorRegistry:
+        """Every series, to be mounted in an application's own metrics endpoint."""
+        return self.meters.registry
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where /metrics is served by this process; None if it is not."""
+        return self.meters.url
+
+    @property
+    def ui_url(self) -> str | None:
+        """Where this process serves the page; None if it does not."""
+        metrics = self.meters.url
+        if metrics is None or not self._shows_page or not self.meters.has_pages:
+            return None
+        return metrics.removesuffix("/metrics") + "/ragmonitor/"
+
+    @property
+    def alarms(self) -> Sequence[AlarmState]:
+        """Where the evidence of each signal stands, as of a few seconds ago."""
+        return self.worker.latest.alarms
+
+    def put(self, finished: Finished) -> None:
+        """Take an interaction, or count it as `queue_full`."""
+        if self.queue.put(finished):
+            self.worker.wake()
+        else:
+            self.worker.refuse(finished, Cause.QUEUE_FULL)
+
+    def wake(self) -> None:
+        """Start the thread if there is none, or wake it if it sleeps."""
+        self.worker.wake()
+
+    def refuse(self, finished: Finished, cause: Cause) -> None:
+        """Note an interaction that is not taken, so that nothing is missing from the sums."""
+        self.worker.refuse(finished, cause)
+
+    def give_up(self, reason: str) -> None:
+        """Note a run that was given up."""
+        self.worker.give_up(reason)
+
+    def newest(self) -> Report | None:
+        """Return the report on the newest answer that was scored; None: there was none."""
+        return self._newest.newest()
+
+    def refreeze(self) -> None:
+        """Accept the judge as it judges now."""
+        self.estimates.refreeze()
+
+    def destination(self) -> str:
+        """Say where traces go, without secrets."""
+        return self.traces.destination()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until everything taken so far is judged and exported; return whether it is."""
+        return self.worker.flush(timeout_s)
+
+    def close(self, timeout_s: float) -> bool:
+        """Flush, stop the thread and close every stage; late interactions count as `shutdown`."""
+        return self.worker.close(timeout_s)
