@@ -39,6 +39,10 @@ class InputError(RagMonitorError):
     """A file or a record cannot be read; the message says where and what was expected."""
 
 
+class WireError(InputError):
+    """Bytes are no record that this release can read; the message says why."""
+
+
 class NotScorableError(RagMonitorError):
     """Raised by an evaluator: this answer has no such score, and why."""
 

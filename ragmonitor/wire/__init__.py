@@ -1,0 +1,14 @@
+"""Finished records as compact, versioned bytes, and back: docs/wire-format.md."""
+
+from ragmonitor.wire.frames import MAX_BYTES, VERSION, was_cut
+from ragmonitor.wire.record_bytes import decode, decode_report, encode, encode_report
+
+__all__ = [
+    "MAX_BYTES",
+    "VERSION",
+    "decode",
+    "decode_report",
+    "encode",
+    "encode_report",
+    "was_cut",
+]
