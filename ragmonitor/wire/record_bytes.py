@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
 from functools import cache
 from numbers import Real
 from typing import Any, Final, get_type_hints
@@ -101,7 +101,7 @@ def _decoded(kind: Kind, data: bytes, shape: Any) -> Any:
             return msgspec.convert(_untyped(body), shape)
         return _decoder(shape).decode(body)
     # Beside the library's own: what a text, a key of a map or a depth can be wrong in.
-    except (ValueError, TypeError, RecursionError, MemoryError) as error:
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, MemoryError) as error:
         raise WireError(f"a record cannot be read: {error}"[:300]) from None
 
 
@@ -178,7 +178,8 @@ def _decoder(shape: Any) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(shape, ext_hook=_extension)
 
 
-class _Evaluation(msgspec.Struct, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evaluation:
     """A `Scored` or an `Unscored`: only one of them has a cause."""
 
     evaluator: str
