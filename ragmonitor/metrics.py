@@ -561,6 +561,20 @@ REFERENCE_INFO: Final = _inputs(
     "version",
 )
 
+DOCUMENTS_TRACKED: Final = _inputs(
+    "ragmonitor_documents_tracked",
+    "Retrieved documents of which figures are kept: the most frequent ones.",
+    unit="documents",
+    merge="livemax",
+)
+MISLEADING_DOCUMENTS: Final = _inputs(
+    "ragmonitor_misleading_documents",
+    "Documents whose answers are hallucinated more often than the others; at most a tenth of "
+    "those that are named are named wrongly.",
+    unit="documents",
+    merge="livemax",
+)
+
 QUEUE_DEPTH: Final = _operation(
     "gauge",
     "ragmonitor_queue_depth",

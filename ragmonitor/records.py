@@ -988,3 +988,6 @@ class Snapshot:
     """Of the alarm on hallucination or faithfulness; None: none is active, or nobody judges."""
     checks: Mapping[str, int] = field(default_factory=dict)
     """Anchors read again since the process began, by outcome: same, flipped, missing."""
+    views: Mapping[str, Any] = field(default_factory=dict)
+    """What the page shows beside the numbers, by the name of the view, ready for JSON: texts stand
+    in it only where `content` permits."""

@@ -12,6 +12,7 @@ from functools import partial
 
 from ragmonitor.addresses import shown
 from ragmonitor.capabilities import CapableJudge, as_judge
+from ragmonitor.causes.documents import Documents
 from ragmonitor.errors import InputError, JudgeError, SettingsError
 from ragmonitor.estimation import (
     Alarms,
@@ -45,6 +46,7 @@ from ragmonitor.export import (
     View,
     is_loopback,
 )
+from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
 from ragmonitor.guard import logger
 from ragmonitor.judges import JUDGES, AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
 from ragmonitor.judges.builtin import Limits
@@ -56,7 +58,7 @@ from ragmonitor.protocols import (
     Exporter,
     Judge,
 )
-from ragmonitor.records import Interaction, Report, Severity, is_builtin
+from ragmonitor.records import Interaction, JudgeIdentity, Report, Severity, is_builtin
 from ragmonitor.redaction import PersonalData, Redact, Redactor
 from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_file, spent_in
 from ragmonitor.settings import Settings
@@ -409,7 +411,7 @@ def estimates_of(
         file=file("alarms", ALARMS_VERSION),
     )
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
-    parts: list[Part] = [drift]
+    parts: list[Part] = [drift, documents_of(settings, judge)]
     if judge is None:
         return Statistics(parts, means=means, alarms=alarms)
     parts += [Residuals(clock=time.monotonic), SelfDisagreement(clock=time.monotonic)]
@@ -440,6 +442,22 @@ def estimates_of(
             judge=judge.name,
             threshold_s=every_days * DAY_S,
             now=time.time,
+        ),
+    )
+
+
+def documents_of(settings: Settings, judge: JudgeIdentity | None) -> Documents:
+    """Return what finds the documents that go with bad answers.
+
+    Args:
+        settings: The settings.
+        judge: The judge that scores a sample; None: the built-in judge scores every answer.
+    """
+    return Documents(
+        is_sampled=judge is not None,
+        read=BuiltinJudge(Limits(max_characters=settings.judge.builtin_max_characters)).read,
+        policy=ContentPolicy(
+            content=settings.content.policy, key=settings.content.key or PROCESS_KEY
         ),
     )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ragmonitor.estimation.signals import Outcome, Outcomes
 from ragmonitor.records import (
@@ -108,6 +108,10 @@ class Part:
     def gauges(self, means: Means) -> Iterable[GaugeValue]:
         """Return the gauges as of the last tick; their names stand in `conventions`."""
         return ()
+
+    def views(self) -> Mapping[str, Any]:
+        """Return what the page shows beside the gauges, by the name of the view, ready for JSON."""
+        return {}
 
     def clear(self) -> None:
         """Forget what belongs to the parent of a forked process."""

@@ -201,6 +201,7 @@ class Statistics:
             gauges=tuple(gauge for part in self._parts for gauge in part.gauges(self._means)),
             cause=None if drift is None else drift.cause(),
             checks={} if drift is None else drift.checks(),
+            views={name: view for part in self._parts for name, view in part.views().items()},
         )
 
     def clear(self) -> None:

@@ -1,0 +1,202 @@
+"""The documents that are retrieved most, in bounded memory."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from array import array
+from collections.abc import Hashable, Iterator
+from typing import Any, Final, NamedTuple
+
+from ragmonitor.causes.paired_evidence import Others, PairedEvidence
+from ragmonitor.export.content import ContentPolicy
+from ragmonitor.records import Chunk, Moments
+
+CAPACITY: Final = 2_000
+"""Documents that are kept for certain; twice as many are, until the rarer ones give way."""
+MAX_VERDICTS: Final = 256
+"""The newest verdicts of a document, from which its share of hallucinated answers follows."""
+MAX_NAME: Final = 200
+SOURCES: Final = ("source", "file_path", "file_name", "url", "title")
+"""Names under which chunks' metadata say where they are from."""
+
+
+def key_of(chunk: Chunk) -> Hashable:
+    """Return what tells a chunk's document apart within this process: id, source, or text."""
+    if chunk.id:
+        return chunk.id
+    return source_of(chunk) or hash(chunk.text)
+
+
+def source_of(chunk: Chunk) -> str:
+    """Return where a chunk is from, as its metadata say; empty: they do not."""
+    metadata: Any = chunk.metadata
+    for name in SOURCES:
+        source = metadata.get(name)
+        if isinstance(source, str) and source:
+            return source
+    return ""
+
+
+def name_of(chunk: Chunk, policy: ContentPolicy) -> str:
+    """Return a document's name for people: where it is from, else its id, else a hash.
+
+    Sources are texts, and shown under `content="all"` only; ids are none.
+    """
+    source = source_of(chunk)
+    if source and policy.content == "all":
+        return source[:MAX_NAME]
+    if chunk.id:
+        return chunk.id[:MAX_NAME]
+    text = (source or chunk.text).encode("utf-8", "replace")
+    digest = hashlib.blake2b(text, key=policy.key[:64], digest_size=6).hexdigest()
+    return f"document-{digest}"
+
+
+class Verdict(NamedTuple):
+    """One judged answer that a document was shown for."""
+
+    at_s: float
+    weight: float
+    """1 / inclusion probability."""
+    bad: bool
+
+
+class Document:
+    """What is known of one document. Counts are of answers, each for one."""
+
+    __slots__ = (
+        *("name", "id", "retrieved", "shown", "rated", "relevant", "judged"),
+        *("rests_on", "contradicted", "weight", "rests_on_weight", "contradicted_weight"),
+        *("evidence", "last_s", "session", "taken_off", "_times", "_weights", "_next"),
+    )
+
+    def __init__(self, name: str, of_store: str, others: Others, at_s: float) -> None:
+        """Begin with nothing but a name and the store's id."""
+        self.name = name
+        self.id = of_store
+        self.retrieved = self.shown = 0
+        self.taken_off = 0
+        """Of `retrieved`, by `DocumentTable`, so that documents that are retrieved no more go."""
+        self.rated = 0
+        """Answers for which a judge rated its relevance."""
+        self.relevant = 0
+        self.judged = 0
+        """Answers that it was shown for and that the judge of quality scored."""
+        self.rests_on = 0
+        """Of these, those with a sentence that it supports."""
+        self.contradicted = 0
+        """Of these, those with a sentence that it contradicts."""
+        self.weight = self.rests_on_weight = self.contradicted_weight = 0.0
+        """The same, each for 1 / inclusion probability."""
+        self.evidence = PairedEvidence(others, at_s)
+        self.last_s = at_s
+        self.session = ""
+        """Of the newest judged answer: one session counts once in a row."""
+        self._times = array("d")
+        self._weights = array("f")
+        """Negative: a hallucinated answer."""
+        self._next = 0
+
+    def note(self, at_s: float, weight: float, bad: bool) -> None:
+        """Keep a verdict on an answer that it was shown for."""
+        signed = -weight if bad else weight
+        if len(self._times) < MAX_VERDICTS:
+            self._times.append(at_s)
+            self._weights.append(signed)
+        else:
+            at = self._next
+            self._times[at], self._weights[at] = at_s, signed
+            self._next = (at + 1) % MAX_VERDICTS
+
+    @property
+    def complete_from_s(self) -> float:
+        """Since when every verdict is kept, in seconds since the epoch."""
+        return -math.inf if len(self._times) < MAX_VERDICTS else min(self._times)
+
+    def verdicts(self) -> Iterator[Verdict]:
+        """Yield the newest verdicts, in no order."""
+        for at_s, signed in zip(self._times, self._weights, strict=True):
+            yield Verdict(at_s, abs(signed), signed < 0)
+
+
+def add_verdict(sums: list[float], weight: float, bad: bool) -> None:
+    """Add a verdict to sums as `moments_from` reads them."""
+    sums[0] += 1
+    sums[1] += weight
+    square = weight * weight
+    sums[2] += square
+    if bad:
+        sums[3] += 1
+        sums[4] += weight
+        sums[5] += square
+
+
+def moments_from(sums: list[float]) -> Moments:
+    """Return sums of verdicts as `Moments`: counts, weights and squared weights, all and bad."""
+    n, weight, square, bad, bad_weight, bad_square = sums
+    return Moments(
+        answers=n,
+        value=bad_weight,
+        scored=weight,
+        value_value=bad_square,
+        value_scored=bad_square,
+        scored_scored=square,
+        judged=n,
+        judged_value=bad,
+        judged_value_squared=bad,
+        drawn_count=n,
+        drawn=weight,
+        drawn_squared=square,
+        awaited=weight,
+    )
+
+
+class DocumentTable:
+    """Counts how often each document is retrieved, and keeps the most frequent ones.
+
+    Past twice its capacity, the count of the document in the place after the last is taken off
+    all, and what is left with nothing is forgotten: any document that makes up more than
+    1 / capacity of what is retrieved is kept, and none is counted too often. Verdicts play no part
+    in what is kept.
+
+    Source:
+        Misra and Gries, "Finding repeated elements" (1982); Agarwal et al., "Mergeable summaries"
+        (2013), ACM TODS 38(4), section 2, for taking off at once.
+    """
+
+    def __init__(self, policy: ContentPolicy, *, capacity: int = CAPACITY) -> None:
+        """Begin without a document."""
+        self._policy = policy
+        self._capacity = capacity
+        self._documents: dict[Hashable, Document] = {}
+        self.known = self._documents.get
+        """Returns the document of a key, or None; whoever asks counts it as `retrieved`."""
+        self.forgotten = 0
+        """Documents that gave way to more frequent ones; one may do so several times."""
+
+    def __len__(self) -> int:
+        """Return how many documents are kept."""
+        return len(self._documents)
+
+    def __iter__(self) -> Iterator[Document]:
+        """Yield the documents that are kept."""
+        return iter(self._documents.values())
+
+    def new(self, key: Hashable, chunk: Chunk, others: Others, at_s: float) -> Document:
+        """Keep the document of a chunk that is not known."""
+        if len(self._documents) >= 2 * self._capacity:
+            self._trim()
+        new = Document(name_of(chunk, self._policy), chunk.id[:MAX_NAME], others, at_s)
+        self._documents[key] = new
+        return new
+
+    def _trim(self) -> None:
+        documents = self._documents
+        counts = sorted((each.retrieved - each.taken_off for each in self), reverse=True)
+        off = max(1, counts[self._capacity])
+        for key, document in tuple(documents.items()):
+            document.taken_off += off
+            if document.taken_off >= document.retrieved:
+                del documents[key]
+        self.forgotten += len(counts) - len(documents)

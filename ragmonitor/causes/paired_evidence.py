@@ -1,0 +1,169 @@
+"""Evidence that answers of one kind are worse than the others of the same time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from math import exp, log1p
+from typing import Final
+
+LIFE_S: Final = 172_800.0
+"""Evidence is of the last two days at most, and of the last day at least."""
+MAX_IMPORTANCE_WEIGHT: Final = 2.0
+"""Of a sampled answer, as `SamplingDecision.importance_weight` has it."""
+FALSE_DISCOVERY_RATE: Final = 0.1
+_MAX_LOSS: Final = 0.9
+"""Share of the evidence that one answer may take away at most."""
+_HALF_S: Final = LIFE_S / 2
+_MEMORY: Final = 0.1
+"""Weight of the newest answer in the rate that is betted on."""
+_REST_MEMORY: Final = 0.005
+_MAX_E: Final = 1e12
+
+
+class Others:
+    """Sums over all answers, from which follows what came between two answers of one kind."""
+
+    __slots__ = ("rate", "sampled", "seen", "seen_bad")
+
+    def __init__(self) -> None:
+        self.sampled = 0.0
+        """Sampling rates of all answers, judged or not."""
+        self.seen = 0.0
+        """Importance weights of the judged ones, each 0 to 1."""
+        self.seen_bad = 0.0
+        """Those of the bad ones."""
+        self.rate = 0.05
+        """About the share of bad answers of late."""
+
+    def add(self, rate: float, weight: float, bad: float) -> None:
+        """Take in one answer, after every kind that it is of.
+
+        Args:
+            rate: The common sampling rate as it was decided, 0 to 1.
+            weight: rate / inclusion probability, over its maximum; 0: no verdict.
+            bad: 0 (good) to 1.
+        """
+        self.sampled += rate
+        if weight:
+            self.seen += weight
+            self.seen_bad += weight * bad
+            rate_now = self.rate + _REST_MEMORY * weight * (bad - self.rate)
+            self.rate = min(0.9, max(0.01, rate_now))
+
+
+class PairedEvidence:
+    """An e-process against "answers of this kind are bad no more often than the others".
+
+    Each answer of the kind makes a block with the others since the one before. It bets that it is
+    bad more often than m, and the others together bet as much that they are bad less often than m:
+
+        1 + k l (y - m)   for the answer,   1 - k l r / R (y - m)   for each other,
+
+    with k its importance weight if it was judged, else 0, r its sampling rate and R the sum of
+    theirs. Over draws and verdicts the mean of the product is at most exp(0) = 1 whatever m is, as
+    long as both kinds are bad equally often within the block: the rate may change from block to
+    block, and so may the sampling. m and l come from what was known before the block.
+
+    When the kind became worse is not known. So the evidence is the mean over all blocks at which it
+    may have begun, that of block t with weight 1 / ((t + 1) (t + 2)).
+
+    Source:
+        Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting" (2024),
+        JRSS-B 86(1), section 4, for the bets; Turner, Ly and Gruenwald, "Generic E-variables for
+        exact sequential k-sample tests" (2024), section 2, for blocks of two kinds; Shin, Ramdas
+        and Rinaldo, "E-detectors" (2024), section 2, for mixtures over the beginning.
+    """
+
+    __slots__ = (
+        *("_bad", "_m", "_sampled", "_stake", "_seen", "_seen_bad", "_until_s"),
+        *("_old", "_old_blocks", "_young", "_young_blocks"),
+    )
+
+    def __init__(self, others: Others, at_s: float) -> None:
+        """Begin without evidence.
+
+        Args:
+            others: The sums over all answers, before the first of this kind.
+            at_s: Seconds since the epoch.
+        """
+        self._bad = 0.3
+        """The share of bad answers of this kind that is betted on."""
+        self._old = self._young = 0.0
+        """The evidence of two lives, of which the younger one began half a life later."""
+        self._old_blocks = self._young_blocks = 0.0
+        self._until_s = (at_s // _HALF_S + 1) * _HALF_S
+        """When the older life ends."""
+        self._sampled, self._seen, self._seen_bad = others.sampled, others.seen, others.seen_bad
+        self._learn(others.rate, 0.0, 0.0)
+
+    def add(self, others: Others, rate: float, weight: float, bad: float, at_s: float) -> None:
+        """Take in one answer of this kind; arguments as of `Others.add`, which comes afterwards."""
+        between = others.sampled - self._sampled
+        if between > 0 and rate > 0:
+            m = self._m
+            stake = min(self._stake, _MAX_LOSS * between / (rate * (1 - m)))
+            of_others = stake * rate / between
+            seen, seen_bad = others.seen - self._seen, others.seen_bad - self._seen_bad
+            # log(1 + k x) >= k log(1 + x) for a weight k up to 1: sums are all that is needed.
+            evidence = (seen - seen_bad) * log1p(of_others * m)
+            if seen_bad:
+                evidence += seen_bad * log1p(-of_others * (1 - m))
+            factor = exp(evidence)
+            if weight:
+                factor *= 1 + weight * stake * (bad - m)
+            if at_s >= self._until_s:
+                self._renew(at_s)
+            blocks = self._old_blocks
+            self._old = (self._old + 1 / ((blocks + 1) * (blocks + 2))) * factor
+            self._old_blocks = blocks + 1
+            blocks = self._young_blocks
+            self._young = (self._young + 1 / ((blocks + 1) * (blocks + 2))) * factor
+            self._young_blocks = blocks + 1
+            if self._old > _MAX_E or self._young > _MAX_E:
+                self._old, self._young = min(_MAX_E, self._old), min(_MAX_E, self._young)
+        if weight:
+            self._learn(others.rate, weight, bad)
+        # `others` does not hold this answer yet: what it adds is no part of the next block.
+        self._sampled = others.sampled + rate
+        self._seen, self._seen_bad = others.seen + weight, others.seen_bad + weight * bad
+
+    def _learn(self, rate: float, weight: float, bad: float) -> None:
+        """Choose what the next blocks bet, by a verdict and the rate of the others so far."""
+        self._bad += _MEMORY * weight * (bad - self._bad)
+        self._m = rate
+        # On twice the others' rate at least: a kind that was good may turn bad.
+        target = min(0.95, max(0.15, 2 * rate, self._bad))
+        self._stake = min(_MAX_LOSS, max(0.0, target - rate) / (1 - rate)) / rate
+
+    def _renew(self, at_s: float) -> None:
+        """Let the older life end: the younger one takes its place."""
+        is_next = at_s < self._until_s + _HALF_S
+        self._old, self._old_blocks = (self._young, self._young_blocks) if is_next else (0.0, 0.0)
+        self._young = self._young_blocks = 0.0
+        self._until_s = (at_s // _HALF_S + 1) * _HALF_S
+
+    def e_value(self, at_s: float) -> float:
+        """Return the evidence now: an e-value, 1 where nothing is known."""
+        if at_s >= self._until_s:
+            self._renew(at_s)
+        old = self._old + 1 / (self._old_blocks + 1)
+        return (old + self._young + 1 / (self._young_blocks + 1)) / 2
+
+
+def discovered(e_values: Sequence[float], rate: float = FALSE_DISCOVERY_RATE) -> float:
+    """Return the e-value from which hypotheses are rejected; infinite: none is.
+
+    The expected share of false ones among them is at most `rate`, however they depend on another
+    and whenever one looks: e-BH.
+
+    Source:
+        Wang and Ramdas, "False discovery rate control with e-values" (2022), JRSS-B 84(3),
+        section 4.
+    """
+    count = len(e_values)
+    least = math.inf
+    for rank, e_value in enumerate(sorted(e_values, reverse=True), start=1):
+        if e_value >= count / (rate * rank):
+            least = e_value
+    return least

@@ -1,0 +1,115 @@
+"""The evidence of one kind of answers against the others, and what is named by it."""
+
+import math
+import random
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragmonitor.causes.paired_evidence import LIFE_S, Others, PairedEvidence, discovered
+
+shares = st.floats(0.02, 0.98)
+probabilities = st.floats(0.2, 1.0)
+
+
+def _mean_e(theta: float, kinds: list[bool], drawn_with: list[float], rate: float) -> float:
+    """Return the mean e-value over all draws and verdicts; each answer is bad with chance theta."""
+    mean = 0.0
+    for outcomes in product(((0.0, 0.0), (1.0, 0.0), (1.0, 1.0)), repeat=len(kinds)):
+        others, chance = Others(), 1.0
+        evidence = PairedEvidence(others, 0.0)
+        for is_of_kind, probability, (drawn, bad) in zip(kinds, drawn_with, outcomes, strict=True):
+            chance *= probability * (theta if bad else 1 - theta) if drawn else 1 - probability
+            weight = drawn * rate / probability / 2
+            if is_of_kind:
+                evidence.add(others, rate, weight, bad, 0.0)
+            others.add(rate, weight, bad)
+        mean += chance * evidence.e_value(0.0)
+    return mean
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    theta=shares,
+    answers=st.lists(st.tuples(st.booleans(), probabilities), min_size=1, max_size=6),
+    rate=st.floats(0.2, 0.4),
+)
+def test_the_mean_evidence_is_at_most_one(
+    theta: float, answers: list[tuple[bool, float]], rate: float
+):
+    """It is an e-value where both kinds are bad equally often, whatever the chances to be drawn."""
+    kinds, drawn_with = [each for each, _ in answers], [chance for _, chance in answers]
+    assert _mean_e(theta, kinds, drawn_with, rate) <= 1 + 1e-9
+
+
+def test_evidence_grows_with_a_kind_that_is_bad():
+    """Twenty bad answers beside four good others each are plenty."""
+    others = Others()
+    evidence = PairedEvidence(others, 0.0)
+    for _ in range(20):
+        for _ in range(4):
+            others.add(1.0, 1.0, 0.0)
+        evidence.add(others, 1.0, 1.0, 1.0, 0.0)
+        others.add(1.0, 1.0, 1.0)
+    assert evidence.e_value(0.0) > 10_000
+
+
+def test_evidence_is_of_two_days_at_most():
+    """What is older says nothing any more."""
+    others = Others()
+    evidence = PairedEvidence(others, 0.0)
+    for _ in range(20):
+        others.add(1.0, 1.0, 0.0)
+        evidence.add(others, 1.0, 1.0, 1.0, 0.0)
+        others.add(1.0, 1.0, 1.0)
+    assert evidence.e_value(LIFE_S / 4) > 100
+    assert evidence.e_value(2 * LIFE_S) == pytest.approx(1.0)
+
+
+def test_a_kind_that_every_answer_is_of_is_compared_with_nothing():
+    """Without others there is no evidence."""
+    others = Others()
+    evidence = PairedEvidence(others, 0.0)
+    for _ in range(50):
+        evidence.add(others, 1.0, 1.0, 1.0, 0.0)
+        others.add(1.0, 1.0, 1.0)
+    assert evidence.e_value(0.0) == 1.0
+
+
+def test_discoveries_by_hand():
+    """Of four hypotheses at a rate of 0.1: 40 for one, 20 for two of them."""
+    assert discovered([39.0, 1.0, 1.0, 1.0]) == math.inf
+    assert discovered([40.0, 1.0, 1.0, 1.0]) == 40.0
+    assert discovered([21.0, 20.0, 1.0, 1.0]) == 20.0
+    assert discovered([]) == math.inf
+
+
+def _names_any(seed: int, kinds: int = 20, answers: int = 600) -> bool:
+    """Return whether any kind is ever named in traffic whose rate rises for all kinds at once."""
+    rng = random.Random(seed)
+    others = Others()
+    evidence = [PairedEvidence(others, 0.0) for _ in range(kinds)]
+    for turn in range(answers):
+        theta = 0.05 if turn < answers / 2 else 0.3
+        bad = rng.random() < theta
+        # Answers that are bad are likelier to be drawn, as by a sampler that predicts well.
+        probability = 0.4 if bad else 0.15
+        drawn = rng.random() < probability
+        weight = 0.2 / probability / 2 if drawn else 0.0
+        # In the second half other kinds come than in the first.
+        first = 0 if turn < answers / 2 else kinds // 2
+        for at in rng.sample(range(first, first + kinds // 2), 3):
+            evidence[at].add(others, 0.2, weight, float(bad), 0.0)
+        others.add(0.2, weight, float(bad))
+        if turn % 50 == 0:
+            e_values = [each.e_value(0.0) for each in evidence]
+            if max(e_values) >= discovered(e_values):
+                return True
+    return False
+
+
+def test_nothing_is_named_where_all_kinds_get_worse_together():
+    """Of a hundred such rises, looked at all the time, no more than the stated share names one."""
+    assert sum(_names_any(seed) for seed in range(100)) <= 10
