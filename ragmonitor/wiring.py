@@ -12,7 +12,7 @@ from functools import partial
 
 from ragmonitor.addresses import shown
 from ragmonitor.capabilities import CapableJudge, as_judge
-from ragmonitor.causes.documents import Documents
+from ragmonitor.causes.document_causes import Documents
 from ragmonitor.errors import InputError, JudgeError, SettingsError
 from ragmonitor.estimation import (
     Alarms,

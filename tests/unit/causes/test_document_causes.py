@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from ragmonitor.causes.conflicting_chunks import ConflictingChunks
-from ragmonitor.causes.documents import Documents, explained
+from ragmonitor.causes.document_causes import Documents, explained
 from ragmonitor.errors import JudgeError
 from ragmonitor.estimation.parts import Answer
 from ragmonitor.estimation.signals import outcomes
