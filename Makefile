@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PHOENIX := .phoenix
 PROXY := .litellm-proxy
+DOCS := .docs-venv
 INTEGRATIONS := $(wildcard integrations/*)
 PACKAGES := . $(INTEGRATIONS)
 SOURCES := ragmonitor $(wildcard integrations/*/ragmonitor_*)
 
-.PHONY: help setup phoenix proxy demo demo-stack test test-all check bench bench-numbers bench-judge build clean
+.PHONY: help setup phoenix proxy demo demo-stack test test-all check bench bench-numbers bench-judge build docs sbom clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -90,5 +91,20 @@ build: $(STAMP)  ## Build the wheels into dist/
 	rm -rf dist
 	for package in $(PACKAGES); do $(BIN)/python -m build --quiet --outdir dist $$package || exit 1; done
 
+docs: $(DOCS)/.installed  ## Build the documentation's site into site/, links checked (an environment of its own)
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
+
+$(DOCS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(DOCS)/bin/python -m pip install --quiet --group docs
+	@touch $@
+
+sbom: build  ## Write the bill of materials of the wheels as they install, sbom.cdx.json (CycloneDX)
+	rm -rf build/sbom && $(PYTHON) -m venv build/sbom
+	build/sbom/bin/python -m pip install --quiet --constraint constraints.txt dist/*.whl
+	$(BIN)/python -m pip install --quiet --group sbom
+	$(BIN)/cyclonedx-py environment --output-format JSON --output-file sbom.cdx.json build/sbom
+
 clean:  ## Remove what the targets made
-	rm -rf $(VENV) $(PHOENIX) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .ragas
+	rm -rf $(VENV) $(PHOENIX) $(DOCS) dist build site sbom.cdx.json .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .ragas

@@ -10,13 +10,14 @@ from tests.support.scripts import ROOT, run_python
 
 pytestmark = pytest.mark.slow
 
-BLOCKS = {
-    name: block
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-    for name, block in re.findall(
-        r"<!-- runs: (\w+) -->\n```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
-    )
+PAGES = (*ROOT.glob("README*.md"), *sorted((ROOT / "docs").glob("*.md")))
+BLOCK = re.compile(r"<!-- runs: (\w+) -->\n```python\n(.*?)```(?:\n\n```\n(.*?)```)?", re.DOTALL)
+FOUND = {
+    f"{page.stem} {name}": (code, printed)
+    for page in PAGES
+    for name, code, printed in BLOCK.findall(page.read_text(encoding="utf-8"))
 }
+"""By page and name: the code, and what the page says that it prints (empty: it does not say)."""
 COUNTED = """
 from prometheus_client import generate_latest
 text = generate_latest(monitor.registry).decode()
@@ -26,15 +27,22 @@ assert 'evaluator="faithfulness"' in text and 'outcome="scored"' in text, text
 
 
 def test_the_pages_have_their_blocks():
-    """One for each way of attaching."""
-    assert {"langchain", "llama_index", "plain", "block", "decorators"} <= set(BLOCKS)
+    """One for each way of attaching; both READMEs show what theirs print."""
+    assert {"capture block", "capture decorators"} <= set(FOUND)
+    for readme in ("README", "README.zh-CN"):
+        for framework in ("langchain", "llama_index", "plain"):
+            assert FOUND[f"{readme} {framework}"][1]
 
 
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("name", FOUND)
 def test_a_block_runs_and_its_answer_is_scored(name, tmp_path):
-    """Pasted into a file, nothing added: it runs, and the interaction is counted and scored."""
-    output = run_python(BLOCKS[name] + COUNTED, tmp_path, RAGMONITOR_SERVER__PORT="0")
-    assert "http://127.0.0.1:" in output
+    """Pasted into a file: it runs, prints what the page shows, and the answer is scored."""
+    code, printed = FOUND[name]
+    output = run_python(code + COUNTED, tmp_path, RAGMONITOR_SERVER__PORT="0")
+    if printed:
+        assert output == printed
+    else:
+        assert "http://127.0.0.1:" in output
 
 
 @pytest.mark.parametrize("script", ["coverage.py", "metrics_page.py", "settings_page.py"])
@@ -48,13 +56,3 @@ def test_a_generated_page_is_what_its_source_says(script):
         check=False,
     )
     assert written.returncode == 0, written.stderr
-
-
-def test_the_first_example_prints_what_the_readme_shows(tmp_path):
-    """The score, and the sentence that is not supported."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    behind = readme.partition("<!-- runs: langchain -->")[2]
-    shown = re.search(r"```\n\n```\n(.*?)http://", behind, re.DOTALL)
-    assert shown is not None
-    output = run_python(BLOCKS["langchain"], tmp_path, RAGMONITOR_SERVER__PORT="0")
-    assert output.startswith(shown[1])

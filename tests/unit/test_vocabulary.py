@@ -94,7 +94,14 @@ CHINESE = (
     joined("锚", "点"),
     joined("新颖", "问题"),
 )
-FOR_PEOPLE = ("deploy/", "docs/", "ragmonitor/export/", "ragmonitor/rules/", "README.md")
+FOR_PEOPLE = (
+    "deploy/",
+    "docs/",
+    "ragmonitor/export/",
+    "ragmonitor/rules/",
+    "README.md",
+    "README.zh-CN.md",
+)
 """Where the Chinese words are ours; elsewhere they are an application's texts."""
 PAGES = tuple(
     joined("docs/", *parts)
