@@ -87,6 +87,7 @@ _sums = partial(_row, "The same means as counters", "counter", labels="signal ju
 _alarms = partial(_row, "Alarms")
 _spending = partial(_row, "Sampling and money", "gauge")
 _judging = partial(_row, "The judge")
+_versions = partial(_row, "Versions and events")
 _inputs = partial(_row, "What comes in", "gauge")
 _operation = partial(_row, "Operation")
 
@@ -548,6 +549,38 @@ LAST_SCORE_TIMESTAMP: Final = _judging(
     "judge",
     unit="seconds since 1970",
     merge="max",
+)
+
+VERSION_SUMS: Final = _versions(
+    "counter",
+    "ragmonitor_version_sums",
+    "What this process has seen of a version: the sums that a comparison is made of, by name "
+    "(docs/gate.md); those named _negative are to be taken away.",
+    "by version signal judge sum",
+)
+VERSION_FIRST_SEEN: Final = _versions(
+    "gauge",
+    "ragmonitor_version_first_seen_timestamp_seconds",
+    "When the first answer of a version was seen.",
+    "by version",
+    unit="seconds since 1970",
+    merge="livemin",
+)
+_PAIR: Final = "by candidate baseline signal judge"
+VERSION_DIFFERENCE: Final = _versions(
+    "gauge",
+    "ragmonitor_version_difference",
+    "Mean of the newest version less that of its baseline.",
+    _PAIR,
+)
+VERSION_DIFFERENCE_LOWER: Final = _versions(
+    "gauge",
+    "ragmonitor_version_difference_lower",
+    "The lower end of the difference's 95 % confidence sequence, which holds whenever it is read.",
+    _PAIR,
+)
+VERSION_DIFFERENCE_UPPER: Final = _versions(
+    "gauge", "ragmonitor_version_difference_upper", "The upper end of it.", _PAIR
 )
 
 REFERENCE_RATIO: Final = _inputs(

@@ -991,3 +991,6 @@ class Snapshot:
     views: Mapping[str, Any] = field(default_factory=dict)
     """What the page shows beside the numbers, by the name of the view, ready for JSON: texts stand
     in it only where `content` permits."""
+    records: Mapping[str, object] = field(default_factory=dict)
+    """What /metrics.json says beside the series, by name, ready for JSON: the versions that are
+    compared, events. No texts."""

@@ -634,6 +634,13 @@ class EstimationSettings(Group):
         "attributes of interactions (route, version, ...); 'none' for nothing.",
         change="To compare tenants, routes or versions.",
     )
+    compare_by: Names = option(
+        ("service_version",),
+        "What versions of the application are compared by, live: 'service_version', or attributes "
+        "of interactions (prompt_version, model, ...), up to four; 'none' for nothing.",
+        change="To compare prompts, models or arms of an experiment within one release.",
+        max_length=4,
+    )
     min_severity: Literal["minor", "major"] = option(
         "major",
         "The least severity of a finding that makes an answer hallucinated: in the rate, its "

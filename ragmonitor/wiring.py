@@ -13,6 +13,8 @@ from functools import partial
 from ragmonitor.addresses import shown
 from ragmonitor.capabilities import CapableJudge, as_judge
 from ragmonitor.causes.document_causes import Documents
+from ragmonitor.causes.versions import STATE_VERSION as VERSIONS_VERSION
+from ragmonitor.causes.versions import Versions
 from ragmonitor.errors import InputError, JudgeError, SettingsError
 from ragmonitor.estimation import (
     Alarms,
@@ -38,6 +40,7 @@ from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.estimation.predictions import STATE_VERSION as PREDICTIONS_VERSION
 from ragmonitor.estimation.predictions import state_name
+from ragmonitor.estimation.signals import FROM_ASSESSMENT
 from ragmonitor.evaluators import table
 from ragmonitor.export import (
     EXPORTERS,
@@ -382,12 +385,7 @@ def estimates_of(
         embedding: From questions to vectors.
     """
 
-    def file(what: str, version: int) -> StateFile | None:
-        folder = settings.state
-        if folder is None:
-            return None
-        return StateFile.of_service(folder, what, settings.service, version=version)
-
+    file = partial(_state_file, settings)
     judge = None if judging is None else judging.judge.identity
     name = None if judge is None else judge.name
     every_days = settings.alarms.false_alarm_every_days
@@ -411,7 +409,11 @@ def estimates_of(
         file=file("alarms", ALARMS_VERSION),
     )
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
-    parts: list[Part] = [drift, documents_of(settings, judge)]
+    parts: list[Part] = [
+        drift,
+        documents_of(settings, judge),
+        versions_of(settings, reader.identity.name, name),
+    ]
     if judge is None:
         return Statistics(parts, means=means, alarms=alarms)
     parts += [Residuals(clock=time.monotonic), SelfDisagreement(clock=time.monotonic)]
@@ -460,6 +462,34 @@ def documents_of(settings: Settings, judge: JudgeIdentity | None) -> Documents:
             content=settings.content.policy, key=settings.content.key or PROCESS_KEY
         ),
     )
+
+
+def _state_file(settings: Settings, what: str, version: int) -> StateFile | None:
+    """Return the file that keeps one thing of a service; None: nothing outlives the process."""
+    folder = settings.state
+    if folder is None:
+        return None
+    return StateFile.of_service(folder, what, settings.service, version=version)
+
+
+def versions_of(settings: Settings, reader: str, judge: str | None) -> Versions:
+    """Return what compares versions, by the judge of every answer or by that of a sample."""
+    return Versions(
+        settings.estimation.compare_by,
+        version=settings.service_version,
+        reader=reader,
+        judge=judge,
+        higher_is_better=higher_is_better(settings),
+        threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
+        file=_state_file(settings, "versions", VERSIONS_VERSION),
+    )
+
+
+def higher_is_better(settings: Settings) -> Callable[[str], bool]:
+    """Return whether a signal is the better the higher it is: an evaluator's score mostly is."""
+    entries = table.select(settings.evaluators)
+    higher = {entry.name for entry in entries if not entry.lower_is_better} - {*FROM_ASSESSMENT}
+    return higher.__contains__
 
 
 def _builtin_reader(settings: Settings) -> Callable[[Interaction], Report]:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 from ragmonitor.estimation.signals import Outcome, Outcomes
 from ragmonitor.records import (
+    AlarmEvent,
+    AlarmState,
     CompletedAnswer,
     Estimate,
     Example,
@@ -111,6 +113,18 @@ class Part:
 
     def views(self) -> Mapping[str, Any]:
         """Return what the page shows beside the gauges, by the name of the view, ready for JSON."""
+        return {}
+
+    def alarm_events(self) -> Iterable[AlarmEvent]:
+        """Return the alarms of its own that were raised or cleared since this was last asked."""
+        return ()
+
+    def alarm_states(self) -> Iterable[AlarmState]:
+        """Return where its own alarms stand: those that no observation updates."""
+        return ()
+
+    def records(self) -> Mapping[str, object]:
+        """Return what /metrics.json says beside the series, by name, ready for JSON; no texts."""
         return {}
 
     def clear(self) -> None:

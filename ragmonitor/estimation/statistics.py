@@ -159,6 +159,7 @@ class Statistics:
     def _alarm_events(self) -> tuple[AlarmEvent, ...]:
         """Return the alarms that were raised or cleared, and what was found of their causes."""
         events = self._alarms.apply(self._estimate_now)
+        events += tuple(event for part in self._parts for event in part.alarm_events())
         if self._judge_drift is None:
             return events
         return (*events, *self._judge_drift.explain(events, self._alarms.states()))
@@ -177,6 +178,8 @@ class Statistics:
         drift = self._judge_drift
         for state in self._alarms.states():
             yield state if drift is None else drift.shown(state)
+        for part in self._parts:
+            yield from part.alarm_states()
 
     @property
     def boost(self) -> float:
@@ -202,6 +205,7 @@ class Statistics:
             cause=None if drift is None else drift.cause(),
             checks={} if drift is None else drift.checks(),
             views={name: view for part in self._parts for name, view in part.views().items()},
+            records={name: each for part in self._parts for name, each in part.records().items()},
         )
 
     def clear(self) -> None:

@@ -56,6 +56,11 @@ _HEXADECIMAL = lazy_pattern("[0-9a-fA-F]{1,32}")
 _EQUAL_WITHIN = 1e-9
 _SERIES = guard.shielded("metrics")
 """Around each series, so that one that cannot be shown does not take the others along."""
+_OF_PAIRS = (
+    metrics.VERSION_DIFFERENCE,
+    metrics.VERSION_DIFFERENCE_LOWER,
+    metrics.VERSION_DIFFERENCE_UPPER,
+)
 _BREAKER_LEVELS = {"closed": 0, "half_open": 1, "open": 2}
 _TOTALS = {
     "answers": metrics.ANSWERS,
@@ -144,6 +149,9 @@ class PrometheusExporter:
         self._totals: dict[SeriesKey, Totals] = {}
         self._snapshot = Snapshot()
         self._checked: Counter[str] = Counter()
+        self._plain: dict[tuple[str, tuple[str, ...]], float] = {}
+        """Counters that come as plain numbers, as they were last shown."""
+        self._pairs: set[tuple[str, tuple[str, ...]]] = set()
         self._identities: dict[str, tuple[str, str]] = {}
         self._labels = Labels()
         self._instruments = Instruments(
@@ -251,11 +259,28 @@ class PrometheusExporter:
         self._instruments.histogram(metrics.WORKER_SECONDS, stage).observe(seconds)
 
     def _show_gauges(self, gauges: Iterable[GaugeValue]) -> None:
-        """Show plain gauges, until they are shown anew."""
+        """Show plain gauges, until they are shown anew; of a counter the increase is counted."""
+        pairs: set[tuple[str, tuple[str, ...]]] = set()
         for gauge in gauges:
             with _SERIES:
-                labels = (value for _, value in gauge.labels)
+                labels = tuple(value for _, value in gauge.labels)
+                key = gauge.name, labels
+                if metrics.TABLE[gauge.name].kind == "counter":
+                    before = self._plain.get(key, 0.0)
+                    self._plain[key] = gauge.value
+                    more = gauge.value - (before if before <= gauge.value else 0.0)
+                    self._instruments.counter(gauge.name, *labels).inc(more)
+                    continue
                 self._instruments.gauge(gauge.name, *labels).set(gauge.value)
+                if gauge.name in _OF_PAIRS:
+                    pairs.add(key)
+        for name, labels in self._pairs - pairs:
+            # Which versions are compared changes: one that is not any more has no difference.
+            if self._folder is None:
+                self._instruments.remove(name, *labels)
+            else:
+                self._instruments.gauge(name, *labels).set(math.nan)
+        self._pairs = pairs
 
     def alarm(self, event: AlarmEvent) -> None:
         """Count an alarm that was raised."""

@@ -40,6 +40,7 @@ def service_state(
         "numbers": list(_numbers(sums, service, summarise)),
         "alarms": [alarm_record(state) for state in snapshot.alarms],
         "threshold_days": threshold_days(snapshot),
+        "records": dict(snapshot.records),
         "series": [
             {"name": sample.name, "labels": dict(sample.labels), "value": sample.value}
             for family in scraped

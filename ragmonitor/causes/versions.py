@@ -1,0 +1,507 @@
+"""Compares versions of the application live, and finds the one that got worse."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ragmonitor import metrics
+from ragmonitor.causes.arms import SLOT_S, Arms
+from ragmonitor.causes.candidates import CandidateCause
+from ragmonitor.causes.comparison import ALPHA, FIELDS, Comparison, Mean, compare
+from ragmonitor.estimation import Part
+from ragmonitor.estimation.parts import Answer, Means, Observation
+from ragmonitor.estimation.signals import HALLUCINATION, MINOR_HALLUCINATION, Outcome
+from ragmonitor.guard import record_problem
+from ragmonitor.records import (
+    AlarmEvent,
+    AlarmState,
+    Estimate,
+    Example,
+    GaugeValue,
+    Interaction,
+)
+from ragmonitor.state import StateFile
+
+STATE_VERSION: Final = 1
+VERSION_WORSE: Final = "version_worse"
+"""The alarm."""
+SERVICE_VERSION: Final = "service_version"
+LATENCY: Final = "latency_seconds"
+COST: Final = "cost_usd"
+AMOUNTS: Final = (LATENCY, COST)
+"""Compared beside the signals; no shares, and nothing alarms on them."""
+EXCHANGE_S: Final = 10.0
+"""How often what other processes know is read."""
+OVER_S: Final = 1_800.0
+"""A version that was found worse and has been silent for so long is an alarm no more."""
+NEW_S: Final = 86_400.0
+MAX_SESSIONS: Final = 4_000
+MAX_COUNTED: Final = 200
+"""Series of counters, by attribute, value and signal; each has a handful of sums."""
+EXAMPLES: Final = 3
+_NEVER: Final = -1e18
+
+
+class _Outcome(NamedTuple):
+    """One signal of one answer, as it is summed up."""
+
+    signal: str
+    judged: float
+    drawn: float
+    missing: float
+    value: float
+    """The pseudo-outcome of the value."""
+    scored: float
+    """That of being scored."""
+
+
+class Versions(Part):
+    """Sums up every signal by the service's version and by other attributes, and compares.
+
+    A canary is another process. So what this process has seen since the last exchange is added to
+    a file that processes of one `state` folder share, and what is compared is what they have seen
+    together. Where there is no such folder each process serves its own sums, as counters and beside
+    /metrics, which `ragmonitor gate` and Prometheus add up.
+
+    The alarm `version_worse` is raised at most once for each version. Its error stands beside the
+    false alarms of `alarms.false_alarm_every_days`: a version that is no worse than its baseline,
+    in any signal, is found worse with a chance of 5 % at most, however long it runs.
+    """
+
+    def __init__(
+        self,
+        attributes: Sequence[str],
+        *,
+        version: str,
+        reader: str,
+        judge: str | None,
+        higher_is_better: Callable[[str], bool],
+        threshold_s: float,
+        cost_usd: Callable[[Interaction], float | None] = lambda _: None,
+        file: StateFile | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Begin with nothing; the file is not touched yet.
+
+        Args:
+            attributes: What is compared by: `service_version`, or attributes of interactions.
+            version: The setting `service_version`, where an interaction names no other.
+            reader: The judge that scores every answer.
+            judge: The one that scores a sample; None: there is none.
+            higher_is_better: Whether a signal is the better the higher it is.
+            threshold_s: Of all alarms, on whose scale the alarm's evidence is shown.
+            cost_usd: What an answer cost; None: it is not known.
+            file: Of version `STATE_VERSION`; shared by processes.
+            now: Seconds since the epoch.
+        """
+        self._attributes = tuple(attributes)
+        self._version = version
+        self._reader = reader
+        self._judge = judge
+        self._higher_is_better = higher_is_better
+        self._threshold_s = threshold_s
+        self._cost_usd = cost_usd
+        self._file = file
+        self._now = now
+        self._source = secrets.token_hex(8)
+        """Of the sums as a whole: two monitors that serve the same name the same."""
+        self.clear()
+
+    @property
+    def _quality_judge(self) -> str:
+        return self._judge or self._reader
+
+    def clear(self) -> None:
+        """Forget what the parent of a forked process will keep."""
+        self._fresh = Arms()
+        """Not yet in the file."""
+        self._known = Arms()
+        """All that is known as of the last tick."""
+        self._exchanged_s = _NEVER
+        self._counted: dict[tuple[str, str, str], dict[str, float]] = {}
+        self._sessions: OrderedDict[tuple[str, str, str], dict[str, tuple[float, float]]] = (
+            OrderedDict()
+        )
+        self._examples: dict[tuple[str, str], deque[Example]] = {}
+        self._events: list[AlarmEvent] = []
+        self._raised: set[tuple[str, str]] = set()
+        self._found: dict[tuple[str, str, str, str], Comparison] = {}
+        """By attribute, candidate, baseline and signal, as of the last exchange."""
+        self._record: Mapping[str, object] = {}
+        if self._version and SERVICE_VERSION in self._attributes:
+            # From 0 on: what Prometheus first sees of a counter is no increase to it.
+            for signal in (HALLUCINATION, *AMOUNTS):
+                self._count((SERVICE_VERSION, self._version, signal), [0.0] * len(FIELDS))
+
+    # --- taking in ------------------------------------------------------------------------------
+
+    def add(self, answer: Answer) -> Sequence[Observation]:
+        """Take in one completed answer."""
+        values = self._values(answer.interaction)
+        if not values:
+            return ()
+        found = list(self._outcomes(answer))
+        probability = 1.0
+        if self._judge is not None:
+            decision = answer.completed.decision
+            probability = 0.0 if decision is None else decision.inclusion_probability
+        is_covered = probability > 0
+        for by, value in values:
+            arm = self._fresh.arm(by, value, answer.at_s)
+            if arm is None:
+                continue
+            session = self._session(by, value, answer.interaction.session_id)
+            for each in found:
+                if is_covered or each.signal in AMOUNTS:
+                    sums = [1.0, 0.0, *each[1:4], *_products(each, session)]
+                else:  # nothing is known of it, and its prediction is no estimate
+                    sums = [0.0, 1.0] + [0.0] * (len(FIELDS) - 2)
+                arm.add(int(answer.at_s // SLOT_S), each.signal, sums)
+                self._count((by, value, each.signal), sums)
+            self._keep_example(by, value, answer)
+        return ()
+
+    def _values(self, interaction: Interaction) -> list[tuple[str, str]]:
+        """Return the versions that an answer belongs to."""
+        found = []
+        for by in self._attributes:
+            value = interaction.attributes.get(by, "")
+            if not value and by == SERVICE_VERSION:
+                value = self._version
+            if value:
+                found.append((by, value))
+        return found
+
+    def _outcomes(self, answer: Answer) -> Iterator[_Outcome]:
+        interaction = answer.interaction
+        for name, amount in (
+            (LATENCY, interaction.latency_s),
+            (COST, self._cost_usd(interaction)),
+        ):
+            if amount is not None:
+                yield _Outcome(name, 1.0, 1.0, 0.0, amount, 1.0)
+        if self._judge is None:
+            if answer.completed.builtin.judge.name == self._reader:
+                for signal, outcome in answer.builtin:
+                    yield _sampled(signal, (0.0, 0.0), 1.0, outcome)
+        elif answer.judged is not None:
+            expected = answer.completed.prediction.expected
+            for signal, outcome in answer.judged:
+                predicted = expected.get(signal, (0.0, 0.0))
+                yield _sampled(signal, predicted, answer.weight, outcome)
+        else:
+            for signal, (scored, mean) in answer.completed.prediction.expected.items():
+                yield _Outcome(signal, 0.0, 0.0, 0.0, scored * mean, scored)
+
+    def _session(self, by: str, value: str, session: str) -> dict[str, tuple[float, float]]:
+        """Return the sums of a session so far: its answers are alike, and vary together."""
+        if not session:
+            return {}
+        key = (by, value, session)
+        known = self._sessions.pop(key, None)
+        self._sessions[key] = known = {} if known is None else known
+        if len(self._sessions) > MAX_SESSIONS:
+            self._sessions.popitem(last=False)
+        return known
+
+    def _count(self, key: tuple[str, str, str], sums: Sequence[float]) -> None:
+        counters = self._counted.get(key)
+        if counters is None:
+            if len(self._counted) >= MAX_COUNTED:
+                return
+            counters = self._counted[key] = {}
+        for name, amount in zip(FIELDS, sums, strict=True):
+            counter = f"{name}_negative" if amount < 0 else name
+            counters[counter] = counters.get(counter, 0.0) + abs(amount)
+
+    def _keep_example(self, by: str, value: str, answer: Answer) -> None:
+        verdict = answer.hallucination
+        report = answer.completed.judged
+        if self._judge is None:
+            verdict, report = answer.builtin[0][1], answer.completed.builtin
+        if verdict is None or not verdict.value or report is None:
+            return
+        kept = self._examples.setdefault((by, value), deque(maxlen=EXAMPLES))
+        kept.append(
+            Example(
+                interaction=answer.interaction,
+                assessment=report.assessment,
+                badness=verdict.value,
+                at_s=answer.at_s,
+                target=answer.completed.target,
+            )
+        )
+
+    # --- exchanging -----------------------------------------------------------------------------
+
+    def tick(self) -> Sequence[Observation]:
+        """Exchange sums with other processes, and look for a version that is worse."""
+        if self._attributes and self._is_due():
+            self._exchange()
+        return ()
+
+    def _is_due(self) -> bool:
+        if self._file is None:
+            return bool(self._fresh)
+        return not 0 <= self._now() - self._exchanged_s < EXCHANGE_S
+
+    def _exchange(self) -> None:
+        self._exchanged_s = self._now()
+        is_shared = self._file is not None and self._file.update(
+            self._merged, stage="causes", what="the comparison of versions"
+        )
+        if not is_shared:
+            # What a broken disk does not take is lost to the others, whatever the verdicts were.
+            self._known.merge(self._fresh)
+            self._look_for_worse()
+        self._fresh = Arms()
+        self._forget_old()
+        self._record = self._as_record()
+        self._found = {
+            (*pair, signal): found
+            for pair in self._known.pairs()
+            for signal in self._known[pair[0]][pair[1]].signals
+            if (found := self._compared(*pair, signal)) is not None
+        }
+
+    def _merged(self, state: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return what is to be written of what others know and what is new here."""
+        try:
+            shared = Arms.of_json(state.get("versions", {}))
+            source = str(state.get("source", self._source))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            record_problem("causes", f"the comparison of versions begins anew: {error!r}")
+            shared, source = Arms(), self._source
+        is_new = bool(self._fresh)
+        shared.merge(self._fresh)
+        self._fresh = Arms()
+        self._known, self._source = shared, source
+        self._look_for_worse()
+        return {"source": source, "versions": shared.as_json()} if is_new else None
+
+    def _look_for_worse(self) -> None:
+        """Note the versions that are found worse now; in a shared file by one process only."""
+        for by, candidate, baseline in self._known.pairs():
+            arm = self._known[by][candidate]
+            if arm.worse_s is not None or (by, candidate) in self._raised:
+                continue
+            signals = [each for each in arm.signals if _alarms(each)]
+            for signal in signals:
+                found = self._compared(by, candidate, baseline, signal, alpha=ALPHA / len(signals))
+                if found is not None and self._is_worse(signal, found):
+                    arm.worse_s = self._now()
+                    self._raised.add((by, candidate))
+                    self._events.append(self._event(by, candidate, baseline, signal, found))
+                    break
+
+    def _forget_old(self) -> None:
+        """Forget what belongs to versions that are not compared any more."""
+        known = {(by, value) for by, arms in self._known.items() for value in arms}
+        known |= {(SERVICE_VERSION, self._version)}
+        self._counted = {key: each for key, each in self._counted.items() if key[:2] in known}
+        self._examples = {key: each for key, each in self._examples.items() if key in known}
+        self._raised &= known
+
+    def _is_worse(self, signal: str, found: Comparison) -> bool:
+        is_higher = self._higher_is_better(signal)
+        return found.decision(0.0, higher_is_better=is_higher) == "worse"
+
+    def _compared(
+        self, by: str, candidate: str, baseline: str, signal: str, alpha: float = ALPHA
+    ) -> Comparison | None:
+        sums = self._known.sums(by, candidate, baseline, signal)
+        return compare(*sums, alpha=alpha, is_share=signal not in AMOUNTS)
+
+    # --- what follows ---------------------------------------------------------------------------
+
+    def alarm_events(self) -> Sequence[AlarmEvent]:
+        """Return the versions that were found worse since this was last asked."""
+        events, self._events = self._events, []
+        return events
+
+    def _event(
+        self, by: str, candidate: str, baseline: str, signal: str, found: Comparison
+    ) -> AlarmEvent:
+        named = f"{by} {candidate}"
+        return AlarmEvent(
+            signal=VERSION_WORSE,
+            judge=self._quality_judge,
+            kind="quality",
+            raised=True,
+            at_s=self._now(),
+            since_s=self._known[by][candidate].first_s,
+            evidence_s=self._threshold_s,
+            threshold_s=self._threshold_s,
+            objective=min(1.0, max(0.0, found.baseline.mean)),
+            higher_is_better=self._higher_is_better(signal),
+            examples=tuple(self._examples.get((by, candidate), ())),
+            detail=f"{named} is worse than {baseline}: {said(signal, found)}",
+        )
+
+    def alarm_states(self) -> Iterator[AlarmState]:
+        """Return the alarm, where versions are compared."""
+        pairs = list(self._known.pairs())
+        if not pairs:
+            return
+        now_s = self._now()
+        worse = [
+            arm.worse_s
+            for by, candidate, _ in pairs
+            if (arm := self._known[by][candidate]).worse_s is not None
+            and now_s - arm.last_s < OVER_S
+        ]
+        since_s = max((each for each in worse if each is not None), default=None)
+        yield AlarmState(
+            signal=VERSION_WORSE,
+            judge=self._quality_judge,
+            kind="quality",
+            evidence_s=0.0 if since_s is None else self._threshold_s,
+            active=since_s is not None,
+            since_s=since_s,
+            objective=None,
+            raised=sum(
+                arm.worse_s is not None for arms in self._known.values() for arm in arms.values()
+            ),
+        )
+
+    def gauges(self, means: Means) -> Iterator[GaugeValue]:  # noqa: ARG002 - of the protocol
+        """Return this process's sums as counters, and the differences of all as gauges."""
+        judge = self._quality_judge
+        for (by, value, signal), counters in self._counted.items():
+            for name, amount in counters.items():
+                shown = {"by": by, "version": value, "signal": signal, "judge": judge, "sum": name}
+                yield _gauge(metrics.VERSION_SUMS, amount, shown)
+        for by, arms in self._known.items():
+            for value, arm in arms.items():
+                shown = {"by": by, "version": value}
+                yield _gauge(metrics.VERSION_FIRST_SEEN, arm.first_s, shown)
+        for (by, candidate, baseline, signal), found in self._found.items():
+            shown = {"by": by, "candidate": candidate, "baseline": baseline, "signal": signal}
+            shown["judge"] = judge
+            yield _gauge(metrics.VERSION_DIFFERENCE, found.difference, shown)
+            yield _gauge(metrics.VERSION_DIFFERENCE_LOWER, found.lower, shown)
+            yield _gauge(metrics.VERSION_DIFFERENCE_UPPER, found.upper, shown)
+
+    def records(self) -> Mapping[str, object]:
+        """Return the versions as `ragmonitor gate` reads them."""
+        return {"versions": self._record} if self._record else {}
+
+    def _as_record(self) -> Mapping[str, object]:
+        every = [arm for arms in self._known.values() for arm in arms.values()]
+        signals = {name for arm in every for name in arm.signals}
+        return {
+            "source": self._source,
+            "judge": self._quality_judge,
+            "higher_is_better": sorted(filter(self._higher_is_better, signals)),
+            "arms": self._known.as_json(),
+        }
+
+    def candidates(self, signal: str, since_s: float) -> Sequence[CandidateCause]:
+        """Return the newest version of each attribute that was seen by the time of the rise.
+
+        Its mean is that of all its answers, and `before` that of its baseline. A version that is
+        older than a day at the time of the rise is none of its causes.
+        """
+        found = [
+            cause
+            for by, candidate, baseline in self._known.pairs()
+            if self._known[by][candidate].first_s > since_s - NEW_S
+            and (cause := self._candidate(by, candidate, baseline, signal)) is not None
+        ]
+        return sorted(found, key=lambda each: -each.e_value)
+
+    def _candidate(
+        self, by: str, candidate: str, baseline: str, signal: str
+    ) -> CandidateCause | None:
+        found = self._found.get((by, candidate, baseline, signal))
+        if found is None:
+            return None
+        sign = -1.0 if self._higher_is_better(signal) else 1.0
+        is_discovery = self._is_worse(signal, found)
+        return CandidateCause(
+            kind="version",
+            name=f"version {candidate}" if by == SERVICE_VERSION else f"{by} {candidate}",
+            signal=signal,
+            now=_estimate(found.candidate),
+            before=_estimate(found.baseline),
+            e_value=found.e_value if sign * found.difference > 0 else min(1.0, found.e_value),
+            is_discovery=is_discovery,
+            since_s=self._known[by][candidate].first_s,
+            detail=f"Compared with {baseline}: {said(signal, found)}.",
+            examples=tuple(self._examples.get((by, candidate), ())),
+        )
+
+    def close(self) -> None:
+        """Hand over what this process has seen."""
+        if self._fresh:
+            self._exchange()
+
+
+def said(signal: str, found: Comparison) -> str:
+    """Return a difference in words, with its interval."""
+    new, old = found.candidate.mean, found.baseline.mean
+    return (
+        f"{signal} {new:.3g} instead of {old:.3g}, a difference of {found.difference:+.3g} "
+        f"[{found.lower:+.3g}, {found.upper:+.3g}] by {found.candidate.judged:.0f} and "
+        f"{found.baseline.judged:.0f} judged answers"
+    )
+
+
+def _gauge(name: str, value: float, labels: Mapping[str, str]) -> GaugeValue:
+    return GaugeValue(name=name, value=value, labels=tuple(labels.items()))
+
+
+def _alarms(signal: str) -> bool:
+    """Return whether a signal may find a version worse: minor findings by themselves may not."""
+    return signal not in (*AMOUNTS, MINOR_HALLUCINATION)
+
+
+def _estimate(mean: Mean) -> Estimate:
+    half = 1.96 * mean.variance**0.5
+    return Estimate(
+        mean=mean.mean,
+        lower=max(0.0, mean.mean - half),
+        upper=min(1.0, mean.mean + half),
+        effective_n=mean.judged,
+        coverage=mean.coverage,
+    )
+
+
+def _sampled(
+    signal: str, expected: tuple[float, float], weight: float, outcome: Outcome | None
+) -> _Outcome:
+    """Return the pseudo-outcomes of a drawn answer, as `estimation.sums` has them."""
+    scored, mean = expected
+    value = scored * mean
+    if outcome is None:
+        # Of the answers whose verdict comes: a missing one says 0 of both.
+        return _Outcome(
+            signal, 0.0, weight, weight, value - weight * value, scored - weight * scored
+        )
+    applies = 1.0 if outcome.scored else 0.0
+    return _Outcome(
+        signal,
+        applies,
+        weight,
+        0.0,
+        value + weight * (outcome.value - value),
+        scored + weight * (applies - scored),
+    )
+
+
+def _products(each: _Outcome, session: dict[str, tuple[float, float]]) -> tuple[float, ...]:
+    """Return the pseudo-outcomes and what they add to the squares of their session's sums."""
+    y, d = each.value, each.scored
+    before_y, before_d = session.get(each.signal, (0.0, 0.0))
+    session[each.signal] = (before_y + y, before_d + d)
+    return (
+        y,
+        d,
+        y * y + 2 * before_y * y,
+        y * d + before_y * d + before_d * y,
+        d * d + 2 * before_d * d,
+    )
