@@ -384,7 +384,6 @@ def estimates_of(
         judging: The judges of a share of them.
         embedding: From questions to vectors.
     """
-
     file = partial(_state_file, settings)
     judge = None if judging is None else judging.judge.identity
     name = None if judge is None else judge.name
