@@ -39,6 +39,7 @@ from ragmonitor.settings import (
     EstimationSettings,
     ExportSettings,
     JudgeSettings,
+    NotifySettings,
     RedactionSettings,
     SamplingSettings,
     ServerSettings,
@@ -82,6 +83,7 @@ class Monitor:
         alarms: str | Sequence[str] | AlarmSettings | None = None,
         estimation: EstimationSettings | None = None,
         server: bool | ServerSettings | None = None,
+        notify: str | Sequence[str] | NotifySettings | None = None,
         export: ExportSettings | None = None,
         redact: Redact | None = None,
         embedding: Embed | None = None,
@@ -110,6 +112,7 @@ class Monitor:
             alarms: Signals that may raise an alarm, or more about alarms.
             estimation: What is estimated beside the means.
             server: Whether /metrics is served, or more about where.
+            notify: Who is told of incidents, or more about when: `["slack://A/B/C"]`.
             export: How traces are emitted.
             redact: Called with every text before a judge or an exporter sees it, after the built-in
                 redactions.
@@ -138,6 +141,7 @@ class Monitor:
             "alarms": alarms,
             "estimation": estimation,
             "server": server,
+            "notify": notify,
             "export": export,
             **unknown,
         }

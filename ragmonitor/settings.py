@@ -707,6 +707,27 @@ class ServerSettings(Group):
         change="When traces can be seen somewhere.",
     )
 
+    ui_url: str | None = option(
+        None,
+        "Where people open the page ('https://rag.example.com/'), for links to it in incidents and "
+        "notices; None: no links to it.",
+        change="When the page is reached from other machines, or through a proxy.",
+    )
+
+    @property
+    def page_url(self) -> str:
+        """The folder of the page for people, with a slash at its end; empty: it is not known."""
+        return "" if self.ui_url is None else f"{self.ui_url.rstrip('/')}/ragmonitor/"
+
+    @field_validator("ui_url")
+    @classmethod
+    def _is_an_address_of_people(cls, value: str | None) -> str | None:
+        if value is None:
+            return value
+        if not value.startswith(("http://", "https://")) or any(c in value for c in " ?#<>"):
+            raise ValueError("an address begins with http:// or https:// and has no query")
+        return value.rstrip("/").removesuffix("/ragmonitor")
+
     @field_validator("ui_trace_url")
     @classmethod
     def _is_an_address_of_traces(cls, value: str | None) -> str | None:
@@ -721,6 +742,41 @@ class ServerSettings(Group):
         if self.ui and not self.enabled:
             raise ValueError("server.ui is served beside /metrics; it needs server.enabled")
         return self
+
+
+def _at_spaces(value: Any) -> Any:
+    return tuple(value.split()) if isinstance(value, str) else value
+
+
+class NotifySettings(Group):
+    """Who is told of incidents; needs the extra `notify`."""
+
+    place = "notify"
+    short = "urls"
+
+    urls: Annotated[tuple[SecretStr, ...], BeforeValidator(_at_spaces)] = option(
+        (),
+        "Addresses of Slack, Feishu/Lark, DingTalk, WeCom, Teams, e-mail or any webhook, as the "
+        "library apprise writes them ('slack://A/B/C'), in a text separated by spaces; told when "
+        "an alarm is raised, its cause is named, it is still on, and it is cleared.",
+        change="For teams without Alertmanager.",
+    )
+    still_on_hours: float = option(
+        4.0,
+        "Hours after which they are told again that it is still on.",
+        unit="hours",
+        change="Raise it for fewer reminders.",
+        gt=0,
+        le=1_000,
+    )
+    texts: bool = option(
+        False,
+        "Whether a notice quotes the worst sentence of an answer, if `content` is 'all'.",
+        change="When everybody in the channel may read answers.",
+    )
+    language: Literal["en", "zh"] = option(
+        "en", "Language of the notices.", change="`zh` for Chinese."
+    )
 
 
 class ExportSettings(Group):
@@ -828,6 +884,7 @@ class Settings(Group):
     server: ServerSettings = option(
         ServerSettings, "The endpoint of /metrics, and the page.", change=""
     )
+    notify: NotifySettings = option(NotifySettings, "Who is told of incidents.", change="")
     export: ExportSettings = option(ExportSettings, "How traces are emitted.", change="")
 
     @field_validator("objectives")

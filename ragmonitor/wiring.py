@@ -51,6 +51,10 @@ from ragmonitor.export import (
 )
 from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
 from ragmonitor.guard import logger
+from ragmonitor.incidents import IncidentKeeper, Journal
+from ragmonitor.incidents.incident_pages import IncidentPages
+from ragmonitor.incidents.journal import STATE_VERSION as INCIDENTS_VERSION
+from ragmonitor.incidents.notices import Notifier
 from ragmonitor.judges import JUDGES, AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
 from ragmonitor.judges.builtin import Limits
 from ragmonitor.judges.every_answer import EveryAnswerReader
@@ -105,7 +109,10 @@ def redactor_of(settings: Settings, redact: Redact | None) -> Redactor:
 
 
 def exporters_of(
-    settings: Settings, lost: Callable[[str, int], None], view: View | None
+    settings: Settings,
+    lost: Callable[[str, int], None],
+    view: View | None,
+    incidents: IncidentKeeper,
 ) -> list[Exporter]:
     """Return the places for reports, told of the settings that they heed.
 
@@ -113,6 +120,7 @@ def exporters_of(
         settings: Their field `exporters` names them, or holds them.
         lost: Counts reports that did not arrive, by reason.
         view: The page, which comes first where it is served.
+        incidents: Makes incidents of alarms; comes last, so that others are told of an alarm first.
 
     Raises:
         SettingsError: There is no exporter of a name, or it cannot work under these settings.
@@ -130,7 +138,7 @@ def exporters_of(
     for exporter in exporters:
         if isinstance(exporter, ConfigurableExporter):
             exporter.configure(context)
-    return exporters if view is None else [view, *exporters]
+    return [*([] if view is None else [view]), *exporters, incidents]
 
 
 def exporter_named(text: str) -> Exporter:
@@ -151,7 +159,9 @@ def exporter_named(text: str) -> Exporter:
     return make(rest)
 
 
-def view_of(settings: Settings, builtin: Judge, judging: JudgeConfig | None) -> View | None:
+def view_of(
+    settings: Settings, builtin: Judge, judging: JudgeConfig | None, incidents: IncidentKeeper
+) -> View | None:
     """Return the page, if it is wanted and may be served."""
     if not settings.server.ui:
         return None
@@ -177,6 +187,51 @@ def view_of(settings: Settings, builtin: Judge, judging: JudgeConfig | None) -> 
         token=None if token is None else token.get_secret_value(),
         trace_url=settings.server.ui_trace_url or "",
         version=settings.service_version,
+        incidents=IncidentPages(incidents.journal, trace_url=settings.server.ui_trace_url or ""),
+    )
+
+
+def incidents_of(
+    settings: Settings, judging: JudgeConfig | None, lost: Callable[[str, int], None]
+) -> IncidentKeeper:
+    """Return what makes incidents of alarms.
+
+    Args:
+        settings: The settings.
+        judging: The judges of a share of the answers.
+        lost: Counts notices that did not arrive, by reason.
+
+    Raises:
+        MissingExtraError: Notices need what is not installed.
+        SettingsError: An address of theirs is none.
+    """
+    folder = settings.state
+    file = None
+    if folder is not None:
+        file = StateFile.of_service(
+            folder, "incidents", settings.service, version=INCIDENTS_VERSION
+        )
+    urls = [url.get_secret_value() for url in settings.notify.urls]
+    notifier = None
+    if urls:
+        notifier = Notifier(
+            urls,
+            lost=lost,
+            page_url=settings.server.page_url,
+            texts=settings.notify.texts and settings.content.policy == "all",
+            language=settings.notify.language,
+        )
+    return IncidentKeeper(
+        Journal(file),
+        is_judged=judging is not None,
+        notices=notifier,
+        still_on_s=settings.notify.still_on_hours * 3_600.0,
+        service=settings.service,
+        service_version=settings.service_version,
+        summarise=summarise,
+        policy=ContentPolicy(
+            content=settings.content.policy, key=settings.content.key or PROCESS_KEY
+        ),
     )
 
 

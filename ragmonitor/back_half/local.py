@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from prometheus_client import CollectorRegistry
 
 from ragmonitor.capture import sound
+from ragmonitor.causes import CauseFinder
 from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.evaluators import table
 from ragmonitor.export import NewestReports
@@ -20,6 +21,7 @@ from ragmonitor.wiring import (
     builtin_judge,
     estimates_of,
     exporters_of,
+    incidents_of,
     judging_of,
     meters_of,
     reader_of,
@@ -53,7 +55,8 @@ class LocalBackHalf:
         """
         builtin, reader = builtin_judge(settings), reader_of(settings)
         judging = judging_of(settings)
-        view = view_of(settings, reader or builtin, judging)
+        incidents = incidents_of(settings, judging, self._lose)
+        view = view_of(settings, reader or builtin, judging, incidents)
         entries = table.select(settings.evaluators)
         self._shows_page = view is not None
         self._newest = NewestReports()
@@ -65,6 +68,7 @@ class LocalBackHalf:
         """Emits each interaction's trace."""
         self.estimates = estimates_of(settings, reader or builtin, judging, embedding)
         """The windowed means and the alarms."""
+        incidents.finders = [each for each in self.estimates.parts if isinstance(each, CauseFinder)]
         self.worker = Worker(
             self.queue,
             builtin=builtin,
@@ -74,13 +78,17 @@ class LocalBackHalf:
             estimates=self.estimates,
             traces=self.traces,
             meters=self.meters,
-            exporters=[*exporters_of(settings, self.meters.dropped, view), self._newest],
+            exporters=[*exporters_of(settings, self._lose, view, incidents), self._newest],
             prepare=lambda interaction: redactor(sound(interaction)),
             clean=redactor.text,
             poll=poll,
             min_severity=Severity(settings.estimation.min_severity),
         )
         """The thread's work."""
+
+    def _lose(self, reason: str, n: int) -> None:
+        """Count what did not arrive."""
+        self.meters.dropped(reason, n)
 
     @property
     def registry(self) -> CollectorRegistry:

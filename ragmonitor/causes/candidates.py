@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from ragmonitor.records import Estimate, Example
 
@@ -45,6 +45,7 @@ class CandidateCause:
     """Some bad answers concerned, worst first."""
 
 
+@runtime_checkable
 class CauseFinder(Protocol):
     """Looks for causes of one kind. Called from the worker's thread only."""
 

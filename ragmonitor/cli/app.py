@@ -20,6 +20,9 @@ from ragmonitor.cli.options import (
     DemoOptions,
     DoctorOptions,
     ExplainOptions,
+    IncidentExportOptions,
+    IncidentListOptions,
+    IncidentShowOptions,
     LearnedOptions,
     RateOptions,
     ReplayOptions,
@@ -92,7 +95,7 @@ def command(
             raise typer.Exit(run(options(**given)))
 
         vars(callback)["__signature__"] = inspect.signature(options)
-        group.command(epilog=EXIT_CODES)(callback)
+        group.command(name=run.__name__.strip("_"), epilog=EXIT_CODES)(callback)
         return run
 
     return register
@@ -222,6 +225,45 @@ def rate(options: RateOptions) -> int:
     from ragmonitor.cli import human_labels
 
     return human_labels.rate(options)
+
+
+incidents = typer.Typer(
+    no_args_is_help=True,
+    help="Incidents: what moved, since when and because of what, from the first alarm to the "
+    f"last.\n\n{EXIT_CODES}",
+)
+app.add_typer(incidents, name="incident")
+
+
+@command(incidents, IncidentListOptions)
+def list_(options: IncidentListOptions) -> int:
+    """List the incidents that are kept, the newest first.
+
+    From the state folder, or with --url from a running monitor that serves its page. Exit code 1
+    if there is none.
+    """
+    from ragmonitor.cli import incident_reports
+
+    return incident_reports.list_all(options)
+
+
+@command(incidents, IncidentShowOptions)
+def show(options: IncidentShowOptions) -> int:
+    """Print one incident as Markdown: what moved, its cause, the worst answers, what to ask next.
+
+    Of the answers it shows what the monitor's setting `content` permitted when it kept them.
+    """
+    from ragmonitor.cli import incident_reports
+
+    return incident_reports.show(options)
+
+
+@command(incidents, IncidentExportOptions)
+def export(options: IncidentExportOptions) -> int:
+    """Write one incident to a file: Markdown, an HTML page that needs nothing else, or JSON."""
+    from ragmonitor.cli import incident_reports
+
+    return incident_reports.export(options)
 
 
 def main() -> None:

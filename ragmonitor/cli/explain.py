@@ -11,7 +11,14 @@ from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit, urlunsplit
-from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, build_opener
+from urllib.request import (
+    HTTPHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
 
 from ragmonitor import metrics as names
 from ragmonitor.addresses import shown
@@ -64,8 +71,12 @@ def run(options: ExplainOptions) -> int:
     return FINE
 
 
-def address(host_or_url: str | None) -> str:
+def address(host_or_url: str | None, path: str = STATE) -> str:
     """Return the address of the state, from that of /metrics or from a host and a port.
+
+    Args:
+        host_or_url: As a user gives it; None: as the settings say.
+        path: Of what is wanted there.
 
     Raises:
         InputError: It is no address of HTTP.
@@ -75,7 +86,7 @@ def address(host_or_url: str | None) -> str:
         settings = Settings.load()
         host = settings.server.host
         host = "127.0.0.1" if host in _ANY_HOST else f"[{host}]" if ":" in host else host
-        return f"http://{host}:{settings.server.port or _DEFAULT_PORT}{STATE}"
+        return f"http://{host}:{settings.server.port or _DEFAULT_PORT}{path}"
     absolute = host_or_url if "://" in host_or_url else f"http://{host_or_url}"
     try:
         parts = urlsplit(absolute)
@@ -86,8 +97,9 @@ def address(host_or_url: str | None) -> str:
         raise InputError(
             f"{shown(absolute)!r} is no address of HTTP, such as http://127.0.0.1:9464/metrics"
         )
-    path = parts.path.rstrip("/").removesuffix(".json").removesuffix(METRICS)
-    return urlunsplit(parts._replace(path=f"{path}{STATE}", query="", fragment=""))
+    prefix = parts.path.rstrip("/").removesuffix(".json").removesuffix(METRICS)
+    prefix = prefix.removesuffix("/ragmonitor")
+    return urlunsplit(parts._replace(path=f"{prefix}{path}", query="", fragment=""))
 
 
 def fetched(url: str, *, timeout_s: float = HTTP_TIMEOUT_S) -> list[dict[str, Any]]:
@@ -96,12 +108,35 @@ def fetched(url: str, *, timeout_s: float = HTTP_TIMEOUT_S) -> list[dict[str, An
     Raises:
         InputError: Nothing answers, or not with the state of a monitor.
     """
-    named = shown(url)
     try:
-        with _opener(url).open(url, timeout=timeout_s) as reply:
-            body = reply.read(MAX_BYTES + 1)
+        return list(json.loads(served(url, timeout_s=timeout_s))["services"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(f"{shown(url)} serves no state of a monitor of ragmonitor") from error
+
+
+def served(url: str, *, token: str = "", timeout_s: float = HTTP_TIMEOUT_S) -> bytes:
+    """Return what a monitor serves at an address.
+
+    Args:
+        url: The address.
+        token: The page's; empty: none is sent.
+        timeout_s: Of connecting, and of each reading.
+
+    Raises:
+        InputError: Nothing answers, or not as a monitor does.
+    """
+    named = shown(url)
+    request = Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})  # noqa: S310 - `address` has looked
+    try:
+        with _opener(url).open(request, timeout=timeout_s) as reply:
+            body: bytes = reply.read(MAX_BYTES + 1)
     except HTTPError as error:
         error.close()
+        if error.code in (401, 403):
+            raise InputError(
+                f"{named} answers with status {error.code}: the page needs its token "
+                "(server.ui_token), by --token or the variable RAGMONITOR_SERVER__UI_TOKEN"
+            ) from error
         raise InputError(
             f"{named} answers with status {error.code}, not with a monitor's state; give the "
             "address that the monitor itself serves, not one at which its registry is mounted"
@@ -114,10 +149,7 @@ def fetched(url: str, *, timeout_s: float = HTTP_TIMEOUT_S) -> list[dict[str, An
         ) from error
     if len(body) > MAX_BYTES:
         raise InputError(f"{named} serves more than {MAX_BYTES // 2**20} MiB")
-    try:
-        return list(json.loads(body)["services"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InputError(f"{named} serves no state of a monitor of ragmonitor") from error
+    return body
 
 
 def _opener(url: str) -> OpenerDirector:

@@ -337,3 +337,65 @@ class RateOptions:
     json_output: Annotated[
         bool, typer.Option("--json", help="Everything as one JSON object on standard output.")
     ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentSource:
+    """Where incidents are read: from a running monitor, or from the state folder."""
+
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            help="Of a running monitor with its page (server.ui); host and port are enough. "
+            "Without it the state folder is read.",
+        ),
+    ] = None
+    token: Annotated[
+        str,
+        typer.Option(
+            envvar="RAGMONITOR_SERVER__UI_TOKEN", show_envvar=False, help="The page's, for --url."
+        ),
+    ] = ""
+    state: Annotated[
+        Path | None, typer.Option(help="The state folder; by default the setting `state`.")
+    ] = None
+    service: Annotated[
+        str | None, typer.Option(help="Whose, in the state folder; by default the setting.")
+    ] = None
+
+
+LanguageOption = Annotated[
+    Literal["en", "zh"], typer.Option("--language", help="English or Chinese.")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentListOptions(IncidentSource):
+    """The options of `ragmonitor incident list`."""
+
+    json_output: Annotated[
+        bool, typer.Option("--json", help="One JSON object on standard output.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentShowOptions(IncidentSource):
+    """The options of `ragmonitor incident show`."""
+
+    id: Annotated[str, typer.Argument(help="Of the incident; the newest by default.")] = "latest"
+    language: LanguageOption = "en"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentExportOptions(IncidentSource):
+    """The options of `ragmonitor incident export`."""
+
+    id: Annotated[str, typer.Argument(help="Of the incident; the newest by default.")] = "latest"
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="The file to write: .md, .html, or .json with every field."
+        ),
+    ]
+    language: LanguageOption = "en"

@@ -71,6 +71,11 @@ class Statistics:
         self._parts = tuple(part for part in listed if part is not None)
         self._latest: tuple[Report | None, Outcomes] = (None, ())
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The statistics, in the order in which they see an answer."""
+        return self._parts
+
     # --- one answer -----------------------------------------------------------------------------
 
     def predict(self, builtin: Report) -> Prediction:

@@ -6,12 +6,12 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from email.message import Message
 from functools import cache
 from importlib import resources
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from ragmonitor.export.content import Content, compact_json, package_version
@@ -89,6 +89,18 @@ _LET_IN: Final = (
 )
 
 
+class OtherPages(Protocol):
+    """Pages beside this one: the incidents."""
+
+    def brief(self) -> list[dict[str, Any]]:
+        """Return what this page lists of them."""
+        ...
+
+    def reply(self, name: str, query: Mapping[str, Sequence[str]]) -> Reply | None:
+        """Return what is at a name below `PATH`; None: nothing."""
+        ...
+
+
 class View:
     """An exporter that keeps the current numbers, the last hours, and the worst answers.
 
@@ -108,6 +120,7 @@ class View:
         token: str | None = None,
         trace_url: str = "",
         version: str = "",
+        incidents: OtherPages | None = None,
         clock: Clock = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -124,6 +137,7 @@ class View:
             token: What a browser must show; None: whoever is on this machine may see.
             trace_url: Where traces are to be seen, with `{trace_id}` in it; empty: nowhere.
             version: The service's own version.
+            incidents: The incidents' pages; None: there are none.
             clock: For the spacing of the history.
             now: Seconds since the epoch.
         """
@@ -133,6 +147,7 @@ class View:
         self._lower_is_better = tuple(lower_is_better)
         self._content: Content = content
         self._access = Access(token)
+        self._incidents = incidents
         self._clock = clock
         self._now = now
         self._processes: Callable[[], int] = _one
@@ -266,7 +281,9 @@ class View:
             state = self.state(query.get("since", [""])[0])
             return _ok("application/json", state)
         kind = _TYPES.get(name)
-        return None if kind is None else _ok(kind, _file(name))
+        if kind is not None:
+            return _ok(kind, _file(name))
+        return None if self._incidents is None else self._incidents.reply(name, query)
 
     def _enter(self, path: str, token: str) -> Reply:
         into = PATH if path == PATH else PATH[1:]  # relative: a proxy may serve us under a prefix
@@ -325,6 +342,7 @@ class View:
                 for each in snapshot.gauges[:MAX_GAUGES]
             ],
             "threshold_days": threshold_days(snapshot),
+            "incidents": [] if self._incidents is None else self._incidents.brief(),
         }
         head = compact_json(state).encode("utf-8", "backslashreplace")
         return head[:-1] + b',"answers":[' + b",".join(answers) + b"]}"

@@ -1,0 +1,115 @@
+"""`ragmonitor incident`: what happened, from the state folder or from a running monitor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from ragmonitor.addresses import shown
+from ragmonitor.cli.explain import address, served
+from ragmonitor.cli.options import (
+    IncidentExportOptions,
+    IncidentListOptions,
+    IncidentShowOptions,
+    IncidentSource,
+)
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
+from ragmonitor.errors import InputError
+from ragmonitor.incidents import Incident, as_html, as_markdown
+from ragmonitor.incidents.journal import STATE_VERSION, read_file
+from ragmonitor.incidents.rendering import Links, headline
+from ragmonitor.settings import Settings
+from ragmonitor.state import StateFile
+
+INCIDENTS = "/ragmonitor/incidents.json"
+
+
+def list_all(options: IncidentListOptions) -> int:
+    """List the incidents, the newest first, and return the exit code: 1 if there is none."""
+    incidents = incidents_of(options)
+    if options.json_output:
+        print_json({"incidents": [each.model_dump(mode="json") for each in incidents]})
+    for each in () if options.json_output else incidents:
+        time = datetime.fromtimestamp(each.opened_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        print(f"{each.id}  {time}  {'open' if each.is_open else 'closed'}  {headline(each)}")  # noqa: T201
+    if not incidents:
+        say("no incident is kept")
+    return FINE if incidents else SOMETHING_WRONG
+
+
+def show(options: IncidentShowOptions) -> int:
+    """Print one incident as Markdown, and return the exit code."""
+    print(as_markdown(_one(options, options.id), options.language, _links()), end="")  # noqa: T201
+    return FINE
+
+
+def export(options: IncidentExportOptions) -> int:
+    """Write one incident to a file, and return the exit code.
+
+    Raises:
+        InputError: There is none, or the file cannot be written.
+    """
+    incident = _one(options, options.id)
+    suffix = options.output.suffix.lower()
+    if suffix in (".html", ".htm"):
+        text = as_html(incident, options.language, _links())
+    elif suffix == ".json":
+        text = json.dumps(incident.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n"
+    elif suffix == ".md":
+        text = as_markdown(incident, options.language, _links())
+    else:
+        raise InputError(f"--output {options.output}: a file that ends with .md, .html or .json")
+    try:
+        options.output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{options.output} cannot be written: {error.strerror}") from error
+    say(f"{incident.id}: {options.output}")
+    return FINE
+
+
+def incidents_of(source: IncidentSource) -> Sequence[Incident]:
+    """Return the incidents of a source, the newest first.
+
+    Raises:
+        InputError: It cannot be read, or none is named.
+    """
+    if source.address is not None:
+        url = address(source.address, INCIDENTS)
+        try:
+            listed = json.loads(served(url, token=source.token))["incidents"]
+            return [Incident.model_validate(each) for each in listed]
+        except (ValueError, TypeError, KeyError, RecursionError, ValidationError) as error:
+            raise InputError(f"{shown(url)} serves no incidents of ragmonitor") from error
+    settings = Settings.load(state=source.state, service=source.service)
+    if settings.state is None:
+        raise InputError(
+            "name the state folder with --state, or a running monitor with --url; without a state "
+            "folder incidents end with their process"
+        )
+    file = StateFile.of_service(
+        settings.state, "incidents", settings.service, version=STATE_VERSION
+    )
+    try:
+        return read_file(file)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file.path}: {error}") from error
+
+
+def _one(source: IncidentSource, id_: str) -> Incident:
+    incidents = incidents_of(source)
+    if not incidents:
+        raise InputError("no incident is kept")
+    if id_ == "latest":
+        return incidents[0]
+    found = next((each for each in incidents if each.id == id_), None)
+    if found is None:
+        raise InputError(f"there is no incident {id_!r}; `ragmonitor incident list` names all")
+    return found
+
+
+def _links() -> Links:
+    server = Settings.load().server
+    return Links(trace_url=server.ui_trace_url or "", page_url=server.page_url)

@@ -1,0 +1,443 @@
+"""An incident as a record: alarms that were on together, their candidate causes, bad answers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ragmonitor.causes import CandidateCause, CandidateKind
+from ragmonitor.export.content import Content, ContentPolicy, encodable
+from ragmonitor.export.view.answers import closest
+from ragmonitor.records import (
+    AlarmCause,
+    AlarmEvent,
+    AlarmKind,
+    AlarmState,
+    Assessment,
+    Chunk,
+    Estimate,
+    Interaction,
+    SentenceVerdict,
+)
+
+MAX_ALARMS: Final = 20
+MAX_CANDIDATES: Final = 12
+MAX_ANSWERS: Final = 10
+MAX_SENTENCES: Final = 3
+"""Of one answer, the unsupported ones first in it."""
+MAX_TEXT: Final = 600
+"""Characters of one question, sentence or passage of a chunk."""
+MAX_NAME: Final = 200
+"""Characters of a name: of a signal, a document, an attribute's value."""
+MAX_ATTRIBUTES: Final = 12
+
+Scope = Literal["answers", "input"]
+"""An incident is about the answers (quality, and the judge that says so), or about what comes in:
+the two do not share one, since new kinds of questions may be on for weeks."""
+CauseKind = CandidateKind | Literal["judge", "unknown"]
+
+
+class Part(BaseModel):
+    """A part of the record; it is read from files and addresses, so that it is checked."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Rate(Part):
+    """A windowed mean with its 95 % interval."""
+
+    mean: float
+    lower: float
+    upper: float
+    effective_n: float
+
+    @classmethod
+    def of(cls, estimate: Estimate | None) -> Self | None:
+        """Return the numbers of an estimate; None: there is none."""
+        if estimate is None:
+            return None
+        return cls(
+            mean=estimate.mean,
+            lower=estimate.lower,
+            upper=estimate.upper,
+            effective_n=estimate.effective_n,
+        )
+
+
+class IncidentAlarm(Part):
+    """One alarm of the incident."""
+
+    signal: str
+    judge: str
+    kind: AlarmKind
+    raised_s: float
+    """Seconds since the epoch, as all times here."""
+    since_s: float
+    """Since when its evidence had been rising."""
+    cleared_s: float | None = None
+    """None: it is on."""
+    objective: float | None
+    higher_is_better: bool
+    threshold_share: float
+    """Evidence as a share of the threshold."""
+    estimate: Rate | None = None
+    """The last hour's, as of the last update."""
+    detail: str = ""
+
+
+class Candidate(Part):
+    """A `CandidateCause` without its examples; the fields are those of that record."""
+
+    kind: CandidateKind
+    name: str
+    signal: str
+    now: Rate | None
+    before: Rate | None
+    explained: float | None
+    explained_lower: float | None
+    explained_upper: float | None
+    e_value: float
+    is_discovery: bool
+    since_s: float | None
+    detail: str
+
+    @classmethod
+    def of(cls, cause: CandidateCause) -> Self:
+        """Return what is kept of a candidate."""
+        return cls(
+            kind=cause.kind,
+            name=_named(cause.name),
+            signal=_named(cause.signal),
+            now=Rate.of(cause.now),
+            before=Rate.of(cause.before),
+            explained=cause.explained,
+            explained_lower=cause.explained_lower,
+            explained_upper=cause.explained_upper,
+            # Past it a float is infinite, which JSON cannot hold.
+            e_value=min(cause.e_value, 1e300) if not math.isnan(cause.e_value) else 1.0,
+            is_discovery=cause.is_discovery,
+            since_s=cause.since_s,
+            detail=encodable(cause.detail)[:MAX_TEXT],
+        )
+
+    @property
+    def weight(self) -> tuple[bool, float, float]:
+        """For sorting: what is shown before what is suspected, then by how much it explains."""
+        known = (self.explained_lower, self.explained)
+        share = next((each for each in known if each is not None), 0.0)
+        return self.is_discovery, round(share, 2), self.e_value
+
+
+class NamedCause(Part):
+    """What the incident names as its cause."""
+
+    kind: CauseKind
+    """`unknown`: nothing is shown yet."""
+    name: str = ""
+    named_s: float
+    """When it was named first."""
+
+
+class JudgeCheck(Part):
+    """Judge or application, as reference answers tell; the fields are those of `AlarmCause`."""
+
+    cause: Literal["judge", "application", "unknown"]
+    reread: int
+    flipped: int
+    waiting: int
+    text: str
+
+    @classmethod
+    def of(cls, cause: AlarmCause | None) -> Self | None:
+        """Return what is kept of it; None: it is not known."""
+        if cause is None:
+            return None
+        return cls(
+            cause=cause.cause,
+            reread=cause.reread,
+            flipped=cause.flipped,
+            waiting=cause.waiting,
+            text=str(cause),
+        )
+
+
+class BadSentence(Part):
+    """An unsupported sentence of an answer, with the passage it was held against."""
+
+    number: int
+    """From 1."""
+    verdict: str
+    text: str
+    """Empty: texts are withheld."""
+    words: tuple[str, ...]
+    chunk: int | None
+    """Position of the chunk, from 1; None: it was held against none."""
+    source: str
+    """The chunk's document or id."""
+    passage: str
+
+
+class BadAnswer(Part):
+    """One bad answer."""
+
+    id: str
+    at_s: float
+    trace_id: str
+    """32 hex digits; empty: no trace was emitted."""
+    badness: float
+    question: str
+    attributes: dict[str, str]
+    sentences: tuple[BadSentence, ...]
+
+    @classmethod
+    def of(
+        cls,
+        interaction: Interaction,
+        assessment: Assessment | None,
+        *,
+        badness: float,
+        policy: ContentPolicy,
+        trace_id: str = "",
+    ) -> Self:
+        """Return what is kept of an answer under a content policy."""
+        sentences = assessment.sentences if assessment is not None else None
+        findings = assessment.counted_findings if assessment is not None else ()
+        return cls(
+            id=_named(interaction.id),
+            at_s=interaction.ended_ns / 1e9,
+            trace_id=trace_id,
+            badness=badness,
+            question=_text(interaction.query, policy),
+            attributes={
+                _named(name): _named(str(value))
+                for name, value in list(interaction.attributes.items())[:MAX_ATTRIBUTES]
+            },
+            sentences=tuple(
+                _sentence(interaction.chunks, each, (sentences or findings).index(each), policy)
+                for each in findings[:MAX_SENTENCES]
+            ),
+        )
+
+
+class Incident(Part):
+    """Alarms that were on together, and what is known of why."""
+
+    id: str = Field(pattern=r"^[0-9A-Za-z-]{1,80}$")
+    service: str
+    service_version: str
+    content: Content
+    scope: Scope
+    owner: str
+    """The process that keeps it up to date."""
+    opened_s: float
+    updated_s: float
+    closed_s: float | None = None
+    """None: it is open."""
+    noticed_s: float
+    """When somebody was last told of it."""
+    alarms: tuple[IncidentAlarm, ...]
+    check: JudgeCheck | None = None
+    candidates: tuple[Candidate, ...] = ()
+    cause: NamedCause
+    answers: tuple[BadAnswer, ...] = ()
+
+    @classmethod
+    def opened(
+        cls,
+        alarm: IncidentAlarm,
+        *,
+        service: str,
+        service_version: str,
+        content: Content,
+        owner: str,
+        now_s: float,
+    ) -> Self:
+        """Return a new incident of one alarm."""
+        time = datetime.fromtimestamp(alarm.raised_s, UTC).strftime("%Y%m%d-%H%M%S")
+        signal = re.sub(r"[^0-9A-Za-z]+", "-", alarm.signal)[:50].strip("-")
+        return cls(
+            id=f"{time}-{signal}",
+            service=service,
+            service_version=service_version,
+            content=content,
+            scope=scope_of(alarm.kind),
+            owner=owner,
+            opened_s=alarm.raised_s,
+            updated_s=now_s,
+            noticed_s=now_s,
+            alarms=(alarm,),
+            cause=NamedCause(kind="unknown", named_s=now_s),
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any of its alarms is on."""
+        return self.closed_s is None
+
+    @property
+    def since_s(self) -> float:
+        """Since when the evidence of its first alarm had been rising."""
+        return min(alarm.since_s for alarm in self.alarms)
+
+    @property
+    def leading(self) -> IncidentAlarm:
+        """The alarm that it is told by: hallucination first, then quality, then the earliest."""
+        return min(
+            self.alarms,
+            key=lambda each: (
+                each.signal != "hallucination",
+                each.kind != "quality",
+                each.raised_s,
+            ),
+        )
+
+    def with_alarm(self, alarm: IncidentAlarm) -> Self:
+        """Return it with an alarm added, or in place of what was known of it."""
+        others = tuple(
+            each for each in self.alarms if (each.signal, each.judge) != (alarm.signal, alarm.judge)
+        )
+        return self.model_copy(update={"alarms": (*others, alarm)[:MAX_ALARMS]})
+
+    def with_cleared(self, is_on: Iterable[tuple[str, str]], now_s: float) -> Self:
+        """Return it with the alarms cleared that are not on any more, closed if none is.
+
+        Args:
+            is_on: Signal and judge of every alarm that is on.
+            now_s: The time of it.
+        """
+        on = set(is_on)
+        alarms = tuple(
+            each.model_copy(update={"cleared_s": now_s})
+            if each.cleared_s is None and (each.signal, each.judge) not in on
+            else each
+            for each in self.alarms
+        )
+        ended = all(each.cleared_s is not None for each in alarms)
+        return self.model_copy(update={"alarms": alarms, "closed_s": now_s if ended else None})
+
+    def explained(
+        self, check: JudgeCheck | None, candidates: Sequence[Candidate], now_s: float
+    ) -> Self:
+        """Return it with what is known of its cause now.
+
+        A cause that was named stays until another one is shown: evidence fades once the alarm's
+        cause is gone, and the name would with it.
+        """
+        ranked = sorted(candidates, key=lambda each: each.weight, reverse=True)[:MAX_CANDIDATES]
+        kind: CauseKind = "unknown"
+        name = ""
+        if check is not None and check.cause == "judge":
+            kind = "judge"
+        elif ranked and ranked[0].is_discovery:
+            kind, name = ranked[0].kind, ranked[0].name
+        cause = self.cause
+        if kind == "unknown" != cause.kind:
+            ranked = list(self.candidates)
+        elif (cause.kind, cause.name) != (kind, name):
+            cause = NamedCause(kind=kind, name=name, named_s=now_s)
+        return self.model_copy(
+            update={
+                "check": check,
+                "candidates": tuple(ranked),
+                "cause": cause,
+                "updated_s": now_s,
+            }
+        )
+
+    @property
+    def named(self) -> Candidate | None:
+        """The candidate that is named as the cause; None: the judge is, or nothing."""
+        wanted = (self.cause.kind, self.cause.name)
+        return next((each for each in self.candidates if (each.kind, each.name) == wanted), None)
+
+
+def scope_of(kind: AlarmKind) -> Scope:
+    """Return which incident an alarm belongs to."""
+    return "input" if kind == "input" else "answers"
+
+
+def alarm_of_event(event: AlarmEvent) -> IncidentAlarm:
+    """Return what is kept of an alarm that was just raised."""
+    return IncidentAlarm(
+        signal=_named(event.signal),
+        judge=_named(event.judge),
+        kind=event.kind,
+        raised_s=event.at_s,
+        since_s=min(event.since_s, event.at_s),
+        objective=event.objective,
+        higher_is_better=event.higher_is_better,
+        threshold_share=_share(event.evidence_s, event.threshold_s),
+        estimate=Rate.of(event.estimate),
+        detail=encodable(event.detail)[:MAX_TEXT],
+    )
+
+
+def alarm_of_state(state: AlarmState, threshold_s: float, now_s: float) -> IncidentAlarm:
+    """Return what is kept of an alarm that another process raised, or an earlier run."""
+    raised_s = now_s if state.since_s is None else state.since_s
+    rising_s = raised_s if state.rising_since_s is None else state.rising_since_s
+    return IncidentAlarm(
+        signal=_named(state.signal),
+        judge=_named(state.judge),
+        kind=state.kind,
+        raised_s=raised_s,
+        since_s=min(raised_s, rising_s),
+        objective=state.objective,
+        higher_is_better=state.higher_is_better,
+        threshold_share=_share(state.evidence_s, threshold_s),
+    )
+
+
+def worst(answers: Iterable[BadAnswer]) -> tuple[BadAnswer, ...]:
+    """Return the worst of some answers, each once, the worst first; of equal ones the newest."""
+    by_id: Mapping[str, BadAnswer] = {each.id: each for each in answers}
+    ranked = sorted(by_id.values(), key=lambda each: (each.badness, each.at_s), reverse=True)
+    return tuple(ranked[:MAX_ANSWERS])
+
+
+def source_of(chunk: Chunk) -> str:
+    """Return what a chunk's document is called: its source in the metadata, else the chunk's id."""
+    names = (chunk.metadata.get(key) for key in ("source", "file_name", "file_path", "document"))
+    return _named(str(next((name for name in names if name), chunk.id)))
+
+
+def _share(evidence_s: float, threshold_s: float) -> float:
+    return min(1e300, evidence_s / threshold_s) if threshold_s > 0 else 0.0
+
+
+def _named(name: str) -> str:
+    return encodable(name)[:MAX_NAME]
+
+
+def _text(text: str, policy: ContentPolicy) -> str:
+    shown = encodable(policy.text(text))
+    return shown if len(shown) <= MAX_TEXT else shown[: MAX_TEXT - 1] + "…"
+
+
+def _sentence(
+    chunks: Sequence[Chunk], sentence: SentenceVerdict, at: int, policy: ContentPolicy
+) -> BadSentence:
+    position = next((each for each in sentence.chunks if each < len(chunks)), None)
+    chunk = None if position is None else chunks[position]
+    return BadSentence(
+        number=at + 1,
+        verdict=sentence.verdict.value,
+        text=_text(sentence.text.strip(), policy),
+        words=tuple(_text(word, policy) for word in sentence.words[:8] if policy.shows),
+        chunk=None if position is None else position + 1,
+        source="" if chunk is None else source_of(chunk),
+        passage="" if chunk is None else _passage(chunk.text, sentence.text, policy),
+    )
+
+
+def _passage(text: str, sentence: str, policy: ContentPolicy) -> str:
+    """Return the passage of a chunk that is closest to a sentence."""
+    if policy.content != "all":
+        return _text(text, policy)
+    parts = closest(text, [sentence])
+    return _text(next((part for part, near in parts if near), text).strip(), policy)

@@ -1,0 +1,339 @@
+"""Opens incidents as alarms are raised, keeps them up to date, and closes them."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol
+
+from ragmonitor import metrics
+from ragmonitor.causes import CandidateCause, CauseFinder
+from ragmonitor.export.content import ContentPolicy
+from ragmonitor.forks import survive_forks
+from ragmonitor.guard import contained
+from ragmonitor.incidents.incident import (
+    BadAnswer,
+    Candidate,
+    Incident,
+    IncidentAlarm,
+    JudgeCheck,
+    Rate,
+    alarm_of_event,
+    alarm_of_state,
+    scope_of,
+    worst,
+)
+from ragmonitor.incidents.journal import Journal
+from ragmonitor.protocols import Clock, Summarise
+from ragmonitor.records import AlarmEvent, Estimate, Example, Report, Snapshot
+
+FIRST_UPDATE_S: Final = 2.0
+"""Until the first update of an open incident; doubles with each, up to `MAX_UPDATE_S`."""
+MAX_UPDATE_S: Final = 60.0
+ORPHANED_AFTER_S: Final = 5 * MAX_UPDATE_S
+"""An incident that its process has not updated for so long is taken over by another one."""
+MAX_SUSPECTS: Final = 50
+"""Bad answers that are remembered for the next incident."""
+
+Occasion = Literal["raised", "named", "on", "cleared"]
+"""`named`: a cause is named for the first time; `on`: it is still on after the hours of the
+setting."""
+
+
+class Notices(Protocol):
+    """Tells people of incidents."""
+
+    def tell(self, occasion: Occasion, incident: Incident) -> None:
+        """Pass a notice on without waiting for the network."""
+        ...
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait for what is under way; return whether nothing is left."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _News:
+    """What has become of alarms."""
+
+    now_s: float
+    on: Mapping[tuple[str, str], IncidentAlarm] = field(default_factory=dict)
+    """Alarms that are on, by signal and judge."""
+    is_all: bool = False
+    """Alarms that are not in `on` are off."""
+    cleared: tuple[str, str] | None = None
+    """An alarm that was cleared just now."""
+    bad: Sequence[BadAnswer] = ()
+    """Answers behind an alarm that was raised just now."""
+
+
+class IncidentKeeper:
+    """An exporter that turns alarms into incidents. Everything happens on the worker's thread.
+
+    Which alarms are on is taken from the snapshots, so that an incident is closed too whose end
+    another process was told of, or an earlier run; the events add what only they know. Of the
+    processes that share a state folder one, the owner, keeps an incident up to date.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        service: str,
+        service_version: str = "",
+        finders: Sequence[CauseFinder] = (),
+        summarise: Summarise,
+        policy: ContentPolicy,
+        is_judged: bool = True,
+        notices: Notices | None = None,
+        still_on_s: float = math.inf,
+        now: Clock = time.time,
+    ) -> None:
+        """Begin with the incidents that the journal holds.
+
+        Args:
+            journal: Where incidents are kept.
+            service: Whose they are.
+            service_version: Its version.
+            finders: Look for causes while an incident is open.
+            summarise: From a window's sums to its mean and interval.
+            policy: How texts of answers are kept.
+            is_judged: A judge scores a sample; else the built-in judge's verdicts count.
+            notices: Tells people; None: nobody is told.
+            still_on_s: After how long they are told again that it is on; infinite: never.
+            now: Seconds since the epoch.
+        """
+        self.journal = journal
+        self._service = service
+        self._service_version = service_version
+        self.finders = finders
+        """May be set before the first alarm."""
+        self._summarise = summarise
+        self._policy = policy
+        self._role = "sampled" if is_judged else "builtin"
+        self._notices = notices
+        self._still_on_s = still_on_s
+        self._now = now
+        self._begin()
+        survive_forks(self)
+
+    def _begin(self) -> None:
+        self._owner = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._suspects: dict[str, BadAnswer] = {}
+        self._snapshot = Snapshot()
+        self._due_s = -math.inf
+        self._pause_s = FIRST_UPDATE_S
+        self._is_any_open = True  # until the journal has been looked into
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: the open incidents are the parent's."""
+        self._begin()
+
+    # --- from the worker ------------------------------------------------------------------------
+
+    def export(self, report: Report) -> None:
+        """Remember an answer that the judge found hallucinated, for an incident."""
+        assessment = report.assessment
+        if report.role != self._role or assessment is None or not assessment.hallucinated:
+            return
+        share = len(assessment.counted_findings) / max(1, len(assessment.claims or ()))
+        self._suspects.pop(report.interaction.id, None)
+        self._suspects[report.interaction.id] = BadAnswer.of(
+            report.interaction,
+            assessment,
+            badness=share,
+            policy=self._policy,
+            trace_id="" if report.target is None else report.target.trace_id,
+        )
+        while len(self._suspects) > MAX_SUSPECTS:
+            del self._suspects[next(iter(self._suspects))]
+
+    def alarm(self, event: AlarmEvent) -> None:
+        """Open an incident, or add the alarm to the one that is open; of a cleared one, its end."""
+        now_s = self._now()
+        alarm = alarm_of_event(event)
+        key = (alarm.signal, alarm.judge)
+        if event.raised:
+            bad = [self._bad_answer(each.interaction.id, each) for each in event.examples]
+            self._settle(_News(now_s=now_s, on={key: alarm}, bad=bad))
+            self._pause_s, self._due_s = FIRST_UPDATE_S, now_s + FIRST_UPDATE_S
+        else:
+            self._settle(_News(now_s=now_s, cleared=key))
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """Bring open incidents up to date where that is due, and close those that are over."""
+        self._snapshot = snapshot
+        now_s = self._now()
+        is_any_on = any(state.active for state in snapshot.alarms)
+        if not (is_any_on or self._is_any_open) or now_s < self._due_s:
+            return
+        self._due_s = now_s + self._pause_s
+        self._pause_s = min(MAX_UPDATE_S, 2 * self._pause_s)
+        threshold_s = next(
+            (g.value for g in snapshot.gauges if g.name == metrics.ALARM_THRESHOLD_SECONDS), 0.0
+        )
+        alarms = [
+            alarm_of_state(state, threshold_s, now_s) for state in snapshot.alarms if state.active
+        ]
+        on = {(each.signal, each.judge): each for each in alarms}
+        self._settle(_News(now_s=now_s, on=on, is_all=True))
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait for notices that are under way; return whether all are out."""
+        return self._notices is None or self._notices.flush(timeout_s)
+
+    def close(self) -> None:
+        """Do nothing: what is open stays open, and the next run goes on with it."""
+
+    # --- what an incident becomes ---------------------------------------------------------------
+
+    def _settle(self, news: _News) -> None:
+        """Bring the journal up to date, and tell people what has changed."""
+        told: list[tuple[Occasion, Incident]] = []
+        self.journal.update(lambda before: self._changed(before, news, told), news.now_s)
+        if self._notices is not None:
+            for occasion, incident in told:
+                with contained("notify"):
+                    self._notices.tell(occasion, incident)
+
+    def _changed(
+        self,
+        before: Sequence[Incident],
+        news: _News,
+        told: list[tuple[Occasion, Incident]],
+    ) -> Sequence[Incident]:
+        after = {each.id: each for each in before}
+        for alarm in news.on.values():
+            known = next((each for each in after.values() if _holds(each, alarm)), None)
+            known = known or self._opened(alarm, news.now_s)
+            after[known.id] = _joined(known, alarm, is_event=not news.is_all)
+        known_ids = {each.id for each in before}
+        for id_, incident in after.items():
+            if incident.is_open:
+                keys = {(a.signal, a.judge) for a in incident.alarms if a.cleared_s is None}
+                still = keys & news.on.keys() if news.is_all else keys - {news.cleared}
+                current = self._updated(incident.with_cleared(still, news.now_s), news)
+                is_new = id_ not in known_ids
+                after[id_] = self._noted(incident, current, told, now_s=news.now_s, is_new=is_new)
+        self._is_any_open = any(each.is_open for each in after.values())
+        return list(after.values())
+
+    def _opened(self, alarm: IncidentAlarm, now_s: float) -> Incident:
+        return Incident.opened(
+            alarm,
+            service=self._service,
+            service_version=self._service_version,
+            content=self._policy.content,
+            owner=self._owner,
+            now_s=now_s,
+        )
+
+    def _updated(self, incident: Incident, news: _News) -> Incident:
+        """Return the incident with what is known now, if this process is to keep it."""
+        now_s, bad = news.now_s, news.bad
+        is_mine = incident.owner == self._owner
+        is_orphaned = now_s - incident.updated_s > ORPHANED_AFTER_S
+        if not (is_mine or is_orphaned) or news.cleared is not None:
+            return incident
+        leading = incident.leading
+        since_s = incident.since_s
+        found, examples = self._candidates(leading.signal, since_s)
+        shown = incident.model_copy(
+            update={
+                "owner": self._owner,
+                "alarms": tuple(map(self._with_estimate, incident.alarms)),
+                "answers": worst(
+                    (*incident.answers, *examples, *bad, *self._suspects_since(since_s))
+                )
+                if incident.scope == "answers"
+                else worst((*incident.answers, *bad)),
+            }
+        )
+        check = JudgeCheck.of(self._snapshot.cause) if incident.scope == "answers" else None
+        return shown.explained(check or incident.check, found, now_s)
+
+    def _candidates(self, signal: str, since_s: float) -> tuple[list[Candidate], list[BadAnswer]]:
+        causes: list[CandidateCause] = []
+        for finder in self.finders:
+            with contained("causes"):
+                causes += finder.candidates(signal, since_s)
+        examples = [
+            self._bad_answer(each.interaction.id, each)
+            for cause in causes
+            if cause.is_discovery
+            for each in cause.examples
+        ]
+        return [Candidate.of(cause) for cause in causes], examples
+
+    def _bad_answer(self, id_: str, example: Example) -> BadAnswer:
+        """Return an example as it is kept: as it was exported, if it was."""
+        return self._suspects.get(id_) or BadAnswer.of(
+            example.interaction,
+            example.assessment,
+            badness=example.badness,
+            policy=self._policy,
+            trace_id="" if example.target is None else example.target.trace_id,
+        )
+
+    def _suspects_since(self, since_s: float) -> list[BadAnswer]:
+        return [each for each in self._suspects.values() if each.at_s >= since_s]
+
+    def _with_estimate(self, alarm: IncidentAlarm) -> IncidentAlarm:
+        estimate = self._estimate(alarm.signal, alarm.judge)
+        return alarm.model_copy(update={"estimate": Rate.of(estimate) or alarm.estimate})
+
+    def _estimate(self, signal: str, judge: str) -> Estimate | None:
+        for key, window, moments in self._snapshot.moments:
+            if (key.signal, key.judge, window, key.dimension) == (signal, judge, "1h", ""):
+                return self._summarise(moments)
+        return None
+
+    def _noted(
+        self,
+        before: Incident,
+        after: Incident,
+        told: list[tuple[Occasion, Incident]],
+        *,
+        now_s: float,
+        is_new: bool,
+    ) -> Incident:
+        """Return the incident with the time of the notice that is due, if one is."""
+        occasion: Occasion | None = None
+        if is_new:
+            occasion = "raised"
+        elif not after.is_open:
+            occasion = "cleared"
+        elif before.cause.kind == "unknown" != after.cause.kind:
+            occasion = "named"
+        elif now_s - after.noticed_s >= self._still_on_s:
+            occasion = "on"
+        if occasion is None:
+            return after
+        noted = after.model_copy(update={"noticed_s": now_s})
+        told.append((occasion, noted))
+        return noted
+
+
+def _holds(incident: Incident, alarm: IncidentAlarm) -> bool:
+    """Return whether an alarm belongs to an incident: it is open, and about the same."""
+    return incident.is_open and incident.scope == scope_of(alarm.kind)
+
+
+def _joined(incident: Incident, alarm: IncidentAlarm, *, is_event: bool) -> Incident:
+    """Return the incident with an alarm; what is known of one that is on is not lost."""
+    known = next(
+        (
+            each
+            for each in incident.alarms
+            if (each.signal, each.judge) == (alarm.signal, alarm.judge) and each.cleared_s is None
+        ),
+        None,
+    )
+    if known is None or is_event:
+        return incident.with_alarm(alarm)
+    share = max(known.threshold_share, alarm.threshold_share)
+    return incident.with_alarm(known.model_copy(update={"threshold_share": share}))

@@ -1,0 +1,86 @@
+"""The incidents beside the page: a list, and each of them as HTML, Markdown or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from ragmonitor.export.content import compact_json
+from ragmonitor.export.server import Reply
+from ragmonitor.incidents.incident import Incident
+from ragmonitor.incidents.incident_texts import Language
+from ragmonitor.incidents.journal import Journal
+from ragmonitor.incidents.rendering import (
+    CONTENT_SECURITY_POLICY,
+    Links,
+    as_html,
+    as_markdown,
+    headline,
+)
+
+PREFIX: Final = "incidents"
+MAX_LISTED: Final = 20
+_HEADERS: Final = (
+    ("Content-Security-Policy", CONTENT_SECURITY_POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Cache-Control", "no-store"),
+)
+
+
+class IncidentPages:
+    """Answers what is asked below `incidents`; who may ask is the page's to decide."""
+
+    def __init__(self, journal: Journal, *, trace_url: str = "") -> None:
+        """Take the journal, and where traces are to be seen."""
+        self._journal = journal
+        self._links = Links(trace_url=trace_url, page_url="../")
+
+    def brief(self) -> list[dict[str, Any]]:
+        """Return what the page lists of the newest incidents, the newest first."""
+        return [
+            {
+                "id": each.id,
+                "opened_s": each.opened_s,
+                "closed_s": each.closed_s,
+                "en": headline(each, "en"),
+                "zh": headline(each, "zh"),
+            }
+            for each in self._journal.recent()[:MAX_LISTED]
+        ]
+
+    def reply(self, name: str, query: Mapping[str, Sequence[str]]) -> Reply | None:
+        """Return what is at a name; None: nothing.
+
+        Args:
+            name: `incidents.json`, or `incidents/ID` with `.md`, `.json` or nothing at its end; the
+                ID `latest` is the newest one.
+            query: `lang` is `en` or `zh`.
+        """
+        if name == f"{PREFIX}.json":
+            records = [each.model_dump(mode="json") for each in self._journal.recent()]
+            return _reply("application/json", compact_json({"incidents": records}))
+        folder, _, id_ = name.partition("/")
+        if folder != PREFIX or not id_:
+            return None
+        stem, _, suffix = id_.partition(".")
+        incident = self._journal.find(stem)
+        if incident is None:
+            return None
+        return self._one(incident, suffix, "zh" if query.get("lang", ["en"])[0] == "zh" else "en")
+
+    def _one(self, incident: Incident, suffix: str, language: Language) -> Reply | None:
+        if suffix == "json":
+            return _reply("application/json", compact_json(incident.model_dump(mode="json")))
+        if suffix == "md":
+            return _reply("text/markdown", as_markdown(incident, language, self._links))
+        other = f"{quote(incident.id)}?lang={'en' if language == 'zh' else 'zh'}"
+        page = as_html(incident, language, self._links, other_url=other)
+        return None if suffix else _reply("text/html", page)
+
+
+def _reply(kind: str, text: str) -> Reply:
+    body = text.encode("utf-8", "backslashreplace")
+    return Reply(status=200, content_type=f"{kind}; charset=utf-8", body=body, headers=_HEADERS)

@@ -1,0 +1,255 @@
+"""Tells people of incidents, in one line each, through the library apprise."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from opentelemetry import context
+
+from ragmonitor.apart import EXECUTOR
+from ragmonitor.errors import MissingExtraError, SettingsError
+from ragmonitor.export.content import encodable
+from ragmonitor.forks import survive_forks
+from ragmonitor.guard import record_problem, shielded
+from ragmonitor.incidents.incident import Incident
+from ragmonitor.incidents.incident_keeper import Occasion
+from ragmonitor.incidents.incident_texts import Language, Wording
+from ragmonitor.incidents.rendering import headline
+from ragmonitor.protocols import Clock
+
+MAX_WAITING: Final = 8
+"""Notices that may wait for one receiver."""
+MAX_PER_HOUR: Final = 12
+"""To each receiver; an alarm that comes and goes must not flood a chat."""
+MAX_LINE: Final = 500
+HOUR_S: Final = 3_600.0
+_STAGE: Final = "notify"
+
+Lost = Callable[[str, int], None]
+"""Takes why notices did not arrive, and how many."""
+
+
+class Plugin(Protocol):
+    """What apprise makes of an address."""
+
+    @property
+    def service_name(self) -> object:
+        """What the service calls itself; holds no secret."""
+        ...
+
+    def notify(self, *, body: str, title: str) -> bool:
+        """Send it, and return whether it was taken; may wait for the network."""
+        ...
+
+
+class Notifier:
+    """Sends notices to each receiver on a thread of its own, so that none waits for another.
+
+    `tell` never waits. What a receiver does not take is counted and not sent again: a late notice
+    is of no use, and the incident is kept in any case.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        lost: Lost,
+        page_url: str = "",
+        texts: bool = False,
+        language: Language = "en",
+        clock: Clock = time.monotonic,
+    ) -> None:
+        """Check the addresses; nothing is sent.
+
+        Args:
+            urls: Apprise's addresses of services (`slack://...`); secrets, which are never logged.
+            lost: Counts notices that did not arrive; may be called from any thread.
+            page_url: The folder of the page for people, with a slash at its end; empty: no links.
+            texts: Whether the worst sentence may be quoted.
+            language: Of the notices.
+            clock: For the limit per hour.
+
+        Raises:
+            MissingExtraError: apprise is not installed.
+            SettingsError: An address is none of apprise's; it is named by its number alone.
+        """
+        self._receivers = [_Receiver(_plugin(url, n), lost, clock) for n, url in enumerate(urls, 1)]
+        self._page_url = page_url
+        self._texts = texts
+        self._language: Language = language
+
+    def tell(self, occasion: Occasion, incident: Incident) -> None:
+        """Have every receiver told."""
+        title, body = self.notice(occasion, incident)
+        for receiver in self._receivers:
+            receiver.put(title, body)
+
+    def notice(self, occasion: Occasion, incident: Incident) -> tuple[str, str]:
+        """Return the line, and what follows it: the link, and a text if that is permitted."""
+        say = Wording(self._language)
+        end_s = incident.updated_s if incident.closed_s is None else incident.closed_s
+        span = say.span(max(end_s, incident.noticed_s) - incident.opened_s)
+        what = headline(incident, self._language)
+        line = say(f"line_{occasion}", service=incident.service, span=span, what=what)
+        lines = [f"{self._page_url}incidents/{incident.id}"] if self._page_url else []
+        sentences = [each.text for answer in incident.answers[:1] for each in answer.sentences[:1]]
+        if self._texts and occasion != "cleared":
+            lines += [_harmless(each) for each in sentences]
+        return _harmless(line), "\n".join(lines)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait for what is under way; return whether nothing is left."""
+        deadline = time.monotonic() + timeout_s
+        return all(each.wait(deadline - time.monotonic()) for each in self._receivers)
+
+
+class _Receiver:
+    """One receiver: what waits for it, and at most one call that is under way."""
+
+    def __init__(self, plugin: Plugin, lost: Lost, clock: Clock) -> None:
+        self._plugin = plugin
+        self._name = str(plugin.service_name)
+        self._lost = lost
+        self._clock = clock
+        self._sent_s: deque[float] = deque(maxlen=MAX_PER_HOUR)
+        self._prepare()
+        survive_forks(self)
+
+    def _prepare(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: deque[tuple[str, str]] = deque()
+        self._is_sending = False
+
+    def after_fork_in_child(self) -> None:
+        """Leave what waits to the parent."""
+        self._prepare()
+
+    def put(self, title: str, body: str) -> None:
+        """Take a notice; of too many the oldest gives way."""
+        now_s = self._clock()
+        if len(self._sent_s) == MAX_PER_HOUR and now_s - self._sent_s[0] < HOUR_S:
+            self._lose("notify_limited", f"more than {MAX_PER_HOUR} notices an hour")
+            return
+        self._sent_s.append(now_s)
+        with self._changed:
+            is_full = len(self._waiting) >= MAX_WAITING
+            if is_full:
+                self._waiting.popleft()
+            self._waiting.append((title, body))
+            starts, self._is_sending = not self._is_sending, True
+        if is_full:
+            self._lose("notify_full", "it takes none, and the oldest that waited is dropped")
+        if starts:
+            self._start()
+
+    def _start(self) -> None:
+        try:
+            EXECUTOR.submit(self._send_all)
+        except RuntimeError:  # the system has no thread for it
+            with self._changed:
+                self._is_sending = False
+                n = len(self._waiting)
+                self._waiting.clear()
+                self._changed.notify_all()
+            self._lose("notify_failed", "there is no thread to send on", n)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return whether nothing is under way, at the latest after a time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._is_sending, max(0.0, timeout_s))
+
+    def _send_all(self) -> None:
+        # On a thread of our own: these posts are no traffic of the application.
+        context.attach(context.set_value("suppress_instrumentation", True))
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    self._is_sending = False
+                    self._changed.notify_all()
+                    return
+                title, body = self._waiting.popleft()
+            self._send(title, body)
+
+    def _send(self, title: str, body: str) -> None:
+        is_taken = False
+        try:
+            with _silent():
+                # The line stands in the body: some services leave titles out.
+                is_taken = self._plugin.notify(body=f"{title}\n{body}".rstrip(), title="")
+        except BaseException:  # noqa: BLE001, S110 - its message may hold the address; counted below
+            pass
+        if not is_taken:
+            self._lose("notify_failed", "it did not take a notice")
+
+    def _lose(self, reason: str, problem: str, n: int = 1) -> None:
+        record_problem(_STAGE, f"{self._name}: {problem}", about=f"{self._name} {reason}")
+        with shielded(_STAGE):
+            self._lost(reason, n)
+
+
+def _plugin(url: str, n: int) -> Plugin:
+    """Return what sends to an address.
+
+    Raises:
+        MissingExtraError: apprise is not installed.
+        SettingsError: It is none.
+    """
+    try:
+        import apprise
+    except ImportError as error:
+        raise MissingExtraError("apprise", "notify") from error
+    for name in ("apprise", "urllib3.connectionpool"):
+        log = logging.getLogger(name)
+        if _withheld not in log.filters:
+            log.addFilter(_withheld)
+    plugin: Plugin | None = None
+    with _silent():
+        # Whatever is wrong with it, the error may hold it.
+        try:
+            plugin = apprise.Apprise.instantiate(
+                url, asset=apprise.AppriseAsset(app_id="ragmonitor")
+            )
+        except Exception:  # noqa: BLE001
+            plugin = None
+    if plugin is None:
+        raise SettingsError(
+            f"notify.urls: number {n} is no address of a service that apprise knows, such as "
+            "slack://TOKEN_A/TOKEN_B/TOKEN_C; docs/incidents.md has examples"
+        )
+    return plugin
+
+
+class _Withheld(logging.Filter):
+    """Holds back what libraries log of addresses while a notice is sent, secrets included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.here = threading.local()
+
+    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - of the library
+        """Return whether the record was not logged while this thread sends."""
+        return not getattr(self.here, "sends", False)
+
+
+_withheld = _Withheld()
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    _withheld.here.sends = True
+    try:
+        yield
+    finally:
+        _withheld.here.sends = False
+
+
+def _harmless(text: str) -> str:
+    """Return one line in which a name of a document or a route cannot call people (`@channel`)."""
+    line = " ".join(encodable(text).split()).replace("@", "＠").replace("<!", "＜!")
+    return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"

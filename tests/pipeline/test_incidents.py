@@ -1,0 +1,90 @@
+"""Incidents of a real monitor: from bad answers to the page, the file and the command line."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+
+import pytest
+from typer.testing import CliRunner
+
+from ragmonitor import Chunk, Monitor
+from ragmonitor.cli.app import app
+from ragmonitor.settings import AlarmSettings
+
+TOKEN = "a token of enough length"
+CHUNK = "Goods may be returned within 30 days of delivery, free of charge."
+WRONG = "Goods may be returned within 90 days by paying a fee of 12 euros in Helsinki."
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+
+def alarmed(**options) -> Monitor:
+    """Return a running monitor whose answers are bad enough for an alarm."""
+    monitor = Monitor(
+        "shop",
+        objectives={"hallucination": 0.05},
+        alarms=AlarmSettings(signals=("hallucination",), false_alarm_every_days=0.01),
+        export={"traces": False},
+        **options,
+    ).start()
+    for number in range(60):
+        with monitor.interaction(query=f"Question {number}?", attributes={"route": "/r"}) as i:
+            i.retrieved([Chunk(text=CHUNK, id="policy")])
+            i.answered(WRONG)
+    monitor.flush()
+    return monitor
+
+
+def get(url: str, token: str = "") -> tuple[str, str]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as reply:
+        return reply.read().decode(), reply.headers["Content-Security-Policy"]
+
+
+def test_an_alarm_is_an_incident_on_the_page_and_in_the_folder(tmp_path):
+    """The same on both ways, with its worst answers; the command line reads both."""
+    state = tmp_path / "state"
+    server = {"ui": True, "port": 0, "ui_token": TOKEN}
+    with alarmed(server=server, state=state) as monitor:
+        listed, _ = get(f"{monitor.ui_url}incidents.json", TOKEN)
+        (incident,) = json.loads(listed)["incidents"]
+        page, policy = get(f"{monitor.ui_url}incidents/{incident['id']}?lang=zh", TOKEN)
+        brief, _ = get(f"{monitor.ui_url}state.json", TOKEN)
+        words = ["incident", "show", "--url", monitor.ui_url, "--token", TOKEN]
+        shown = CliRunner().invoke(app, words)
+        refused = CliRunner().invoke(app, words[:-2])
+    assert incident["answers"][0]["sentences"][0]["text"] == WRONG
+    assert "接下来要问什么" in page
+    assert "script-src" not in policy
+    assert "default-src 'none'" in policy
+    assert json.loads(brief)["incidents"][0]["id"] == incident["id"]
+    assert shown.exit_code == 0, shown.stderr
+    kept = CliRunner().invoke(app, ["incident", "show", "--state", state, "--service", "shop"])
+    assert kept.stdout == shown.stdout
+    assert refused.exit_code == 2
+    assert "needs its token" in refused.stderr
+
+
+@pytest.mark.parametrize("content", ["none", "hashed"])
+def test_a_withheld_text_is_in_no_incident(tmp_path, content):
+    """Neither in the folder nor on the page."""
+    server = {"ui": True, "port": 0}
+    with alarmed(server=server, state=tmp_path / "state", content=content) as monitor:
+        told, _ = get(f"{monitor.ui_url}incidents/latest")
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "state").glob("incidents-*"))
+    assert kept
+    for text in (told, kept.decode()):
+        assert "Helsinki" not in text
+        assert "free of charge" not in text
+
+
+def test_a_page_of_an_incident_that_is_not_there_is_not_found():
+    """Whatever its name."""
+    with alarmed(server={"ui": True, "port": 0}) as monitor:
+        for name in ("incidents/none", "incidents/..%2fstate.json", "incidents/latest.exe"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                get(f"{monitor.ui_url}{name}")

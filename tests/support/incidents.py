@@ -1,0 +1,218 @@
+"""Alarms, finders and answers for incidents: everything but the incidents is scripted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ragmonitor.causes import CandidateCause
+from ragmonitor.estimation import summarise
+from ragmonitor.export.content import ContentPolicy
+from ragmonitor.incidents import Incident, IncidentKeeper, Journal
+from ragmonitor.incidents.incident_keeper import Occasion
+from ragmonitor.records import (
+    AlarmEvent,
+    AlarmState,
+    Assessment,
+    Chunk,
+    Estimate,
+    Example,
+    Interaction,
+    JudgeIdentity,
+    Report,
+    SentenceVerdict,
+    Snapshot,
+    SpanReference,
+    Verdict,
+)
+
+START_S = 1_800_000_000.0
+DAY_S = 86_400.0
+JUDGE = JudgeIdentity(name="model", version="1", kind="LLM")
+QUESTION = "How long may goods be returned?"
+SENTENCE = "Goods may be returned within 90 days."
+CHUNK = "Goods may be returned within 30 days of delivery."
+TRACE = "ab" * 16
+
+
+def raised(signal: str = "hallucination", *, at_s: float = START_S, **changes: Any) -> AlarmEvent:
+    """Return an alarm that was raised, its evidence rising for two minutes."""
+    known: dict[str, Any] = {
+        "signal": signal,
+        "judge": "model",
+        "kind": "quality",
+        "raised": True,
+        "at_s": at_s,
+        "since_s": at_s - 120,
+        "evidence_s": 40 * DAY_S,
+        "threshold_s": 30 * DAY_S,
+        "objective": 0.05,
+        "estimate": Estimate(mean=0.41, lower=0.3, upper=0.52, effective_n=80),
+    }
+    return AlarmEvent(**known | changes)
+
+
+def cleared(signal: str = "hallucination", *, at_s: float) -> AlarmEvent:
+    """Return the end of an alarm."""
+    return replace(raised(signal, at_s=at_s), raised=False)
+
+
+def state(signal: str = "hallucination", *, active: bool = True, **changes: Any) -> AlarmState:
+    """Return where an alarm stands."""
+    known: dict[str, Any] = {
+        "signal": signal,
+        "judge": "model",
+        "kind": "quality",
+        "evidence_s": 40 * DAY_S,
+        "active": active,
+        "since_s": START_S,
+        "objective": 0.05,
+    }
+    return AlarmState(**known | changes)
+
+
+def on(*signals: str, **changes: Any) -> Snapshot:
+    """Return the numbers of now while these alarms are on."""
+    return Snapshot(alarms=tuple(map(state, signals)), **changes)
+
+
+def candidate(name: str = "handbook.md", **changes: Any) -> CandidateCause:
+    """Return a document that goes with the rise beyond doubt."""
+    known: dict[str, Any] = {
+        "kind": "document",
+        "name": name,
+        "signal": "hallucination",
+        "now": Estimate(mean=0.8, lower=0.7, upper=0.9, effective_n=60),
+        "before": Estimate(mean=0.03, lower=0.01, upper=0.06, effective_n=200),
+        "explained": 0.85,
+        "explained_lower": 0.7,
+        "explained_upper": 0.95,
+        "e_value": 4_000.0,
+        "is_discovery": True,
+        "since_s": START_S - 110,
+    }
+    return CandidateCause(**known | changes)
+
+
+def example(number: int = 1, *, text: str = SENTENCE, badness: float = 1.0) -> Example:
+    """Return a bad answer of one contradicted sentence."""
+    interaction = Interaction(
+        id=f"i-{number}",
+        query=QUESTION,
+        chunks=(Chunk(text=CHUNK, id="c1", metadata={"source": "handbook.md"}),),
+        answer=text,
+        framework="python",
+        started_ns=int(START_S * 1e9),
+        ended_ns=int((START_S + number) * 1e9),
+        attributes={"route": "/returns"},
+    )
+    sentence = SentenceVerdict(
+        text=text,
+        start=0,
+        end=len(text),
+        verdict=Verdict.CONTRADICTED,
+        chunks=(0,),
+        words=("90",),
+    )
+    assessment = Assessment(
+        judge=JUDGE,
+        language="en",
+        sentences=(sentence,),
+        answer_relevancy=1.0,
+        evasive=False,
+        chunk_relevance=(1.0,),
+    )
+    return Example(
+        interaction=interaction,
+        assessment=assessment,
+        badness=badness,
+        at_s=START_S + number,
+        target=SpanReference(trace_id=TRACE, span_id="cd" * 8),
+    )
+
+
+def report(number: int = 1, **changes: Any) -> Report:
+    """Return the judge's report on such an answer."""
+    found = example(number, **changes)
+    return Report(
+        interaction=found.interaction,
+        judge=JUDGE,
+        evaluations=(),
+        assessment=found.assessment,
+        target=found.target,
+    )
+
+
+class ScriptedFinder:
+    """Returns what it was given."""
+
+    def __init__(self, *found: CandidateCause) -> None:
+        self.found: Sequence[CandidateCause] = found
+        self.asked: list[tuple[str, float]] = []
+
+    def candidates(self, signal: str, since_s: float) -> Sequence[CandidateCause]:
+        """Return it, and remember what was asked."""
+        self.asked.append((signal, since_s))
+        return self.found
+
+
+class ListedNotices:
+    """Keeps what people would be told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Occasion, Incident]] = []
+
+    @property
+    def occasions(self) -> list[Occasion]:
+        """What they were told of, in order."""
+        return [occasion for occasion, _ in self.told]
+
+    def tell(self, occasion: Occasion, incident: Incident) -> None:
+        """Keep it."""
+        self.told.append((occasion, incident))
+
+    def flush(self, timeout_s: float) -> bool:
+        """Return True: nothing is under way."""
+        return True
+
+
+class Scene:
+    """A keeper with a clock that the test moves."""
+
+    def __init__(self, journal: Journal | None = None, *finders: Any, **options: Any) -> None:
+        self.now_s = START_S
+        self.journal = journal or Journal()
+        self.notices = ListedNotices()
+        policy = ContentPolicy(content=options.pop("content", "all"))
+        self.keeper = IncidentKeeper(
+            self.journal,
+            **{
+                "service": "shop",
+                "finders": finders,
+                "summarise": summarise,
+                "policy": policy,
+                "notices": self.notices,
+                "now": lambda: self.now_s,
+            }
+            | options,
+        )
+
+    @property
+    def incident(self) -> Incident:
+        """The only incident."""
+        (found,) = self.journal.recent()
+        return found
+
+    def pass_time(self, seconds: float, snapshot: Snapshot) -> None:
+        """Let time pass, and show the numbers of then."""
+        self.now_s += seconds
+        self.keeper.snapshot(snapshot)
+
+
+def described(**changes: Any) -> Incident:
+    """Return an incident with a cause, two bad answers and everything else."""
+    scene = Scene(None, ScriptedFinder(candidate(**changes)), service_version="1.1")
+    event = replace(raised(), examples=(example(1), example(2)))
+    scene.keeper.alarm(event)
+    return scene.incident

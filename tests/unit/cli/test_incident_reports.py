@@ -1,0 +1,73 @@
+"""`ragmonitor incident`, from the state folder."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from ragmonitor.cli.app import app
+from ragmonitor.incidents import Journal
+from ragmonitor.state import StateFile
+from tests.support.incidents import Scene, ScriptedFinder, candidate, raised
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    """Return a state folder with one incident of the service shop."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "state"
+    file = StateFile.of_service(folder, "incidents", "shop", version=1)
+    Scene(Journal(file), ScriptedFinder(candidate())).keeper.alarm(raised())
+    return folder
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["incident", *map(str, words)])
+
+
+def test_the_list_says_of_each_when_and_what(state):
+    """One line each."""
+    result = run("list", "--state", state, "--service", "shop")
+    assert result.exit_code == 0
+    (line,) = result.stdout.splitlines()
+    assert line.startswith("20270115-080000-hallucination  2027-01-15 08:00 UTC  open")
+    assert line.endswith("cause: document handbook.md")
+
+
+def test_without_an_incident_the_exit_code_says_so(state):
+    """As for any command that found nothing."""
+    assert run("list", "--state", state, "--service", "other").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"), [("a.md", "# "), ("a.html", "<!doctype html>"), ("a.json", "{")]
+)
+def test_an_export_has_the_form_of_its_name(state, tmp_path, name, begins):
+    """In Chinese where asked; JSON holds every field."""
+    words = ("--state", state, "--service", "shop", "-o", tmp_path / name, "--language", "zh")
+    assert run("export", *words).exit_code == 0
+    text = (tmp_path / name).read_text("utf-8")
+    assert text.startswith(begins)
+    assert "原因" in text or json.loads(text)["cause"]["name"] == "handbook.md"
+
+
+def test_show_prints_markdown(state):
+    """The newest by default."""
+    result = run("show", "--state", state, "--service", "shop")
+    assert result.stdout.startswith("# Incident of shop: Hallucination rate\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("show", "nope"), "there is no incident 'nope'"),
+        (("export", "-o", "a.txt"), "ends with .md, .html or .json"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(state, words, problem):
+    """And the exit code is that of a usage error."""
+    result = run(*words, "--state", state, "--service", "shop")
+    assert result.exit_code == 2
+    assert problem in result.stderr

@@ -1,0 +1,284 @@
+"""Incidents are opened, kept up to date and closed as alarms are."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import replace
+
+import pytest
+
+from ragmonitor.incidents import Journal
+from ragmonitor.incidents.incident_keeper import MAX_UPDATE_S, ORPHANED_AFTER_S
+from ragmonitor.incidents.journal import MAX_AGE_S, MAX_INCIDENTS
+from ragmonitor.records import AlarmCause, Estimate, Snapshot
+from ragmonitor.state import StateFile
+from tests.support.incidents import (
+    START_S,
+    Scene,
+    ScriptedFinder,
+    candidate,
+    cleared,
+    example,
+    on,
+    raised,
+    report,
+)
+
+NONE = on()
+JUDGE_CAUSE = AlarmCause(
+    cause="judge",
+    since_s=START_S,
+    reread=30,
+    flipped=12,
+    expected_else=0.05,
+    expected_judge=0.3,
+    needed=10,
+    waiting=0,
+)
+
+
+def file(tmp_path, service="shop"):
+    return StateFile.of_service(tmp_path, "incidents", service, version=1)
+
+
+def test_an_alarm_opens_an_incident_that_names_its_cause():
+    """With what moved, since when, and the answers behind it."""
+    finder = ScriptedFinder(candidate())
+    scene = Scene(None, finder)
+    scene.keeper.alarm(replace(raised(), examples=(example(),)))
+    found = scene.incident
+    assert found.is_open
+    assert finder.asked == [("hallucination", START_S - 120)]
+    assert (found.cause.kind, found.cause.name, found.cause.named_s) == (
+        "document",
+        "handbook.md",
+        START_S,
+    )
+    assert found.leading.estimate is not None
+    assert found.leading.estimate.mean == 0.41
+    (answer,) = found.answers
+    (sentence,) = answer.sentences
+    assert (sentence.source, sentence.chunk, sentence.words) == ("handbook.md", 1, ("90",))
+
+
+def test_alarms_that_are_on_together_are_one_incident_until_the_last_is_cleared():
+    """What comes in is another matter, with an incident of its own."""
+    scene = Scene()
+    scene.keeper.alarm(raised("faithfulness"))
+    scene.keeper.alarm(raised("hallucination"))
+    scene.keeper.alarm(raised("new_question", kind="input"))
+    assert [each.scope for each in scene.journal.recent()] == ["answers", "input"]
+    quality = scene.journal.recent()[0]
+    assert quality.leading.signal == "hallucination"
+    scene.keeper.alarm(cleared("hallucination", at_s=START_S + 60))
+    assert scene.journal.find(quality.id).is_open
+    scene.keeper.alarm(cleared("faithfulness", at_s=START_S + 60))
+    assert not scene.journal.find(quality.id).is_open
+    assert scene.notices.occasions == ["raised", "raised", "cleared"]
+
+
+def test_an_end_that_nobody_was_told_of_closes_it_too():
+    """Another process was told, or the alarm ended while none ran."""
+    scene = Scene()
+    scene.keeper.alarm(raised())
+    scene.pass_time(2, on("hallucination"))
+    assert scene.incident.is_open
+    scene.pass_time(10, NONE)
+    assert not scene.incident.is_open
+
+
+def test_evidence_that_comes_later_names_the_cause_and_people_are_told_once():
+    """Until then the incident says that none is known."""
+    finder = ScriptedFinder(candidate(is_discovery=False, e_value=3))
+    scene = Scene(None, finder)
+    scene.keeper.alarm(raised())
+    assert scene.incident.cause.kind == "unknown"
+    finder.found = [candidate()]
+    scene.pass_time(2, on("hallucination"))
+    assert scene.incident.cause.name == "handbook.md"
+    assert scene.incident.cause.named_s == START_S + 2
+    scene.pass_time(100, on("hallucination"))
+    assert scene.incident.cause.named_s == START_S + 2
+    assert scene.notices.occasions == ["raised", "named"]
+
+
+def test_a_name_stays_when_the_evidence_fades():
+    """After the cause is gone its answers are good again; the incident still says what it was."""
+    finder = ScriptedFinder(candidate())
+    scene = Scene(None, finder)
+    scene.keeper.alarm(raised())
+    finder.found = [candidate("other.md", is_discovery=False)]
+    scene.pass_time(2, on("hallucination"))
+    assert scene.incident.named is not None
+    assert scene.incident.named.name == "handbook.md"
+
+
+def test_what_is_shown_and_explains_most_is_named_first():
+    """Suspicions never are, however large their share."""
+    found = (
+        candidate("suspected", explained_lower=0.99, is_discovery=False),
+        candidate("small", explained_lower=0.1),
+        candidate("large", explained_lower=0.6),
+    )
+    scene = Scene(None, ScriptedFinder(*found))
+    scene.keeper.alarm(raised())
+    assert [each.name for each in scene.incident.candidates] == ["large", "small", "suspected"]
+    assert scene.incident.cause.name == "large"
+
+
+def test_a_judge_that_changed_is_named_before_any_document():
+    """Its verdicts changed everywhere; documents would be named for no fault of theirs."""
+    scene = Scene(None, ScriptedFinder(candidate()))
+    scene.keeper.alarm(raised())
+    scene.pass_time(2, on("hallucination", cause=JUDGE_CAUSE))
+    assert scene.incident.cause.kind == "judge"
+
+
+def test_a_finder_that_fails_hurts_neither_the_incident_nor_other_finders():
+    """Its error is counted; what others find is there."""
+
+    class Failing:
+        def candidates(self, signal, since_s):
+            raise ZeroDivisionError
+
+    scene = Scene(None, Failing(), ScriptedFinder(candidate()))
+    scene.keeper.alarm(raised())
+    assert scene.incident.cause.name == "handbook.md"
+
+
+@pytest.mark.parametrize("ends", ["infinite", "nan"])
+def test_numbers_that_json_does_not_have_are_kept_as_what_it_has(tmp_path, ends):
+    """An e-value may overflow; the file must be readable all the same."""
+    value = float("inf") if ends == "infinite" else float("nan")
+    scene = Scene(Journal(file(tmp_path)), ScriptedFinder(candidate(e_value=value)))
+    scene.keeper.alarm(raised())
+    assert Journal(file(tmp_path)).recent() == (scene.incident,)
+
+
+def test_bad_answers_that_come_while_it_is_open_are_added_the_worst_ten_kept():
+    """Each once, as often as it is reported."""
+    scene = Scene()
+    scene.keeper.alarm(replace(raised(), examples=(example(1), example(2))))
+    for number in range(1, 30):
+        scene.keeper.export(report(number))
+    scene.pass_time(2, on("hallucination"))
+    ids = [each.id for each in scene.incident.answers]
+    assert ids == [f"i-{number}" for number in range(29, 19, -1)]
+
+
+def test_updates_become_rare_and_an_idle_keeper_writes_nothing(tmp_path):
+    """Doubling up to a minute; without an open incident the file is not even touched."""
+    scene = Scene(Journal(file(tmp_path)), finder := ScriptedFinder())
+    for _ in range(5):
+        scene.pass_time(2, NONE)
+    assert not file(tmp_path).path.exists()
+    scene.keeper.alarm(raised(at_s=scene.now_s))
+    for _ in range(1_800):
+        scene.pass_time(2, on("hallucination"))
+    assert len(finder.asked) < 12 + 3_600 / MAX_UPDATE_S
+
+
+def test_a_reminder_comes_after_the_hours_that_were_asked_for():
+    """Once, and again after as long."""
+    scene = Scene(still_on_s=4 * 3_600)
+    scene.keeper.alarm(raised())
+    for _ in range(9 * 60):
+        scene.pass_time(60, on("hallucination"))
+    assert scene.notices.occasions == ["raised", "on", "on"]
+
+
+# --- several processes, and restarts ----------------------------------------------------------
+
+
+def test_an_incident_goes_on_after_a_restart(tmp_path):
+    """The next run keeps it up to date once the first has not for a while, and closes it."""
+    first = Scene(Journal(file(tmp_path)))
+    first.keeper.alarm(raised())
+    second = Scene(Journal(file(tmp_path)), ScriptedFinder(candidate()))
+    second.pass_time(ORPHANED_AFTER_S + 1, on("hallucination"))
+    assert second.incident.cause.name == "handbook.md"
+    second.pass_time(200, NONE)
+    assert not second.incident.is_open
+    assert second.notices.occasions == ["named", "cleared"]
+
+
+def test_of_two_processes_one_opens_it_and_one_tells_people(tmp_path):
+    """The other one sees the same alarm, and finds the incident open."""
+    first, second = Scene(Journal(file(tmp_path))), Scene(Journal(file(tmp_path)))
+    second.pass_time(0, on("hallucination"))
+    first.keeper.alarm(raised())
+    first.pass_time(2, on("hallucination"))
+    second.pass_time(2, on("hallucination"))
+    assert first.incident == second.incident
+    assert first.notices.occasions + second.notices.occasions == ["raised"]
+
+
+def test_a_forked_child_leaves_its_parents_incident_alone():
+    """It was told of no alarm."""
+    scene = Scene()
+    scene.keeper.alarm(raised())
+    scene.journal.after_fork_in_child()
+    scene.keeper.after_fork_in_child()
+    scene.pass_time(2, NONE)
+    assert scene.journal.recent() == ()
+
+
+# --- the journal --------------------------------------------------------------------------------
+
+
+def test_the_file_is_for_its_user_alone(tmp_path):
+    """Questions and answers stand in it."""
+    Scene(Journal(file(tmp_path))).keeper.alarm(raised())
+    assert stat.S_IMODE(file(tmp_path).path.stat().st_mode) == 0o600
+
+
+def test_incidents_are_bounded_in_number_and_age():
+    """The newest stay."""
+    scene = Scene()
+    for _ in range(MAX_INCIDENTS + 20):
+        scene.now_s += 60
+        scene.keeper.alarm(raised(at_s=scene.now_s))
+        scene.keeper.alarm(cleared(at_s=scene.now_s))
+    assert len(scene.journal.recent()) == MAX_INCIDENTS
+    scene.now_s += MAX_AGE_S + 61
+    scene.keeper.alarm(raised(at_s=scene.now_s))
+    assert len(scene.journal.recent()) == 1
+
+
+def test_a_record_that_cannot_be_read_is_dropped_and_the_others_stay(tmp_path):
+    """Whoever wrote it."""
+    journal = Journal(file(tmp_path))
+    Scene(journal).keeper.alarm(raised())
+    kept = file(tmp_path).read()["incidents"]
+    file(tmp_path).write({"incidents": [{"id": "../../etc"}, *kept, 7]})
+    assert [each.id for each in Journal(file(tmp_path)).recent()] == [kept[0]["id"]]
+
+
+def test_a_full_disk_keeps_incidents_in_memory(tmp_path):
+    """They are lost at the end of the process, and that is said once."""
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    scene = Scene(Journal(file(blocked)))
+    scene.keeper.alarm(raised())
+    assert scene.incident.is_open
+
+
+def test_a_hidden_text_is_in_no_incident():
+    """Under `none` and `hashed`; ids, verdicts and names stay."""
+    for content in ("none", "hashed"):
+        scene = Scene(None, ScriptedFinder(candidate(examples=(example(3),))), content=content)
+        scene.keeper.export(report(2))
+        scene.keeper.alarm(replace(raised(), examples=(example(1),)))
+        told = scene.incident.model_dump_json()
+        assert "Goods" not in told
+        assert "returned" not in told
+        assert len(scene.incident.answers) == 3
+
+
+def test_an_estimate_is_that_of_the_last_hour_of_the_signal():
+    """As the alarm brought it, where the snapshot has none."""
+    scene = Scene()
+    scene.keeper.alarm(raised(estimate=Estimate(mean=0.2, lower=0.1, upper=0.3, effective_n=9)))
+    scene.pass_time(2, Snapshot(alarms=on("hallucination").alarms))
+    assert scene.incident.leading.estimate is not None
+    assert scene.incident.leading.estimate.mean == 0.2

@@ -1,0 +1,109 @@
+"""An incident as people read it."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragmonitor.incidents import as_html, as_markdown
+from ragmonitor.incidents.incident_texts import _TEXTS
+from ragmonitor.incidents.rendering import Links, headline
+from tests.support.incidents import CHUNK, QUESTION, SENTENCE, TRACE, described
+
+LINKS = Links(trace_url="https://t.example/{trace_id}", page_url="https://m.example/ragmonitor/")
+HOSTILE = "<script>alert(1)</script>\"'|`*_[x](javascript:alert(1)) @all\n# head\n![i](//e.example)"
+
+
+PLAIN = described()
+
+
+class Elements(HTMLParser):
+    """Notes the elements of a page, and where it points to."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.names, self.addresses, self.text = set(), set(), ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.names.add(tag)
+        self.addresses |= {value for name, value in attrs if name in ("href", "src")}
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_every_text_has_both_languages_with_the_same_names():
+    """Nothing is left out in one of them."""
+    for english, chinese in _TEXTS.values():
+        assert set(re.findall(r"\{\w+\}", english)) == set(re.findall(r"\{\w+\}", chinese))
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_person_on_call_finds_what_she_needs(language):
+    """What moved, since when, the cause, its share, the answers with their chunks and traces."""
+    page = Elements(as_html(described(), language, LINKS))
+    for told in (
+        "41 % (30 %" if language == "en" else "41 %（30 %",
+        "handbook.md",
+        "85 % (70 % – 95 %)",
+        "2027-01-15 08:00:00 UTC",
+        QUESTION,
+        SENTENCE,
+        CHUNK,
+        TRACE,
+        "route: /returns",
+    ):
+        assert told in page.text, told
+    assert page.addresses == {
+        f"https://t.example/{TRACE}",
+        "https://m.example/ragmonitor/#answer=i-1",
+        "https://m.example/ragmonitor/#answer=i-2",
+    }
+
+
+def test_the_chinese_page_is_chinese():
+    """But for names and texts of answers."""
+    text = Elements(as_html(described(), "zh")).text
+    assert "接下来要问什么" in text
+    assert not re.search(r"\b(the|alarm|answers?)\b(?!s\.)", text.replace(SENTENCE, ""))
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_hostile_text_stays_text(language):
+    """In both forms, wherever it stands."""
+    incident = described(name=HOSTILE, detail=HOSTILE)
+    answer = incident.answers[0].model_copy(update={"question": HOSTILE, "id": HOSTILE})
+    incident = incident.model_copy(update={"answers": (answer,), "service": HOSTILE})
+    page = Elements(as_html(incident, language, LINKS))
+    assert "script" not in page.names
+    assert "img" not in page.names
+    assert all(address.startswith("https://") for address in page.addresses)
+    markdown = as_markdown(incident, language, LINKS)
+    assert not re.search(r"(?<!\\)(<script|\[x|`|@all)", markdown)
+    assert not re.search(r"^# head", markdown, re.MULTILINE)
+
+
+@settings(max_examples=40)
+@given(text=st.text(max_size=60))
+def test_no_text_makes_an_element(text):
+    """The page of any text has the elements of any other."""
+    plain = PLAIN
+    (answer, *others) = plain.answers
+    answers = (answer.model_copy(update={"question": text}), *others)
+    changed = plain.model_copy(update={"answers": answers, "service": text})
+    assert Elements(as_html(changed)).names == Elements(as_html(plain)).names
+    assert as_markdown(changed).count("\n") == as_markdown(plain).count("\n")
+
+
+def test_one_line_says_what_and_why():
+    """Without a text of any answer."""
+    assert headline(described()) == (
+        "Hallucination rate over the last hour: 41 % (30 % to 52 %); limit: at most 5 %; cause: "
+        "document handbook.md"
+    )
+    assert "原因：文档 handbook.md" in headline(described(), "zh")
