@@ -111,8 +111,8 @@ def redactor_of(settings: Settings, redact: Redact | None) -> Redactor:
 def exporters_of(
     settings: Settings,
     lost: Callable[[str, int], None],
-    view: View | None,
-    incidents: IncidentKeeper,
+    view: View | None = None,
+    incidents: IncidentKeeper | None = None,
 ) -> list[Exporter]:
     """Return the places for reports, told of the settings that they heed.
 
@@ -120,7 +120,7 @@ def exporters_of(
         settings: Their field `exporters` names them, or holds them.
         lost: Counts reports that did not arrive, by reason.
         view: The page, which comes first where it is served.
-        incidents: Makes incidents of alarms; comes last, so that others are told of an alarm first.
+        incidents: Makes incidents of alarms; comes last, as others are to be told of one first.
 
     Raises:
         SettingsError: There is no exporter of a name, or it cannot work under these settings.
@@ -138,7 +138,8 @@ def exporters_of(
     for exporter in exporters:
         if isinstance(exporter, ConfigurableExporter):
             exporter.configure(context)
-    return [*([] if view is None else [view]), *exporters, incidents]
+    every: list[Exporter | None] = [view, *exporters, incidents]
+    return [each for each in every if each is not None]
 
 
 def exporter_named(text: str) -> Exporter:

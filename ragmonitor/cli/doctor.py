@@ -226,7 +226,7 @@ def _traces(settings: Settings) -> Check:
 
 
 def _exporters(settings: Settings) -> Iterator[Check]:
-    for exporter in exporters_of(settings, lambda reason, n: None, None):  # noqa: ARG005 - counts nothing
+    for exporter in exporters_of(settings, lambda reason, n: None):  # noqa: ARG005 - counts nothing
         if isinstance(exporter, PostingExporter):
             yield _takes_scores(exporter)
         elif isinstance(exporter, JsonLines):
