@@ -206,12 +206,7 @@ def incidents_of(
         MissingExtraError: Notices need what is not installed.
         SettingsError: An address of theirs is none.
     """
-    folder = settings.state
-    file = None
-    if folder is not None:
-        file = StateFile.of_service(
-            folder, "incidents", settings.service, version=INCIDENTS_VERSION
-        )
+    file = _state_file(settings, "incidents", INCIDENTS_VERSION)
     urls = [url.get_secret_value() for url in settings.notify.urls]
     notifier = None
     if urls:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -200,22 +201,22 @@ def _plugin(url: str, n: int) -> Plugin:
         MissingExtraError: apprise is not installed.
         SettingsError: It is none.
     """
-    try:
-        import apprise
-    except ImportError as error:
-        raise MissingExtraError("apprise", "notify") from error
     for name in ("apprise", "urllib3.connectionpool"):
         log = logging.getLogger(name)
         if _withheld not in log.filters:
             log.addFilter(_withheld)
     plugin: Plugin | None = None
-    with _silent():
-        # Whatever is wrong with it, the error may hold it.
+    # Its plugins import what Python deprecates; where warnings are errors none would load.
+    with _silent(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         try:
-            plugin = apprise.Apprise.instantiate(
-                url, asset=apprise.AppriseAsset(app_id="ragmonitor")
-            )
-        except Exception:  # noqa: BLE001
+            import apprise
+
+            asset = apprise.AppriseAsset(app_id="ragmonitor")
+            plugin = apprise.Apprise.instantiate(url, asset=asset)
+        except ImportError as error:
+            raise MissingExtraError("apprise", "notify") from error
+        except Exception:  # noqa: BLE001 - which may quote the address
             plugin = None
     if plugin is None:
         raise SettingsError(
