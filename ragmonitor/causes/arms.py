@@ -144,7 +144,7 @@ class Arms(dict[str, dict[str, Arm]]):
         new, old = self[by][candidate], self[by][baseline]
         sums = new.total(signal)
         meanwhile = old.total(signal, new.first_s)
-        if _answers(meanwhile) < CONCURRENT_SHARE * _answers(sums):
+        if answered(meanwhile) < CONCURRENT_SHARE * answered(sums):
             meanwhile = old.total(signal)
         return sums, meanwhile
 
@@ -167,8 +167,9 @@ class Arms(dict[str, dict[str, Arm]]):
 
 def answers_of(arm: Arm) -> float:
     """Return how many answers a version gave, by the signal of which the most are known."""
-    return max((_answers(arm.total(signal)) for signal in arm.signals), default=0.0)
+    return max((answered(arm.total(signal)) for signal in arm.signals), default=0.0)
 
 
-def _answers(sums: Sums) -> float:
+def answered(sums: Sums) -> float:
+    """Return how many answers some sums are of."""
     return sum(sums[each] for each in _ANSWERS)

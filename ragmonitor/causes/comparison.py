@@ -67,6 +67,14 @@ class Comparison:
         both = (self.candidate, self.baseline)
         return all(each.judged >= MIN_JUDGED and each.coverage >= MIN_COVERAGE for each in both)
 
+    def said(self, signal: str) -> str:
+        """Return the difference in words, with its interval."""
+        return (
+            f"{signal} {self.candidate.mean:.3g} instead of {self.baseline.mean:.3g}, a difference "
+            f"of {self.difference:+.3g} [{self.lower:+.3g}, {self.upper:+.3g}] by "
+            f"{self.candidate.judged:.0f} and {self.baseline.judged:.0f} judged answers"
+        )
+
     def decision(self, max_worse: float, *, higher_is_better: bool = False) -> Decision:
         """Return what may be said for certain, but for 1 candidate in 20, whenever one looks.
 

@@ -215,6 +215,7 @@ class Versions(Part):
                 return
             counters = self._counted[key] = {}
         for name, amount in zip(FIELDS, sums, strict=True):
+            counters.setdefault(name, 0.0)
             counter = f"{name}_negative" if amount < 0 else name
             counters[counter] = counters.get(counter, 0.0) + abs(amount)
 
@@ -339,7 +340,7 @@ class Versions(Part):
             objective=min(1.0, max(0.0, found.baseline.mean)),
             higher_is_better=self._higher_is_better(signal),
             examples=tuple(self._examples.get((by, candidate), ())),
-            detail=f"{named} is worse than {baseline}: {said(signal, found)}",
+            detail=f"{named} is worse than {baseline}: {found.said(signal)}",
         )
 
     def alarm_states(self) -> Iterator[AlarmState]:
@@ -395,6 +396,7 @@ class Versions(Part):
         signals = {name for arm in every for name in arm.signals}
         return {
             "source": self._source,
+            "is_shared": self._file is not None,
             "judge": self._quality_judge,
             "higher_is_better": sorted(filter(self._higher_is_better, signals)),
             "arms": self._known.as_json(),
@@ -431,7 +433,7 @@ class Versions(Part):
             e_value=found.e_value if sign * found.difference > 0 else min(1.0, found.e_value),
             is_discovery=is_discovery,
             since_s=self._known[by][candidate].first_s,
-            detail=f"Compared with {baseline}: {said(signal, found)}.",
+            detail=f"Compared with {baseline}: {found.said(signal)}.",
             examples=tuple(self._examples.get((by, candidate), ())),
         )
 
@@ -439,16 +441,6 @@ class Versions(Part):
         """Hand over what this process has seen."""
         if self._fresh:
             self._exchange()
-
-
-def said(signal: str, found: Comparison) -> str:
-    """Return a difference in words, with its interval."""
-    new, old = found.candidate.mean, found.baseline.mean
-    return (
-        f"{signal} {new:.3g} instead of {old:.3g}, a difference of {found.difference:+.3g} "
-        f"[{found.lower:+.3g}, {found.upper:+.3g}] by {found.candidate.judged:.0f} and "
-        f"{found.baseline.judged:.0f} judged answers"
-    )
 
 
 def _gauge(name: str, value: float, labels: Mapping[str, str]) -> GaugeValue:

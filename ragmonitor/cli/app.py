@@ -23,6 +23,7 @@ from ragmonitor.cli.options import (
     IncidentExportOptions,
     IncidentListOptions,
     IncidentShowOptions,
+    GateOptions,
     LearnedOptions,
     RateOptions,
     ReplayOptions,
@@ -163,6 +164,18 @@ def explain(options: ExplainOptions) -> int:
     long alarms would take at other budgets. docs/statistics.md says what each number means.
     """
     from ragmonitor.cli.explain import run
+
+    return run(options)
+
+
+@command(app, GateOptions)
+def gate(options: GateOptions) -> int:
+    """Wait until it is decided whether a version may be rolled out, and say it by the exit code.
+
+    0 better; 3 equivalent, at most --max-worse worse; 4 worse, by more than that; 5 undecided when
+    the time is over. Each is right but for 1 version in 20, although one looks again and again.
+    """
+    from ragmonitor.cli.gate import run
 
     return run(options)
 

@@ -232,6 +232,54 @@ class ExplainOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GateOptions:
+    """The options of `ragmonitor gate`."""
+
+    service: Annotated[str, typer.Option(help="The monitored application.")]
+    candidate: Annotated[str, typer.Option(help="The version that may be rolled out.")]
+    baseline: Annotated[str, typer.Option(help="The version that it is compared with.")]
+    max_worse: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            help="So much worse is still equivalent, on the signal's own scale: 0.02 is two "
+            "percentage points of a rate.",
+        ),
+    ] = 0.02
+    signal: Annotated[
+        str,
+        typer.Option(help="hallucination, refusal, a score's name, latency_seconds or cost_usd."),
+    ] = "hallucination"
+    by: Annotated[
+        str,
+        typer.Option(help="What versions are compared by: one of the setting compare_by."),
+    ] = "service_version"
+    timeout: Annotated[
+        str, typer.Option(help="How long to wait for a decision: 90s, 30m, 1h30m; 0s: look once.")
+    ] = "30m"
+    every: Annotated[str, typer.Option(help="How long to wait between two looks.")] = "10s"
+    address: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL",
+            help="Of a running monitor's /metrics; host and port are enough. Repeat it for every "
+            "process that shares no state folder with another. By default as the settings say.",
+        ),
+    ] = None
+    prometheus: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Ask the Prometheus that scrapes all of them instead."),
+    ] = None
+    accept: Annotated[
+        Literal["better", "equivalent", "undecided"],
+        typer.Option(help="The least decision that ends with exit code 0, with all better ones."),
+    ] = "better"
+    json_output: Annotated[
+        bool, typer.Option("--json", help="One JSON object on standard output.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedOptions:
     """The options of `ragmonitor learned`."""
 

@@ -153,14 +153,14 @@ def prometheus_server(
     """Run a server that scrapes `host:port` once a second, until the block is left.
 
     Args:
-        target: What is scraped.
+        target: What is scraped; several with spaces between them.
         folder: For its data, its configuration and its log.
         rules: Rule files, evaluated as often as their groups say, else once a second.
         alertmanager: Where alerts are sent.
         port: To listen on; None: any free one.
     """
     binary = require_binary("prometheus")
-    scrape = {"job_name": "rag", "static_configs": [{"targets": [target]}]}
+    scrape = {"job_name": "rag", "static_configs": [{"targets": target.split()}]}
     content: dict[str, Any] = {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(path) for path in rules],

@@ -1,0 +1,275 @@
+"""`ragmonitor gate`: waits until it is decided whether a version may be rolled out."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from ragmonitor import metrics
+from ragmonitor.addresses import shown
+from ragmonitor.causes.arms import CONCURRENT_SHARE, SLOT_S, Arm, Arms, Sums, answered
+from ragmonitor.causes.comparison import (
+    FIELDS,
+    MIN_COVERAGE,
+    MIN_JUDGED,
+    Comparison,
+    Decision,
+    compare,
+)
+from ragmonitor.causes.versions import AMOUNTS
+from ragmonitor.cli.explain import address, fetched, served
+from ragmonitor.cli.options import GateOptions
+from ragmonitor.cli.terminal import FINE, print_json, say
+from ragmonitor.errors import InputError
+from ragmonitor.estimation.signals import FROM_ASSESSMENT
+from ragmonitor.evaluators import table
+
+EXIT: Final[dict[Decision, int]] = {"better": 0, "equivalent": 3, "worse": 4, "undecided": 5}
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+MIN_WINDOW_S: Final = 60.0
+MAX_WINDOW_S: Final = 7 * 86_400.0
+"""Prometheus is asked for a baseline's last seven days at most."""
+_ACCEPTED: Final[tuple[Decision, ...]] = ("better", "equivalent", "undecided")
+"""Best first."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reading:
+    """What the sources say at one moment."""
+
+    sums: tuple[Sums, Sums] | None = None
+    """Of the candidate and of its baseline; None: one of them is not known there."""
+    higher_is_better: bool | None = None
+    problems: list[str] = field(default_factory=list)
+
+
+def run(
+    options: GateOptions,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> int:
+    """Wait for a decision, say it, and return its exit code.
+
+    Raises:
+        InputError: A duration or an address is none.
+    """
+    timeout_s, every_s = seconds(options.timeout), seconds(options.every)
+    read = _reader(options)
+    began, told = clock(), ""
+    while True:
+        reading = read()
+        found = None
+        if reading.sums is not None:
+            found = compare(*reading.sums, is_share=options.signal not in AMOUNTS)
+        is_higher = reading.higher_is_better
+        if is_higher is None:
+            is_higher = _is_higher_better(options.signal)
+        decision: Decision = "undecided"
+        if found is not None:
+            decision = found.decision(options.max_worse, higher_is_better=is_higher)
+        why = _why(options, reading, found)
+        waited_s = clock() - began
+        if decision != "undecided" or waited_s >= timeout_s:
+            break
+        if why != told and not options.json_output:
+            say(f"waiting: {why}")
+            told = why
+        sleep(min(every_s, timeout_s - waited_s))
+    _print(options, decision, found, why, waited_s)
+    if decision in _ACCEPTED[: _ACCEPTED.index(options.accept) + 1]:
+        return FINE
+    return EXIT[decision]
+
+
+def seconds(duration: str) -> float:
+    """Return a duration such as `30m`, `90s` or `1h30m` in seconds.
+
+    Raises:
+        InputError: It is none.
+    """
+    parts = _DURATION.findall(duration)
+    if not parts or "".join(map("".join, parts)) != duration:
+        raise InputError(f"{duration!r} is no duration, such as 90s, 30m or 1h30m")
+    return math.fsum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def _is_higher_better(signal: str) -> bool:
+    if signal in (*FROM_ASSESSMENT, *AMOUNTS):
+        return False
+    return not any(entry.name == signal and entry.lower_is_better for entry in table.select(("*",)))
+
+
+def _why(options: GateOptions, reading: Reading, found: Comparison | None) -> str:
+    """Return what a decision still lacks."""
+    if reading.problems:
+        return "; ".join(reading.problems)
+    if reading.sums is None or found is None:
+        return (
+            f"no verdicts yet of {options.by} {options.candidate!r} and {options.baseline!r} on "
+            f"{options.signal}"
+        )
+    for version, mean in (
+        (options.candidate, found.candidate),
+        (options.baseline, found.baseline),
+    ):
+        if mean.judged < MIN_JUDGED:
+            return f"{version!r} has {mean.judged:.0f} of {MIN_JUDGED} judged answers"
+        if mean.coverage < MIN_COVERAGE:
+            return (
+                f"only {100 * mean.coverage:.0f} % of the answers of {version!r} were observed; a "
+                f"decision needs {100 * MIN_COVERAGE:.0f} %"
+            )
+    return "the interval is still too wide"
+
+
+def _print(
+    options: GateOptions, decision: Decision, found: Comparison | None, why: str, waited_s: float
+) -> None:
+    if options.json_output:
+        print_json(
+            {
+                "decision": decision,
+                "service": options.service,
+                "by": options.by,
+                "candidate": options.candidate,
+                "baseline": options.baseline,
+                "signal": options.signal,
+                "max_worse": options.max_worse,
+                "comparison": None if found is None else asdict(found),
+                "reason": why if decision == "undecided" else None,
+                "waited_s": round(waited_s, 1),
+            }
+        )
+        return
+    text = f"{decision}: {options.candidate} against {options.baseline}"
+    if found is not None:
+        text += f": {found.said(options.signal)}"
+    if decision == "undecided":
+        text += f"; {why}"
+    say(text)
+
+
+# --- where the sums come from ---------------------------------------------------------------------
+
+
+def _reader(options: GateOptions) -> Callable[[], Reading]:
+    """Return what reads the sums of now.
+
+    Raises:
+        InputError: An address is none.
+    """
+    if options.prometheus is not None:
+        base = address(options.prometheus).removesuffix("/metrics.json")
+        return lambda: _of_prometheus(base, options)
+    urls = [address(each) for each in options.address or (None,)]
+    return lambda: _of_monitors(urls, options)
+
+
+def _of_monitors(urls: Sequence[str], options: GateOptions) -> Reading:
+    """Add up what monitors serve; those that share a state folder serve the same."""
+    reading, arms, sources = Reading(), Arms(), set[str]()
+    for url in urls:
+        try:
+            records = [each for each in fetched(url) if each.get("service") == options.service]
+        except InputError as error:
+            reading.problems.append(str(error))
+            continue
+        if not records:
+            reading.problems.append(f"{shown(url)} serves no service {options.service!r}")
+        for record in records:
+            told = record.get("records", {}).get("versions")
+            if not told or told["source"] in sources:
+                continue
+            sources.add(told["source"])
+            if options.signal in told["higher_is_better"]:
+                reading.higher_is_better = True
+            try:
+                arms.merge(_arms(record, told, options))
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                reading.problems.append(f"{shown(url)}: no versions that are understood: {error!r}")
+    if {options.candidate, options.baseline} <= arms.get(options.by, {}).keys():
+        pair = (options.candidate, options.baseline)
+        reading.sums = arms.sums(options.by, *pair, options.signal)
+    return reading
+
+
+def _arms(record: Mapping[str, Any], told: Mapping[str, Any], options: GateOptions) -> Arms:
+    """Return the versions of one endpoint: by its counters where several processes share it."""
+    if told["is_shared"] or record["processes"] <= 1:
+        return Arms.of_json(told["arms"])
+    arms = Arms({options.by: {}})
+    now_s = time.time()
+    for each in record["series"]:
+        labels = each["labels"]
+        if labels.get("by") != options.by or labels.get("signal") != options.signal:
+            continue
+        if each["name"] != f"{metrics.VERSION_SUMS}_total":
+            continue
+        arm = arms[options.by].setdefault(labels["version"], Arm(first_s=now_s, last_s=now_s))
+        arm.add(int(now_s // SLOT_S), options.signal, _sums({labels["sum"]: each["value"]}))
+    return arms
+
+
+def _sums(found: Mapping[str, float]) -> Sums:
+    """Return sums in the order of `FIELDS` from counters by their label `sum`."""
+    return [found.get(name, 0.0) - found.get(f"{name}_negative", 0.0) for name in FIELDS]
+
+
+def _of_prometheus(base: str, options: GateOptions) -> Reading:
+    """Add up what Prometheus has scraped of all processes, since the candidate came."""
+    reading, now_s = Reading(), time.time()
+    try:
+        first = {}
+        for version in (options.candidate, options.baseline):
+            series = _matcher(metrics.VERSION_FIRST_SEEN, options, version, signal=False)
+            values = _query(base, f"min(min_over_time({series}[{MAX_WINDOW_S:.0f}s]))")
+            if not values:
+                return reading
+            first[version] = float(values[0]["value"][1])
+
+        def sums(version: str, window_s: float) -> Sums:
+            series = _matcher(f"{metrics.VERSION_SUMS}_total", options, version)
+            window = f"{min(MAX_WINDOW_S, max(MIN_WINDOW_S, window_s)):.0f}s"
+            found = _query(base, f"sum by (sum) (increase({series}[{window}]))")
+            return _sums({each["metric"]["sum"]: float(each["value"][1]) for each in found})
+
+        # So that the first scrape of the candidate's process lies within.
+        window_s = now_s - first[options.candidate] + MIN_WINDOW_S
+        candidate = sums(options.candidate, window_s)
+        baseline = sums(options.baseline, window_s)
+        if answered(baseline) < CONCURRENT_SHARE * answered(candidate):
+            baseline = sums(options.baseline, now_s - first[options.baseline] + MIN_WINDOW_S)
+        reading.sums = candidate, baseline
+    except (InputError, ValueError, KeyError, TypeError) as error:
+        reading.problems.append(str(error))
+    return reading
+
+
+def _matcher(name: str, options: GateOptions, version: str, *, signal: bool = True) -> str:
+    labels = {"service": options.service, "by": options.by, "version": version}
+    if signal:
+        labels["signal"] = options.signal
+    # What JSON quotes is a string of PromQL as well.
+    pairs = (f"{label}={json.dumps(value)}" for label, value in labels.items())
+    return f"{name}{{{','.join(pairs)}}}"
+
+
+def _query(base: str, expression: str) -> list[dict[str, Any]]:
+    """Return the series of an instant query.
+
+    Raises:
+        InputError: Nothing answers, or not as Prometheus does.
+    """
+    body = served(f"{base}/api/v1/query?{urlencode({'query': expression})}")
+    try:
+        return list(json.loads(body)["data"]["result"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{shown(base)} does not answer as Prometheus does") from error

@@ -1,0 +1,146 @@
+"""`ragmonitor gate`: a decision over processes, by its exit code."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from ragmonitor.cli import gate
+from ragmonitor.cli.app import app
+from ragmonitor.cli.options import GateOptions
+from ragmonitor.errors import InputError
+from ragmonitor.estimation import summarise
+from ragmonitor.export import PrometheusExporter
+from ragmonitor.records import Snapshot
+from tests.unit.causes.test_versions import Versions, feed, versions
+
+
+@contextmanager
+def serving(*parts: Versions) -> Iterator[list[str]]:
+    """Serve each part by an endpoint of its own, as two processes would; yield the addresses."""
+    exporters = []
+    for part in parts:
+        part.tick()
+        exporter = PrometheusExporter("support", summarise=summarise, port=0)
+        exporters.append(exporter)
+        gauges = tuple(part.gauges(None))  # type: ignore[arg-type]
+        snapshot = Snapshot(gauges=gauges, records=part.records())
+        exporter.refresh(snapshot=snapshot, queue_depth=0, open_runs=0, errors={})
+    try:
+        yield [str(exporter.url) for exporter in exporters]
+    finally:
+        for exporter in exporters:
+            exporter.close()
+
+
+def canary(bad: int, good: int) -> tuple[Versions, Versions]:
+    """Return the parts of two processes: 1.4 with 5 % of 4,000 answers bad, and 1.5."""
+    old, new = versions(judge=None, version="1.4"), versions(judge=None, version="1.5")
+    feed(old, "", 200, 3_800)
+    feed(new, "", bad, good)
+    return old, new
+
+
+def decided(*addresses: str, **options: Any) -> tuple[int, list[float]]:
+    """Return the exit code, and how long it slept each time."""
+    now, slept = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    given = GateOptions(
+        service="support",
+        candidate="1.5",
+        baseline="1.4",
+        address=list(addresses) or None,
+        **options,
+    )
+    return gate.run(given, sleep=sleep, clock=lambda: now[0]), slept
+
+
+@pytest.mark.parametrize(("bad", "good", "code"), [(0, 4_000, 0), (200, 3_800, 3), (800, 3_200, 4)])
+def test_versions_in_two_processes_are_decided(bad: int, good: int, code: int) -> None:
+    """Better, equivalent and worse, at the first look."""
+    with serving(*canary(bad, good)) as urls:
+        assert decided(*urls) == (code, [])
+
+
+def test_undecided_after_the_time_and_not_before() -> None:
+    """It looks every ten seconds, and the last time when the time is over."""
+    with serving(*canary(3, 27)) as urls:
+        assert decided(*urls, timeout="25s") == (5, [10.0, 10.0, 5.0])
+
+
+def test_what_is_accepted_ends_with_0() -> None:
+    """An equivalent version passes where it is accepted, a worse one never."""
+    with serving(*canary(200, 3_800)) as urls:
+        assert decided(*urls, accept="equivalent")[0] == 0
+    with serving(*canary(800, 3_200)) as urls:
+        assert decided(*urls, accept="undecided")[0] == 4
+
+
+def test_the_same_sums_from_two_addresses_count_once() -> None:
+    """Thirty answers named twice are no sixty."""
+    with serving(*canary(3, 15)) as urls:
+        assert decided(*urls, urls[1], timeout="0s")[0] == 5
+
+
+def test_json_says_what_was_compared_and_why_it_is_undecided() -> None:
+    """One object, through the real command line."""
+    with serving(*canary(2, 8)) as urls:
+        given = ["gate", "--service", "support", "--candidate", "1.5", "--baseline", "1.4"]
+        addresses = [each for url in urls for each in ("--address", url)]
+        result = CliRunner().invoke(app, [*given, *addresses, "--timeout", "0s", "--json"])
+    assert result.exit_code == 5
+    told = json.loads(result.stdout)
+    assert told["decision"] == "undecided"
+    assert told["comparison"]["candidate"]["judged"] == 10
+    assert told["reason"] == "'1.5' has 10 of 20 judged answers"
+
+
+def test_a_canary_that_is_not_there_yet_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing answers at its address: undecided when the time is over, and it says why."""
+    old, _ = canary(0, 1)
+    with serving(old) as urls:
+        assert decided(*urls, "http://127.0.0.1:9", timeout="10s")[0] == 5
+    assert "nothing answers at http://127.0.0.1:9" in capsys.readouterr().err
+
+
+def test_a_service_that_is_not_served_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong name is not waited for in silence."""
+    with serving(*canary(1, 1)) as urls:
+        given = GateOptions(
+            service="other", candidate="1", baseline="2", address=urls, timeout="0s"
+        )
+        assert gate.run(given) == 5
+    assert "serves no service 'other'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("duration", "seconds"), [("90s", 90.0), ("30m", 1_800.0), ("1h30m", 5_400.0), ("0s", 0.0)]
+)
+def test_durations(duration: str, seconds: float) -> None:
+    """Numbers with units, one after the other."""
+    assert gate.seconds(duration) == seconds
+
+
+@pytest.mark.parametrize("duration", ["", "30", "m", "1h 30m", "-5m"])
+def test_what_is_no_duration(duration: str) -> None:
+    """It is refused."""
+    with pytest.raises(InputError):
+        gate.seconds(duration)
+
+
+def test_the_recipes_are_yaml() -> None:
+    """What people copy can be read."""
+    from pathlib import Path
+
+    page = (Path(__file__).parents[3] / "docs" / "gate.md").read_text(encoding="utf-8")
+    blocks = [each.partition("```")[0] for each in page.split("```yaml\n")[1:]]
+    assert len(blocks) == 4
+    assert all(yaml.safe_load(block) for block in blocks)
