@@ -249,7 +249,7 @@ def _of_prometheus(base: str, options: GateOptions) -> Reading:
             baseline = sums(options.baseline, now_s - first[options.baseline] + MIN_WINDOW_S)
         reading.sums = candidate, baseline
     except (InputError, ValueError, KeyError, TypeError) as error:
-        reading.problems.append(str(error))
+        reading.problems.append(f"Prometheus: {error}")
     return reading
 
 
