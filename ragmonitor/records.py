@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -839,6 +840,31 @@ class AlarmState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmSpan:
+    """The scored answers since a rise (of a cleared alarm: the recovery) began, and before it."""
+
+    since_s: float
+    """Seconds since the epoch."""
+    scored: int
+    """Answers since then that were scored, by all processes that share `state`."""
+    mean: float
+    """Of these, weighted by the inverse of their inclusion probability; on the signal's scale."""
+    bad: int | None
+    """How many of these are bad; None: the signal is a score, and not a rate."""
+    before: float | None
+    """The mean before; None: nothing was scored before."""
+
+    def __str__(self) -> str:
+        """Say it for people, with the time in UTC."""
+        told = f"since {time.strftime('%Y-%m-%d %H:%M', time.gmtime(self.since_s))} UTC, "
+        if self.bad is None:
+            told += f"a mean of {self.mean:.3g} over {self.scored} scored answers"
+            return told if self.before is None else f"{told}; {self.before:.3g} before"
+        told += f"{self.bad} of {self.scored} scored answers"
+        return told if self.before is None else f"{told}; {100 * self.before:.2g} % before"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmEvent:
     """An alarm that was raised, or cleared."""
 
@@ -862,6 +888,8 @@ class AlarmEvent:
     """The worst answers since the evidence began to rise, worst first."""
     detail: str = ""
     """For people: what else is known."""
+    span: AlarmSpan | None = None
+    """None: the alarm does not rest on scored answers."""
 
     @property
     def telling(self) -> Estimate | None:
@@ -912,12 +940,8 @@ class AlarmEvent:
         told = f"alarm {'raised' if self.raised else 'cleared'}: {self.signal}"
         if self.raised:
             told += f" ({what})"
-        found = self.telling
-        if found is not None:
-            told += (
-                f", {found.mean:.3g} [{found.lower:.3g}, {found.upper:.3g}] over the last hour"
-                f" of some {found.effective_n:.0f} judged answers"
-            )
+        if self.span is not None:
+            told += f"; {self.span}"
         if self.raised:
             told += (
                 f"; evidence at {100 * self.evidence_s / self.threshold_s:.0f} % of the threshold"

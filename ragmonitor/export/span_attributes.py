@@ -244,13 +244,22 @@ def alarm_attributes(
         names.ALARM_RISING_SINCE: event.since_s,
         names.JUDGE: encodable(event.judge),
     }
-    if event.estimate is not None:
+    found = event.telling
+    if found is not None:
         attributes |= {
-            names.ALARM_MEAN: event.estimate.mean,
-            names.ALARM_LOWER: event.estimate.lower,
-            names.ALARM_UPPER: event.estimate.upper,
-            names.ALARM_EFFECTIVE_N: event.estimate.effective_n,
+            names.ALARM_MEAN: found.mean,
+            names.ALARM_LOWER: found.lower,
+            names.ALARM_UPPER: found.upper,
+            names.ALARM_EFFECTIVE_N: found.effective_n,
         }
+    if event.span is not None:
+        attributes |= {
+            names.ALARM_SPAN_SINCE: event.span.since_s,
+            names.ALARM_SPAN_SCORED: event.span.scored,
+            names.ALARM_SPAN_MEAN: event.span.mean,
+        }
+        if event.span.before is not None:
+            attributes[names.ALARM_SPAN_BEFORE] = event.span.before
     if event.examples:
         budget = SpanBudget(limits)
         examples = [_alarm_example(example, policy) for example in event.examples]

@@ -240,7 +240,7 @@ def test_the_page_shows_what_is_known_and_asks_nobody_else(page: Page, shown: Sh
     assert "10%" in page.text("#facts")
     assert "$0.40 may be spent at once now" in page.text("#facts")
     assert "Learning what is usual: 41%" in page.text('.alarm[data-signal="faithfulness"]')
-    assert "1 of 2 signals still learn" in page.text("#verdict")
+    assert "1 alarm armed, 1 learning" in page.text("#verdict")
     assert page.errors() == []
     asked_for = {urlsplit(url) for url in page.requests() if not url.startswith("chrome")}
     assert {url.scheme for url in asked_for} <= {"http", "data"}

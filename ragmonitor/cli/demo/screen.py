@@ -65,8 +65,8 @@ def alarm_line(collector: Collector) -> Text:
         return Text()
     event = active.event
     text = f" alarm: {event.signal}, objective {event.bound}"
-    if event.telling is not None:
-        text += f", {_with_interval(event.telling)} over the last hour when it was raised"
+    if event.span is not None:
+        text += f"; {event.span}"
     return Text(f"{text} ", style="bold white on red")
 
 

@@ -368,6 +368,7 @@ class Alarms(Part):
             # Nothing is answered in the future, and what is very late has its time behind it.
             at_s = min(now_s, max(told_s, now_s - LATE_MOST_S))
             monitor, block = self._monitors[place], self._sessions.block(session, place, at_s)
+            monitor.note(x, importance_weight, at_s)
             if monitor.objective is None and monitor.clearing is None:
                 self._learn(place, x, importance_weight, at_s, block)
                 if monitor.provisional is None:
@@ -387,7 +388,8 @@ class Alarms(Part):
                     events.append(
                         self._event(place, raised=False, at_s=at_s, since_s=monitor.since_s)
                     )
-                    self._restart(place, monitor.objective)
+                    monitor.clear_alarm()
+                    self._sessions.spend(place)
             elif monitor.update(x, importance_weight, at_s, block, example):
                 since_s = at_s if monitor.rising_since_s is None else monitor.rising_since_s
                 events.append(self._event(place, raised=True, at_s=at_s, since_s=since_s))
@@ -432,6 +434,7 @@ class Alarms(Part):
             objective=self._own_scale(place, monitor.objective or monitor.provisional) or 0.0,
             higher_is_better=stream.higher_is_better,
             examples=tuple(monitor.examples) if raised else (),
+            span=monitor.course.span(higher_is_better=stream.higher_is_better),
         )
 
 

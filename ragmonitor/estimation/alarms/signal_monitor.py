@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
+from ragmonitor.estimation.alarms.course import NUMBERS, Course
 from ragmonitor.estimation.alarms.learning import Learning, Sums
 from ragmonitor.estimation.alarms.objectives import Objectives
 from ragmonitor.estimation.alarms.state_numbers import Number
@@ -41,6 +42,7 @@ class _State:
     at_s: Number | None
     clearing: list[Number] | None
     """When it began, its age in hours, the largest weight, and its parts."""
+    course: Annotated[list[Number], Field(min_length=NUMBERS, max_length=NUMBERS)] | None = None
 
     def __post_init__(self) -> None:
         if len(self.evidence) != len(MULTIPLES):
@@ -78,6 +80,8 @@ class SignalMonitor:
     rising_since_s: float | None = None
     raised: int = 0
     examples: list[Example] = field(default_factory=list)
+    course: Course = field(default_factory=Course)
+    """What the alarm says of the answers since; it outlives a restart of the evidence."""
 
     def __post_init__(self) -> None:
         self.restart(self.objective)
@@ -135,6 +139,16 @@ class SignalMonitor:
                 # Set by the past only, so that the next updates are fair at it.
                 self.detector.objective = self.provisional
 
+    def note(self, x: float, importance_weight: float, at_s: float) -> None:
+        """Count a verdict for what the alarm says; it moves no evidence."""
+        self.course.add(
+            x,
+            importance_weight,
+            at_s,
+            objective=self.detector.objective,
+            active=self.clearing is not None,
+        )
+
     def update(
         self,
         x: float,
@@ -176,6 +190,7 @@ class SignalMonitor:
         self.rising_since_s = None
         self.examples = []
         self.raised += 1
+        self.course.part()
         self.learning.forget_fresh()
         self.detector.restart()
         self.clearing = Clearing(
@@ -183,6 +198,11 @@ class SignalMonitor:
             max_importance_weight=self.max_importance_weight,
             at_s=at_s,
         )
+
+    def clear_alarm(self) -> None:
+        """End the active alarm; evidence begins anew."""
+        self.course.part()
+        self.restart(self.objective)
 
     @property
     def evidence_days(self) -> float:
@@ -197,6 +217,7 @@ class SignalMonitor:
             "learning": astuple(self.learning),
             "evidence": self.detector.parts,
             "reserve": self.detector.reserve,
+            "course": self.course.dump(),
             "at_s": self.detector.at_s,
             "clearing": clearing
             and [
@@ -216,6 +237,8 @@ class SignalMonitor:
         for name in _KEPT:
             setattr(self, name, getattr(state, name))
         self.learning = Learning(*state.learning)
+        if state.course is not None:
+            self.course = Course.load(state.course)
         detector, rising = self.detector, self.rising_since_s
         if self.provisional is not None:
             detector.objective = self.provisional

@@ -216,6 +216,7 @@ class View:
                     "higher_is_better": event.higher_is_better,
                     "detail": event.detail[:300],
                     "estimate": None if event.telling is None else estimate_record(event.telling),
+                    "span": None if event.span is None else asdict(event.span),
                 }
             )
 

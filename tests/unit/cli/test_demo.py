@@ -32,7 +32,7 @@ from ragmonitor.judges import BuiltinJudge
 from ragmonitor.records import (
     CERTAIN,
     AlarmEvent,
-    Estimate,
+    AlarmSpan,
     Report,
     Scored,
     SentenceVerdict,
@@ -284,15 +284,16 @@ def test_an_alarm_is_on_the_picture_until_it_is_cleared():
             evidence_s=86_400 * 30.0,
             threshold_s=86_400 * 30.0,
             objective=0.15,
-            estimate=Estimate(mean=0.4, lower=0.3, upper=0.5, effective_n=80),
+            span=AlarmSpan(since_s=0.0, scored=60, mean=0.5, bad=31, before=0.004),
         )
 
     collector = Collector(bin_s=1)
     assert str(alarm_line(collector)) == ""
     collector.alarm(event(raised=True))
     collector.alarm(event(raised=True, kind="input"))
-    assert "hallucination, objective at most 0.15, 0.40 (0.30 to 0.50)" in str(
-        alarm_line(collector)
-    )
+    assert (
+        "hallucination, objective at most 0.15; since 1970-01-01 00:00 UTC, 31 of 60 scored "
+        "answers; 0.4 % before"
+    ) in str(alarm_line(collector))
     collector.alarm(event(raised=False))
     assert str(alarm_line(collector)) == ""

@@ -161,6 +161,65 @@ def test_an_alarm_is_cleared_when_answers_are_good_again():
     assert state.evidence_s / 86_400 < 30
 
 
+def test_an_alarm_counts_from_when_the_rise_began():
+    """Not from an hour ago: what it says cannot contradict the evidence."""
+    service = Service()
+    service.verdicts([0.0] * 200)
+    began_s = service.clock()
+    service.verdicts([1.0] * 20)
+    raised = service.events[0].span
+    assert raised is not None
+    assert began_s <= raised.since_s < began_s + 60
+    assert raised.bad == raised.scored >= 5
+    assert raised.mean == 1.0
+    assert raised.before is not None
+    assert raised.before < 0.01
+    began = time.strftime("%Y-%m-%d %H:%M", time.gmtime(raised.since_s))
+    assert f"since {began} UTC, {raised.bad} of {raised.scored} scored answers; " in str(
+        service.events[0]
+    )
+
+
+def test_an_alarm_that_is_over_counts_from_the_recovery():
+    """The bad answers of the alarm are what was before."""
+    service = Service()
+    service.verdicts([0.0] * 200)
+    service.verdicts([1.0] * 40)
+    recovered_s = service.clock()
+    service.verdicts([0.0] * 400)
+    cleared = service.events[1].span
+    assert cleared is not None
+    assert recovered_s < cleared.since_s < recovered_s + 60
+    assert cleared.bad == 0
+    assert cleared.before == 1.0
+
+
+def test_what_an_alarm_counts_outlives_a_restart(tmp_path):
+    """The second process raises it, and counts what the first one has seen."""
+    file = state_file(tmp_path)
+    first = Service(file=file)
+    first.verdicts([0.0] * 200)
+    first.verdicts([1.0] * 2)
+    assert not first.events
+    second = Service(file=state_file(tmp_path), clock=first.clock)
+    second.verdicts([1.0] * 20)
+    span = second.events[0].span
+    assert span is not None
+    assert span.before is not None
+    assert span.scored == span.bad > 2
+
+
+def test_a_signal_that_is_a_score_counts_no_bad_answers():
+    """Faithfulness has a mean, on its own scale."""
+    service = Service()
+    for value in [1.0] * 200 + [0.2] * 60:
+        service.verdicts([value], signal="faithfulness")
+    span = service.events[0].span
+    assert span is not None
+    assert span.bad is None
+    assert span.mean < 0.5 < span.before
+
+
 def test_an_alarm_can_be_raised_again():
     """After it was cleared; the count goes on."""
     service = Service()

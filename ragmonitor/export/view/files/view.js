@@ -92,8 +92,11 @@ function showVerdict() {
     const [first, ...others] = active;
     const found = estimate(first.signal, first.judge, "1h");
     const time = moment(first.since_s);
+    const event = store.state.events.findLast((e) => e.raised && e.span && e.signal === first.signal && e.judge === first.judge);
     // Evidence weighs each answer since the change; the last hour may not show it yet.
-    text = found && isOver(found, first)
+    text = event
+      ? t("verdictActiveSpan", { signal: called("signal", first.signal), span: spanned(event), bound: bound(first), time })
+      : found && isOver(found, first)
       ? t("verdictActiveWith", { signal: called("signal", first.signal), value: number(found.mean, first.signal), lower: number(found.lower, first.signal), upper: number(found.upper, first.signal), bound: bound(first), time })
       : t("verdictActive", { signals: called("signal", first.signal), time });
     if (others.length) text += ` ${t("verdictAlso", { signals: names(others) })}`;
@@ -106,7 +109,7 @@ function showVerdict() {
     text = t("verdictNone");
   } else if (learning.length) {
     kind = "";
-    text = t("verdictLearning", { n: learning.length, all: alarms.length });
+    text = t("verdictLearning", { n: learning.length, armed: alarms.length - learning.length });
   }
   byId("verdict").className = `verdict ${kind}`;
   say(byId("verdict"), text);
@@ -264,6 +267,14 @@ function showTable() {
   renew(byId("groups").tBodies[0], groups.sort((a, b) => b.mean - a.mean).map((g) => element("tr", {}, element("td", { "data-label": t("colDimension") }, g.dimension), element("th", { scope: "row" }, g.group), cell(g, g.basis === "builtin" ? "builtin" : "", called("signal", "hallucination")))));
 }
 
+// The scored answers since the rise, or of a cleared alarm the recovery, began.
+function spanned(event) {
+  const { since_s, scored, bad, mean, before } = event.span;
+  const known = { since: moment(since_s), scored, bad, mean: number(mean, event.signal) };
+  const said = t(bad === null ? "spanMean" : "spanRate", known);
+  return before === null ? said : `${said}; ${t("spanBefore", { value: number(before, event.signal) })}`;
+}
+
 function stateOf(alarm) {
   if (alarm.objective === null) return t("stateLearning", { share: `${Math.floor(100 * alarm.learned)}%` });
   if (alarm.active) return t("stateActive", { time: moment(alarm.since_s), ago: span(store.state.now_s - alarm.since_s), bound: bound(alarm) });
@@ -290,7 +301,9 @@ function showAlarms() {
   byId("events-box").hidden = !state.events.length;
   renew(byId("events"), [...state.events].reverse().map((event) => {
     const found = event.estimate;
-    const told = found
+    const told = event.span
+      ? t("eventSpan", { span: spanned(event), bound: bound(event) })
+      : found
       ? t("eventEstimate", { value: number(found.mean, event.signal), lower: number(found.lower, event.signal), upper: number(found.upper, event.signal), bound: bound(event) })
       : t("eventBound", { bound: bound(event) });
     return element("li", {}, element("time", {}, moment(event.at_s)), element("b", {}, `${called("signal", event.signal)} `), element("span", { class: `tag ${event.raised ? "bad" : "good"}` }, t(event.raised ? "eventRaised" : "eventCleared")), ` ${told}`, event.detail ? element("span", { class: "quiet" }, ` ${event.detail}`) : null);
