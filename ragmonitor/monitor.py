@@ -35,6 +35,7 @@ from ragmonitor.settings import (
     AlarmSettings,
     Budget,
     CaptureSettings,
+    CauseSettings,
     ContentSettings,
     EstimationSettings,
     ExportSettings,
@@ -82,6 +83,7 @@ class Monitor:
         capture: CaptureSettings | None = None,
         alarms: str | Sequence[str] | AlarmSettings | None = None,
         estimation: EstimationSettings | None = None,
+        causes: CauseSettings | None = None,
         server: bool | ServerSettings | None = None,
         notify: str | Sequence[str] | NotifySettings | None = None,
         export: ExportSettings | None = None,
@@ -111,6 +113,7 @@ class Monitor:
             capture: What counts as an interaction.
             alarms: Signals that may raise an alarm, or more about alarms.
             estimation: What is estimated beside the means.
+            causes: Where a rise is looked for.
             server: Whether /metrics is served, or more about where.
             notify: Who is told of incidents, or more about when: `["slack://A/B/C"]`.
             export: How traces are emitted.
@@ -140,6 +143,7 @@ class Monitor:
             "capture": capture,
             "alarms": alarms,
             "estimation": estimation,
+            "causes": causes,
             "server": server,
             "notify": notify,
             "export": export,

@@ -668,6 +668,19 @@ class EstimationSettings(Group):
     )
 
 
+class CauseSettings(Group):
+    """Where a rise is looked for."""
+
+    place = "causes"
+
+    leave_out: Names = option(
+        ("user*", "*email*", "*phone*"),
+        "Names of attributes whose values are not looked at as slices of the traffic, and so are "
+        "in no alarm and no report of a cause; patterns as of file names. 'none' for nothing.",
+        change="Where an attribute is private, or means nothing to whoever is on call.",
+    )
+
+
 class ServerSettings(Group):
     """The endpoint of /metrics, and the page beside it."""
 
@@ -881,6 +894,7 @@ class Settings(Group):
     estimation: EstimationSettings = option(
         EstimationSettings, "What is estimated beside the means.", change=""
     )
+    causes: CauseSettings = option(CauseSettings, "Where a rise is looked for.", change="")
     server: ServerSettings = option(
         ServerSettings, "The endpoint of /metrics, and the page.", change=""
     )

@@ -13,6 +13,7 @@ from functools import partial
 from ragmonitor.addresses import shown
 from ragmonitor.capabilities import CapableJudge, as_judge
 from ragmonitor.causes.document_causes import Documents
+from ragmonitor.causes.slices import Slices
 from ragmonitor.causes.versions import STATE_VERSION as VERSIONS_VERSION
 from ragmonitor.causes.versions import Versions
 from ragmonitor.errors import InputError, JudgeError, SettingsError
@@ -31,6 +32,7 @@ from ragmonitor.estimation import (
     streams,
     summarise,
 )
+from ragmonitor.estimation.alarm_streams import MAX_IMPORTANCE_WEIGHT
 from ragmonitor.estimation.alarms import STATE_VERSION as ALARMS_VERSION
 from ragmonitor.estimation.alarms import Stream
 from ragmonitor.estimation.anchors import VERSION as ANCHORS_VERSION
@@ -461,6 +463,7 @@ def estimates_of(
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
         drift,
+        slices_of(settings, reader, is_sampled=judge is not None, drift=drift, alarms=alarms),
         documents_of(settings, judge),
         versions_of(settings, reader.identity.name, name),
     ]
@@ -495,6 +498,28 @@ def estimates_of(
             threshold_s=every_days * DAY_S,
             now=time.time,
         ),
+    )
+
+
+def slices_of(
+    settings: Settings, reader: Judge, *, is_sampled: bool, drift: InputDrift, alarms: Alarms
+) -> Slices:
+    """Return what finds the slices of the traffic that got worse.
+
+    Args:
+        settings: The settings.
+        reader: The judge of every answer.
+        is_sampled: Whether another judge scores a sample.
+        drift: Knows the topics of questions.
+        alarms: Know which signals are better the higher they are.
+    """
+    return Slices(
+        reader=reader.identity.name,
+        is_sampled=is_sampled,
+        max_importance_weight=MAX_IMPORTANCE_WEIGHT if is_sampled else 1.0,
+        higher_is_better=alarms.higher_is_better,
+        topic=drift.topic,
+        leave_out=settings.causes.leave_out,
     )
 
 

@@ -228,17 +228,18 @@ def _tail(width: float, error: float) -> float:
     return _NORMAL.cdf(-high)
 
 
-def t_quantile(freedom: float) -> float:
-    """Return the 97.5 % quantile of Student's t distribution.
+def t_quantile(freedom: float, tail: float = TAIL) -> float:
+    """Return the quantile of Student's t distribution that leaves so much above it; 97.5 %.
 
     Args:
         freedom: Degrees of freedom, 1 or more; infinite: the normal distribution's.
+        tail: What it leaves above; below one half.
 
     Source:
         The t distribution's tail as a regularised incomplete beta: NIST Digital Library of
         Mathematical Functions, 8.17, with x = freedom / (freedom + t^2).
     """
     if freedom > 1e6:
-        return Z95
-    x = beta_quantile(2 * TAIL, freedom / 2, 0.5)
+        return Z95 if tail == TAIL else _NORMAL.inv_cdf(1 - tail)
+    x = beta_quantile(2 * tail, freedom / 2, 0.5)
     return math.sqrt(freedom * (1 - x) / x)

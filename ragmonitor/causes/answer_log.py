@@ -1,0 +1,142 @@
+"""The newest answers with their slices and verdicts, from which causes are worked out."""
+
+from __future__ import annotations
+
+import math
+import random
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from ragmonitor.causes.slice_names import Slice, SliceNames
+from ragmonitor.estimation.parts import Answer
+from ragmonitor.estimation.signals import HALLUCINATION, Outcomes
+from ragmonitor.sampling.arrivals import Arrivals
+
+MAX_JUDGED: Final = 24_000
+"""Answers with a verdict that are kept: twelve hours of 2,000 an hour, five days of 180."""
+MAX_OTHERS: Final = 12_000
+"""Answers without one, for what is predicted of them."""
+SPAN_S: Final = 43_200.0
+"""Where more come in so long, a random share of them is kept, and counts for all."""
+_HALF_LIFE_S: Final = 3_600.0
+_NOTHING: Final = (0.0, 0.0)
+
+
+class Row(NamedTuple):
+    """What is kept of one answer, in some 0.4 kB."""
+
+    at_s: float
+    cluster: int
+    """A hash of the session, else of the answer: answers of one are alike."""
+    in_session: bool
+    slices: tuple[Slice, ...]
+    latency_s: float
+    score: float
+    """The best chunk's, as the retriever gave it; NaN: it gave none."""
+    weight: float
+    """1 / inclusion probability; 0 where it had none."""
+    importance: float
+    """As `SamplingDecision.importance_weight`."""
+    copies: float
+    """How many answers it stands for, since a share of them is kept."""
+    expected: tuple[float, float]
+    """As `Prediction.expected` of hallucination."""
+    signals: tuple[str, ...]
+    """Whose values follow; empty: not judged."""
+    values: tuple[float | None, ...]
+    """None: the signal does not apply to the answer, or no verdict on it came."""
+
+    def value(self, signal: str) -> float | None:
+        """Return the value of a signal; None: there is none."""
+        try:
+            return self.values[self.signals.index(signal)]
+        except ValueError:
+            return None
+
+
+class AnswerLog:
+    """Keeps the newest answers; bounded, whatever the traffic."""
+
+    def __init__(self, names: SliceNames, *, reader: str, is_sampled: bool) -> None:
+        """Begin without an answer.
+
+        Args:
+            names: Of the slices.
+            reader: Name of the judge that reads every answer.
+            is_sampled: Whether a judge reads a sample; else the reader's verdicts count.
+        """
+        self._names = names
+        self._reader = reader
+        self._is_sampled = is_sampled
+        # Which answers are kept need not be secret; a seed of its own leaves `random` alone.
+        self._random = random.Random(0)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget every answer."""
+        self._names.clear()
+        self._judged: deque[Row] = deque(maxlen=MAX_JUDGED)
+        self._others: deque[Row] = deque(maxlen=MAX_OTHERS)
+        self._arrivals = (Arrivals(_HALF_LIFE_S), Arrivals(_HALF_LIFE_S))
+        self._kept_share = [1.0, 1.0]
+        """Of the answers without a verdict, and of those with one."""
+        self._signals: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def __len__(self) -> int:
+        """Return how many answers are kept."""
+        return len(self._judged) + len(self._others)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield what is kept, judged answers first."""
+        yield from self._judged
+        yield from self._others
+
+    def refresh(self) -> None:
+        """Work out anew which share of the answers is to be kept; now and then."""
+        for place, most in enumerate((MAX_OTHERS, MAX_JUDGED)):
+            arrivals = self._arrivals[place]
+            per_s = arrivals.per_s_since_first(arrivals.seen_at + 1) if len(self) else 0.0
+            self._kept_share[place] = min(1.0, most / max(1e-9, SPAN_S * per_s))
+
+    def add(self, answer: Answer) -> Row | None:
+        """Take in one answer, and return what is kept of it; None: it is not."""
+        turn = self._names.turn(answer.interaction.session_id)
+        found = self._verdicts(answer)
+        is_judged = found is not None
+        self._arrivals[is_judged].note(answer.at_s)
+        share = self._kept_share[is_judged]
+        if share < 1 and self._random.random() >= share:
+            return None
+        row = self._row(answer, found or (), turn, 1 / share)
+        (self._judged if is_judged else self._others).append(row)
+        return row
+
+    def _verdicts(self, answer: Answer) -> Outcomes | None:
+        if self._is_sampled:
+            return answer.judged
+        # What another judge read in the reader's place has little in common with it.
+        return answer.builtin if answer.completed.builtin.judge.name == self._reader else None
+
+    def _row(self, answer: Answer, found: Outcomes, turn: int, copies: float) -> Row:
+        interaction, completed = answer.interaction, answer.completed
+        signals = tuple(signal for signal, _ in found)
+        decision, session = completed.decision, interaction.session_id
+        cluster = zlib.crc32((session or interaction.id).encode("utf-8", "replace"))
+        return Row(
+            answer.at_s,
+            cluster,
+            bool(session) and answer.group >= 0,
+            self._names.of(answer, turn),
+            interaction.latency_s,
+            interaction.chunks[0].score
+            if interaction.chunks and interaction.chunks[0].score is not None
+            else math.nan,
+            answer.weight if self._is_sampled else 1.0,
+            decision.importance_weight if self._is_sampled and decision else 1.0,
+            copies,
+            completed.prediction.expected.get(HALLUCINATION, _NOTHING),
+            self._signals.setdefault(signals, signals),
+            tuple(each.value if each is not None and each.scored else None for _, each in found),
+        )

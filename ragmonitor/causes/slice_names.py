@@ -1,0 +1,136 @@
+"""The slices that an answer belongs to: the values of everything that is known of it."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from ragmonitor.estimation.parts import Answer
+from ragmonitor.estimation.signals import language_of
+from ragmonitor.records import Chunk, Interaction
+
+Slice = tuple[str, str]
+"""A dimension and its value: `("route", "billing")`."""
+SHARED: Final = frozenset(("tag", "source", "retriever"))
+"""Dimensions of which one answer may have several values, so that they divide nothing."""
+MAX_ATTRIBUTES: Final = 24
+"""Of one answer, in the order of their names."""
+MAX_VALUES: Final = 8
+"""Of one dimension of one answer."""
+MAX_CHARACTERS: Final = 80
+"""Of a value."""
+MAX_SESSIONS: Final = 10_000
+"""Whose turns are counted; the one that was silent for the longest is let go of."""
+MAX_NAMES: Final = 20_000
+"""Names of slices that are kept once for all answers."""
+_SOURCES: Final = ("source", "file_name", "file_path", "url")
+
+
+class SliceNames:
+    """Returns the slices of an answer.
+
+    Attributes of the application are found by themselves: whatever an answer carries is a
+    dimension. The others are what the records say: framework, name of the chain, language, model,
+    retriever, source, tag, number of chunks, turn of the session, topic of the question.
+    """
+
+    def __init__(
+        self, *, leave_out: Sequence[str] = (), topic: Callable[[Interaction], str]
+    ) -> None:
+        """Begin without a session.
+
+        Args:
+            leave_out: Patterns of dimensions that are not looked at: `user*`.
+            topic: Returns the topic of a question; empty: not known.
+        """
+        self._leave_out = tuple(leave_out)
+        self._topic = topic
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget every session."""
+        self._turns: OrderedDict[str, int] = OrderedDict()
+        self._known: dict[Slice, Slice] = {}
+        self._wanted: dict[str, bool] = {}
+
+    def turn(self, session: str) -> int:
+        """Return how many answers a session has had, with this one; 0 without a session."""
+        if not session:
+            return 0
+        turns = self._turns
+        turns[session] = turn = turns.get(session, 0) + 1
+        turns.move_to_end(session)
+        if len(turns) > MAX_SESSIONS:
+            turns.popitem(last=False)
+        return turn
+
+    def of(self, answer: Answer, turn: int) -> tuple[Slice, ...]:
+        """Return the slices of an answer, each once.
+
+        Args:
+            answer: The answer.
+            turn: As `turn` has it.
+        """
+        if len(self._known) > MAX_NAMES:
+            self._known.clear()
+        known = self._known.setdefault
+        found = (
+            (dimension, value[:MAX_CHARACTERS])
+            for dimension, value in (*self._recorded(answer, turn), *self._attributes(answer))
+            if value and self._wants(dimension)
+        )
+        return tuple(dict.fromkeys(known(each, each) for each in found))
+
+    def _wants(self, dimension: str) -> bool:
+        wanted = self._wanted.get(dimension)
+        if wanted is None:
+            wanted = not any(fnmatch.fnmatchcase(dimension, each) for each in self._leave_out)
+            if len(self._wanted) < MAX_NAMES:
+                self._wanted[dimension] = wanted
+        return wanted
+
+    def _recorded(self, answer: Answer, turn: int) -> Iterator[Slice]:
+        interaction = answer.interaction
+        yield "framework", interaction.framework
+        yield "name", interaction.name
+        yield "language", language_of(answer.completed.builtin)
+        yield "topic", self._topic(interaction)
+        if interaction.generations:
+            yield "model", interaction.generations[-1].model
+        yield "chunks", _number(len(interaction.chunks))
+        if turn:
+            yield "turn", _number(turn)
+        for retrieval in interaction.retrievals[:MAX_VALUES]:
+            yield "retriever", retrieval.name
+        for tag in interaction.tags[:MAX_VALUES]:
+            yield "tag", tag
+        for chunk in interaction.chunks[:MAX_VALUES]:
+            yield "source", _source(chunk)
+
+    @staticmethod
+    def _attributes(answer: Answer) -> Iterator[Slice]:
+        attributes = answer.interaction.attributes
+        for name in sorted(attributes)[:MAX_ATTRIBUTES] if attributes else ():
+            # One that is called as what the records say is a dimension of its own.
+            yield (f"attribute {name}" if name in _RECORDED else name), attributes[name]
+
+
+_RECORDED: Final = frozenset(
+    ("framework", "name", "language", "topic", "model", "chunks", "turn", *SHARED)
+) | {"latency_s", "chunk_score"}
+
+
+def _number(count: int) -> str:
+    """Return a number, from 4 on as a band."""
+    return str(count) if count <= 3 else "4 to 7" if count <= 7 else "8 or more"
+
+
+def _source(chunk: Chunk) -> str:
+    """Return where a chunk comes from, as its metadata say; empty: they do not."""
+    for name in _SOURCES:
+        value = chunk.metadata.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return ""

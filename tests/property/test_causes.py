@@ -1,0 +1,201 @@
+"""Laws of the search for causes: evidence, discoveries, and what a rise consists of."""
+
+from __future__ import annotations
+
+import math
+import random
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragmonitor.causes.betting import Sample, cell_of, log_worse
+from ragmonitor.causes.decomposition import (
+    PartSums,
+    Totals,
+    mix_part,
+    rate_part,
+    rise,
+    share_of_rise,
+)
+from ragmonitor.causes.discoveries import FALSE_DISCOVERY_RATE, discovered
+from tests.support.slice_rows import RATE, Traffic, only
+
+counts = st.tuples(st.floats(1, 1_000), st.floats(0, 1)).map(lambda each: (each[0], each[1]))
+
+
+def sample(rng: random.Random, n: int, rate: float, *, weighted: bool) -> Sample:
+    """Return verdicts, drawn with chances that are unequal, and lower for bad answers."""
+    found = Sample()
+    while len(found) < n:
+        bad = rng.random() < rate
+        # Two kinds of answers; a bad one is more often of the first.
+        weight = (0.7 if rng.random() < (0.8 if bad else 0.3) else 1.6) if weighted else 1.0
+        if rng.random() < 0.6 / weight:
+            found.cells[cell_of(float(bad), weight, 2.0 if weighted else 1.0)] += 1
+    return found
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("rate", [0.02, 0.2])
+def test_evidence_against_equal_means_is_at_most_one_on_average(weighted, rate):
+    """The e-value of two samples of one mean, at unequal chances to be judged too."""
+    rng = random.Random(7)
+    most = 2.0 if weighted else 1.0
+    found = [
+        math.exp(
+            log_worse(
+                sample(rng, 30, rate, weighted=weighted),
+                sample(rng, 200, rate, weighted=weighted),
+                most,
+            )
+        )
+        for _ in range(150)
+    ]
+    assert sum(found) / len(found) < 1
+
+
+@given(values=st.lists(st.tuples(st.floats(0, 1), st.floats(0.05, 2.5)), min_size=1, max_size=20))
+def test_a_counted_verdict_lies_within_its_cell(values):
+    """Rounding only ever bounds a weight and a value from both sides."""
+    for value, weight in values:
+        low, high, at_least, at_most = cell_of(value, weight, 2.0)
+        assert low <= min(weight, 2.0) * (1 + 1e-9)
+        assert high >= min(weight, 2.0) * (1 - 1e-9)
+        assert high <= 2.0
+        assert at_least <= value + 1e-9
+        assert at_most >= value - 1e-9
+
+
+@given(
+    e_values=st.lists(st.floats(0, 1e6), max_size=12),
+    others=st.integers(0, 20),
+)
+def test_discoveries_are_the_largest_that_meet_their_bar(e_values, others):
+    """As the definition of e-BH has it, by trying every number of discoveries."""
+    hypotheses = len(e_values) + others
+    found = discovered(e_values, [1.0] * len(e_values), hypotheses)
+    best = 0
+    ranked = sorted(e_values, reverse=True)
+    for k in range(1, len(ranked) + 1):
+        if ranked[k - 1] >= hypotheses / (k * FALSE_DISCOVERY_RATE) * (1 - 1e-12):
+            best = k
+    assert abs(len(found) - best) <= 0 or math.isclose(
+        ranked[best - 1] * best * FALSE_DISCOVERY_RATE, hypotheses
+    )
+    assert sorted((e_values[at] for at in found), reverse=True) == ranked[: len(found)]
+
+
+@given(parts=st.lists(st.tuples(counts, counts), min_size=1, max_size=6))
+def test_rate_parts_and_the_mix_part_come_to_the_rise(parts):
+    """Kitagawa's identity, of parts that had answers in both periods."""
+    totals = [(Totals(n, n * rate), Totals(m, m * other)) for (n, rate), (m, other) in parts]
+    everything = (
+        Totals(sum(each[0].scored for each in totals), sum(each[0].bad for each in totals)),
+        Totals(sum(each[1].scored for each in totals), sum(each[1].bad for each in totals)),
+    )
+    within = sum(rate_part(everything, each, is_new=False) for each in totals)
+    mix = mix_part(everything, totals, [False] * len(totals))
+    assert math.isclose(within + mix, rise(everything), abs_tol=1e-6)
+
+
+@settings(max_examples=20)
+@given(share=st.floats(0.1, 0.9), rate=st.floats(0.05, 0.9))
+def test_a_new_part_is_worse_by_itself_and_not_by_the_mix(share, rate):
+    """All of the rise goes with it, and the mix explains none."""
+    everything = (Totals(100, 4), Totals(100, 100 * (share * rate + (1 - share) * 0.04)))
+    new = (Totals(0, 0), Totals(100 * share, 100 * share * rate))
+    old = (Totals(100, 4), Totals(100 * (1 - share), 4 * (1 - share)))
+    assert math.isclose(rate_part(everything, new, is_new=True), rise(everything), rel_tol=1e-6)
+    assert math.isclose(mix_part(everything, [new, old], [True, False]), 0, abs_tol=1e-9)
+
+
+def test_where_all_get_worse_hardly_any_slice_is_named():
+    """The everyday part of the simulation below."""
+    assert sum(bool(_all_worse(seed).discoveries()) for seed in range(8)) <= 2
+
+
+def _all_worse(seed: int) -> Traffic:
+    return Traffic(seed=seed, rates=lambda since, _: 3 * RATE if since else RATE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sessions", [1, 5])
+def test_false_discoveries_keep_to_their_rate(sessions):
+    """Nothing planted: in at most a tenth of the looks is anything named, over many looks each.
+
+    All answers get worse at once, and each stream is looked at four times as it grows.
+    """
+    wrong = 0
+    for seed in range(60):
+        found: list[str] = []
+        for now in (100, 200, 400, 800):
+            traffic = Traffic(
+                seed=seed,
+                before=2_000,
+                now=now,
+                in_sessions_of=sessions,
+                noise=3,
+                rates=lambda since, _: 3 * RATE if since else RATE,
+            )
+            found += traffic.discoveries()
+        wrong += bool(found)
+    assert wrong <= 6
+
+
+@pytest.mark.slow
+def test_a_planted_slice_is_found_beside_few_wrong_ones():
+    """A tenth of the traffic goes to 50 %: named first; and of all named few are wrong."""
+    first, wrong = 0, []
+    for seed in range(40):
+        found = Traffic(seed=seed, now=500, rates=only(route="billing")(0.5)).discoveries()
+        first += bool(found) and found[0] == "route=billing"
+        if found:
+            wrong.append(sum("billing" not in each for each in found) / len(found))
+    assert first >= 38
+    assert sum(wrong) / 40 <= FALSE_DISCOVERY_RATE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("probability", [1.0, 0.2])
+def test_intervals_of_explained_shares_hold_the_truth(probability):
+    """Of the rise by one route, and of the mix: 95 % intervals, in at least 91 of 100 cases."""
+
+    def rates(since: bool, values: dict[str, str]) -> float:
+        return 0.3 if values["route"] == "billing" else 2 * RATE if since else RATE
+
+    # Route: 0.04 -> 0.08 on all others, and from a tenth to three tenths of a route at 30 %.
+    before, now = 0.1 * 0.3 + 0.9 * RATE, 0.3 * 0.3 + 0.7 * 2 * RATE
+    truth_mix = 0.2 * (0.3 - 1.5 * RATE) / (now - before)
+    held = looks = 0
+    for seed in range(100):
+        search = Traffic(
+            seed=seed,
+            before=2_000,
+            now=500,
+            billing=(0.1, 0.3),
+            rates=rates,
+            probability=probability,
+            noise=0,
+        ).search()
+        parts = [s for (each,), s in search.parts.items() if each[0] == "route"]
+        share = share_of_rise(
+            search.everything, parts, partial(mix_part, are_new=[False] * len(parts))
+        )
+        if share is not None and share.lower is not None:
+            looks += 1
+            held += share.lower <= truth_mix <= share.upper
+    assert looks > 60
+    assert held >= 0.91 * looks
+
+
+def test_sums_without_a_group_leave_out_that_group_only():
+    """The jackknife's totals over all groups come to one group less than all of them."""
+    sums = PartSums()
+    for row in Traffic(before=200, now=0).rows():
+        sums.add(row, False, row.values[0], (0.0, 0.0))
+    whole = sums.periods()[0]
+    left = [sums.periods(group)[0] for group in range(20)]
+    assert math.isclose(sum(each.scored for each in left), 19 * whole.scored)
+    assert math.isclose(sum(each.bad for each in left), 19 * whole.bad)
