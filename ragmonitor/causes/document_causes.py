@@ -320,7 +320,7 @@ class Documents(Part):
         for e_value, document in ranked[: 3 * MAX_LISTED]:
             entry = self._entry(document, overall)
             with_it, without = entry["with"], entry["without"]
-            if with_it and without and with_it["mean"] > without["mean"]:
+            if e_value > 1 and with_it and without and with_it["mean"] > without["mean"]:
                 entry |= {"e_value": round(e_value, 3), "is_discovery": e_value >= least}
                 misleading.append(entry)
         noise = [each for each in self._table if each.rated >= MIN_NOISE and not each.relevant]
@@ -357,10 +357,14 @@ class Documents(Part):
 
     def _entry(self, document: Document, overall: _Overall) -> dict[str, Any]:
         verdicts = list(document.verdicts())
-        sums = [0.0] * 6
-        for _, weight, bad in verdicts:
-            add_verdict(sums, weight, bad)
+        # From a slot of which all verdicts are kept: else its own would count among the others.
         since_s = min((each.at_s for each in verdicts), default=math.inf)
+        if math.isfinite(document.complete_from_s):
+            since_s = (since_s // _SLOT_S + 1) * _SLOT_S
+        sums = [0.0] * 6
+        for at_s, weight, bad in verdicts:
+            if at_s >= since_s:
+                add_verdict(sums, weight, bad)
         with_it = summarise(moments_from(sums))
         rest = [whole - part for whole, part in zip(overall.since(since_s), sums, strict=True)]
         without = summarise(moments_from(rest)) if rest[0] >= 1 else None

@@ -84,7 +84,8 @@ class MissingQuestions:
             cluster.questions += weight
             cluster.judged += 1
             cluster.last_s = at_s
-            cluster.examples.append(example)
+            if not any(_is_same(example, known) for known in cluster.examples):
+                cluster.examples.append(example)
 
     def _count(self, found: frozenset[int]) -> None:
         self._counted += 1
@@ -127,3 +128,7 @@ class MissingQuestions:
             }
             for cluster in ranked[:most]
         ]
+
+
+def _is_same(example: dict[str, Any], known: dict[str, Any]) -> bool:
+    return "question" in example and example["question"] == known["question"]

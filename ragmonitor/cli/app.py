@@ -19,6 +19,7 @@ from ragmonitor import __version__
 from ragmonitor.cli.options import (
     DemoOptions,
     DoctorOptions,
+    DocumentsOptions,
     ExplainOptions,
     GateOptions,
     IncidentExportOptions,
@@ -176,6 +177,19 @@ def gate(options: GateOptions) -> int:
     the time is over. Each is right but for 1 version in 20, although one looks again and again.
     """
     from ragmonitor.cli.gate import run
+
+    return run(options)
+
+
+@command(app, DocumentsOptions)
+def documents(options: DocumentsOptions) -> int:
+    """Print which documents go with bad answers, as a running monitor knows them.
+
+    Misleading ones, noise, questions for which nothing relevant was found, and chunks that
+    contradict each other; then what each retrieval of an answer brought. Read off the monitor's
+    page, which needs server.ui. docs/causes.md says how documents are named.
+    """
+    from ragmonitor.cli.document_lists import run
 
     return run(options)
 

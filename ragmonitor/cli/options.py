@@ -280,6 +280,27 @@ class GateOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentsOptions:
+    """The options of `ragmonitor documents`."""
+
+    address: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="URL",
+            help="Of a running monitor's /metrics; host and port are enough. By default as the "
+            "settings say: http://127.0.0.1:9464/metrics.",
+        ),
+    ] = None
+    token: Annotated[
+        str | None,
+        typer.Option(help="Of the page; by default server.ui_token as the settings say."),
+    ] = None
+    json_output: Annotated[
+        bool, typer.Option("--json", help="One JSON object on standard output.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedOptions:
     """The options of `ragmonitor learned`."""
 

@@ -47,6 +47,7 @@ _TYPES: Final = {
     "view.css": "text/css; charset=utf-8",
     "view.js": "text/javascript; charset=utf-8",
     "answers.js": "text/javascript; charset=utf-8",
+    "documents.js": "text/javascript; charset=utf-8",
     "charts.js": "text/javascript; charset=utf-8",
     "words.js": "text/javascript; charset=utf-8",
     "writing.js": "text/javascript; charset=utf-8",
@@ -281,6 +282,9 @@ class View:
         if name == "state.json":
             state = self.state(query.get("since", [""])[0])
             return _ok("application/json", state)
+        view = self._snapshot.views.get(name.removesuffix(".json"))
+        if view is not None and name.endswith(".json"):
+            return _ok("application/json", compact_json(view).encode("utf-8", "backslashreplace"))
         kind = _TYPES.get(name)
         if kind is not None:
             return _ok(kind, _file(name))
@@ -334,6 +338,7 @@ class View:
         state |= self._constant | {
             "now_s": self._now(),
             "processes": self._processes(),
+            "views": list(snapshot.views),
             "numbers": numbers,
             "groups": groups,
             "alarms": [alarm_record(each) for each in snapshot.alarms],

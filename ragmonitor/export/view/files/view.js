@@ -2,6 +2,7 @@
 
 import { Answers } from "./answers.js";
 import { Chart, interval, meter, spark } from "./charts.js";
+import { Documents } from "./documents.js";
 import { called, language, list, speak, t } from "./words.js";
 import { boundary, clock, days, element, isShare, moment, number, percent, renew, say, span, tell } from "./writing.js";
 
@@ -311,11 +312,12 @@ function showAlarms() {
 }
 
 const answers = new Answers(store);
+const documents = new Documents(store);
 
 function show() {
   showLive();
   if (!store.state) return;
-  for (const part of [showHead, showVerdict, showNow, showCharts, showTable, showAlarms, () => answers.show()]) part();
+  for (const part of [showHead, showVerdict, showNow, showCharts, showTable, showAlarms, () => documents.show(), () => answers.show()]) part();
 }
 
 function translate() {
@@ -388,6 +390,7 @@ async function poll() {
       take(await reply.json());
       ({ more } = store.state);
     }
+    await documents.poll();
   } catch (error) {
     store.lost = error.message === "locked" ? "locked" : "lost";
   }

@@ -1,0 +1,114 @@
+"""`ragmonitor documents`: which documents go with bad answers, as a running monitor knows them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragmonitor.addresses import shown
+from ragmonitor.cli.explain import STATE, address, served
+from ragmonitor.cli.options import DocumentsOptions
+from ragmonitor.cli.terminal import FINE, figures_table, print_json
+from ragmonitor.errors import InputError
+from ragmonitor.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_PAGE = "/ragmonitor/documents.json"
+_HINT = (
+    "the lists stand on the monitor's page: it is served with server.ui=true, to whoever has its "
+    "token, from the first scored answer on"
+)
+
+
+def run(options: DocumentsOptions) -> int:
+    """Read the lists off a monitor's page, print them, and return the exit code.
+
+    Raises:
+        RagMonitorError: Nothing answers, or no page is served there.
+    """
+    url = address(options.address).removesuffix(STATE) + _PAGE
+    token = options.token
+    if token is None:
+        secret = Settings.load().server.ui_token
+        token = "" if secret is None else secret.get_secret_value()
+    try:
+        lists = json.loads(served(url, token=token))
+        tables = list(_tables(lists))
+    except InputError as error:
+        raise InputError(f"{error}; {_HINT}") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InputError(f"{shown(url)} serves no lists of documents; {_HINT}") from error
+    if options.json_output:
+        print_json({"url": shown(url)} | lists)
+    else:
+        _print(url, lists, tables)
+    return FINE
+
+
+def _print(url: str, lists: Mapping[str, Any], tables: Sequence[tuple[str, Table]]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(
+        f"{shown(url)}, now: {lists['kept']:,} documents, by {lists['judged']:,} scored answers",
+        markup=False,
+        soft_wrap=True,
+    )
+    for title, table in tables:
+        console.print(f"\n[bold]{title}[/]")
+        console.print(table if table.row_count else "none", markup=False)
+
+
+def _tables(lists: Mapping[str, Any]) -> Iterator[tuple[str, Table]]:
+    table = figures_table("document", "% with it", "% without", "scored", "contradict")
+    for each in lists["misleading"]:
+        counts = (f"{each[name]:,}" for name in ("judged", "contradicted"))
+        table.add_row(_name(each), _range(each["with"]), _range(each["without"]), *counts)
+    yield (
+        "Misleading: hallucinated more often with it (NAMED: one in ten wrongly, at most)",
+        table,
+    )
+    table = figures_table("document", "retrieved", "shown", "rated")
+    for each in lists["noise"]:
+        table.add_row(_name(each), *(f"{each[name]:,}" for name in ("retrieved", "shown", "rated")))
+    yield "Noise: retrieved often, relevant to none of the questions that were rated", table
+    table = figures_table("question, for example", "questions")
+    for each in lists["missing"]:
+        asked = "\n".join(example.get("question") or example["id"] for example in each["examples"])
+        table.add_row(_plain(asked), f"{each['questions']:,.0f}")
+    yield "Missing: questions for which nothing relevant was found", table
+    table = figures_table(
+        "supports", "contradicts", "sentence", "times", texts=("contradicts", "sentence")
+    )
+    for each in lists["conflicting"]:
+        texts = (_plain(each[name]) for name in ("supports", "contradicts", "sentence"))
+        table.add_row(*texts, str(each["times"]))
+    yield "Conflicting: one supports a sentence, the other contradicts it", table
+    table = figures_table("turn, retriever", "% relevant", "of", "empty", "not shown", "lost")
+    for each in lists["retrievals"]:
+        counts = (f"{each[name]:,}" for name in ("retrievals", "empty", "unshown", "lost"))
+        name = f"{each['turn']} {each['retriever']}".strip()
+        table.add_row(_plain(name), _range(each["relevant"]), *counts)
+    yield "Retrievals by turn: those that brought something relevant", table
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    name, of_store = entry["document"], entry["id"]
+    told = f"{name} ({of_store})" if of_store not in {"", name} else str(name)
+    return _plain(f"NAMED {told}" if entry.get("is_discovery") else told)
+
+
+def _plain(text: str) -> str:
+    """Return a text of the application's, in which nothing is markup."""
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def _range(found: Mapping[str, float] | None) -> str:
+    if found is None:
+        return "-"
+    return f"{100 * found['mean']:.1f} [{100 * found['lower']:.1f}, {100 * found['upper']:.1f}]"
