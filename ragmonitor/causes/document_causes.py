@@ -317,10 +317,12 @@ class Documents(Part):
         ranked, least = self._ranked(now_s)
         overall = _Overall(self._slots)
         misleading = []
-        for e_value, document in ranked[: 3 * MAX_LISTED]:
+        for e_value, document in ranked[: 2 * MAX_LISTED]:
+            if e_value <= 1:
+                break
             entry = self._entry(document, overall)
             with_it, without = entry["with"], entry["without"]
-            if e_value > 1 and with_it and without and with_it["mean"] > without["mean"]:
+            if with_it and without and with_it["mean"] > without["mean"]:
                 entry |= {"e_value": round(e_value, 3), "is_discovery": e_value >= least}
                 misleading.append(entry)
         noise = [each for each in self._table if each.rated >= MIN_NOISE and not each.relevant]

@@ -37,6 +37,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.testing import ManualClock
 from tests.support.browser import Page, browser
+from tests.unit.causes.test_document_causes import documents, fed
 from tests.unit.export.examples import LEXICAL, MODEL, TARGET, assessment, interaction, report
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
@@ -407,6 +408,32 @@ def test_limits_and_plurals_are_written_as_people_write_them(page: Page, shown: 
     assert page.run("return window.written") == (
         "0.997; 0.66; 0.67; 5.0%; 0.997; 0.9996; 0.98; 1 more chunk; 2 more chunks"
     )
+
+
+def test_the_documents_are_listed_in_both_languages(page: Page, shown: Shown) -> None:
+    """The one that went bad is named; an application's names stay texts."""
+    told = fed(documents(), 600, bad_document="d7.md").views()
+    told["documents"]["missing"] = [
+        {
+            "questions": 3.0,
+            "judged": 3,
+            "last_s": 1.0,
+            "examples": [{"id": "i", "question": SCRIPT}],
+        }
+    ]
+    shown.fill()
+    shown.tick(Snapshot(views=told))
+    load(page, shown)
+    page.shows("the lists are drawn", "document.querySelectorAll('#documents table').length >= 2")
+    first = page.text("#documents tbody tr")
+    assert "d7.md" in first
+    assert "named" in first
+    assert SCRIPT in page.text("#documents-lists")
+    assert not page.run("return Boolean(window.broken)")
+    page.run("document.querySelector('#lang-zh').click()")
+    page.shows("it is Chinese", "document.querySelector('#documents-title').innerText === '文档'")
+    assert "已确认" in page.text("#documents tbody tr")
+    assert page.errors() == []
 
 
 def test_an_alarm_is_said_at_the_top(page: Page, shown: Shown) -> None:
