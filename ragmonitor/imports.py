@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from importlib import import_module
 from types import ModuleType
@@ -78,6 +78,7 @@ class _Imports:
 
 
 _imports = _Imports()
+_after: dict[str, list[Callable[[ModuleType], None]]] = {}
 survive_forks(_imports)
 
 
@@ -89,7 +90,15 @@ def load(name: str) -> ModuleType:
         HalfImportedError: This is a forked child that has it half.
     """
     with _imports.held(name):
-        return import_module(name)
+        module = import_module(name)
+        for call in _after.pop(name, ()):
+            call(module)
+        return module
+
+
+def after(name: str, call: Callable[[ModuleType], None]) -> None:
+    """Have `call` called with the module when it is loaded here for the first time."""
+    _after.setdefault(name, []).append(call)
 
 
 def held(name: str) -> AbstractContextManager[None]:

@@ -51,9 +51,13 @@ class Ledger:
         """Note an interaction that is not taken."""
         self._refused.note((finished.framework, finished.status, cause))
 
-    def give_up(self, reason: str) -> None:
-        """Note a run that was given up."""
-        self._given_up.note(reason)
+    def give_up(self, reason: str, n: int = 1) -> None:
+        """Note runs that were given up."""
+        self._given_up.note(reason, n)
+
+    def refuse_all(self, framework: str, status: Status, cause: Cause, n: int) -> None:
+        """Note interactions that were not taken elsewhere."""
+        self._refused.note((framework, status, cause), n)
 
     # --- counting -------------------------------------------------------------------------------
 
@@ -102,17 +106,19 @@ class Ledger:
     def forget(self, account: Account) -> None:
         """Have an account closed that owes nothing more."""
         self._open.pop(id(account), None)
+        account.tell()
 
 
 class Account:
     """What one interaction still owes. Each debt is paid once, from whatever thread."""
 
-    __slots__ = ("_framework", "_is_closed", "_ledger", "_owed", "_status")
+    __slots__ = ("_framework", "_is_closed", "_ledger", "_on_closed", "_owed", "_status")
 
     def __init__(self, ledger: Ledger, finished: Finished) -> None:
         self._ledger = ledger
         self._framework, self._status = finished.framework, finished.status
         self._is_closed = False
+        self._on_closed: Callable[[], None] | None = getattr(finished, "closed", None)
         # Popping a key is atomic: of two threads that pay, one does.
         self._owed: dict[JudgeRole | Literal["capture"], None] = dict.fromkeys(
             ("capture", *ledger.roles())
@@ -127,6 +133,12 @@ class Account:
     def reported(self, report: Report) -> bool:
         """Return whether a report may be counted: once of each judge, and before the end."""
         return self._pays(report.role) if report.role in ROLES else not self._is_closed
+
+    def tell(self) -> None:
+        """Tell who sent the interaction that nothing more is owed; once."""
+        on_closed, self._on_closed = self._on_closed, None
+        if on_closed is not None:
+            on_closed()
 
     def void(self) -> None:
         """Close it without a count: it was no interaction."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, ParamSpec, Self, TypeVar,
 
 from prometheus_client import CollectorRegistry
 
-from ragmonitor.back_half import BackHalf, LocalBackHalf
+from ragmonitor.back_half import back_half_of
 from ragmonitor.capture import (
     InteractionRecorder,
     Record,
@@ -27,10 +27,10 @@ from ragmonitor.capture import (
 from ragmonitor.errors import SettingsError
 from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.forks import survive_forks
-from ragmonitor.guard import clean_messages, logger, shielded, withhold_messages
+from ragmonitor.guard import logger, shielded
 from ragmonitor.protocols import Exporter, Finished, Judge
 from ragmonitor.records import AlarmState, Cause, Chunk, Interaction, Report
-from ragmonitor.redaction import Redact, without_secrets
+from ragmonitor.redaction import Redact
 from ragmonitor.settings import (
     AlarmSettings,
     Budget,
@@ -46,7 +46,7 @@ from ragmonitor.settings import (
     ServerSettings,
     Settings,
 )
-from ragmonitor.wiring import redactor_of
+from ragmonitor.wiring import redactor_of, restrict_logs
 
 if TYPE_CHECKING:
     from ragmonitor.capture.otel_spans import InteractionSpanProcessor
@@ -86,6 +86,7 @@ class Monitor:
         causes: CauseSettings | None = None,
         server: bool | ServerSettings | None = None,
         notify: str | Sequence[str] | NotifySettings | None = None,
+        worker: Literal["thread", "process"] | None = None,
         export: ExportSettings | None = None,
         redact: Redact | None = None,
         embedding: Embed | None = None,
@@ -116,6 +117,7 @@ class Monitor:
             causes: Where a rise is looked for.
             server: Whether /metrics is served, or more about where.
             notify: Who is told of incidents, or more about when: `["slack://A/B/C"]`.
+            worker: Where answers are scored: on a thread, or in a helper process.
             export: How traces are emitted.
             redact: Called with every text before a judge or an exporter sees it, after the built-in
                 redactions.
@@ -146,6 +148,7 @@ class Monitor:
             "causes": causes,
             "server": server,
             "notify": notify,
+            "worker": worker,
             "export": export,
             **unknown,
         }
@@ -154,15 +157,19 @@ class Monitor:
         elif any(value is not None for value in options.values()):
             raise SettingsError("give either settings or options, not both")
         self.settings = settings
-        _restrict_logs(settings, redact)
+        restrict_logs(settings, redact)
         self._redactor = redactor_of(settings, redact)
         self._recorders: dict[str, Recorder] = {}
         self._recorders_lock = threading.Lock()
         self._spans: InteractionSpanProcessor | None = None
         self._refreshes = 0
         self._closed = False
-        self._back: BackHalf = LocalBackHalf(
-            settings, redactor=self._redactor, poll=self._poll, embedding=embedding
+        self._back = back_half_of(
+            settings,
+            redactor=self._redactor,
+            redact=redact,
+            embedding=embedding,
+            poll=self._poll,
         )
         survive_forks(self)
         self._exit_first: Callable[[], None] | None = _close_at_exit(self)
@@ -491,18 +498,6 @@ class Monitor:
         for source in self._sources():
             with shielded("capture"):  # one that fails must not keep the worker from its end
                 source.clear()
-
-
-def _restrict_logs(settings: Settings, redact: Redact | None) -> None:
-    """Keep out of our log what may not leave by any other way."""
-    if (
-        settings.content.policy != "all"
-        or redact is not None
-        or "personal" in settings.redaction.kinds
-    ):
-        withhold_messages()
-    if "secrets" in settings.redaction.kinds:
-        clean_messages(without_secrets)
 
 
 def _close_at_exit(monitor: Monitor) -> Callable[[], None]:

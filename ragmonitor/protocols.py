@@ -232,6 +232,10 @@ class TraceExporter(Exporter, Protocol):
         """
         ...
 
+    def destination(self) -> str:
+        """Say where traces go, without secrets."""
+        ...
+
 
 class Meters(Exporter, Protocol):
     """The counts and gauges that people scrape."""

@@ -303,12 +303,6 @@ class JudgeSettings(Group):
         change="Raise it when `unscored{cause=too_long}` appears.",
         ge=1_000,
     )
-    builtin_process: bool = option(
-        False,
-        "Run the built-in judge in a helper process instead of on a thread (POSIX); about 30 MB "
-        "per process.",
-        change="For event loops that must not wait for the interpreter's lock.",
-    )
 
     @field_validator("model")
     @classmethod
@@ -899,6 +893,12 @@ class Settings(Group):
         ServerSettings, "The endpoint of /metrics, and the page.", change=""
     )
     notify: NotifySettings = option(NotifySettings, "Who is told of incidents.", change="")
+    worker: Literal["thread", "process"] = option(
+        "thread",
+        "Where answers are scored and exported: on a thread of the application's process, or in a "
+        "helper process beside it (POSIX), to which the application only hands records over.",
+        change="For applications that stream or that wait for the interpreter's lock.",
+    )
     export: ExportSettings = option(ExportSettings, "How traces are emitted.", change="")
 
     @field_validator("objectives")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import fnmatch
-import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -52,7 +51,7 @@ from ragmonitor.export import (
     is_loopback,
 )
 from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
-from ragmonitor.guard import logger
+from ragmonitor.guard import clean_messages, logger, withhold_messages
 from ragmonitor.incidents import IncidentKeeper, Journal
 from ragmonitor.incidents.incident_pages import IncidentPages
 from ragmonitor.incidents.journal import STATE_VERSION as INCIDENTS_VERSION
@@ -68,7 +67,7 @@ from ragmonitor.protocols import (
     Judge,
 )
 from ragmonitor.records import Interaction, JudgeIdentity, Report, Severity, is_builtin
-from ragmonitor.redaction import PersonalData, Redact, Redactor
+from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
 from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_file, spent_in
 from ragmonitor.settings import Settings
 from ragmonitor.state import StateFile
@@ -110,6 +109,18 @@ def redactor_of(settings: Settings, redact: Redact | None) -> Redactor:
     return Redactor(options.kinds, redact, personal=personal)
 
 
+def restrict_logs(settings: Settings, redact: Redact | None) -> None:
+    """Keep out of our log what may not leave by any other way."""
+    if (
+        settings.content.policy != "all"
+        or redact is not None
+        or "personal" in settings.redaction.kinds
+    ):
+        withhold_messages()
+    if "secrets" in settings.redaction.kinds:
+        clean_messages(without_secrets)
+
+
 def exporters_of(
     settings: Settings,
     lost: Callable[[str, int], None],
@@ -127,21 +138,31 @@ def exporters_of(
     Raises:
         SettingsError: There is no exporter of a name, or it cannot work under these settings.
     """
-    context = ExportContext(
-        service=settings.service,
-        content=settings.content.policy,
-        hash_key=settings.content.key,
-        has_traces=settings.export.traces,
-        lost=lost,
-    )
     exporters = [
         exporter_named(each) if isinstance(each, str) else each for each in settings.exporters
     ]
     for exporter in exporters:
-        if isinstance(exporter, ConfigurableExporter):
-            exporter.configure(context)
+        configure(exporter, settings, lost)
     every: list[Exporter | None] = [view, *exporters, incidents]
     return [each for each in every if each is not None]
+
+
+def configure(exporter: Exporter, settings: Settings, lost: Callable[[str, int], None]) -> None:
+    """Tell an exporter of the settings, if it heeds any.
+
+    Raises:
+        SettingsError: It cannot work under these settings.
+    """
+    if isinstance(exporter, ConfigurableExporter):
+        exporter.configure(
+            ExportContext(
+                service=settings.service,
+                content=settings.content.policy,
+                hash_key=settings.content.key,
+                has_traces=settings.export.traces,
+                lost=lost,
+            )
+        )
 
 
 def exporter_named(text: str) -> Exporter:
@@ -235,16 +256,8 @@ def incidents_of(
 
 def builtin_judge(settings: Settings) -> CapableJudge:
     """Return the judge that reads every answer."""
-    judge = BuiltinJudge(Limits(max_characters=settings.judge.builtin_max_characters))
-    if settings.judge.builtin_process and os.name == "posix":
-        from ragmonitor.judges.process import ProcessJudge
-
-        return as_judge(ProcessJudge(judge))
-    if settings.judge.builtin_process:
-        logger.warning(
-            "ragmonitor: judge.builtin_process needs a POSIX system; scoring on a thread"
-        )
-    return as_judge(judge)
+    limits = Limits(max_characters=settings.judge.builtin_max_characters)
+    return as_judge(BuiltinJudge(limits))
 
 
 def encoder_of(settings: Settings) -> EncoderJudge | None:

@@ -173,6 +173,11 @@ class Worker:
 
     # --- the application's side -----------------------------------------------------------------
 
+    @property
+    def ledger(self) -> Ledger:
+        """The accounts, and the notes of what was not taken."""
+        return self._ledger
+
     def wake(self) -> None:
         """Start the thread if there is none, or wake it if it sleeps."""
         if self._thread is None:
@@ -410,7 +415,7 @@ class Worker:
                 open_runs = self._poll()
             self._meters.refresh(
                 snapshot=self.latest,
-                queue_depth=len(self._queue),
+                queue_depth=len(self._queue) + self._queue.upstream,
                 open_runs=open_runs,
                 errors=errors,
             )

@@ -1,6 +1,6 @@
 """What works behind the request path: on a thread of this process, or in a helper process."""
 
-from ragmonitor.back_half.local import LocalBackHalf
+from ragmonitor.back_half.choice import back_half_of
 from ragmonitor.back_half.seam import BackHalf
 
-__all__ = ["BackHalf", "LocalBackHalf"]
+__all__ = ["BackHalf", "back_half_of"]

@@ -12,7 +12,7 @@ from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.evaluators import table
 from ragmonitor.export import NewestReports
 from ragmonitor.judging import JudgeRunner
-from ragmonitor.protocols import Finished
+from ragmonitor.protocols import Exporter, Finished, TraceExporter
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import AlarmState, Cause, Report, Severity
 from ragmonitor.redaction import Redactor
@@ -41,6 +41,9 @@ class LocalBackHalf:
         redactor: Redactor,
         poll: Callable[[], int],
         embedding: Embed | None = None,
+        queue: MemoryQueue | None = None,
+        traces: TraceExporter | None = None,
+        exporters: Sequence[Exporter] = (),
     ) -> None:
         """Wire the stages; nothing runs yet.
 
@@ -49,6 +52,9 @@ class LocalBackHalf:
             redactor: What every text passes before a judge or an exporter sees it.
             poll: Called now and then; gives up abandoned runs and returns how many are open.
             embedding: As in `Monitor`.
+            queue: Where interactions wait; None: one of its own.
+            traces: Emits traces; None: as the settings say.
+            exporters: Further ones, beside those of the settings.
 
         Raises:
             SettingsError: The settings cannot be carried out.
@@ -60,11 +66,11 @@ class LocalBackHalf:
         entries = table.select(settings.evaluators)
         self._shows_page = view is not None
         self._newest = NewestReports()
-        self.queue = MemoryQueue(settings.capture.queue_size)
+        self.queue = MemoryQueue(settings.capture.queue_size) if queue is None else queue
         """Where finished interactions wait."""
         self.meters = meters_of(settings, view)
         """What people scrape."""
-        self.traces = traces_of(settings)
+        self.traces = traces_of(settings) if traces is None else traces
         """Emits each interaction's trace."""
         self.estimates = estimates_of(settings, reader or builtin, judging, embedding)
         """The windowed means and the alarms."""
@@ -78,7 +84,11 @@ class LocalBackHalf:
             estimates=self.estimates,
             traces=self.traces,
             meters=self.meters,
-            exporters=[*exporters_of(settings, self._lose, view, incidents), self._newest],
+            exporters=[
+                *exporters_of(settings, self._lose, view, incidents),
+                *exporters,
+                self._newest,
+            ],
             prepare=lambda interaction: redactor(sound(interaction)),
             clean=redactor.text,
             poll=poll,

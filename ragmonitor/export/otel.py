@@ -138,6 +138,11 @@ class OtelExporter:
             ),
         )
 
+    @property
+    def is_applications(self) -> bool:
+        """Whether traces go to a provider that the application has set."""
+        return self._enabled and self._providers.is_applications
+
     def destination(self) -> str:
         """Say where traces go."""
         return self._providers.destination() if self._enabled else "none (export.traces)"

@@ -187,6 +187,11 @@ class Providers:
         provider: _logs.LoggerProvider | None = self._logs.provider()
         return None if provider is None else provider.get_logger(SCOPE, package_version())
 
+    @property
+    def is_applications(self) -> bool:
+        """Whether the application has set a provider, of traces or of log events."""
+        return any(each.applications() is not None for each in (self._traces, self._logs))
+
     def destination(self) -> str:
         """Say where traces go, without secrets."""
         if self._traces.applications() is not None:

@@ -1,8 +1,8 @@
 """Has a slow judge read every answer, in batches and beside the application.
 
 An encoder takes tens to hundreds of milliseconds for an answer, where the built-in rules take one
-or two. It reads several at once, in a helper process (`ragmonitor.judges.process`), and what it has
-not read within its time is left to the rules: nothing ever waits longer for it than that.
+or two. It reads several at once, in a helper process (`ragmonitor.judges.encoder_helper`), and what
+it has not read within its time is left to the rules: nothing ever waits longer for it than that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ragmonitor.apart import EXECUTOR
 from ragmonitor.errors import JudgeError, RagMonitorError
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger, reason, record_error
-from ragmonitor.judges.process import Helper, HelperError, texts_of
+from ragmonitor.judges.encoder_helper import Helper, HelperError, texts_of
 from ragmonitor.records import BUILTIN, Assessment, Cause, Interaction, JudgeIdentity
 
 MAX_STARTS: Final = 4
@@ -218,7 +218,7 @@ class EveryAnswerReader:
         if self._helper is None:
             self._starts += 1
             # Known from its beginning: a fork, or the end, may come while it loads its model.
-            self._helper = helper = Helper("serve_batches")
+            self._helper = helper = Helper()
             try:
                 helper.load(self._inner, starting_s=STARTING_S)
             except (HelperError, RagMonitorError):

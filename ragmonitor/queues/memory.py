@@ -20,6 +20,8 @@ class MemoryQueue:
             raise ValueError(f"a queue holds at least one, not {size}")
         self._size = size
         self._waiting: deque[Finished] = deque()
+        self.upstream = 0
+        """How many wait before this queue, in the application's process."""
 
     def put(self, finished: Finished) -> bool:
         """Take it, or return False: the queue is full."""

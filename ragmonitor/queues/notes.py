@@ -21,7 +21,7 @@ class Notes(Generic[Key]):
     """
 
     def __init__(self) -> None:
-        self._new: deque[Key] = deque()
+        self._new: deque[tuple[Key, int]] = deque()
         self.clear()
 
     def clear(self) -> None:
@@ -30,9 +30,9 @@ class Notes(Generic[Key]):
         self._new.clear()
         self._sums: Counter[Key] = Counter()
 
-    def note(self, key: Key) -> None:
-        """Count one more."""
-        self._new.append(key)
+    def note(self, key: Key, n: int = 1) -> None:
+        """Count `n` more."""
+        self._new.append((key, n))
         if len(self._new) > MAX_NOTES and self._adding.acquire(blocking=False):
             try:
                 self._add()
@@ -48,4 +48,5 @@ class Notes(Generic[Key]):
 
     def _add(self) -> None:
         while self._new:
-            self._sums[self._new.popleft()] += 1
+            key, n = self._new.popleft()
+            self._sums[key] += n

@@ -10,7 +10,7 @@ shuffled anew each round:
 - no monitor: what the framework's own work does to the loop;
 - captured: answers are noted, the worker is held;
 - scored on a thread: the worker reads every answer on its thread (the default);
-- scored in a process: `judge.builtin_process`.
+- scored in a process: `worker="process"`.
 
 Prints the ticker's lateness in milliseconds, and what each variant adds to "no monitor" at the 99th
 percentile, with the 90 % interval over rounds by bootstrap; the target is below 1 ms. Others' work
@@ -30,7 +30,7 @@ from typing import Any
 
 from applications import QUERY, langchain_chain
 
-from ragmonitor import ExportSettings, JudgeSettings, Monitor
+from ragmonitor import ExportSettings, Monitor
 from ragmonitor_langchain import instrument, uninstrument
 
 TICK_S = 0.001
@@ -101,7 +101,7 @@ def main() -> None:
             server=False,
             export=ExportSettings(traces=False),
             exporters=[gate],
-            judge=JudgeSettings(builtin_process=apart),
+            worker="process" if apart else "thread",
         )
         for apart in (False, True)
     }

@@ -22,7 +22,6 @@ from ragmonitor.judges.builtin.structured import (
 )
 from ragmonitor.judges.builtin.structured.formats import structured
 from ragmonitor.judges.builtin.text_terms import keys, terms
-from ragmonitor.judges.process import ProcessJudge
 from ragmonitor.judges.sentences import language, split
 from ragmonitor.records import Cause, Chunk, Interaction
 from tests.support.counting import counted
@@ -149,16 +148,3 @@ def test_a_reading_that_takes_too_long_is_given_up(shape: str, monkeypatch: pyte
         BuiltinJudge(Limits(max_cpu_s=20)).read(interaction(query, chunks, answer))
     assert caught.value.cause is Cause.TOO_LONG
     assert next(clock) == 22  # the first look beyond the limit was the last
-
-
-def test_why_it_was_not_read_survives_another_process():
-    """A judge in a helper process says the same as one on a thread."""
-    answer = "It is in Paris. " * 20_000
-    judge = ProcessJudge(BuiltinJudge())
-    try:
-        with pytest.raises(JudgeError) as caught:
-            judge.read(interaction("Where is it?", ["It is in Paris."], answer))
-    finally:
-        judge.stop()
-    assert (caught.value.cause, caught.value.retryable) == (Cause.TOO_LONG, False)
-    assert str(caught.value).startswith("builtin: question, chunks and answer have 320,0")

@@ -1,0 +1,43 @@
+"""Chooses where the work behind the request path is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ragmonitor.back_half.local import LocalBackHalf
+from ragmonitor.back_half.seam import BackHalf
+from ragmonitor.estimation.drift.embedding_queue import Embed
+from ragmonitor.guard import logger
+from ragmonitor.redaction import Redact, Redactor
+from ragmonitor.settings import Settings
+
+
+def back_half_of(
+    settings: Settings,
+    *,
+    redactor: Redactor,
+    redact: Redact | None,
+    embedding: Embed | None,
+    poll: Callable[[], int],
+) -> BackHalf:
+    """Return what works behind the request path, as the setting `worker` says.
+
+    Args:
+        settings: The settings.
+        redactor: What every text passes before a judge or an exporter sees it.
+        redact: The application's own part of it.
+        embedding: As in `Monitor`.
+        poll: Called now and then; gives up abandoned runs and returns how many are open.
+
+    Raises:
+        SettingsError: The settings cannot be carried out.
+    """
+    if settings.worker == "process":
+        from ragmonitor.back_half.process import ProcessBackHalf
+        from ragmonitor.back_half.setup import reason_to_stay
+
+        why = reason_to_stay(settings, redact, embedding)
+        if not why:
+            return ProcessBackHalf(settings, redactor=redactor, poll=poll)
+        logger.info("ragmonitor: working on a thread of this process: %s", why)
+    return LocalBackHalf(settings, redactor=redactor, poll=poll, embedding=embedding)

@@ -1,0 +1,368 @@
+"""The helper process: the same back half as on a thread, fed by its application."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import signal
+import socket
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+from prometheus_client.metrics_core import Metric
+
+from ragmonitor import guard, imports, wire
+from ragmonitor.back_half.link import Link, LinkError
+from ragmonitor.back_half.local import LocalBackHalf
+from ragmonitor.back_half.setup import HostExporter, Setup
+from ragmonitor.errors import RagMonitorError
+from ragmonitor.export import OtelExporter
+from ragmonitor.protocols import Exporter
+from ragmonitor.queues import MemoryQueue
+from ragmonitor.records import (
+    AlarmEvent,
+    Interaction,
+    Report,
+    Snapshot,
+    SpanReference,
+    Status,
+)
+from ragmonitor.wiring import redactor_of, restrict_logs, traces_of
+
+NICENESS = 5
+"""Where there is too little CPU for both, the application comes first."""
+LAST_S = 5.0
+"""Time for what is left when the application is gone without a word."""
+EMIT_S = 10.0
+"""Time for the application to emit one trace."""
+MAX_LOGS = 1_000
+PROGRESS = 32
+"""The application is told after so many records at the latest."""
+
+
+_logs: deque[tuple[int, str]] = deque(maxlen=MAX_LOGS)
+"""What the application is to log; whichever connection looks first takes it."""
+_errors: Counter[str] = Counter()
+"""The application's own errors that were counted here."""
+
+
+class Received:
+    """A record that the application has sent; decoded by the worker."""
+
+    __slots__ = ("_closed", "_data", "_number", "framework", "status")
+
+    def __init__(
+        self, number: int, framework: str, status: Status, data: bytes, closed: deque[int]
+    ) -> None:
+        self.framework, self.status = framework, status
+        self._number, self._data, self._closed = number, data, closed
+
+    def interaction(self) -> Interaction:
+        """Return the record. Raises `WireError`."""
+        data, self._data = self._data, b""
+        return wire.decode(data)
+
+    def closed(self) -> None:
+        """Note that nothing more is owed of it."""
+        self._closed.append(self._number)
+
+
+class _Queue(MemoryQueue):
+    """Tells the application what was taken, so that it sends no more than there is room for."""
+
+    def __init__(self, size: int, helper: _Helper) -> None:
+        super().__init__(size)
+        self._helper = helper
+
+    def take(self, max_items: int) -> Sequence[Any]:
+        """Return up to `max_items`, oldest first; empty if none waits."""
+        taken = super().take(max_items)
+        self._helper.taken += len(taken)
+        if not taken or self._helper.taken - self._helper.told >= PROGRESS:
+            self._helper.tell_progress()
+        return taken
+
+
+class _Helper:
+    """What the messages of one application do here."""
+
+    def __init__(self, connection: Connection, setup: Setup) -> None:
+        """Build the back half; it starts with the first record.
+
+        Raises:
+            RagMonitorError: It cannot be built here.
+        """
+        self._setup = setup
+        self._closed: deque[int] = deque()
+        self.taken = self.told = 0
+        """Records that the worker has taken, and of how many the application knows."""
+        self._open_runs, self._is_closed = 0, False
+        self._stated: object = None
+        self.has_provider = False
+        """Whether the application has a tracer provider of its own."""
+        self._queue = _Queue(setup.settings.capture.queue_size, self)
+        self._back = LocalBackHalf(
+            setup.settings,
+            redactor=redactor_of(setup.settings, None),
+            poll=self._poll,
+            queue=self._queue,
+            traces=_Traces(self, traces_of(setup.settings)),
+            exporters=[_exporter(self, n, each) for n, each in enumerate(setup.exporters)],
+        )
+        self.link = Link(
+            connection,
+            {
+                "record": self._record,
+                "note": self._note,
+                "tick": self._tick,
+                "provider": self._provider,
+                "refreeze": self._back.refreeze,
+                "wake": self._back.wake,
+                "flush": self._back.flush,
+                "close": self._close,
+                "newest": self._back.newest,
+                "families": self._families,
+            },
+            apart=frozenset({"flush", "close", "newest", "families"}),
+        )
+        for _ in range(setup.restarts):
+            self._back.meters.restarted()
+
+    def serve(self) -> None:
+        """Work until the application is gone."""
+        self.link.send("ready")
+        self.link.serve()
+        # Gone without a word: what came is scored all the same, as far as the time suffices.
+        if not self._is_closed:
+            self._back.close(LAST_S)
+
+    # --- from the application -------------------------------------------------------------------
+
+    def _record(self, number: int, framework: str, status: Status, data: bytes) -> None:
+        # There is room: the application waits until what it sent was taken.
+        self._queue.put(Received(number, framework, status, data, self._closed))
+        self._back.wake()
+
+    def _note(self, dropped: Mapping[str, int], lost: Mapping[tuple[Any, ...], int]) -> None:
+        ledger = self._back.worker.ledger
+        for reason, n in dropped.items():
+            ledger.give_up(reason, n)
+        for (framework, status, cause), n in lost.items():
+            ledger.refuse_all(framework, status, cause, n)
+
+    def _tick(self, open_runs: int, waiting: int, errors: Mapping[str, int], level: int) -> None:
+        self._open_runs, self._queue.upstream = open_runs, waiting
+        # Every monitor of the application says how many there are.
+        guard.errors.update(Counter(errors) - _errors)
+        _errors.update(Counter(errors) - _errors)
+        logging.getLogger("ragmonitor").setLevel(level)
+
+    def _provider(self, has_provider: bool) -> None:
+        self.has_provider = has_provider
+
+    def _close(self, timeout_s: float) -> tuple[bool, list[Metric]]:
+        self._is_closed = True
+        closed = self._back.close(timeout_s)
+        self.tell_progress()
+        return closed, self._families()
+
+    def _families(self) -> list[Metric]:
+        return list(self._back.registry.collect())
+
+    # --- to the application ---------------------------------------------------------------------
+
+    def tell(self, name: str, *args: object) -> None:
+        """Send a message; one that is gone already needs none."""
+        with suppress(LinkError):
+            self.link.send(name, *args)
+
+    def tell_progress(self) -> None:
+        """Say which records were taken, and of which nothing more is owed."""
+        closed = [self._closed.popleft() for _ in range(len(self._closed))]
+        if closed or self.taken != self.told:
+            self.told = self.taken
+            self.tell("progress", self.taken, closed)
+        with suppress(IndexError):
+            while True:
+                self.tell("log", *_logs.popleft())
+
+    def _poll(self) -> int:
+        if os.getppid() != self._setup.host:
+            # Another process has a copy of the application's end, and it would never be seen.
+            self.link.close()
+        self.tell_progress()
+        back = self._back
+        stated = (tuple(back.alarms), back.metrics_url, back.ui_url, back.destination())
+        if stated != self._stated:
+            self._stated = stated
+            self.tell("state", *stated)
+        return self._open_runs
+
+
+class _HostExporter:
+    """Stands for an exporter in the application."""
+
+    def __init__(self, helper: _Helper, number: int) -> None:
+        self._helper, self._number = helper, number
+
+    def export(self, report: Report) -> None:
+        """Have it export there."""
+        self._helper.tell("export", self._number, "export", report)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Have it flush there, after all that it was sent."""
+        with suppress(LinkError, TimeoutError):
+            asked = self._helper.link.request("flush_exporter", self._number, timeout_s)
+            return bool(asked.result(timeout_s))
+        return False
+
+    def close(self) -> None:
+        """Leave it open: the application closes its own exporters."""
+
+
+class _Listener(_HostExporter):
+    def alarm(self, event: AlarmEvent) -> None:
+        """Have it told there."""
+        self._helper.tell("export", self._number, "alarm", event)
+
+
+class _Watcher(_HostExporter):
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """Have it shown there."""
+        self._helper.tell("export", self._number, "snapshot", snapshot)
+
+
+class _ListeningWatcher(_Listener, _Watcher):
+    pass
+
+
+def _exporter(helper: _Helper, number: int, given: HostExporter) -> Exporter:
+    kinds = {
+        (False, False): _HostExporter,
+        (True, False): _Listener,
+        (False, True): _Watcher,
+        (True, True): _ListeningWatcher,
+    }
+    return kinds[given.hears_alarms, given.sees_snapshots](helper, number)
+
+
+class _Traces:
+    """Emits here; or in the application, where that has a tracer provider of its own."""
+
+    def __init__(self, helper: _Helper, own: OtelExporter) -> None:
+        self._helper, self._own = helper, own
+
+    def emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
+        """Emit the trace, and return its root's reference."""
+        if not self._helper.has_provider:
+            return self._own.emit(interaction, reports)
+        with suppress(LinkError, TimeoutError):
+            asked = self._helper.link.request("emit", interaction, tuple(reports))
+            target: SpanReference | None = asked.result(EMIT_S)
+            return target
+        return None
+
+    def export(self, report: Report) -> None:
+        """Emit a late report."""
+        if self._helper.has_provider:
+            self._helper.tell("late", report)
+        else:
+            self._own.export(report)
+
+    def alarm(self, event: AlarmEvent) -> None:
+        """Emit an alarm."""
+        if self._helper.has_provider:
+            self._helper.tell("alarm", event)
+        else:
+            self._own.alarm(event)
+
+    def destination(self) -> str:
+        """Say where traces go."""
+        return (
+            "the application's tracer provider"
+            if self._helper.has_provider
+            else (self._own.destination())
+        )
+
+    def flush(self, timeout_s: float) -> bool:
+        """Send what is buffered here; the application flushes its own provider."""
+        return self._own.flush(timeout_s)
+
+    def close(self) -> None:
+        """Shut down what is ours."""
+        self._own.close()
+
+
+class _LogHandler(logging.Handler):
+    """Keeps what is logged here for the application's logger."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one line with its traceback."""
+        _logs.append((record.levelno, self.format(record)))
+
+
+def main(told: Connection) -> None:
+    """Be the helper process, from its start to its end.
+
+    Args:
+        told: Connections of monitors come this way; the process ends with it.
+    """
+    # A terminal's Ctrl-C and a service manager's SIGTERM go to whole groups of processes; the
+    # application may want its last answers scored. This process ends when its connections do.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    with suppress(OSError):
+        os.nice(NICENESS)
+    logger = logging.getLogger("ragmonitor")
+    logger.propagate = False
+    logger.addHandler(_LogHandler())
+    sessions: list[threading.Thread] = []
+    control = socket.socket(fileno=told.fileno())
+    try:
+        while True:
+            taken, descriptors, *_ = socket.recv_fds(control, 1, 1)
+            if not taken:
+                break
+            session = threading.Thread(
+                target=_session, args=(Connection(descriptors[0]),), daemon=True
+            )
+            session.start()
+            sessions = [each for each in sessions if each.is_alive()] + [session]
+    finally:
+        # The application is gone, or has closed its last monitor.
+        until = time.monotonic() + LAST_S + 1.0
+        for each in sessions:
+            each.join(max(0.0, until - time.monotonic()))
+        os._exit(0)  # threads of client libraries must not keep it
+
+
+def _session(connection: Connection) -> None:
+    """Serve one monitor, until its connection ends."""
+    with suppress(EOFError, OSError, LinkError):
+        setup: Setup = pickle.loads(connection.recv_bytes())  # noqa: S301 - our application's
+        restrict_logs(setup.settings, None)
+        _take_over(setup.litellm)
+        try:
+            helper = _Helper(connection, setup)
+        except RagMonitorError as error:
+            Link(connection, {}).send("failed", str(error))
+            return
+        helper.serve()
+
+
+def _take_over(settings: Mapping[str, object]) -> None:
+    """Set up litellm as in the application, when it is imported."""
+
+    def apply(module: Any) -> None:
+        for name, value in settings.items():
+            if getattr(module, name, None) != value:
+                setattr(module, name, value)
+
+    if settings:
+        imports.after("litellm", apply)

@@ -1,0 +1,121 @@
+"""The helper process of an application's process: one for all its monitors."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Final
+
+from ragmonitor.forks import survive_forks
+
+# The application's own path, but none of what its environment makes an interpreter do at start
+# (`-I`): a helper must not be instrumented, nor run the application.
+_BOOTSTRAP: Final = (
+    "import pickle, sys; from multiprocessing.connection import Connection; "
+    "told = Connection({fd}); sys.path[:] = pickle.loads(told.recv_bytes()); "
+    "from ragmonitor.back_half.helper import main; main(told)"
+)
+
+
+class HelperProcess:
+    """Starts the process with the first connection, and ends it with the last."""
+
+    def __init__(self) -> None:
+        """Start nothing."""
+        self._begin()
+        survive_forks(self)
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._users = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id; None: there is none."""
+        process = self._process
+        return None if process is None else process.pid
+
+    def connect(self) -> Connection:
+        """Return a connection to the process, which is started if need be. Raises `OSError`."""
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self._end(0.0)
+                self._start()
+            assert self._control is not None  # noqa: S101 - it was started
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                socket.send_fds(self._control, [b"+"], [theirs.fileno()])
+                self._users += 1
+                return Connection(ours.detach())
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._process = subprocess.Popen(  # noqa: S603 - ourselves
+                    [sys.executable, "-I", "-c", _BOOTSTRAP.format(fd=theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                )
+            told = Connection(os.dup(ours.fileno()))
+            told.send_bytes(pickle.dumps(sys.path))
+            told.close()
+        except BaseException:
+            ours.close()
+            self._end(0.0)
+            raise
+        self._control, self._users = ours, 0
+
+    def leave(self, within_s: float) -> int | None:
+        """Say that a connection was closed; wait for the process if it was the last.
+
+        Returns:
+            The exit status of a process that has ended.
+        """
+        with self._lock:
+            self._users -= 1
+            process = self._process
+            if process is None or self._users > 0:
+                return None if process is None else process.poll()
+            return self._end(within_s)
+
+    def kill(self) -> None:
+        """End it now, whatever it does: it does not answer."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def _end(self, within_s: float) -> int | None:
+        process, self._process = self._process, None
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+        if process is None:
+            return None
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(max(0.0, within_s))
+        process.kill()
+        return process.wait()
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the parent's process, or it would not see the parent's end."""
+        process, control = self._process, self._control
+        self._begin()
+        if control is not None:
+            control.close()
+        if process is not None:
+            process.poll()  # which finds out that it is no child of ours, so that nobody warns
+
+
+HELPER: Final = HelperProcess()
+"""Of this process."""

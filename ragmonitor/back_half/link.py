@@ -1,0 +1,127 @@
+"""The connection between an application and its helper process: messages, requests and replies."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import pickle
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from multiprocessing.connection import Connection
+from typing import Any, Literal
+
+from ragmonitor.apart import EXECUTOR
+from ragmonitor.guard import contained
+
+Handler = Callable[..., object]
+
+Kind = Literal["message", "request", "reply", "error"]
+
+
+class LinkError(Exception):
+    """The other process is gone, or could not do what was requested."""
+
+
+class Link:
+    """One end of a connection on which both sides may send messages and requests.
+
+    `serve` reads on the calling thread and calls the handlers there, in the order of what comes;
+    those of `apart` get a thread of their own, so that they may wait. What is sent may be pickled:
+    the other side is a process that this one started, or the one that started it.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        handlers: Mapping[str, Handler],
+        *,
+        apart: frozenset[str] = frozenset(),
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            connection: Both ways.
+            handlers: By name of a message or request.
+            apart: Names of those that may take long.
+        """
+        self._connection = connection
+        self._handlers = handlers
+        self._apart = apart
+        self._sending = threading.Lock()
+        self._numbers = itertools.count()
+        self._awaited: dict[int, Future[Any]] = {}
+        self._is_open = True
+
+    def send(self, name: str, *args: object) -> None:
+        """Send a message; waits while the other side does not read. Raises `LinkError`."""
+        self._send("message", 0, name, args)
+
+    def request(self, name: str, *args: object) -> Future[Any]:
+        """Send a request; the future has the reply, or a `LinkError`. Raises `LinkError`."""
+        number, future = next(self._numbers), Future[Any]()
+        self._awaited[number] = future
+        try:
+            self._send("request", number, name, args)
+        except LinkError:
+            self._awaited.pop(number, None)
+            raise
+        if not self._is_open:  # it was closed meanwhile, and nobody looks for futures any more
+            self._fail(number)
+        return future
+
+    def _send(self, kind: Kind, number: int, name: str, content: object) -> None:
+        data = pickle.dumps((kind, number, name, content), pickle.HIGHEST_PROTOCOL)
+        try:
+            with self._sending:
+                self._connection.send_bytes(data)
+        except (OSError, ValueError) as error:
+            raise LinkError(f"the other process is gone: {error}") from error
+
+    def serve(self) -> None:
+        """Read and handle until the other side is gone; then every open request fails."""
+        try:
+            while True:
+                try:
+                    data = self._connection.recv_bytes()
+                except (EOFError, OSError):
+                    return
+                with contained("worker"):
+                    self._handle(*pickle.loads(data))  # noqa: S301 - our own process's
+        finally:
+            self._is_open = False
+            for number in tuple(self._awaited):
+                self._fail(number)
+
+    def _fail(self, number: int) -> None:
+        future = self._awaited.pop(number, None)
+        if future is not None:
+            future.set_exception(LinkError("the other process is gone"))
+
+    def _handle(self, kind: Kind, number: int, name: str, content: Any) -> None:
+        if kind in ("reply", "error"):
+            future = self._awaited.pop(number, None)
+            if future is None:
+                return
+            if kind == "reply":
+                future.set_result(content)
+            else:
+                future.set_exception(LinkError(content))
+        elif name in self._apart:
+            EXECUTOR.submit(self._call, kind, number, name, content)
+        else:
+            self._call(kind, number, name, content)
+
+    def _call(self, kind: Kind, number: int, name: str, content: Any) -> None:
+        answer: tuple[Kind, object] = ("error", f"{name} failed in the other process")
+        with contained("worker"):
+            answer = ("reply", self._handlers[name](*content))
+        if kind == "request":
+            with contextlib.suppress(LinkError):
+                self._send(answer[0], number, name, answer[1])
+
+    def close(self) -> None:
+        """Close this end; the other side sees it."""
+        self._is_open = False
+        with contextlib.suppress(OSError):
+            self._connection.close()

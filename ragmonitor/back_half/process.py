@@ -1,0 +1,624 @@
+"""The back half in a helper process, as the application sees it.
+
+A thread takes finished interactions, turns them into records and sends them; reading, statistics
+and export happen in the helper. What was sent and not reported when a helper dies is counted as
+unscored, cause `internal_error`, by the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from opentelemetry import context
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from ragmonitor import guard, wire
+from ragmonitor.back_half.helper_process import HELPER
+from ragmonitor.back_half.link import Link, LinkError
+from ragmonitor.back_half.local import LocalBackHalf
+from ragmonitor.back_half.setup import (
+    HostExporter,
+    Setup,
+    litellm_settings,
+    reason_to_stay_now,
+    without_objects,
+)
+from ragmonitor.forks import survive_forks
+from ragmonitor.guard import contained, logger, record_problem, shielded
+from ragmonitor.protocols import Exporter, Finished
+from ragmonitor.queues import MemoryQueue, Notes
+from ragmonitor.records import (
+    AlarmEvent,
+    AlarmState,
+    Cause,
+    Interaction,
+    Report,
+    SpanReference,
+    Status,
+)
+from ragmonitor.redaction import Redactor
+from ragmonitor.settings import Settings
+from ragmonitor.wiring import (
+    builtin_judge,
+    configure,
+    estimates_of,
+    exporters_of,
+    incidents_of,
+    judging_of,
+    reader_of,
+    traces_of,
+)
+
+LINGER_S = 0.01
+"""Pause between waking and working: the request that woke us finishes undisturbed."""
+TICK_S = 2.0
+STARTING_S = 60.0
+"""A helper that is not ready by then is given up."""
+STOPPING_S = 1.0
+SCRAPE_S = 5.0
+FIRST_PAUSE_S = 0.5
+MAX_PAUSE_S = 60.0
+MAX_FAILED_STARTS = 3
+"""Helpers that never got ready, in a row; then the work stays on a thread."""
+SHORT_S = 0.3
+"""Of the time for closing, kept for the helper's end."""
+
+
+class _Helper:
+    """A monitor's connection to the helper process."""
+
+    def __init__(self, setup: Setup, handlers: dict[str, Callable[..., object]]) -> None:
+        """Begin it, with the process if need be. Raises `OSError`."""
+        connection = HELPER.connect()
+        self.is_ready = threading.Event()
+        """Set once it works, or is gone."""
+        self.failure = ""
+        """Why it cannot work."""
+        self.is_gone = False
+        self.sent = self.taken = 0
+        """Records sent to it, and taken by its worker."""
+        self.open: dict[int, tuple[str, Status]] = {}
+        """Of the records of which something is owed: framework and status."""
+        self.has_provider: bool | None = None
+        """Whether it knows that the application has a tracer provider."""
+        own: dict[str, Callable[..., object]] = {
+            "ready": self.is_ready.set,
+            "failed": self._failed,
+            "progress": self._progress,
+        }
+        self.link = Link(connection, own | handlers, apart=frozenset({"flush_exporter"}))
+        try:
+            connection.send_bytes(pickle.dumps(setup))
+        except BaseException:
+            self.end(0.0)
+            raise
+
+    def serve(self, gone: Callable[[], None]) -> None:
+        """Read what it sends, until it is gone."""
+        context.attach(context.set_value("suppress_instrumentation", True))
+        self.link.serve()
+        self.is_gone = True
+        self.is_ready.set()
+        gone()
+
+    def _failed(self, why: str) -> None:
+        self.failure = why
+        self.is_ready.set()
+
+    def _progress(self, taken: int, closed: Iterable[int]) -> None:
+        self.taken = taken
+        for number in closed:
+            self.open.pop(number, None)
+
+    def end(self, within_s: float) -> int | None:
+        """Close the connection, and the process with its last; return its exit status."""
+        self.link.close()
+        return HELPER.leave(within_s)
+
+    def forget(self) -> None:
+        """Close a forked child's copy of the connection."""
+        self.link.close()
+
+
+class ProcessBackHalf:
+    """Hands interactions to a helper process, which starts with the first of them. POSIX only."""
+
+    def __init__(self, settings: Settings, *, redactor: Redactor, poll: Callable[[], int]) -> None:
+        """Start nothing yet.
+
+        Args:
+            settings: The settings; `setup.reason_to_stay` is empty for them.
+            redactor: As in `LocalBackHalf`, which stands in where no helper can be started.
+            poll: Likewise.
+
+        Raises:
+            SettingsError: The settings cannot be carried out.
+        """
+        self._given = settings
+        self._settings = without_objects(settings)
+        self._redactor = redactor
+        self._poll = poll
+        _check(self._settings)
+        self._exporters: Sequence[Exporter] = [
+            each for each in settings.exporters if not isinstance(each, str)
+        ]
+        for each in self._exporters:
+            configure(each, self._settings, self._lost_scores)
+        self._traces = traces_of(self._settings)
+        self.registry = CollectorRegistry()
+        """Every series, to be mounted in an application's own metrics endpoint."""
+        self.registry.register(_Scrape(self._families))
+        self._families_at_end: list[Metric] | None = None
+        self._local: LocalBackHalf | None = None
+        """What works in this process after all."""
+        self._queue = MemoryQueue(settings.capture.queue_size)
+        self._dropped: Notes[str] = Notes()
+        self._refused: Notes[tuple[str, Status, Cause]] = Notes()
+        self._closed = False
+        self._prepare()
+        survive_forks(self)
+
+    def _prepare(self) -> None:
+        """Begin without a helper: at first, and in a forked child."""
+        self._starting = threading.RLock()
+        self._thread: threading.Thread | None = None
+        self._helper: _Helper | None = None
+        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._outbox: queue.SimpleQueue[_Request] = queue.SimpleQueue()
+        self._idle = False
+        self._deaths = self._failed_starts = 0
+        self._pause_s = FIRST_PAUSE_S
+        self._numbers = 0
+        self._ticked_s = 0.0
+        self.alarms: tuple[AlarmState, ...] = ()
+        """Where the evidence of each signal stands, as of a few seconds ago."""
+        self.metrics_url: str | None = None
+        """Where the helper serves /metrics; None if it does not."""
+        self.ui_url: str | None = None
+        """Where it serves the page; None if it does not."""
+        self._destination = ""
+
+    # --- the application's side -----------------------------------------------------------------
+
+    @property
+    def helper_pid(self) -> int | None:
+        """Process id of the helper; None: there is none at the moment."""
+        return None if self._helper is None else HELPER.pid
+
+    def put(self, finished: Finished) -> None:
+        """Take an interaction, or count it as `queue_full`."""
+        if self._local is not None:
+            self._local.put(finished)
+        elif self._queue.put(finished):
+            self.wake()
+        else:
+            self.refuse(finished, Cause.QUEUE_FULL)
+
+    def wake(self) -> None:
+        """Start the thread if there is none, or wake it if it sleeps."""
+        if self._local is not None:
+            self._local.wake()
+        elif self._thread is None:
+            self._start()
+        elif self._idle:
+            self._idle = False
+            # Takes no lock: a finaliser may run this while its own thread does, too.
+            self._wakes.put(None)
+
+    def refuse(self, finished: Finished, cause: Cause) -> None:
+        """Note an interaction that is not taken, so that nothing is missing from the sums."""
+        if self._local is not None:
+            self._local.refuse(finished, cause)
+        else:
+            self._refused.note((finished.framework, finished.status, cause))
+
+    def give_up(self, reason: str) -> None:
+        """Note a run that was given up."""
+        if self._local is not None:
+            self._local.give_up(reason)
+        else:
+            self._dropped.note(reason)
+
+    def newest(self) -> Report | None:
+        """Return the report on the newest answer that was scored; None: there was none."""
+        if self._local is not None:
+            return self._local.newest()
+        report: Report | None = self._ask(SCRAPE_S, "newest")
+        return report
+
+    def refreeze(self) -> None:
+        """Accept the judge as it judges now."""
+        if self._local is not None:
+            self._local.refreeze()
+        else:
+            self._ask(SCRAPE_S, "refreeze")
+
+    def destination(self) -> str:
+        """Say where traces go, without secrets."""
+        return self._destination or self._traces.destination()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until everything taken so far is judged and exported; return whether it is."""
+        if self._local is not None:
+            return self._local.flush(timeout_s)
+        if self._thread is None:
+            if not len(self._queue) or self._closed:
+                return True
+            self._start()
+        deadline = time.monotonic() + timeout_s
+        flushed = self._ask(timeout_s, "flush", timeout_s - min(1.0, SHORT_S * timeout_s))
+        if self._local is not None:
+            return self._local.flush(deadline - time.monotonic())
+        return bool(flushed) and self._flush_own(deadline)
+
+    def _flush_own(self, deadline: float) -> bool:
+        """Flush the application's provider, which has what was emitted here."""
+        return not self._traces.is_applications or self._traces.flush(
+            max(0.1, deadline - time.monotonic())
+        )
+
+    def close(self, timeout_s: float) -> bool:
+        """Flush and stop; late interactions count as `shutdown`."""
+        if self._local is not None:
+            return self._local.close(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        is_closed = True
+        if self._thread is not None or len(self._queue):
+            self._start()
+            ended = self._ask(timeout_s, "close", (1 - SHORT_S) * timeout_s)
+            is_closed = ended is not None and ended[0] and self._flush_own(deadline)
+            if ended is not None:
+                self._families_at_end = ended[1]
+        if self._local is not None:
+            return self._local.close(deadline - time.monotonic())
+        self._closed = True
+        with self._starting:
+            thread, self._thread = self._thread, None
+        self._wakes.put(None)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(max(0.0, deadline - time.monotonic()) / 2)
+        helper, self._helper = self._helper, None
+        if helper is not None:
+            with shielded("close"):
+                helper.end(min(STOPPING_S, max(0.0, deadline - time.monotonic())))
+        for each in (*self._exporters, self._traces):
+            with contained("export"):
+                each.close()
+        return is_closed
+
+    def _ask(self, timeout_s: float, name: str, *args: object) -> Any:
+        """Return the helper's reply, once it has all that was taken so far; None: there is none."""
+        if self._thread is None:
+            return None
+        request = _Request(name, args, deadline=time.monotonic() + timeout_s)
+        self._outbox.put(request)
+        self._idle = False
+        self._wakes.put(None)
+        with suppress(LinkError, TimeoutError):
+            return request.future.result(max(0.0, timeout_s))
+        return None
+
+    def _families(self) -> list[Metric]:
+        if self._local is not None:
+            return list(self._local.registry.collect())
+        if self._families_at_end is None and not self._closed:
+            return self._ask(SCRAPE_S, "families") or []
+        return self._families_at_end or []
+
+    # --- the thread -----------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is not None or self._closed:
+                return
+            thread = threading.Thread(target=self._run, name="ragmonitor", daemon=True)
+            self._thread = thread
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system has none, for now
+                self._thread = None
+                guard.record_error("worker", error)
+
+    def _run(self) -> None:
+        context.attach(context.set_value("suppress_instrumentation", True))
+        while not self._closed and self._local is None and self._is_current():
+            with contained("worker"):
+                self._work()
+
+    def _is_current(self) -> bool:
+        return self._thread is threading.current_thread()
+
+    def _work(self) -> None:
+        """Bring one helper up, and serve it to its end or ours."""
+        why = reason_to_stay_now()
+        if why or self._failed_starts >= MAX_FAILED_STARTS:
+            self._stay(why or "the helper process did not start")
+            return
+        helper = self._brought_up()
+        if helper is None:
+            self._failed_starts += 1
+            self._wait(self._pause_s)
+            return
+        began = time.monotonic()
+        self._failed_starts = 0
+        try:
+            helper.link.send("wake")
+            while not (self._closed or helper.is_gone):
+                self._serve(helper)
+        except LinkError:
+            pass  # it died
+        if not self._closed:
+            self._bury(helper)
+            if time.monotonic() - began > MAX_PAUSE_S:
+                self._pause_s = FIRST_PAUSE_S
+            self._wait(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
+
+    def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._closed and (left_s := until - time.monotonic()) > 0:
+            time.sleep(min(0.05, left_s))
+
+    def _brought_up(self) -> _Helper | None:
+        """Return a helper that is ready; None: it did not get so far."""
+        setup = Setup(
+            settings=self._settings,
+            exporters=tuple(map(HostExporter.of, self._exporters)),
+            host=os.getpid(),
+            restarts=self._deaths,
+            litellm=litellm_settings(),
+        )
+        try:
+            helper = _Helper(setup, self._handlers())
+        except OSError as error:
+            record_problem("worker", f"the helper process did not start: {guard.reason(error)}")
+            return None
+        self._helper = helper
+        threading.Thread(
+            target=helper.serve,
+            args=(lambda: self._wakes.put(None),),
+            name="ragmonitor-replies",
+            daemon=True,
+        ).start()
+        helper.is_ready.wait(STARTING_S)
+        if helper.is_gone or helper.failure or not helper.is_ready.is_set():
+            self._helper = None
+            if not helper.failure:
+                HELPER.kill()
+            status = helper.end(0.0)
+            record_problem(
+                "worker",
+                f"the helper process did not start: {helper.failure or f'exit status {status}'}",
+            )
+            return None
+        return helper
+
+    def _stay(self, why: str) -> None:
+        """Work in this process from now on, with all that waits."""
+        logger.info("ragmonitor: working on a thread of this process: %s", why)
+        local = LocalBackHalf(self._given, redactor=self._redactor, poll=self._poll)
+        self.registry = local.registry
+        self._local = local
+        for reason, n in self._dropped.take().items():
+            local.worker.ledger.give_up(reason, n)
+        for (framework, status, cause), n in self._refused.take().items():
+            local.worker.ledger.refuse_all(framework, status, cause, n)
+        while taken := self._queue.take(1):
+            local.put(taken[0])
+        local.wake()
+        self._refuse_requests()
+
+    def _refuse_requests(self) -> None:
+        while not self._outbox.empty():
+            self._outbox.get().future.set_exception(LinkError("there is no helper process"))
+
+    def _bury(self, helper: _Helper) -> None:
+        """Note what died with a helper."""
+        self._helper = None
+        status = helper.end(0.0)
+        self._deaths += 1
+        for framework, outcome in helper.open.values():
+            self._refused.note((framework, outcome, Cause.INTERNAL_ERROR))
+        record_problem(
+            "worker",
+            f"the helper process ended (exit status {status}); another is started, and what it had "
+            "in hand is counted as internal_error",
+        )
+
+    # --- one helper -----------------------------------------------------------------------------
+
+    def _serve(self, helper: _Helper) -> None:
+        """Send what there is, then wait for more. Raises `LinkError`."""
+        for _ in range(max(1, len(self._queue))):
+            if helper.is_gone or not self._send_one(helper):
+                break
+            time.sleep(0)
+        if time.monotonic() - self._ticked_s >= TICK_S:
+            self._tick(helper)
+        requests = self._outbox.qsize()
+        if requests:
+            self._note(helper)
+        for _ in range(requests):
+            self._outbox.get().send(helper.link)
+        is_stuck = len(self._queue) and helper.sent - helper.taken >= self._room
+        if not len(self._queue) or is_stuck:
+            self._idle = not is_stuck
+            # What came between the look and the note has seen that we were not idle.
+            if is_stuck or (not len(self._queue) and self._outbox.empty()):
+                with suppress(queue.Empty):
+                    wait_s = LINGER_S if is_stuck else TICK_S
+                    self._wakes.get(timeout=wait_s)
+                    if not is_stuck and self._outbox.empty():
+                        time.sleep(LINGER_S)
+            self._idle = False
+
+    @property
+    def _room(self) -> int:
+        return self._settings.capture.queue_size
+
+    def _send_one(self, helper: _Helper) -> bool:
+        """Send the next interaction; return False: none waits, or there is no room for it."""
+        if helper.sent - helper.taken >= self._room:
+            return False
+        taken = self._queue.take(1)
+        if not taken:
+            return False
+        (finished,) = taken
+        framework, status = finished.framework, finished.status
+        outcome = "lost"
+        with contained("worker"):
+            record = finished.interaction()
+            outcome = "none"
+            if record is not None:
+                outcome = "lost"
+                data = wire.encode(record)
+                framework, status = record.framework, record.status
+                outcome = "sent"
+        if outcome == "sent":
+            self._tell_provider(helper)
+            self._numbers += 1
+            helper.open[self._numbers] = framework, status
+            helper.sent += 1
+            helper.link.send("record", self._numbers, framework, status, data)
+        elif outcome == "lost":
+            self._dropped.note("unreadable")
+            self._refused.note((framework, status, Cause.INTERNAL_ERROR))
+        return True
+
+    def _tell_provider(self, helper: _Helper) -> None:
+        has_provider = self._traces.is_applications
+        if has_provider != helper.has_provider:
+            helper.has_provider = has_provider
+            helper.link.send("provider", has_provider)
+
+    def _tick(self, helper: _Helper) -> None:
+        self._ticked_s = time.monotonic()
+        open_runs = 0
+        with contained("capture"):
+            open_runs = self._poll()
+        level = logging.getLogger("ragmonitor").getEffectiveLevel()
+        self._tell_provider(helper)
+        helper.link.send("tick", open_runs, len(self._queue), dict(guard.errors), level)
+        self._note(helper)
+
+    def _note(self, helper: _Helper) -> None:
+        """Send what was noted."""
+        dropped, refused = self._dropped.take(), self._refused.take()
+        if dropped or refused:
+            helper.link.send("note", dict(dropped), dict(refused))
+
+    # --- from the helper ------------------------------------------------------------------------
+
+    def _handlers(self) -> dict[str, Callable[..., object]]:
+        return {
+            "state": self._state,
+            "log": lambda level, text: logger.log(level, "%s", text),
+            "export": self._export,
+            "flush_exporter": lambda number, timeout_s: self._exporters[number].flush(timeout_s),
+            "emit": self._emit,
+            "late": self._traces.export,
+            "alarm": self._traces.alarm,
+        }
+
+    def _state(
+        self,
+        alarms: tuple[AlarmState, ...],
+        metrics_url: str | None,
+        ui_url: str | None,
+        destination: str,
+    ) -> None:
+        self.alarms, self.metrics_url, self.ui_url = alarms, metrics_url, ui_url
+        self._destination = destination
+
+    def _export(self, number: int, method: str, what: Report | AlarmEvent) -> None:
+        with contained("export"):
+            getattr(self._exporters[number], method)(what)
+
+    def _emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:
+        return self._traces.emit(interaction, reports)
+
+    def _lost_scores(self, reason: str, n: int) -> None:
+        for _ in range(n):
+            self._dropped.note(reason)
+
+    # --- forks ----------------------------------------------------------------------------------
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: the helper and what waits are the parent's."""
+        helper = self._helper
+        if helper is not None:
+            helper.forget()
+        self._queue.clear()
+        self._dropped.clear()
+        self._refused.clear()
+        self._prepare()
+
+
+class _Request:
+    """A request that waits until everything before it was sent."""
+
+    def __init__(self, name: str, args: tuple[object, ...], *, deadline: float) -> None:
+        self.future: Future[Any] = Future()
+        self._name, self._args, self._deadline = name, args, deadline
+
+    def send(self, link: Link) -> None:
+        """Send it, unless it is too late."""
+        if time.monotonic() > self._deadline:
+            self.future.set_exception(LinkError("too late"))
+            return
+        try:
+            asked = link.request(self._name, *self._args)
+        except LinkError as error:
+            self.future.set_exception(error)
+            raise
+        asked.add_done_callback(self._answer)
+
+    def _answer(self, asked: Future[Any]) -> None:
+        error = asked.exception()
+        if error is None:
+            self.future.set_result(asked.result())
+        else:
+            self.future.set_exception(error)
+
+
+class _Scrape(Collector):
+    """Asks the helper for its series at each scrape."""
+
+    def __init__(self, families: Callable[[], list[Metric]]) -> None:
+        self._collect = families
+
+    def describe(self) -> list[Metric]:
+        """Return nothing: a registry would ask for the series when it is set up."""
+        return []
+
+    def collect(self) -> list[Metric]:
+        """Return every series as of now."""
+        return self._collect()
+
+
+def _check(settings: Settings) -> None:
+    """Find out here what the helper could not do.
+
+    Raises:
+        SettingsError: The settings cannot be carried out.
+    """
+    plain = settings.model_copy(update={"state": None})
+    judging = judging_of(plain)
+    estimates_of(plain, reader_of(plain) or builtin_judge(plain), judging, None)
+    incidents_of(plain, judging, _ignore)
+    exporters_of(plain, _ignore)
+
+
+def _ignore(_reason: str, _n: int) -> None:
+    """Count nothing: nothing is exported here."""

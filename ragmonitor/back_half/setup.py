@@ -1,0 +1,119 @@
+"""What a helper process is told at its start, and what keeps the work in the application."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import SecretStr
+
+from ragmonitor.estimation.drift.embedding_queue import Embed
+from ragmonitor.evaluators import table
+from ragmonitor.evaluators.table import Entry
+from ragmonitor.export.content import PROCESS_KEY
+from ragmonitor.protocols import AlarmListener, Exporter, SnapshotListener
+from ragmonitor.redaction import Redact
+from ragmonitor.settings import Settings
+
+_PLAIN = (str, bool, int, float, type(None))
+_OBJECTS = ("custom_provider_map", "custom_prompt_dict")
+"""Of litellm: what an application puts there works in its own process only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostExporter:
+    """An exporter that was given as an object: it stays in the application."""
+
+    hears_alarms: bool
+    sees_snapshots: bool
+
+    @classmethod
+    def of(cls, exporter: Exporter) -> HostExporter:
+        """Return what it is to be sent."""
+        return cls(
+            hears_alarms=isinstance(exporter, AlarmListener),
+            sees_snapshots=isinstance(exporter, SnapshotListener),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a helper process works with."""
+
+    settings: Settings
+    """Its exporters are texts."""
+    exporters: tuple[HostExporter, ...]
+    """Those of the application, in their order."""
+    host: int
+    """The application's process id."""
+    restarts: int
+    """How many helpers of this monitor died before."""
+    litellm: Mapping[str, object]
+    """Settings of the module litellm as the application has them; empty: it has not imported it."""
+
+
+def without_objects(settings: Settings) -> Settings:
+    """Return the settings as a helper process may have them: plain values, and a key for hashes."""
+    changed: dict[str, object] = {
+        "exporters": tuple(each for each in settings.exporters if isinstance(each, str)),
+        "evaluators": tuple(entry.name for entry in table.select(settings.evaluators)),
+    }
+    if settings.content.hash_key is None:
+        # Both processes may put hashes of one text into a trace.
+        key = SecretStr(PROCESS_KEY.hex())
+        changed["content"] = settings.content.model_copy(update={"hash_key": key})
+    return settings.model_copy(update=changed)
+
+
+def reason_to_stay(settings: Settings, redact: Redact | None, embedding: Embed | None) -> str:
+    """Return why the work has to stay in the application's process; empty: it need not.
+
+    Objects that score or change texts may hold anything, so they run where they were made.
+    """
+    if os.name != "posix" or not hasattr(os, "fork"):
+        return "helper processes need a POSIX system"
+    if getattr(sys, "frozen", False) or not sys.executable:
+        return "there is no interpreter to start (a frozen or embedding application)"
+    objects = {
+        "judge": settings.judge.model,
+        "judge.builtin": settings.judge.builtin,
+    }
+    for name, given in objects.items():
+        if given is not None and not isinstance(given, str):
+            return f"{name} was given as an object"
+    if redact is not None:
+        return "redact is a function of the application's"
+    if embedding is not None:
+        return "embedding is a function of the application's"
+    own = [entry.name for entry in table.select(settings.evaluators) if not _is_ours(entry)]
+    if own:
+        return f"the evaluator {own[0]} is a function of the application's"
+    return ""
+
+
+def _is_ours(entry: Entry) -> bool:
+    module = getattr(entry.evaluator, "__module__", None) or type(entry.evaluator).__module__
+    return module.partition(".")[0] == "ragmonitor"
+
+
+def reason_to_stay_now() -> str:
+    """Return why the work has to stay, as the application is when the helper is to start."""
+    litellm = sys.modules.get("litellm")
+    for name in _OBJECTS:
+        if getattr(litellm, name, None):
+            return f"litellm.{name} holds objects of the application's"
+    return ""
+
+
+def litellm_settings() -> dict[str, object]:
+    """Return the plain settings of the module litellm; empty: it is not imported."""
+    module = sys.modules.get("litellm")
+    if module is None:
+        return {}
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, _PLAIN) and not name.startswith("_") and not name.isupper()
+    }

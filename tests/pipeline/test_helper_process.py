@@ -1,0 +1,428 @@
+"""The back half in a helper process: it does what a thread does, and ends with its application."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnablePassthrough
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client import generate_latest
+
+from ragmonitor import ExportSettings, Monitor, Report, Scored
+from ragmonitor.back_half import helper_process
+from ragmonitor.back_half.helper_process import HELPER
+from ragmonitor.back_half.setup import reason_to_stay
+from ragmonitor.judges import BuiltinJudge
+from ragmonitor.records import AlarmEvent
+from ragmonitor.settings import Settings
+from ragmonitor.testing import ListExporter
+from ragmonitor_langchain import RagMonitorHandler
+from tests.support.prometheus_server import free_port
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="the helper needs POSIX")
+
+QUIET: dict[str, Any] = {"service": "test", "server": False}
+
+
+def answer(monitor: Monitor, text: str = "A parcel may weigh 50 kg.") -> None:
+    with monitor.interaction(query="How heavy may a parcel be?", attributes={"route": "a"}) as i:
+        i.retrieved(["A parcel may weigh 40 kg."])
+        i.answered(text)
+
+
+def sums(monitor: Monitor) -> tuple[float, Counter[str]]:
+    """Return how many interactions were captured, and evaluations of faithfulness by outcome."""
+    captured, outcomes = 0.0, Counter[str]()
+    for family in monitor.registry.collect():
+        for sample in family.samples:
+            if sample.name == "ragmonitor_interactions_total":
+                captured += sample.value
+            elif (
+                sample.name == "ragmonitor_evaluations_total"
+                and sample.labels["evaluator"] == "faithfulness"
+                and sample.labels["judge"] == "builtin"
+            ):
+                outcomes[sample.labels["outcome"]] += int(sample.value)
+    return captured, outcomes
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether there is such a process, and it is no zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    return not (stat.exists() and ") Z " in stat.read_text())
+
+
+class Listener(ListExporter):
+    """Holds a lock, which no other process can be given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+        self.pids: set[int] = set()
+        self.events: list[AlarmEvent] = []
+
+    def export(self, report: Report) -> None:
+        with self.lock:
+            self.pids.add(os.getpid())
+            super().export(report)
+
+    def alarm(self, event: AlarmEvent) -> None:
+        self.events.append(event)
+
+
+def scores(reports: list[Report]) -> list[tuple[str, str, float]]:
+    return [
+        (each.interaction.answer, e.evaluator, e.score)
+        for each in reports
+        for e in each.evaluations
+        if isinstance(e, Scored)
+    ]
+
+
+class Shelf(BaseRetriever):
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return [Document(page_content="A parcel may weigh 40 kg.", metadata={"source": object()})]
+
+
+def asked_by_langchain(monitor: Monitor) -> None:
+    chain = (
+        {"context": Shelf(), "question": RunnablePassthrough()}
+        | ChatPromptTemplate.from_template("{context} {question}")
+        | FakeListChatModel(responses=["It may weigh 40 kg.", "It may weigh 90 kg."])
+    )
+    handler = RagMonitorHandler(monitor)
+    chain.invoke("How heavy may a parcel be?", config={"callbacks": [handler]})
+    for _ in chain.stream("How heavy may a parcel be?", config={"callbacks": [handler]}):
+        pass
+
+
+def test_scores_do_not_depend_on_where_answers_are_scored():
+    """A thread and a helper process give the same reports, for a framework and for plain code."""
+    found = {}
+    for worker in ("thread", "process"):
+        reports = Listener()
+        with Monitor(**QUIET, worker=worker, exporters=[reports]) as monitor:
+            answer(monitor)
+            asked_by_langchain(monitor)
+            assert monitor.flush(60)
+            newest = monitor.last()
+            assert newest is not None
+            assert newest.interaction.answer == "It may weigh 90 kg."
+            found[worker] = scores(reports.reports), sums(monitor)
+        assert reports.pids == {os.getpid()}  # an object stays where it was made
+    assert found["process"] == found["thread"]
+    assert found["process"][1] == (3.0, Counter(scored=3))
+
+
+@pytest.mark.slow
+def test_the_endpoint_and_the_registry_are_the_helpers():
+    """/metrics and the page are served by the helper; the application can mount its series."""
+    port = free_port()
+    settings = {"server": {"port": port, "ui": True}}
+    with Monitor("test", worker="process", **settings) as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        until("it is so", lambda: monitor.ui_url is not None)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
+            served = reply.read().decode()
+        with urllib.request.urlopen(str(monitor.ui_url)) as reply:
+            assert b"<html" in reply.read()
+        mounted = generate_latest(monitor.registry).decode()
+    line = 'ragmonitor_interactions_total{framework="python",service="test",status="ok"} 1.0'
+    assert line in served
+    assert line in mounted
+    assert line in generate_latest(monitor.registry).decode()  # as of the end
+
+
+def test_a_helper_that_dies_loses_no_count():
+    """Captured is scored plus unscored, and another helper goes on."""
+    reports = Listener()
+    with Monitor(**QUIET, worker="process", exporters=[reports]) as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        first = HELPER.pid
+        assert first is not None
+        os.kill(first, signal.SIGSTOP)  # so that it has them in hand when it dies
+        for _ in range(20):
+            answer(monitor)
+        helper = monitor._back._helper
+        until("it is so", lambda: len(helper.open) == 20)
+        os.kill(first, signal.SIGKILL)
+        until("it is so", lambda: HELPER.pid not in {None, first})
+        for _ in range(5):
+            answer(monitor)
+        assert monitor.flush(60)
+        captured, outcomes = sums(monitor)
+        assert (captured, outcomes) == (25.0, Counter(scored=5, internal_error=20))
+        assert "ragmonitor_worker_restarts_total" in generate_latest(monitor.registry).decode()
+
+
+@pytest.mark.slow
+def test_a_full_queue_is_counted_and_the_application_does_not_wait():
+    """A helper that stands still costs the application no time, and what is dropped is counted."""
+    with Monitor(**QUIET, worker="process", capture={"queue_size": 10}) as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        pid = HELPER.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        for _ in range(200):
+            answer(monitor)
+        assert not monitor.flush(0.2)
+        os.kill(pid, signal.SIGCONT)
+        assert monitor.flush(60)
+        captured, outcomes = sums(monitor)
+    assert captured == 201
+    assert outcomes["queue_full"] > 100
+    assert outcomes.total() == 201
+
+
+@pytest.mark.slow
+def test_the_applications_own_provider_gets_the_spans():
+    """A tracer provider of the application has the spans under its own, with the scores."""
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    before = trace._TRACER_PROVIDER
+    trace._TRACER_PROVIDER = provider
+    try:
+        with Monitor(**QUIET, worker="process") as monitor:
+            with provider.get_tracer("app").start_as_current_span("request") as request:
+                answer(monitor)
+            assert monitor.flush(60)
+    finally:
+        trace._TRACER_PROVIDER = before
+    ours = [each for each in spans.get_finished_spans() if each.name != "request"]
+    assert ours
+    assert {each.context.trace_id for each in ours} == {request.get_span_context().trace_id}
+    root = next(each for each in ours if "faithfulness" in str(dict(each.attributes or {})))
+    assert root.parent is not None
+    assert root.parent.span_id == request.get_span_context().span_id
+
+
+@pytest.mark.slow
+def test_monitors_of_one_process_share_one_helper():
+    """Two monitors have one helper, which ends with the second of them."""
+    first, second = (Monitor(f"test{n}", server=False, worker="process") for n in range(2))
+    for each in (first, second):
+        answer(each)
+        assert each.flush(60)
+    pid = HELPER.pid
+    assert pid is not None
+    first.close()
+    assert HELPER.pid == pid
+    answer(second)
+    assert second.flush(60)
+    second.close()
+    assert HELPER.pid is None
+    assert not is_alive(pid)
+
+
+SCRIPT = """
+import os, signal, sys, time
+from ragmonitor import Monitor
+from ragmonitor.back_half.helper_process import HELPER
+monitor = Monitor("test", server=False, worker="process")
+with monitor.interaction(query="How heavy may a parcel be?") as i:
+    i.retrieved(["A parcel may weigh 40 kg."])
+    i.answered("A parcel may weigh 40 kg.")
+assert monitor.flush(60)
+print(HELPER.pid, flush=True)
+{end}
+"""
+ENDS = {
+    "exit": "",
+    "sys.exit": "sys.exit(3)",
+    "_exit": "os._exit(0)",
+    "SIGTERM": "os.kill(os.getpid(), signal.SIGTERM)",
+    "SIGTERM to the group": "os.killpg(0, signal.SIGTERM)",
+    "SIGKILL": "os.kill(os.getpid(), signal.SIGKILL)",
+    "crash": "os.abort()",
+    "error": "raise ValueError",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ENDS)
+def test_the_helper_ends_with_its_application(end):
+    """However the application ends, its helper does not outlive it by more than seconds."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(end=ENDS[end])],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    with process.stdout as output:
+        pid = int(output.readline())
+        process.wait(60)
+    until("it is so", lambda: not is_alive(pid))
+
+
+@pytest.mark.slow
+def test_a_forked_child_has_a_helper_of_its_own():
+    """Parent and child are counted apart, and the child's end does not end the parent's helper."""
+    with Monitor(**QUIET, worker="process") as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        pid = HELPER.pid
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                answer(monitor)
+                answer(monitor)
+                flushed = monitor.flush(60)
+                told = {"flushed": flushed, "captured": sums(monitor)[0], "pid": HELPER.pid}
+                os.write(write, json.dumps(told).encode())
+                monitor.close()
+            finally:
+                os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as pipe:
+            told = json.loads(pipe.read())
+        os.waitpid(child, 0)
+        assert told["flushed"]
+        assert told["captured"] == 2
+        assert told["pid"] != pid
+        until("it is so", lambda: not is_alive(told["pid"]))
+        answer(monitor)
+        assert monitor.flush(60)
+        assert (sums(monitor)[0], HELPER.pid) == (2.0, pid)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"judge": BuiltinJudge()}, "judge was given as an object"),
+        ({"redact": str.upper}, "redact is a function"),
+        ({"embedding": lambda texts: [[1.0] for _ in texts]}, "embedding is a function"),
+    ],
+    ids=["judge", "redact", "embedding"],
+)
+def test_objects_that_score_stay_where_they_are(options, why, caplog):
+    """What cannot travel keeps the work on a thread, which one line in the log says."""
+    given = dict(options)
+    if "judge" in given:
+        given["judge"] = Renamed()
+    with (
+        caplog.at_level(logging.INFO, "ragmonitor"),
+        Monitor(**QUIET, worker="process", **given) as monitor,
+    ):
+        answer(monitor)
+        assert monitor.flush(60)
+        assert sums(monitor)[1] == Counter(scored=1)
+        assert HELPER.pid is None
+    assert sum(why in each.getMessage() for each in caplog.records) == 1
+
+
+class Renamed:
+    """A judge of the application's."""
+
+    def __init__(self) -> None:
+        self._inner = BuiltinJudge()
+        self.identity = type(self._inner.identity)(name="own", version="1", kind="CODE")
+
+    async def assess(self, interaction: Any) -> Any:
+        return await self._inner.assess(interaction)
+
+
+def test_a_plain_monitor_need_not_stay():
+    """Settings that are texts and numbers can travel."""
+    settings = Settings.load(service="x", judge="openai/gpt-4o-mini", budget={"usd_per_day": 1})
+    assert reason_to_stay(settings, None, None) == ""
+
+
+@pytest.mark.slow
+def test_where_no_helper_starts_a_thread_works(monkeypatch, caplog):
+    """A helper that cannot start loses nothing: the application's own thread does the work."""
+    monkeypatch.setattr(helper_process.sys, "executable", "/bin/false")
+    monkeypatch.setattr("ragmonitor.back_half.process.FIRST_PAUSE_S", 0.01)
+    with (
+        caplog.at_level(logging.INFO, "ragmonitor"),
+        Monitor(**QUIET, worker="process") as monitor,
+    ):
+        answer(monitor)
+        until("it is so", lambda: monitor._back._local is not None)
+        assert monitor.flush(60)
+        assert sums(monitor) == (1.0, Counter(scored=1))
+    assert "the helper process did not start" in caplog.text
+
+
+@pytest.mark.slow
+def test_what_the_helper_logs_stands_in_the_applications_log(caplog):
+    """The helper finds its port taken, and the application's logger says so."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        caplog.at_level(logging.DEBUG, "ragmonitor"),
+        Monitor("test", worker="process", server={"port": taken.getsockname()[1]}) as monitor,
+    ):
+        answer(monitor)
+        assert monitor.flush(60)
+        port = str(taken.getsockname()[1])
+        until("it is logged", lambda: port in caplog.text)
+        assert monitor.metrics_url is None
+
+
+@pytest.mark.slow
+def test_a_hash_of_a_text_is_the_same_in_both_processes(tmp_path):
+    """With hashed content, a file of the helper and an exporter of the application agree."""
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    before = trace._TRACER_PROVIDER
+    trace._TRACER_PROVIDER = provider
+    file = tmp_path / "scores.jsonl"
+    try:
+        with Monitor(
+            **QUIET, worker="process", content="hashed", exporters=f"jsonl:{file}"
+        ) as monitor:
+            answer(monitor)
+            assert monitor.flush(60)
+    finally:
+        trace._TRACER_PROVIDER = before
+    written = file.read_text()
+    assert "parcel" not in written
+    hashed = {
+        str(value)
+        for span in spans.get_finished_spans()
+        for value in dict(span.attributes or {}).values()
+        if str(value).startswith("hmac-sha256:")
+    }
+    assert hashed
+    assert any(each in written for each in hashed)
+
+
+def test_time_is_not_lost_on_a_monitor_that_saw_nothing():
+    """Without an interaction there is no helper, and nothing to wait for at the end."""
+    began = time.monotonic()
+    monitor = Monitor("test", worker="process", export=ExportSettings(traces=False))
+    assert monitor.flush(5)
+    assert monitor.close(5)
+    assert HELPER.pid is None
+    assert time.monotonic() - began < 5
