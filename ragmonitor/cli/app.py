@@ -233,8 +233,8 @@ def sample(options: SampleOptions) -> int:
 
     60 % of them are ones that the judge found hallucinated, where there are so many; within each
     kind every answer is as likely as any other. Write yes (something in the answer is not borne
-    out by the chunks) or no into the column `human`; leave it empty where you cannot tell. Read
-    before you look at the judge's verdict: the columns right of yours may be hidden.
+    out by the chunks) or no into the column `human`; leave it empty where you cannot tell. The
+    judge's verdict is in the column `sealed`, which people cannot read and `labels rate` can.
     """
     from ragmonitor.cli import human_labels
 

@@ -33,6 +33,7 @@ from ragmonitor.estimation.labels import (
     labels_of,
     labels_to_halve,
     read_rows,
+    seal,
     wilson,
 )
 from ragmonitor.records import BUILTIN, Estimate, is_builtin
@@ -43,10 +44,8 @@ COLUMNS: Final = (
     "answer",
     "chunks",
     "human",
-    "judged",
-    "chance",
     "at",
-    "drawn_from",
+    "sealed",
 )
 JUDGED_HALLUCINATED_SHARE: Final = 0.6
 """Of the labels: what the judge found is rare, and tells the most."""
@@ -241,10 +240,15 @@ def _rows(read: _Reports, drawn: Sequence[tuple[_Judged, int]]) -> list[dict[str
                     "answer": csv_cell(_cut(line["answer"], MAX_CELL)),
                     "chunks": csv_cell(_chunks(line.get("contexts"))),
                     "human": "",
-                    "judged": "yes" if answer.hallucinated else "no",
-                    "chance": answer.chance,
                     "at": answer.at,
-                    "drawn_from": drawn_from,
+                    "sealed": seal(
+                        {
+                            "judged": "yes" if answer.hallucinated else "no",
+                            "chance": answer.chance,
+                            "drawn_from": drawn_from,
+                        },
+                        _draw_key(answer.id, drawn_from)[:8],
+                    ),
                 }
             )
     return rows
@@ -267,8 +271,8 @@ def _report_draw(
 ) -> None:
     bad = sum(answer.hallucinated for answer, _ in drawn)
     say(
-        f"{output}: {len(drawn)} answers judged by {', '.join(read.judges)}; {bad} that it found "
-        f"hallucinated, {len(drawn) - bad} that it did not"
+        f"{output}: {len(drawn)} answers judged by {', '.join(read.judges)}, hallucinated or not by "
+        "its verdict, which the column sealed hides from who labels them"
     )
     if len(drawn) < count:
         say(f"there are no more: {count} were asked for")

@@ -18,7 +18,7 @@ from ragmonitor.estimation.labels.correction import (
     wilson,
 )
 from ragmonitor.estimation.labels.label_file import LOOK_EVERY_S, HumanLabels
-from ragmonitor.estimation.labels.label_table import labels_of, read_labels, read_rows
+from ragmonitor.estimation.labels.label_table import labels_of, opened, read_labels, read_rows, seal
 
 __all__ = [
     "LOOK_EVERY_S",
@@ -32,8 +32,10 @@ __all__ = [
     "hallucinated_share",
     "labels_of",
     "labels_to_halve",
+    "opened",
     "read_labels",
     "read_rows",
     "recent",
+    "seal",
     "wilson",
 ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
+import json
 import math
 import re
 import unicodedata
@@ -20,7 +22,43 @@ NO: Final = frozenset(("0", "no", "n", "false", "f", "fine", "ok", "否", "无",
 UNDECIDED: Final = frozenset(("", "?", "unsure", "n/a", "na", "-", "不确定"))
 _NUMBER: Final = re.compile(r"\n\n\[\d+\] ")
 _CUT: Final = re.compile(r"… \[cut: \d+ characters\]")
+SEALED: Final = "sealed"
+"""The column that holds what `seal` wrote."""
+_SEAL: Final = re.compile(r"v([0-9a-f]{16})((?:[0-9a-f]{2})+)", re.IGNORECASE)
 _DAYS: Final = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d")
+
+
+def seal(values: Mapping[str, object], salt: bytes) -> str:
+    """Return columns as a text that people cannot read at a glance, so that no label follows them.
+
+    Args:
+        values: By column; what `read_rows` is to find in them.
+        salt: 8 bytes, others in each row: equal verdicts then look different.
+    """
+    plain = json.dumps(dict(values)).encode()
+    return f"v{salt.hex()}{_mixed(plain, salt).hex()}"
+
+
+def opened(cell: str, where: str) -> dict[str, str]:
+    """Return the columns that `seal` wrote; `where` the cell is, for the error.
+
+    Raises:
+        InputError: It was not `seal` that wrote this.
+    """
+    match = _SEAL.fullmatch(cell.strip())
+    try:
+        if match is None:
+            raise ValueError
+        values = json.loads(_mixed(bytes.fromhex(match[2]), bytes.fromhex(match[1])))
+        return {str(name): str(value) for name, value in values.items()}
+    except (ValueError, AttributeError) as error:
+        raise InputError(f"{where}: not what `ragmonitor labels sample` wrote there") from error
+
+
+def _mixed(text: bytes, salt: bytes) -> bytes:
+    return bytes(
+        a ^ b for a, b in zip(text, hashlib.shake_128(salt).digest(len(text)), strict=True)
+    )
 
 
 def read_labels(path: Path) -> Sequence[Label]:
@@ -45,9 +83,9 @@ def labels_of(rows: Iterable[Label]) -> Sequence[Label]:
 def read_rows(path: Path) -> Sequence[Label]:
     """Return every row of a CSV of labels.
 
-    Needs the columns `judged` and `human` (yes or no, true or false, 1 or 0, 是 or 否; `human` may
-    be empty or "?") and `at` (ISO 8601, UTC if it names no offset, or seconds since the epoch);
-    reads `id`, `chance` and `drawn_from`; passes over others. Takes what spreadsheets make of a
+    Needs the columns `judged` (or `sealed`, which holds it unreadably), `human` (yes or no, true or
+    false, 1 or 0, 是 or 否; `human` may be empty or "?") and `at` (ISO 8601, UTC if it names no
+    offset, or seconds since the epoch); reads `id`, `chance` and `drawn_from`; passes over others. Takes what spreadsheets make of a
     CSV: semicolons or tabs, UTF-16, GB 18030.
 
     Raises:
@@ -63,7 +101,8 @@ def read_rows(path: Path) -> Sequence[Label]:
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         columns = [name.strip().casefold() for name in next(table, [])]
-        if lacking := [name for name in ("judged", "human", "at") if name not in columns]:
+        verdict = SEALED if SEALED in columns else "judged"
+        if lacking := [name for name in (verdict, "human", "at") if name not in columns]:
             raise InputError(
                 f"{path}: no column {', '.join(lacking)}; `ragmonitor labels sample` writes such "
                 "a file"
@@ -94,7 +133,9 @@ def _decoded(raw: bytes) -> str:
 
 
 def _row(cells: Mapping[str, str], where: str) -> Label:
-    judged = _answer(cells["judged"], f"{where}, column judged")
+    if SEALED in cells:
+        cells = {**cells, **opened(cells[SEALED], f"{where}, column {SEALED}")}
+    judged = _answer(cells.get("judged", ""), f"{where}, column judged")
     if judged is None:
         raise InputError(f"{where}, column judged: empty; the judge's verdict is needed")
     return Label(

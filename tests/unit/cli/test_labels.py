@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ragmonitor.cli.app import app
-from ragmonitor.estimation.labels import read_labels
+from ragmonitor.estimation.labels import opened, read_labels
 
 runner = CliRunner()
 AT = "2026-05-04T12:00:00.000Z"
@@ -69,7 +69,7 @@ def sampled(reports, *arguments, to="labels.csv"):
     result = run("sample", reports, "-o", to, *arguments)
     assert result.exit_code == 0, result.output
     with Path(to).open(encoding="utf-8-sig", newline="") as file:
-        return [*csv.DictReader(file)]
+        return [row | opened(row["sealed"], to) for row in csv.DictReader(file)]
 
 
 def fill_in(rows, said, to="labels.csv"):
@@ -83,6 +83,25 @@ def fill_in(rows, said, to="labels.csv"):
 
 def agrees(row):
     return row["judged"]
+
+
+def test_who_labels_does_not_see_the_verdict(reports):
+    """Neither in words nor by what is equal in the rows of one verdict."""
+    sampled(reports)
+    with Path("labels.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = [*csv.DictReader(file)]
+    assert list(rows[0]) == ["id", "question", "answer", "chunks", "human", "at", "sealed"]
+    for at in range(0, 40, 2):
+        assert len({row["sealed"][17:][at : at + 2] for row in rows}) > 20
+
+
+def test_a_spoiled_seal_is_named(reports, tmp_path):
+    """With its line and column."""
+    rows = sampled(reports)
+    rows[3]["sealed"] = "yes"
+    path = fill_in(rows, agrees)
+    result = runner.invoke(app, ["labels", "rate", path])
+    assert "column sealed: not what" in str(result.exception) + result.output
 
 
 # --- sample ---------------------------------------------------------------------------------------
