@@ -31,6 +31,8 @@ from ragmonitor.cli.options import (
     RulesOptions,
     SampleOptions,
     ScoreOptions,
+    TailOptions,
+    TopOptions,
 )
 from ragmonitor.cli.terminal import EXIT_CODES, SOMETHING_WRONG, USAGE, say
 
@@ -192,6 +194,29 @@ def documents(options: DocumentsOptions) -> int:
     from ragmonitor.cli.document_lists import run
 
     return run(options)
+
+
+@command(app, TopOptions)
+def top(options: TopOptions) -> int:
+    """Watch a running monitor in a terminal: rates with intervals, alarms, the last bad answers.
+
+    Reads the page, which the monitor serves with server.ui=true.
+    """
+    from ragmonitor.cli import watching
+
+    return watching.top(options)
+
+
+@command(app, TailOptions)
+def tail(options: TailOptions) -> int:
+    """Print the bad answers of a running monitor as they come, with what is not supported.
+
+    Begins with those that the page keeps. Reads the page, which the monitor serves with
+    server.ui=true; an answer that several users got counts again each time.
+    """
+    from ragmonitor.cli import watching
+
+    return watching.tail(options)
 
 
 @command(app, LearnedOptions)

@@ -271,8 +271,8 @@ def _report_draw(
 ) -> None:
     bad = sum(answer.hallucinated for answer, _ in drawn)
     say(
-        f"{output}: {len(drawn)} answers judged by {', '.join(read.judges)}, hallucinated or not by "
-        "its verdict, which the column sealed hides from who labels them"
+        f"{output}: {len(drawn)} answers judged by {', '.join(read.judges)}, whose verdicts "
+        "the column sealed hides from who labels them"
     )
     if len(drawn) < count:
         say(f"there are no more: {count} were asked for")

@@ -301,6 +301,44 @@ class DocumentsOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _PageOptions:
+    """Which page `ragmonitor top` and `ragmonitor tail` read, and how often."""
+
+    address: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="URL",
+            help="Of a running monitor's page; host and port are enough. By default as the "
+            "settings say: http://127.0.0.1:9464.",
+        ),
+    ] = None
+    token: Annotated[
+        str | None,
+        typer.Option(help="Of the page; by default server.ui_token as the settings say."),
+    ] = None
+    every: Annotated[float, typer.Option(min=0.2, help="Seconds from look to look.")] = 2.0
+    seconds: Annotated[
+        float | None, typer.Option(min=0.0, help="End after so long; by default at Ctrl-C.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopOptions(_PageOptions):
+    """The options of `ragmonitor top`."""
+
+    once: Annotated[bool, typer.Option("--once", help="Print it once, and end.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailOptions(_PageOptions):
+    """The options of `ragmonitor tail`."""
+
+    json_output: Annotated[
+        bool, typer.Option("--json", help="One JSON object for each answer on standard output.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedOptions:
     """The options of `ragmonitor learned`."""
 

@@ -85,8 +85,8 @@ def read_rows(path: Path) -> Sequence[Label]:
 
     Needs the columns `judged` (or `sealed`, which holds it unreadably), `human` (yes or no, true or
     false, 1 or 0, 是 or 否; `human` may be empty or "?") and `at` (ISO 8601, UTC if it names no
-    offset, or seconds since the epoch); reads `id`, `chance` and `drawn_from`; passes over others. Takes what spreadsheets make of a
-    CSV: semicolons or tabs, UTF-16, GB 18030.
+    offset, or seconds since the epoch); reads `id`, `chance` and `drawn_from`; passes over others.
+    Takes what spreadsheets make of a CSV: semicolons or tabs, UTF-16, GB 18030.
 
     Raises:
         InputError: The file cannot be read; a column is missing; or a cell says something else,

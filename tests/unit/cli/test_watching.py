@@ -1,0 +1,79 @@
+"""`ragmonitor top` and `tail`, over the page of a real monitor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from typer.testing import CliRunner
+
+from ragmonitor import Monitor, ServerSettings
+from ragmonitor.cli import watching
+from ragmonitor.cli.app import app
+from ragmonitor.cli.options import TailOptions
+from ragmonitor.errors import InputError
+
+runner = CliRunner()
+
+
+@pytest.fixture
+def monitor() -> Iterator[Monitor]:
+    """Return a monitor with a page that keeps one bad answer."""
+    with Monitor("tower", server=ServerSettings(port=0, ui=True)) as monitor:
+        ask(monitor, "It was built from 1887 to 1889. Napoleon opened it.\x1b[2J")
+        yield monitor
+
+
+def ask(monitor: Monitor, answer: str) -> None:
+    with monitor.interaction(query="When was it built?", attributes={"route": "/ask"}) as i:
+        i.retrieved(["It was built from 1887 to 1889."])
+        i.answered(answer)
+    assert monitor.flush(10)
+
+
+def test_tail_prints_what_is_not_supported(monitor: Monitor) -> None:
+    result = runner.invoke(app, ["tail", str(monitor.ui_url), "--seconds", "0"])
+    assert result.exit_code == 0, result.output
+    assert "hallucination 1.00" in result.output
+    assert "route=/ask" in result.output
+    assert "? When was it built?" in result.output
+    assert "absent: 'Napoleon opened it." in result.output
+    assert "\x1b" not in result.output
+
+
+def test_tail_prints_each_answer_once(monitor: Monitor, capsys: pytest.CaptureFixture[str]) -> None:
+    """What came since the last look, and goes on when the monitor does not answer for a while."""
+    looks = iter(["Caesar opened it.", None, "away", None])
+    now = iter(range(10))
+
+    def sleep(_: float) -> None:
+        answer = next(looks)
+        if answer == "away":
+            monitor.close()
+        elif answer:
+            ask(monitor, answer)
+
+    options = TailOptions(address=monitor.ui_url, every=1.0, seconds=4.0, json_output=True)
+    assert watching.tail(options, clock=lambda: float(next(now)), sleep=sleep) == 0
+    output = capsys.readouterr()
+    answers = [json.loads(line) for line in output.out.splitlines()]
+    assert [each["answer"][-1]["verdict"] for each in answers] == ["absent", "absent"]
+    assert len({each["id"] for each in answers}) == 2
+    assert output.err.count("nothing answers at") == 1
+
+
+def test_top_shows_rates_with_intervals_and_bad_answers(monitor: Monitor) -> None:
+    result = runner.invoke(app, ["top", str(monitor.ui_url), "--once"], env={"COLUMNS": "120"})
+    assert result.exit_code == 0, result.output
+    assert "tower" in result.output
+    assert "hallucination (builtin)" in result.output
+    assert "alarms armed" in result.output
+    assert "Napoleon opened it." in result.output
+
+
+def test_where_no_page_is_served_the_remedy_is_said() -> None:
+    with Monitor("tower", server=ServerSettings(port=0)) as monitor:
+        ask(monitor, "It was built from 1887 to 1889.")
+        with pytest.raises(InputError, match=r"server\.ui=true"):
+            watching.Page(monitor.metrics_url, "").poll()
