@@ -61,10 +61,11 @@ check: $(STAMP)  ## Format, lint, strict types, import contracts
 	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports
 
-bench: $(STAMP)  ## Measure: request path, memory, event loop, built-in judge, records as bytes, learning (ARGS=data folder)
+bench: $(STAMP)  ## Measure: request path, memory, event loop, load, built-in judge, records as bytes, learning (ARGS=data folder)
 	$(BIN)/python tests/bench/request_path.py
 	$(BIN)/python tests/bench/allocations.py
 	$(BIN)/python tests/bench/event_loop.py
+	$(BIN)/python tests/bench/under_load.py
 	$(BIN)/python tests/bench/million.py
 	$(BIN)/python tests/bench/builtin_judge.py
 	$(BIN)/python tests/bench/wire.py

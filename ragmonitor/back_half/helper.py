@@ -44,6 +44,8 @@ EMIT_S = 10.0
 MAX_LOGS = 1_000
 PROGRESS = 32
 """The application is told after so many records at the latest."""
+PAUSE_S = 0.1
+"""It is told no more often than that otherwise: each message takes its interpreter's lock."""
 
 
 _logs: deque[tuple[int, str]] = deque(maxlen=MAX_LOGS)
@@ -79,12 +81,14 @@ class _Queue(MemoryQueue):
     def __init__(self, size: int, helper: _Helper) -> None:
         super().__init__(size)
         self._helper = helper
+        self._at_most = min(PROGRESS, max(1, size // 4))
 
     def take(self, max_items: int) -> Sequence[Any]:
         """Return up to `max_items`, oldest first; empty if none waits."""
         taken = super().take(max_items)
         self._helper.taken += len(taken)
-        if not taken or self._helper.taken - self._helper.told >= PROGRESS:
+        untold = self._helper.taken - self._helper.told
+        if untold >= self._at_most or (not taken and self._helper.silent_s > PAUSE_S):
             self._helper.tell_progress()
         return taken
 
@@ -102,7 +106,7 @@ class _Helper:
         self._closed: deque[int] = deque()
         self.taken = self.told = 0
         """Records that the worker has taken, and of how many the application knows."""
-        self._open_runs, self._is_closed = 0, False
+        self._open_runs, self._is_closed, self._told_s = 0, False, 0.0
         self._stated: object = None
         self.has_provider = False
         """Whether the application has a tracer provider of its own."""
@@ -124,7 +128,7 @@ class _Helper:
                 "provider": self._provider,
                 "refreeze": self._back.refreeze,
                 "wake": self._back.wake,
-                "flush": self._back.flush,
+                "flush": self._flush,
                 "close": self._close,
                 "newest": self._back.newest,
                 "families": self._families,
@@ -166,6 +170,11 @@ class _Helper:
     def _provider(self, has_provider: bool) -> None:
         self.has_provider = has_provider
 
+    def _flush(self, timeout_s: float) -> bool:
+        flushed = self._back.flush(timeout_s)
+        self.tell_progress()
+        return flushed
+
     def _close(self, timeout_s: float) -> tuple[bool, list[Metric]]:
         self._is_closed = True
         closed = self._back.close(timeout_s)
@@ -182,11 +191,16 @@ class _Helper:
         with suppress(LinkError):
             self.link.send(name, *args)
 
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the application was told of progress."""
+        return time.monotonic() - self._told_s
+
     def tell_progress(self) -> None:
         """Say which records were taken, and of which nothing more is owed."""
         closed = [self._closed.popleft() for _ in range(len(self._closed))]
         if closed or self.taken != self.told:
-            self.told = self.taken
+            self.told, self._told_s = self.taken, time.monotonic()
             self.tell("progress", self.taken, closed)
         with suppress(IndexError):
             while True:
