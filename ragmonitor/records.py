@@ -38,6 +38,16 @@ class Chunk:
     """The retriever's or reranker's own scale; None if it gave none."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def source(self) -> str:
+        """The document that it is from, as its metadata say; empty: they do not."""
+        values = (self.metadata.get(name) for name in SOURCES)
+        return next((value for value in values if isinstance(value, str) and value), "")
+
+
+SOURCES: Final = ("source", "file_path", "file_name", "url", "title")
+"""Names under which chunks' metadata say where they are from, the first that is there."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:

@@ -6,7 +6,7 @@ import hashlib
 import math
 from array import array
 from collections.abc import Hashable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ragmonitor.causes.paired_evidence import Others, PairedEvidence
 from ragmonitor.export.content import ContentPolicy
@@ -17,25 +17,13 @@ CAPACITY: Final = 2_000
 MAX_VERDICTS: Final = 256
 """The newest verdicts of a document, from which its share of hallucinated answers follows."""
 MAX_NAME: Final = 200
-SOURCES: Final = ("source", "file_path", "file_name", "url", "title")
-"""Names under which chunks' metadata say where they are from."""
 
 
 def key_of(chunk: Chunk) -> Hashable:
     """Return what tells a chunk's document apart within this process: id, source, or text."""
     if chunk.id:
         return chunk.id
-    return source_of(chunk) or hash(chunk.text)
-
-
-def source_of(chunk: Chunk) -> str:
-    """Return where a chunk is from, as its metadata say; empty: they do not."""
-    metadata: Any = chunk.metadata
-    for name in SOURCES:
-        source = metadata.get(name)
-        if isinstance(source, str) and source:
-            return source
-    return ""
+    return chunk.source or hash(chunk.text)
 
 
 def name_of(chunk: Chunk, policy: ContentPolicy) -> str:
@@ -43,7 +31,7 @@ def name_of(chunk: Chunk, policy: ContentPolicy) -> str:
 
     Sources are texts, and shown under `content="all"` only; ids are none.
     """
-    source = source_of(chunk)
+    source = chunk.source
     if source and policy.content == "all":
         return source[:MAX_NAME]
     if chunk.id:

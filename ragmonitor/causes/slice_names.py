@@ -9,7 +9,7 @@ from typing import Final
 
 from ragmonitor.estimation.parts import Answer
 from ragmonitor.estimation.signals import language_of
-from ragmonitor.records import Chunk, Interaction
+from ragmonitor.records import Interaction
 
 Slice = tuple[str, str]
 """A dimension and its value: `("route", "billing")`."""
@@ -25,7 +25,6 @@ MAX_SESSIONS: Final = 10_000
 """Whose turns are counted; the one that was silent for the longest is let go of."""
 MAX_NAMES: Final = 20_000
 """Names of slices that are kept once for all answers."""
-_SOURCES: Final = ("source", "file_name", "file_path", "url")
 
 
 class SliceNames:
@@ -107,7 +106,7 @@ class SliceNames:
         for tag in interaction.tags[:MAX_VALUES]:
             yield "tag", tag
         for chunk in interaction.chunks[:MAX_VALUES]:
-            yield "source", _source(chunk)
+            yield "source", chunk.source
 
     @staticmethod
     def _attributes(answer: Answer) -> Iterator[Slice]:
@@ -125,12 +124,3 @@ _RECORDED: Final = frozenset(
 def _number(count: int) -> str:
     """Return a number, from 4 on as a band."""
     return str(count) if count <= 3 else "4 to 7" if count <= 7 else "8 or more"
-
-
-def _source(chunk: Chunk) -> str:
-    """Return where a chunk comes from, as its metadata say; empty: they do not."""
-    for name in _SOURCES:
-        value = chunk.metadata.get(name)
-        if isinstance(value, str) and value:
-            return value
-    return ""

@@ -297,6 +297,11 @@ class Answers:
                 for name, value in list(interaction.attributes.items())[:MAX_LABELS]
             },
             "latency_s": round(interaction.latency_s, 3),
+            "session": interaction.session_id[:MAX_LABEL],
+            "model": interaction.generations[-1].model[:MAX_LABEL]
+            if interaction.generations
+            else "",
+            "tokens": [interaction.usage.input_tokens, interaction.usage.output_tokens],
             "basis": basis,
             "judge": report.judge.name[:MAX_LABEL],
             "cause": None if cause is None else cause.value,
@@ -381,6 +386,7 @@ def _chunks(
         }
         if shows:
             entry["parts"] = closest(chunk.text, wrong)
+            entry["source"] = chunk.source[:MAX_LABEL]
         entries.append(entry)
     return entries
 

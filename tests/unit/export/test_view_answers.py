@@ -14,10 +14,12 @@ from ragmonitor.records import (
     Cause,
     Chunk,
     Diagnosis,
+    Generation,
     Report,
     Scored,
     SentenceVerdict,
     Unscored,
+    Usage,
     Verdict,
 )
 from tests.unit.export.examples import (
@@ -225,6 +227,31 @@ def test_without_content_there_are_no_texts(content):
     (found,) = told(kept)
     assert [each["verdict"] for each in found["verdicts"]] == ["supported", "contradicted"]
     assert found["chunks"][0]["id"] == "doc-2"
+
+
+@pytest.mark.parametrize("content", ["all", "none"])
+def test_an_answer_says_where_its_chunks_are_from_and_what_it_cost(content):
+    """The document's name is a text; session, model and tokens are none."""
+    kept = answers(content=content)
+    each = bad(1)
+    chunks = tuple(
+        replace(chunk, metadata={"page": 7, "source": "", "file_name": "terms.pdf"})
+        for chunk in each.interaction.chunks
+    )
+    call = Generation(output="a", started_ns=0, ended_ns=1, model="gpt")
+    whole = replace(
+        each.interaction,
+        chunks=chunks,
+        generations=(call,),
+        session_id="s-1",
+        usage=Usage(input_tokens=90, output_tokens=12),
+    )
+    fill(kept, [replace(each, interaction=whole)])
+    [found] = told(kept)
+    assert {chunk.get("source") for chunk in found["chunks"]} == (
+        {"terms.pdf"} if content == "all" else {None}
+    )
+    assert (found["session"], found["model"], found["tokens"]) == ("s-1", "gpt", [90, 12])
 
 
 def test_a_lone_surrogate_is_sent_as_json_writes_it():

@@ -175,6 +175,10 @@ export class Answers {
       if (template) footer.append(element("a", { href: template.replaceAll("{trace_id}", encodeURIComponent(answer.trace_id)), target: "_blank", rel: "noopener noreferrer" }, t("openTrace")));
     } else footer.append(element("span", {}, t("noTrace")));
     footer.append(element("span", {}, "id ", element("code", {}, answer.id)), element("span", {}, t("took", { s: answer.latency_s.toFixed(2) })));
+    const [read, written] = answer.tokens;
+    if (read !== null || written !== null) footer.append(element("span", {}, t("tokens", { read: read ?? "?", written: written ?? "?" })));
+    if (answer.model) footer.append(element("span", {}, answer.model));
+    if (answer.session) footer.append(element("span", {}, `${t("session")} `, element("code", {}, answer.session)));
     return footer;
   }
 }
@@ -228,7 +232,7 @@ function findings(answer) {
 }
 
 function chunk(each, answer) {
-  const head = [t("chunk", { n: each.position + 1, all: answer.chunks_found }), each.id, each.relevance === null ? "" : t("relevance", { value: number(each.relevance) }), each.score === null ? "" : t("score", { value: each.score.toFixed(2) })];
+  const head = [t("chunk", { n: each.position + 1, all: answer.chunks_found }), each.source, each.id === each.source ? "" : each.id, each.relevance === null ? "" : t("relevance", { value: number(each.relevance) }), each.score === null ? "" : t("score", { value: each.score.toFixed(2) })];
   const box = element("div", {}, element("p", { class: "chunk-head" }, head.filter(Boolean).join(" · ")));
   if (!each.parts) return box;
   const near = each.parts.some(([, marked]) => marked);

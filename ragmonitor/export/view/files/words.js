@@ -205,6 +205,8 @@ const TEXTS = {
   trace: ["trace", "链路"],
   noTrace: ["no trace was sent", "未发送链路"],
   times: ["given {n} {n|time|times}", "出现 {n} 次"],
+  tokens: ["{read} tokens in, {written} out", "输入 {read} Token，输出 {written} Token"],
+  session: ["session", "会话"],
   took: ["{s} s", "{s} 秒"],
   judgeDidNot: ["judge: {cause}", "评审：{cause}"],
   foot: ["Kept in memory by this process and gone when it ends. For more than a day, and for all processes: /metrics and your traces.", "由本进程保存在内存中，进程结束即消失。更长时间与全部进程的数据请见 /metrics 与链路系统。"],
