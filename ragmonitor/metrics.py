@@ -583,6 +583,16 @@ VERSION_DIFFERENCE_UPPER: Final = _versions(
     "gauge", "ragmonitor_version_difference_upper", "The upper end of it.", _PAIR
 )
 
+EVENT_TIMESTAMP: Final = _versions(
+    "gauge",
+    "ragmonitor_event_timestamp_seconds",
+    "When it last happened: a deployment (the first answer of a version), a change of the judge, "
+    "or what the application told by `Monitor.event`.",
+    "kind name",
+    unit="seconds since 1970",
+    merge="max",
+)
+
 REFERENCE_RATIO: Final = _inputs(
     "ragmonitor_drift_reference_ratio",
     "Share of the reference questions that is collected; at 1 the reference is frozen.",

@@ -349,6 +349,20 @@ class Monitor:
         """Where the evidence of each signal stands, as of a few seconds ago."""
         return tuple(self._back.alarms)
 
+    def event(self, name: str, **attributes: str) -> None:
+        """Take note of something that happened to the application: `monitor.event("reindexed")`.
+
+        It is marked on dashboards and on the page, and named where answers got worse about then.
+        Of events of one name the newest is kept. Never raises or blocks.
+
+        Args:
+            name: In a few words that stay the same from time to time.
+            attributes: What else is known of it, for people.
+        """
+        with shielded("capture"):
+            told = {key: str(value) for key, value in attributes.items()}
+            self._back.event(str(name), told, time.time())
+
     def refreeze_anchors(self) -> None:
         """Accept the judge as it judges now: its next verdicts on the anchors are frozen anew.
 

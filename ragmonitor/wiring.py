@@ -12,6 +12,8 @@ from functools import partial
 from ragmonitor.addresses import shown
 from ragmonitor.capabilities import CapableJudge, as_judge
 from ragmonitor.causes.document_causes import Documents
+from ragmonitor.causes.events import STATE_VERSION as EVENTS_VERSION
+from ragmonitor.causes.events import Events
 from ragmonitor.causes.slices import Slices
 from ragmonitor.causes.versions import STATE_VERSION as VERSIONS_VERSION
 from ragmonitor.causes.versions import Versions
@@ -479,6 +481,7 @@ def estimates_of(
         slices_of(settings, reader, is_sampled=judge is not None, drift=drift, alarms=alarms),
         documents_of(settings, judge),
         versions_of(settings, reader.identity.name, name),
+        events_of(settings, is_judged=judge is not None),
     ]
     if judge is None:
         return Statistics(parts, means=means, alarms=alarms)
@@ -570,6 +573,16 @@ def versions_of(settings: Settings, reader: str, judge: str | None) -> Versions:
         higher_is_better=higher_is_better(settings),
         threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
         file=_state_file(settings, "versions", VERSIONS_VERSION),
+    )
+
+
+def events_of(settings: Settings, *, is_judged: bool) -> Events:
+    """Return what keeps what happened to the application, and when each signal changed."""
+    return Events(
+        version=settings.service_version,
+        is_judged=is_judged,
+        higher_is_better=higher_is_better(settings),
+        file=_state_file(settings, "events", EVENTS_VERSION),
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry
 
 from ragmonitor.capture import sound
 from ragmonitor.causes import CauseFinder
+from ragmonitor.causes.events import Events
 from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.evaluators import table
 from ragmonitor.export import NewestReports
@@ -145,6 +146,13 @@ class LocalBackHalf:
     def newest(self) -> Report | None:
         """Return the report on the newest answer that was scored; None: there was none."""
         return self._newest.newest()
+
+    def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
+        """Take note of something that happened to the application."""
+        for part in self.estimates.parts:
+            if isinstance(part, Events):
+                part.note(name, attributes, at_s)
+        self.worker.wake()
 
     def refreeze(self) -> None:
         """Accept the judge as it judges now."""

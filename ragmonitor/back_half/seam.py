@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry
@@ -52,6 +52,10 @@ class BackHalf(Protocol):
 
     def newest(self) -> Report | None:
         """Return the report on the newest answer that was scored; None: there was none."""
+        ...
+
+    def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
+        """Take note of something that happened to the application, in seconds since the epoch."""
         ...
 
     def refreeze(self) -> None:

@@ -337,8 +337,7 @@ class Versions(Part):
             since_s=self._known[by][candidate].first_s,
             evidence_s=self._threshold_s,
             threshold_s=self._threshold_s,
-            objective=min(1.0, max(0.0, found.baseline.mean)),
-            higher_is_better=self._higher_is_better(signal),
+            objective=0.0,
             examples=tuple(self._examples.get((by, candidate), ())),
             detail=f"{named} is worse than {baseline}: {found.said(signal)}",
         )
@@ -363,7 +362,7 @@ class Versions(Part):
             evidence_s=0.0 if since_s is None else self._threshold_s,
             active=since_s is not None,
             since_s=since_s,
-            objective=None,
+            objective=0.0,
             raised=sum(
                 arm.worse_s is not None for arms in self._known.values() for arm in arms.values()
             ),
@@ -419,6 +418,8 @@ class Versions(Part):
     def _candidate(
         self, by: str, candidate: str, baseline: str, signal: str
     ) -> CandidateCause | None:
+        if signal == VERSION_WORSE:
+            signal = self._worst(by, candidate, baseline)
         found = self._found.get((by, candidate, baseline, signal))
         if found is None:
             return None
@@ -436,6 +437,17 @@ class Versions(Part):
             detail=f"Compared with {baseline}: {found.said(signal)}.",
             examples=tuple(self._examples.get((by, candidate), ())),
         )
+
+    def _worst(self, by: str, candidate: str, baseline: str) -> str:
+        """Return the signal with the most evidence that the candidate is worse."""
+        found = {
+            key[3]: each.e_value
+            for key, each in self._found.items()
+            if key[:3] == (by, candidate, baseline)
+            and _alarms(key[3])
+            and self._is_worse(key[3], each)
+        }
+        return max(found, key=found.__getitem__, default=HALLUCINATION)
 
     def close(self) -> None:
         """Hand over what this process has seen."""

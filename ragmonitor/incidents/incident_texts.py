@@ -34,6 +34,7 @@ _SIGNALS: Final = {
     "context_relevance": ("Context relevance", "上下文相关性"),
     "context_utilization": ("Context utilization", "上下文利用率"),
     "empty_retrieval": ("Empty retrieval", "空检索"),
+    "version_worse": ("Worse version", "变差的版本"),
     "weak_retrieval": ("Weak retrieval", "弱检索"),
     "new_question": ("New kinds of questions", "新类型问题"),
     "anchors": ("Reference answers that flipped", "被改判的参考样例"),

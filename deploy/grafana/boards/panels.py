@@ -305,6 +305,15 @@ ANNOTATIONS: tuple[Annotation, ...] = (
         color=PURPLE,
     ),
     Annotation(
+        name=Words("Events", "事件"),
+        expr=(
+            "max by (service, name)"
+            f' (ragmonitor_event_timestamp_seconds{{{SERVICE},kind="event"}}) >= time() - 60'
+        ),
+        title=Words("{{service}}: {{name}}", "{{service}}：{{name}}"),
+        color=BLUE,
+    ),
+    Annotation(
         name=Words("Alarms", "告警"),
         expr=f"max by (service, signal, kind) (ragmonitor_alarm_active{{{SERVICE}}}) == 1",
         title=Words("{{service}}: {{signal}} alarm", "{{service}}：{{signal}} 告警"),

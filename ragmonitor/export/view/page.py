@@ -331,6 +331,7 @@ class View:
                 "kept": self._answers.numbers(),
                 "history": history,
                 "events": list(self._events),
+                "marks": self._snapshot.records.get("events", ()),
                 "spent": self._spent.sums(),
             }
         snapshot = self._snapshot

@@ -100,6 +100,14 @@ export class Chart {
       if (at < LEFT + 12 || at > width - 20) continue;
       svg.append(shape("text", { x: round(at), y: height - 5, "text-anchor": "middle" }, data.clock(time, step < 60)));
     }
+    for (const mark of data.marks ?? []) {
+      if (mark.at_s < data.from || mark.at_s > data.to) continue;
+      const line = shape("line", { class: "mark", x1: round(x(mark.at_s)), x2: round(x(mark.at_s)), y1: TOP, y2: height - BOTTOM });
+      const title = shape("title", {});
+      title.textContent = mark.text;
+      line.append(title);
+      svg.append(line);
+    }
     if (data.lower) svg.append(shape("path", { class: "band", d: bands(line(data.upper), line(data.lower)) }));
     const curve = line(data.mean);
     svg.append(shape("path", { class: "curve", d: path(curve) }));

@@ -211,7 +211,8 @@ function showCharts() {
   const most = isShare(signal) ? [0.1, 0.2, 0.4, 0.6, 0.8].find((each) => high * 1.05 <= each) ?? 1 : 1;
   const title = t("estimateTitle", { signal: called("signal", signal) });
   const format = (value) => (isShare(signal) ? `${Math.round(100 * value * 10) / 10}%` : value.toFixed(2));
-  const common = { from: seen.from, to: seen.to, times: seen.times, clock, nothing: t("nothingYet") };
+  const marks = state.marks.map((each) => ({ at_s: each.at_s, text: `${clock(each.at_s, true)} ${t(each.kind)}: ${each.name}` }));
+  const common = { from: seen.from, to: seen.to, times: seen.times, clock, marks, nothing: t("nothingYet") };
   say(byId("estimate-title"), `${title} · ${judge === "none" ? t("noJudge") : judge === state.builtin ? t("builtinOnly") : t("judgedBy", { judge })}`);
   charts.estimate.show({
     ...common, mean, lower, upper, least: 0, most, ticks: [0, 0.25, 0.5, 0.75, 1].map((s) => s * most), format, limit,

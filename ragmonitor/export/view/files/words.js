@@ -9,6 +9,7 @@ const SIGNALS = {
   answer_correctness: ["Answer correctness", "回答正确性"], factual_correctness: ["Factual correctness", "事实正确性"],
   noise_sensitivity: ["Noise sensitivity", "噪声敏感度"], language_match: ["Language match", "语言一致性"],
   wrong_refusal: ["Wrong refusal", "错误拒答"], empty_retrieval: ["Empty retrieval", "空检索"],
+  version_worse: ["Version got worse", "版本变差"], deployment: ["deployment", "发布"], judge_change: ["judge change", "评审变更"], event: ["event", "事件"],
   weak_retrieval: ["Weak retrieval", "弱检索"], new_question: ["New kinds of questions", "新类型问题"],
   anchors: ["Reference answers", "参考样例"], calibration_high: ["More errors than predicted", "错误多于预测"],
   calibration_low: ["Fewer errors than predicted", "错误少于预测"],
