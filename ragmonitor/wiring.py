@@ -456,12 +456,7 @@ def estimates_of(
     judge = None if judging is None else judging.judge.identity
     name = None if judge is None else judge.name
     every_days = settings.alarms.false_alarm_every_days
-    drift = InputDrift(
-        size=settings.estimation.drift_reference_size,
-        embed=embedding,
-        embedding=getattr(embedding, "__qualname__", "") or type(embedding).__name__,
-        state=file("drift", DRIFT_VERSION),
-    )
+    drift = _input_drift(settings, embedding)
     means = WindowedMeans(
         builtin=reader.identity.name,
         judge=name,
@@ -514,6 +509,15 @@ def estimates_of(
             threshold_s=every_days * DAY_S,
             now=time.time,
         ),
+    )
+
+
+def _input_drift(settings: Settings, embedding: Embed | None) -> InputDrift:
+    return InputDrift(
+        size=settings.estimation.drift_reference_size,
+        embed=embedding,
+        embedding=getattr(embedding, "__qualname__", "") or type(embedding).__name__,
+        state=_state_file(settings, "drift", DRIFT_VERSION),
     )
 
 
