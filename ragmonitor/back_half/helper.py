@@ -127,6 +127,7 @@ class _Helper:
                 "tick": self._tick,
                 "provider": self._provider,
                 "refreeze": self._back.refreeze,
+                "event": self._back.event,
                 "wake": self._back.wake,
                 "flush": self._flush,
                 "close": self._close,

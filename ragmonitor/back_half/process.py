@@ -13,7 +13,7 @@ import pickle
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -67,6 +67,10 @@ STARTING_S = 60.0
 """A helper that is not ready by then is given up."""
 STOPPING_S = 1.0
 SCRAPE_S = 5.0
+EVENT_S = 60.0
+"""An event that could not be handed over for so long is given up."""
+MAX_EVENTS = 1_000
+"""Requests and events that wait to be handed over; further events are given up."""
 FIRST_PAUSE_S = 0.5
 MAX_PAUSE_S = 60.0
 MAX_FAILED_STARTS = 3
@@ -236,6 +240,18 @@ class ProcessBackHalf:
             return self._local.newest()
         report: Report | None = self._ask(SCRAPE_S, "newest")
         return report
+
+    def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
+        """Take note of something that happened to the application, without waiting for it."""
+        if self._local is not None:
+            self._local.event(name, attributes, at_s)
+        elif self._outbox.qsize() < MAX_EVENTS and not self._closed:
+            if self._thread is None:
+                self._start()
+            deadline = time.monotonic() + EVENT_S
+            self._outbox.put(_Request("event", (name, dict(attributes), at_s), deadline=deadline))
+            self._idle = False
+            self._wakes.put(None)
 
     def refreeze(self) -> None:
         """Accept the judge as it judges now."""

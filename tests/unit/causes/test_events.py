@@ -112,14 +112,15 @@ def test_a_foreign_file_is_no_reason_to_fail(tmp_path):
     assert [each.name for each in part._events] == ["reindexed"]
 
 
-def test_a_monitor_takes_events_and_never_raises():
-    """They come out as a series, from any values."""
+@pytest.mark.parametrize("worker", ["thread", "process"])
+def test_a_monitor_takes_events_and_never_raises(worker):
+    """They come out as a series, from any values, wherever the answers are scored."""
 
     class Rude:
         def __str__(self) -> str:
             raise RuntimeError("no")
 
-    with Monitor("support", server=False) as monitor:
+    with Monitor("support", server=False, worker=worker) as monitor:
         monitor.event("reindexed", index="v7")
         monitor.event("odd", value=Rude())  # type: ignore[arg-type]
         monitor.flush()
