@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ragmonitor.answer_checks import GuardedPiece
     from ragmonitor.capture import (
         INTERACTION_TAG,
         InteractionRecorder,
@@ -106,6 +107,7 @@ _HOMES = {
     "export": ("JsonLines", "Langfuse", "Phoenix"),
     "guard": ("record_error", "shielded"),
     "judges": ("EncoderJudge", "FunctionJudge", "LlmJudge"),
+    "answer_checks": ("GuardedPiece",),
     "monitor": ("Monitor",),
     "offline": ("EvaluationResult", "aevaluate", "evaluate"),
     "protocols": ("Exporter", "Judge"),
@@ -167,6 +169,7 @@ __all__ = [
     "Exporter",
     "FunctionJudge",
     "Generation",
+    "GuardedPiece",
     "InputError",
     "Interaction",
     "InteractionRecorder",

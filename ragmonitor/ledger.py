@@ -37,12 +37,14 @@ class Ledger:
         self._judges = judges
         self._refused: Notes[tuple[str, Status, Cause]] = Notes()
         self._given_up: Notes[str] = Notes()
+        self._checks: Notes[tuple[str, str]] = Notes()
         self._open: dict[int, Account] = {}
 
     def clear(self) -> None:
         """Forget everything; for a forked child, whose parent keeps what it took."""
         self._refused.clear()
         self._given_up.clear()
+        self._checks.clear()
         self._open = {}
 
     # --- from any thread, without a lock --------------------------------------------------------
@@ -58,6 +60,10 @@ class Ledger:
     def refuse_all(self, framework: str, status: Status, cause: Cause, n: int) -> None:
         """Note interactions that were not taken elsewhere."""
         self._refused.note((framework, status, cause), n)
+
+    def note_check(self, of: str, outcome: str, n: int = 1) -> None:
+        """Note what was decided of answers, or of sentences, before they were seen."""
+        self._checks.note((of, outcome), n)
 
     # --- counting -------------------------------------------------------------------------------
 
@@ -81,6 +87,9 @@ class Ledger:
         for reason, n in self._given_up.take().items():
             with contained("count"):
                 self._meters.dropped(reason, n)
+        for (of, outcome), n in self._checks.take().items():
+            with contained("count"):
+                self._meters.checked(of, outcome, n)
         for (framework, status, cause), n in self._refused.take().items():
             with contained("count"):
                 self._meters.dropped(cause.value, n)

@@ -604,6 +604,14 @@ REFERENCE_INFO: Final = _inputs(
     "version",
 )
 
+CHECKS: Final = _judging(
+    "counter",
+    "ragmonitor_checks",
+    "What `Monitor.check` (of: answer) and `Monitor.guarded` (of: sentence) decided before an "
+    "answer was seen: fine, flagged, no_claim, unread.",
+    "of outcome",
+)
+
 DOCUMENTS_TRACKED: Final = _inputs(
     "ragmonitor_documents_tracked",
     "Retrieved documents of which figures are kept: the most frequent ones.",

@@ -6,13 +6,14 @@ import atexit
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, ParamSpec, Self, TypeVar, overload
 
 from prometheus_client import CollectorRegistry
 
+from ragmonitor.answer_checks import AnswerChecks, GuardedPiece
 from ragmonitor.back_half import back_half_of
 from ragmonitor.capture import (
     InteractionRecorder,
@@ -28,8 +29,9 @@ from ragmonitor.errors import SettingsError
 from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger, shielded
+from ragmonitor.judges.builtin import Limits
 from ragmonitor.protocols import Exporter, Finished, Judge
-from ragmonitor.records import AlarmState, Cause, Chunk, Interaction, Report
+from ragmonitor.records import AlarmState, Assessment, Cause, Chunk, Interaction, Report, Severity
 from ragmonitor.redaction import Redact
 from ragmonitor.settings import (
     AlarmSettings,
@@ -171,6 +173,11 @@ class Monitor:
             embedding=embedding,
             poll=self._poll,
         )
+        self._answer_checks = AnswerChecks(
+            limits=Limits(max_characters=settings.judge.builtin_max_characters),
+            min_severity=Severity(settings.estimation.min_severity),
+            note=self._back.note_check,
+        )
         survive_forks(self)
         self._exit_first: Callable[[], None] | None = _close_at_exit(self)
 
@@ -302,6 +309,48 @@ class Monitor:
             return retrieves(each, chunks=chunks)
 
         return decorated if function is None else decorated(function)
+
+    def check(self, answer: str, chunks: Sequence[Chunk | str], question: str = "") -> Assessment:
+        """Return what the built-in judge finds in an answer, before anybody sees it.
+
+        It takes milliseconds, in this thread, and needs neither model nor network. Nothing is
+        recorded of the answer; `ragmonitor_checks_total` counts what was decided. What to do with
+        an answer that is `hallucinated` is up to the application: docs/guard.md.
+
+        Args:
+            answer: The whole answer.
+            chunks: What the model was shown.
+            question: The question; empty: relevance is not rated.
+
+        Raises:
+            JudgeError: The texts are longer than `judge.builtin_max_characters`, or take longer
+                than a second; the cause is `too_long`.
+        """
+        return self._answer_checks.check(answer, chunks, question)
+
+    def guarded(
+        self,
+        stream: AsyncIterable[str] | Iterable[str],
+        chunks: Sequence[Chunk | str],
+        question: str = "",
+    ) -> AsyncGenerator[GuardedPiece, None]:
+        """Return an iterator over a stream's sentences, each judged before anybody sees it.
+
+        Example:
+            ```python
+            async for piece in monitor.guarded(stream, chunks, question):
+                await send(piece.text if not piece.findings else "[not in our documents]")
+            ```
+
+        A sentence is held back until it has ended; what cannot be read passes with no verdicts. To
+        stop reading closes the stream. What the stream raises is raised here.
+
+        Args:
+            stream: The answer, in pieces of text.
+            chunks: What the model was shown.
+            question: The question.
+        """
+        return self._answer_checks.guarded(stream, chunks, question)
 
     def redacted(self, interaction: Interaction) -> Interaction:
         """Return the interaction as judges and exporters see it."""

@@ -260,6 +260,10 @@ class Meters(Exporter, Protocol):
         """Count an answer that the built-in rules scored in place of a judge that could not."""
         ...
 
+    def checked(self, of: str, outcome: str, n: int = 1) -> None:
+        """Count what was decided of answers, or of sentences, before they were seen."""
+        ...
+
     def restarted(self) -> None:
         """Count that the worker's thread began again after an error that ended its work."""
         ...

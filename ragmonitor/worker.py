@@ -196,6 +196,10 @@ class Worker:
         """Note a run that was given up."""
         self._ledger.give_up(reason)
 
+    def note_check(self, of: str, outcome: str) -> None:
+        """Note what was decided of an answer, or of a sentence, before it was seen."""
+        self._ledger.note_check(of, outcome)
+
     def _signal(self) -> None:
         loop, waker = self._loop, self._waker
         if loop is not None and waker is not None:

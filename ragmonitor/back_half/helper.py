@@ -154,12 +154,19 @@ class _Helper:
         self._queue.put(Received(number, framework, status, data, self._closed))
         self._back.wake()
 
-    def _note(self, dropped: Mapping[str, int], lost: Mapping[tuple[Any, ...], int]) -> None:
+    def _note(
+        self,
+        dropped: Mapping[str, int],
+        lost: Mapping[tuple[Any, ...], int],
+        checks: Mapping[tuple[str, str], int],
+    ) -> None:
         ledger = self._back.worker.ledger
         for reason, n in dropped.items():
             ledger.give_up(reason, n)
         for (framework, status, cause), n in lost.items():
             ledger.refuse_all(framework, status, cause, n)
+        for (of, outcome), n in checks.items():
+            ledger.note_check(of, outcome, n)
 
     def _tick(self, open_runs: int, waiting: int, errors: Mapping[str, int], level: int) -> None:
         self._open_runs, self._queue.upstream = open_runs, waiting

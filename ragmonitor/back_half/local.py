@@ -143,6 +143,10 @@ class LocalBackHalf:
         """Note a run that was given up."""
         self.worker.give_up(reason)
 
+    def note_check(self, of: str, outcome: str) -> None:
+        """Note what was decided of an answer, or of a sentence, before it was seen."""
+        self.worker.note_check(of, outcome)
+
     def newest(self) -> Report | None:
         """Return the report on the newest answer that was scored; None: there was none."""
         return self._newest.newest()

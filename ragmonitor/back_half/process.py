@@ -168,6 +168,7 @@ class ProcessBackHalf:
         """What works in this process after all."""
         self._queue = MemoryQueue(settings.capture.queue_size)
         self._dropped: Notes[str] = Notes()
+        self._checks: Notes[tuple[str, str]] = Notes()
         self._refused: Notes[tuple[str, Status, Cause]] = Notes()
         self._closed = False
         self._prepare()
@@ -233,6 +234,13 @@ class ProcessBackHalf:
             self._local.give_up(reason)
         else:
             self._dropped.note(reason)
+
+    def note_check(self, of: str, outcome: str) -> None:
+        """Note what was decided of an answer, or of a sentence, before it was seen."""
+        if self._local is not None:
+            self._local.note_check(of, outcome)
+        else:
+            self._checks.note((of, outcome))
 
     def newest(self) -> Report | None:
         """Return the report on the newest answer that was scored; None: there was none."""
@@ -428,6 +436,8 @@ class ProcessBackHalf:
         self._local = local
         for reason, n in self._dropped.take().items():
             local.worker.ledger.give_up(reason, n)
+        for (of, outcome), n in self._checks.take().items():
+            local.worker.ledger.note_check(of, outcome, n)
         for (framework, status, cause), n in self._refused.take().items():
             local.worker.ledger.refuse_all(framework, status, cause, n)
         while taken := self._queue.take(1):
@@ -530,9 +540,9 @@ class ProcessBackHalf:
 
     def _note(self, helper: _Helper) -> None:
         """Send what was noted."""
-        dropped, refused = self._dropped.take(), self._refused.take()
-        if dropped or refused:
-            helper.link.send("note", dict(dropped), dict(refused))
+        noted = [dict(notes.take()) for notes in (self._dropped, self._refused, self._checks)]
+        if any(noted):
+            helper.link.send("note", *noted)
 
     # --- from the helper ------------------------------------------------------------------------
 
@@ -577,6 +587,7 @@ class ProcessBackHalf:
             helper.forget()
         self._queue.clear()
         self._dropped.clear()
+        self._checks.clear()
         self._refused.clear()
         self._prepare()
 

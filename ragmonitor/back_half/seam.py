@@ -50,6 +50,10 @@ class BackHalf(Protocol):
         """Note a run that was given up."""
         ...
 
+    def note_check(self, of: str, outcome: str) -> None:
+        """Note what was decided of an answer, or of a sentence, before it was seen."""
+        ...
+
     def newest(self) -> Report | None:
         """Return the report on the newest answer that was scored; None: there was none."""
         ...

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 FALSE_DISCOVERY_RATE: Final = 0.1
-"""Of the slices that are named at once, the share that is named wrongly, at most, on average."""
+"""Of the slices, or documents, that are named at once, the share that is named wrongly, at most,
+on average."""
 
 
 def discovered(e_values: Sequence[float], weights: Sequence[float], hypotheses: float) -> list[int]:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from ragmonitor import metrics
 from ragmonitor.causes.candidates import CandidateCause
 from ragmonitor.causes.conflicting_chunks import ConflictingChunks, Read
+from ragmonitor.causes.discoveries import discovered
 from ragmonitor.causes.document_table import (
     CAPACITY,
     Document,
@@ -21,7 +22,7 @@ from ragmonitor.causes.document_table import (
     moments_from,
 )
 from ragmonitor.causes.missing_questions import MissingQuestions
-from ragmonitor.causes.paired_evidence import MAX_IMPORTANCE_WEIGHT, Others, discovered
+from ragmonitor.causes.paired_evidence import MAX_IMPORTANCE_WEIGHT, Others
 from ragmonitor.causes.retrieval_hops import RetrievalHops
 from ragmonitor.estimation import summarise
 from ragmonitor.estimation.interval import Z95
@@ -314,16 +315,16 @@ class Documents(Part):
 
     def _drawn_up(self) -> dict[str, Any]:
         now_s = self._now()
-        ranked, least = self._ranked(now_s)
+        ranked, count = self._ranked(now_s)
         overall = _Overall(self._slots)
         misleading = []
-        for e_value, document in ranked[: 2 * MAX_LISTED]:
+        for place, (e_value, document) in enumerate(ranked[: 2 * MAX_LISTED]):
             if e_value <= 1:
                 break
             entry = self._entry(document, overall)
             with_it, without = entry["with"], entry["without"]
             if with_it and without and with_it["mean"] > without["mean"]:
-                entry |= {"e_value": round(e_value, 3), "is_discovery": e_value >= least}
+                entry |= {"e_value": round(e_value, 3), "is_discovery": place < count}
                 misleading.append(entry)
         noise = [each for each in self._table if each.rated >= MIN_NOISE and not each.relevant]
         noise.sort(key=lambda each: -each.retrieved)
@@ -344,8 +345,8 @@ class Documents(Part):
             "retrievals": self._hops.record(),
         }
 
-    def _ranked(self, now_s: float) -> tuple[list[tuple[float, Document]], float]:
-        """Return the documents by their evidence, and the e-value from which they are named.
+    def _ranked(self, now_s: float) -> tuple[list[tuple[float, Document]], int]:
+        """Return the documents by their evidence, and how many of the first are named.
 
         Which are tested is decided by how often they were judged, whatever the verdicts are.
         """
@@ -355,7 +356,8 @@ class Documents(Part):
             if each.judged >= MIN_JUDGED
         ]
         tested.sort(key=lambda each: -each[0])
-        return tested, discovered([e_value for e_value, _ in tested])
+        e_values = [e_value for e_value, _ in tested]
+        return tested, len(discovered(e_values, [1.0] * len(tested), len(tested)))
 
     def _entry(self, document: Document, overall: _Overall) -> dict[str, Any]:
         verdicts = list(document.verdicts())
@@ -394,11 +396,11 @@ class Documents(Part):
         """Return the documents whose answers are worse than the others; as in `CauseFinder`."""
         if signal not in EXPLAINED_SIGNALS:
             return ()
-        ranked, least = self._ranked(self._now())
+        ranked, count = self._ranked(self._now())
         overall = _Overall(self._slots)
         found = [
-            self._candidate(document, e_value, e_value >= least, since_s, overall)
-            for e_value, document in ranked[:MAX_CANDIDATES]
+            self._candidate(document, e_value, place < count, since_s, overall)
+            for place, (e_value, document) in enumerate(ranked[:MAX_CANDIDATES])
             if e_value > 1
         ]
         return [each for each in found if each is not None]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from math import exp, log1p
 from typing import Final
 
@@ -11,7 +9,6 @@ LIFE_S: Final = 172_800.0
 """Evidence is of the last two days at most, and of the last day at least."""
 MAX_IMPORTANCE_WEIGHT: Final = 2.0
 """Of a sampled answer, as `SamplingDecision.importance_weight` has it."""
-FALSE_DISCOVERY_RATE: Final = 0.1
 _MAX_LOSS: Final = 0.9
 """Share of the evidence that one answer may take away at most."""
 _HALF_S: Final = LIFE_S / 2
@@ -149,21 +146,3 @@ class PairedEvidence:
             self._renew(at_s)
         old = self._old + 1 / (self._old_blocks + 1)
         return (old + self._young + 1 / (self._young_blocks + 1)) / 2
-
-
-def discovered(e_values: Sequence[float], rate: float = FALSE_DISCOVERY_RATE) -> float:
-    """Return the e-value from which hypotheses are rejected; infinite: none is.
-
-    The expected share of false ones among them is at most `rate`, however they depend on another
-    and whenever one looks: e-BH.
-
-    Source:
-        Wang and Ramdas, "False discovery rate control with e-values" (2022), JRSS-B 84(3),
-        section 4.
-    """
-    count = len(e_values)
-    least = math.inf
-    for rank, e_value in enumerate(sorted(e_values, reverse=True), start=1):
-        if e_value >= count / (rate * rank):
-            least = e_value
-    return least

@@ -191,6 +191,10 @@ class PrometheusExporter:
         """Count an answer that the built-in rules scored in place of a judge that could not."""
         self._instruments.counter(metrics.BUILTIN_STAND_INS, self._judge(judge), cause).inc()
 
+    def checked(self, of: str, outcome: str, n: int = 1) -> None:
+        """Count what was decided of answers, or of sentences, before they were seen."""
+        self._instruments.counter(metrics.CHECKS, of, outcome).inc(n)
+
     def restarted(self) -> None:
         """Count that the worker's thread began again after an error that ended its work."""
         self._instruments.counter(metrics.WORKER_RESTARTS).inc()

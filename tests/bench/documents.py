@@ -18,8 +18,9 @@ import time
 import tracemalloc
 from statistics import median
 
+from ragmonitor.causes.discoveries import discovered
 from ragmonitor.causes.document_causes import Documents
-from ragmonitor.causes.paired_evidence import Others, PairedEvidence, discovered
+from ragmonitor.causes.paired_evidence import Others, PairedEvidence
 from ragmonitor.estimation.parts import Answer
 from ragmonitor.estimation.signals import outcomes
 from ragmonitor.export.content import ContentPolicy
@@ -158,7 +159,7 @@ def judged_until_named(
         of_it += drawn and 0 in names and turn >= half
         if turn % 20 == 0:
             e_values = [each.e_value(0.0) for each in evidence]
-            if max(e_values) >= discovered(e_values):
+            if discovered(e_values, [1.0] * KINDS, KINDS):
                 return of_it
     return None
 

@@ -1,6 +1,5 @@
 """The evidence of one kind of answers against the others, and what is named by it."""
 
-import math
 import random
 from itertools import product
 
@@ -8,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmonitor.causes.paired_evidence import LIFE_S, Others, PairedEvidence, discovered
+from ragmonitor.causes.discoveries import discovered
+from ragmonitor.causes.paired_evidence import LIFE_S, Others, PairedEvidence
 
 shares = st.floats(0.02, 0.98)
 probabilities = st.floats(0.2, 1.0)
@@ -78,14 +78,6 @@ def test_a_kind_that_every_answer_is_of_is_compared_with_nothing():
     assert evidence.e_value(0.0) == 1.0
 
 
-def test_discoveries_by_hand():
-    """Of four hypotheses at a rate of 0.1: 40 for one, 20 for two of them."""
-    assert discovered([39.0, 1.0, 1.0, 1.0]) == math.inf
-    assert discovered([40.0, 1.0, 1.0, 1.0]) == 40.0
-    assert discovered([21.0, 20.0, 1.0, 1.0]) == 20.0
-    assert discovered([]) == math.inf
-
-
 def _names_any(seed: int, kinds: int = 20, answers: int = 600) -> bool:
     """Return whether any kind is ever named in traffic whose rate rises for all kinds at once."""
     rng = random.Random(seed)
@@ -105,7 +97,7 @@ def _names_any(seed: int, kinds: int = 20, answers: int = 600) -> bool:
         others.add(0.2, weight, float(bad))
         if turn % 50 == 0:
             e_values = [each.e_value(0.0) for each in evidence]
-            if max(e_values) >= discovered(e_values):
+            if discovered(e_values, [1.0] * kinds, kinds):
                 return True
     return False
 
