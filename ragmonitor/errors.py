@@ -43,6 +43,12 @@ class WireError(InputError):
     """Bytes are no record that this release can read; the message says why."""
 
 
+class StreamError(RagMonitorError):
+    """A stream of records cannot be reached or used; the message names no credentials."""
+
+    quotes_no_text = True
+
+
 class NotScorableError(RagMonitorError):
     """Raised by an evaluator: this answer has no such score, and why."""
 

@@ -32,6 +32,7 @@ PACKAGES = {
     "chromium": "chromium",
     "chromedriver": "chromium-driver",
     "docker-compose": "docker-compose",
+    "redis-server": "redis-server",
 }
 
 

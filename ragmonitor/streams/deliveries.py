@@ -1,0 +1,105 @@
+"""What a stream of records promises, whatever engine is behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One record, handed to a consumer until it is settled or buried."""
+
+    id: str
+    """The stream's own."""
+    data: bytes
+    deliveries: int
+    """How often it was handed out, this time included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buried:
+    """One record that was given up, kept to be looked at."""
+
+    id: str
+    data: bytes
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """How much is where: stored = waiting + open + settled + buried."""
+
+    waiting: int
+    """Records that no consumer has had."""
+    open: int
+    """Records that a consumer has, and has not settled."""
+    buried: int
+    oldest_s: float
+    """Age of the oldest record that waits or is open, in seconds; 0: there is none."""
+
+
+class Stream(Protocol):
+    """A durable, ordered stream of records with one group of consumers.
+
+    Delivery is at least once: what a consumer does not settle is delivered again. Every method may
+    raise `StreamError`, which names no credentials.
+    """
+
+    def put(self, records: Sequence[bytes]) -> int:
+        """Store records in order; return how many: the others were refused, since it is full.
+
+        After a `StreamError` some may have been stored all the same.
+        """
+        ...
+
+    def take(
+        self, consumer: str, max_items: int, *, wait_s: float, stale_s: float | None
+    ) -> Sequence[Delivery]:
+        """Return records for a consumer: first those that others let lie, then new ones.
+
+        Args:
+            consumer: Who takes them; its own are not given to it twice.
+            max_items: At most so many.
+            wait_s: Wait so long for the first, if there is none.
+            stale_s: What another consumer has not settled within so long is taken from it; None:
+                new ones only.
+        """
+        ...
+
+    def settle(self, ids: Collection[str]) -> None:
+        """Forget records: they are done."""
+        ...
+
+    def bury(self, delivery: Delivery, reason: str) -> None:
+        """Put a record aside, to be looked at; it is delivered to nobody."""
+        ...
+
+    def state(self) -> StreamState:
+        """Return how much is where."""
+        ...
+
+    def buried(self, max_items: int) -> Sequence[Buried]:
+        """Return records that were put aside, oldest first."""
+        ...
+
+    def replay(self) -> int:
+        """Put all that was put aside back, as new records; return how many."""
+        ...
+
+    def purge(self) -> int:
+        """Delete what was put aside; return how many."""
+        ...
+
+    def hold(self, owner: str, seconds: float) -> bool:
+        """Take or renew the one lease on this stream; return False: another owner has it."""
+        ...
+
+    def release(self, owner: str) -> None:
+        """Give the lease back, if this owner has it."""
+        ...
+
+    def close(self) -> None:
+        """Release connections."""
+        ...

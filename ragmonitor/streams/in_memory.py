@@ -1,0 +1,136 @@
+"""A stream within one process: for tests, and to see the others' promises in few lines."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from ragmonitor.streams.deliveries import Buried, Delivery, StreamState
+
+
+@dataclass(slots=True)
+class _Entry:
+    data: bytes
+    stored_s: float
+    consumer: str = ""
+    taken_s: float = 0.0
+    deliveries: int = 0
+
+
+class InMemoryStream:
+    """Keeps what `Stream` promises until the process ends."""
+
+    def __init__(
+        self, *, max_records: int = 1_000_000, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._max_records = max_records
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._numbers = itertools.count(1)
+        self._entries: dict[str, _Entry] = {}
+        self._buried: dict[str, Buried] = {}
+        self._lease = ("", 0.0)
+
+    def put(self, records: Sequence[bytes]) -> int:
+        """Store records."""
+        with self._changed:
+            stored = records[: max(0, self._max_records - len(self._entries))]
+            for data in stored:
+                self._entries[str(next(self._numbers))] = _Entry(data, self._clock())
+            self._changed.notify_all()
+        return len(stored)
+
+    def take(
+        self, consumer: str, max_items: int, *, wait_s: float, stale_s: float | None
+    ) -> Sequence[Delivery]:
+        """Return stale records of others, then new ones."""
+        with self._changed:
+            taken = self._take(consumer, max_items, stale_s)
+            if not taken and wait_s > 0:
+                self._changed.wait(wait_s)
+                taken = self._take(consumer, max_items, stale_s)
+        return taken
+
+    def _take(self, consumer: str, max_items: int, stale_s: float | None) -> list[Delivery]:
+        now = self._clock()
+        stale = [
+            id_
+            for id_, each in self._entries.items()
+            if stale_s is not None
+            and each.consumer not in ("", consumer)
+            and now - each.taken_s >= stale_s
+        ]
+        new = [id_ for id_, each in self._entries.items() if not each.consumer]
+        taken = []
+        for id_ in (*stale, *new)[:max_items]:
+            entry = self._entries[id_]
+            entry.consumer, entry.taken_s = consumer, now
+            entry.deliveries += 1
+            taken.append(Delivery(id=id_, data=entry.data, deliveries=entry.deliveries))
+        return taken
+
+    def settle(self, ids: Collection[str]) -> None:
+        """Forget records."""
+        with self._changed:
+            for id_ in ids:
+                self._entries.pop(id_, None)
+
+    def bury(self, delivery: Delivery, reason: str) -> None:
+        """Put a record aside."""
+        with self._changed:
+            if self._entries.pop(delivery.id, None) is not None:
+                buried = Buried(id=delivery.id, data=delivery.data, reason=reason)
+                self._buried[delivery.id] = buried
+
+    def state(self) -> StreamState:
+        """Return how much is where."""
+        with self._changed:
+            entries = self._entries.values()
+            held = sum(1 for each in entries if each.consumer)
+            now = self._clock()
+            oldest = min((each.stored_s for each in entries), default=now)
+            return StreamState(
+                waiting=len(entries) - held,
+                open=held,
+                buried=len(self._buried),
+                oldest_s=max(0.0, now - oldest),
+            )
+
+    def buried(self, max_items: int) -> Sequence[Buried]:
+        """Return what was put aside."""
+        with self._changed:
+            return list(self._buried.values())[:max_items]
+
+    def replay(self) -> int:
+        """Put it back."""
+        with self._changed:
+            buried, self._buried = list(self._buried.values()), {}
+        return self.put([each.data for each in buried])
+
+    def purge(self) -> int:
+        """Delete it."""
+        with self._changed:
+            count = len(self._buried)
+            self._buried.clear()
+        return count
+
+    def hold(self, owner: str, seconds: float) -> bool:
+        """Take or renew the lease."""
+        with self._changed:
+            holder, until = self._lease
+            if holder not in ("", owner) and self._clock() < until:
+                return False
+            self._lease = (owner, self._clock() + seconds)
+            return True
+
+    def release(self, owner: str) -> None:
+        """Give the lease back."""
+        with self._changed:
+            if self._lease[0] == owner:
+                self._lease = ("", 0.0)
+
+    def close(self) -> None:
+        """Keep everything: there is nothing to release."""

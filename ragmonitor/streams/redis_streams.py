@@ -1,0 +1,281 @@
+"""Records on Redis Streams (Redis 7): a stream, a consumer group, and a stream of what was buried.
+
+Nothing is ever trimmed (`MAXLEN` drops unread records without a word): what is settled is deleted,
+and what does not fit is refused. See docs/scaling.md for how to set up the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ragmonitor.errors import MissingExtraError, SettingsError, StreamError
+from ragmonitor.streams.deliveries import Buried, Delivery, Stream, StreamState
+
+GROUP: Final = "ragmonitor"
+TIMEOUT_S: Final = 5.0
+"""Of one command, and of connecting."""
+_SCHEMES: Final = ("redis", "rediss", "unix")
+_DATA: Final = b"r"
+_REASON: Final = b"why"
+_REPLAY_BATCH: Final = 100
+_MAX_OPEN: Final = 10_000
+"""Records among which stale ones are looked for, oldest first."""
+
+# The lease is taken where it is free, and renewed where it is one's own: also on a server that is
+# full, which only a worker can empty.
+_HOLD: Final = """#!lua flags=allow-oom
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+"""
+_RELEASE: Final = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0
+"""
+
+
+def stream_of(url: str, service: str, *, max_records: int) -> Stream:
+    """Return the stream of a service.
+
+    Args:
+        url: `redis://127.0.0.1:6379/0`, with TLS `rediss://`; user and password as usual in it.
+        service: Whose records these are.
+        max_records: What does not fit is refused.
+
+    Raises:
+        SettingsError: The address is none of such a stream.
+        MissingExtraError: The engine's client is not installed.
+    """
+    scheme = urlsplit(url).scheme
+    if scheme not in _SCHEMES:
+        raise SettingsError(
+            f"stream: addresses begin with redis://, rediss:// or unix://, not {scheme[:20]!r}; "
+            "other engines are not supported"
+        )
+    return RedisStream(url, service, max_records=max_records)
+
+
+class RedisStream:
+    """Keeps what `Stream` promises in a Redis server; connects with the first call."""
+
+    def __init__(self, url: str, service: str, *, max_records: int = 1_000_000) -> None:
+        """Connect to nothing yet.
+
+        Raises:
+            SettingsError: The address cannot be understood.
+            MissingExtraError: `redis` is not installed.
+        """
+        try:
+            import redis
+            from redis.backoff import NoBackoff
+            from redis.retry import Retry
+        except ImportError:
+            raise MissingExtraError("the client of Redis", "redis") from None
+        self._errors: tuple[type[Exception], ...] = (redis.RedisError, OSError)
+        try:
+            self._redis: Any = redis.Redis.from_url(
+                url,
+                socket_timeout=TIMEOUT_S,
+                socket_connect_timeout=TIMEOUT_S,
+                # A record that is put twice is one that may be counted twice.
+                retry=Retry(NoBackoff(), 0),
+            )
+        except ValueError:  # which may quote the address
+            raise SettingsError("stream: the address of the Redis server is malformed") from None
+        # One slot of a cluster, whatever the service is called.
+        self._key = f"ragmonitor:{{{service}}}:records"
+        self._buried_key = f"ragmonitor:{{{service}}}:buried"
+        self._lease_key = f"ragmonitor:{{{service}}}:worker"
+        self._max_records = max_records
+        self._length = 0
+
+    @contextmanager
+    def _reported(self, what: str) -> Iterator[None]:
+        """Say what failed, and with which type of error: its message may name the address."""
+        try:
+            yield
+        except self._errors as error:
+            raise StreamError(f"the stream cannot be {what}: {type(error).__name__}") from None
+
+    def put(self, records: Sequence[bytes]) -> int:
+        """Store records until the server, or our own bound, refuses one."""
+        with self._reported("written"):
+            if self._length + len(records) > self._max_records:
+                self._length = self._redis.xlen(self._key)
+            room = max(0, self._max_records - self._length)
+            if not (records := records[:room]):
+                return 0
+            pipeline = self._redis.pipeline(transaction=False)
+            for data in records:
+                pipeline.xadd(self._key, {_DATA: data})
+            pipeline.xlen(self._key)
+            *replies, length = pipeline.execute(raise_on_error=False)
+            if isinstance(length, int):
+                self._length = length
+            failed = [each for each in replies if isinstance(each, Exception)]
+            for error in failed:
+                if "OOM" not in str(error) and type(error).__name__ != "OutOfMemoryError":
+                    raise error
+            return len(replies) - len(failed)
+
+    def take(
+        self, consumer: str, max_items: int, *, wait_s: float, stale_s: float | None
+    ) -> Sequence[Delivery]:
+        """Return stale records of others, then new ones."""
+        with self._reported("read"):
+            stale = [] if stale_s is None else self._claim(consumer, max_items, stale_s)
+            if len(stale) == max_items:
+                return stale
+            # 0 would wait for ever.
+            block_ms = None if stale or wait_s <= 0 else max(1, int(min(wait_s, 2.0) * 1e3))
+            found = self._grouped(
+                lambda: self._redis.xreadgroup(
+                    GROUP, consumer, {self._key: ">"}, count=max_items - len(stale), block=block_ms
+                )
+            )
+            new = _entries(found)
+            return [*stale, *(Delivery(id=i, data=d, deliveries=1) for i, d in new)]
+
+    def _grouped(self, call: Callable[[], Any]) -> Any:
+        """Return the reply, after making the group if there is none.
+
+        Not before: a server that is full refuses to make one, also where there is one.
+        """
+        try:
+            return call()
+        except self._errors as error:
+            if "NOGROUP" not in str(error):
+                raise
+        self._redis.xgroup_create(self._key, GROUP, id="0", mkstream=True)
+        return call()
+
+    def _claim(self, consumer: str, max_items: int, stale_s: float) -> list[Delivery]:
+        idle_ms = int(stale_s * 1e3)
+        pending = self._grouped(
+            lambda: self._redis.xpending_range(
+                self._key, GROUP, min="-", max="+", count=_MAX_OPEN, idle=idle_ms or None
+            )
+        )
+        counts = {
+            each["message_id"]: each["times_delivered"]
+            for each in pending
+            if each["consumer"] != consumer.encode()
+        }
+        ids = list(counts)[:max_items]
+        if not ids:
+            return []
+        claimed = self._redis.xclaim(self._key, GROUP, consumer, idle_ms, ids)
+        return [
+            Delivery(id=id_.decode(), data=values[_DATA], deliveries=counts[id_] + 1)
+            for id_, values in claimed
+            if values and _DATA in values
+        ]
+
+    def settle(self, ids: Collection[str]) -> None:
+        """Forget records."""
+        if ids:
+            with self._reported("settled"):
+                # No transaction: a server that is full refuses those. What is deleted and not yet
+                # acknowledged is dropped by who would take it over.
+                pipeline = self._redis.pipeline(transaction=False)
+                pipeline.xdel(self._key, *ids)
+                pipeline.xack(self._key, GROUP, *ids)
+                pipeline.execute()
+
+    def bury(self, delivery: Delivery, reason: str) -> None:
+        """Put a record aside."""
+        with self._reported("written"):
+            pipeline = self._redis.pipeline(transaction=True)
+            pipeline.xadd(self._buried_key, {_DATA: delivery.data, _REASON: reason})
+            pipeline.xack(self._key, GROUP, delivery.id)
+            pipeline.xdel(self._key, delivery.id)
+            pipeline.execute()
+
+    def state(self) -> StreamState:
+        """Return how much is where."""
+        with self._reported("read"):
+            length, pending, buried, first, (now_s, _) = self._grouped(self._counts)
+        stored_ms = int(first[0][0].partition(b"-")[0]) if first else now_s * 1_000
+        return StreamState(
+            waiting=max(0, length - pending["pending"]),
+            open=pending["pending"],
+            buried=buried,
+            oldest_s=max(0.0, now_s - stored_ms / 1e3),
+        )
+
+    def _counts(self) -> Any:
+        pipeline = self._redis.pipeline(transaction=False)
+        pipeline.xlen(self._key)
+        pipeline.xpending(self._key, GROUP)
+        pipeline.xlen(self._buried_key)
+        pipeline.xrange(self._key, count=1)
+        pipeline.time()
+        return pipeline.execute()
+
+    def buried(self, max_items: int) -> Sequence[Buried]:
+        """Return what was put aside."""
+        with self._reported("read"):
+            entries = self._redis.xrange(self._buried_key, count=max_items)
+        return [
+            Buried(
+                id=id_.decode(),
+                data=values.get(_DATA, b""),
+                reason=values.get(_REASON, b"").decode("utf-8", "replace"),
+            )
+            for id_, values in entries
+        ]
+
+    def replay(self) -> int:
+        """Put it back, a batch in a transaction each: none is lost, and none is twice there."""
+        count = 0
+        while batch := self.buried(_REPLAY_BATCH):
+            with self._reported("written"):
+                pipeline = self._redis.pipeline(transaction=True)
+                for each in batch:
+                    pipeline.xadd(self._key, {_DATA: each.data})
+                pipeline.xdel(self._buried_key, *(each.id for each in batch))
+                pipeline.execute()
+            count += len(batch)
+        return count
+
+    def purge(self) -> int:
+        """Delete it."""
+        with self._reported("written"):
+            pipeline = self._redis.pipeline(transaction=False)
+            pipeline.xlen(self._buried_key)
+            pipeline.delete(self._buried_key)
+            count: int = pipeline.execute()[0]
+        return count
+
+    def hold(self, owner: str, seconds: float) -> bool:
+        """Take or renew the lease."""
+        with self._reported("leased"):
+            held = self._redis.eval(_HOLD, 1, self._lease_key, owner, int(seconds * 1e3))
+        return bool(held)
+
+    def release(self, owner: str) -> None:
+        """Give the lease back."""
+        with self._reported("leased"):
+            self._redis.eval(_RELEASE, 1, self._lease_key, owner)
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._reported("closed"):
+            self._redis.close()
+
+
+def _entries(found: Any) -> list[tuple[str, bytes]]:
+    """Return the new records of a reply, which is a list or, in the newer protocol, a mapping."""
+    if not found:
+        return []
+    lists = found.values() if isinstance(found, dict) else [entries for _, entries in found]
+    return [
+        (id_.decode(), values[_DATA])
+        for entries in lists
+        for id_, values in (entries[0] if entries and isinstance(entries[0], list) else entries)
+        if values and _DATA in values
+    ]

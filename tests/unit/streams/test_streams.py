@@ -1,0 +1,201 @@
+"""What every stream promises, whatever engine is behind it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ragmonitor.errors import SettingsError, StreamError
+from ragmonitor.streams import InMemoryStream, RedisStream, Stream, stream_of
+from tests.support.redis_server import RedisServer, running_redis
+
+Open = Callable[[], Stream]
+"""Opens the same stream once more, as another process does."""
+
+
+@pytest.fixture(scope="module")
+def redis_server(tmp_path_factory) -> Iterator[RedisServer]:
+    pytest.importorskip("redis")
+    with running_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture(params=["memory", "redis"])
+def opened(request) -> Iterator[Open]:
+    if request.param == "memory":
+        stream = InMemoryStream(max_records=5)
+        yield lambda: stream
+        return
+    server: RedisServer = request.getfixturevalue("redis_server")
+    service = f"shop {uuid.uuid4().hex}"
+    streams: list[Stream] = []
+
+    def open_stream() -> Stream:
+        streams.append(RedisStream(server.url, service, max_records=5))
+        return streams[-1]
+
+    yield open_stream
+    for each in streams:
+        each.close()
+
+
+def take(stream: Stream, consumer: str = "a", most: int = 10, stale_s: float | None = None):
+    return stream.take(consumer, most, wait_s=0, stale_s=stale_s)
+
+
+def test_records_come_in_order_and_unchanged(opened: Open):
+    """Another process gets what was put, byte by byte, the oldest first."""
+    records = [b"\x00\xff", b"two", b""]
+    assert opened().put(records) == 3
+    taken = take(opened())
+    assert [each.data for each in taken] == records
+    assert [each.deliveries for each in taken] == [1, 1, 1]
+
+
+def test_nothing_is_there_at_first(opened: Open):
+    """A stream that nobody wrote to is empty, and not an error."""
+    stream = opened()
+    assert take(stream) == []
+    assert (stream.state().waiting, stream.state().open, stream.state().buried) == (0, 0, 0)
+    assert stream.state().oldest_s == 0
+
+
+def test_no_record_is_given_to_two(opened: Open):
+    """Consumers share what there is."""
+    opened().put([b"1", b"2", b"3"])
+    a, b = opened(), opened()
+    first, second = take(a, "a", 2), take(b, "b", 2)
+    assert [each.data for each in (*first, *second)] == [b"1", b"2", b"3"]
+
+
+def test_what_is_settled_is_gone(opened: Open):
+    """It is neither waiting nor open, and nobody gets it again."""
+    stream = opened()
+    stream.put([b"1", b"2"])
+    first, second = take(stream)
+    stream.settle([first.id])
+    assert [each.data for each in take(opened(), "b", stale_s=0)] == [b"2"]
+    stream.settle([second.id, second.id, first.id])
+    state = stream.state()
+    assert (state.waiting, state.open, state.buried) == (0, 0, 0)
+
+
+def test_what_another_let_lie_is_taken_over(opened: Open):
+    """After its time; its own consumer is not given it twice; and the deliveries are counted."""
+    stream = opened()
+    stream.put([b"1"])
+    take(stream, "a")
+    assert take(stream, "a", stale_s=0) == []
+    assert take(opened(), "b", stale_s=3_600) == []
+    assert take(opened(), "b") == []
+    (again,) = take(opened(), "b", stale_s=0)
+    (more,) = take(opened(), "c", stale_s=0)
+    assert (again.data, again.deliveries, more.deliveries) == (b"1", 2, 3)
+
+
+def test_the_state_says_how_much_is_where(opened: Open):
+    """Waiting, open and buried add up to what was put and not settled."""
+    stream = opened()
+    stream.put([b"1", b"2", b"3", b"4"])
+    first, second = take(stream, most=2)
+    stream.bury(first, "it kills")
+    stream.settle([second.id])
+    take(stream, most=1)
+    state = opened().state()
+    assert (state.waiting, state.open, state.buried) == (1, 1, 1)
+    assert state.oldest_s >= 0
+
+
+def test_what_does_not_fit_is_refused_and_nothing_is_dropped(opened: Open):
+    """A full stream takes what has room, and keeps what nobody has read."""
+    stream = opened()
+    assert stream.put([bytes([n]) for n in range(7)]) == 5
+    assert stream.put([b"more"]) == 0
+    taken = take(opened())
+    assert [each.data for each in taken] == [bytes([n]) for n in range(5)]
+    stream.settle([each.id for each in taken])
+    assert stream.put([b"more"]) == 1
+
+
+def test_the_buried_can_be_seen_replayed_and_deleted(opened: Open):
+    """They are delivered to nobody meanwhile."""
+    stream = opened()
+    stream.put([b"1", b"2"])
+    for each in take(stream):
+        stream.bury(each, "it kills")
+    assert take(opened(), "b", stale_s=0) == []
+    assert [(each.data, each.reason) for each in opened().buried(1)] == [(b"1", "it kills")]
+    assert opened().replay() == 2
+    again = take(stream)
+    assert [(each.data, each.deliveries) for each in again] == [(b"1", 1), (b"2", 1)]
+    stream.bury(again[0], "once more")
+    assert stream.purge() == 1
+    assert (stream.buried(9), stream.purge(), stream.replay()) == ([], 0, 0)
+
+
+def test_one_owner_has_the_lease(opened: Open):
+    """It renews it; another gets it when it was given back, or its time is over."""
+    stream = opened()
+    assert stream.hold("a", 60)
+    assert stream.hold("a", 60)
+    assert not opened().hold("b", 60)
+    opened().release("b")
+    assert not opened().hold("b", 60)
+    opened().release("a")
+    assert opened().hold("b", 60)
+
+
+def test_services_do_not_see_each_other(redis_server: RedisServer):
+    """Each has a stream of its own."""
+    one = RedisStream(redis_server.url, uuid.uuid4().hex)
+    other = RedisStream(redis_server.url, uuid.uuid4().hex)
+    one.put([b"1"])
+    assert take(other) == []
+    one.close()
+    other.close()
+
+
+def test_a_server_without_memory_refuses(redis_server: RedisServer):
+    """With `noeviction` a put is refused, while reading and settling go on."""
+    stream = RedisStream(redis_server.url, uuid.uuid4().hex)
+    stream.put([b"1", b"2"])
+    stream.settle([each.id for each in take(stream, most=1)])
+    with redis_server.client() as client:
+        client.config_set("maxmemory", "1mb")
+        try:
+            assert stream.put([b"x" * 1_000]) == 0
+            (taken,) = take(stream)
+            stream.settle([taken.id])
+            assert (stream.state().waiting, stream.state().open) == (0, 0)
+            assert stream.hold("a", 60)
+        finally:
+            client.config_set("maxmemory", "0")
+    assert stream.put([b"x"]) == 1
+    stream.close()
+
+
+def test_no_error_names_credentials(tmp_path: Path):
+    """Neither a wrong password nor an absent server nor a malformed address quotes one."""
+    pytest.importorskip("redis")
+    with running_redis(tmp_path, password="correct-horse") as server:
+        right = RedisStream(server.url, "shop")
+        assert right.put([b"1"]) == 1
+        right.close()
+        wrong = RedisStream(server.url.replace("correct", "battery"), "shop")
+        with pytest.raises(StreamError) as refused:
+            wrong.put([b"1"])
+        gone = server.url
+    absent = RedisStream(gone, "shop")
+    with pytest.raises(StreamError) as unreachable:
+        absent.state()
+    with pytest.raises(SettingsError) as malformed:
+        stream_of("redis://:battery-horse@127.0.0.1:port/0", "shop", max_records=1)
+    with pytest.raises(SettingsError) as unknown:
+        stream_of("kafka://user:battery-horse@broker/topic", "shop", max_records=1)
+    for error in (refused, unreachable, malformed, unknown):
+        text = f"{error.value!r} {error.value.__cause__!r}"
+        assert "horse" not in text
+        assert error.value.__suppress_context__ or error.value.__context__ is None
