@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         SamplingSettings,
         ServerSettings,
         Settings,
+        StreamSettings,
     )
 
 __version__ = "0.1.0"
@@ -146,6 +147,7 @@ _HOMES = {
         "SamplingSettings",
         "ServerSettings",
         "Settings",
+        "StreamSettings",
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -203,6 +205,7 @@ __all__ = [
     "SettingsError",
     "Severity",
     "SpanReference",
+    "StreamSettings",
     "Translator",
     "Unscored",
     "Usage",

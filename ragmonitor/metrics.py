@@ -640,6 +640,22 @@ OPEN_RUNS: Final = _operation(
     unit="runs",
     merge="livesum",
 )
+_stream = partial(_operation, "gauge", unit="records", merge="livemostrecent")
+STREAM_WAITING: Final = _stream(
+    "ragmonitor_stream_waiting", "Records on the stream that no worker has taken."
+)
+STREAM_OPEN: Final = _stream(
+    "ragmonitor_stream_open", "Records on the stream that the worker has taken and not settled."
+)
+STREAM_BURIED: Final = _stream(
+    "ragmonitor_stream_buried", "Records that were put aside: `ragmonitor stream inspect`."
+)
+STREAM_OLDEST_SECONDS: Final = _operation(
+    "gauge",
+    "ragmonitor_stream_oldest_seconds",
+    "Age of the oldest record on the stream that is not settled; 0: there is none.",
+    unit="seconds",
+)
 DROPPED: Final = _operation(
     "counter",
     "ragmonitor_dropped",

@@ -47,6 +47,7 @@ from ragmonitor.settings import (
     SamplingSettings,
     ServerSettings,
     Settings,
+    StreamSettings,
 )
 from ragmonitor.wiring import redactor_of, restrict_logs
 
@@ -86,6 +87,7 @@ class Monitor:
         alarms: str | Sequence[str] | AlarmSettings | None = None,
         estimation: EstimationSettings | None = None,
         causes: CauseSettings | None = None,
+        stream: str | StreamSettings | None = None,
         server: bool | ServerSettings | None = None,
         notify: str | Sequence[str] | NotifySettings | None = None,
         worker: Literal["thread", "process"] | None = None,
@@ -117,6 +119,7 @@ class Monitor:
             alarms: Signals that may raise an alarm, or more about alarms.
             estimation: What is estimated beside the means.
             causes: Where a rise is looked for.
+            stream: Where answers are put to be scored elsewhere: `"redis://127.0.0.1:6379/0"`.
             server: Whether /metrics is served, or more about where.
             notify: Who is told of incidents, or more about when: `["slack://A/B/C"]`.
             worker: Where answers are scored: on a thread, or in a helper process.
@@ -148,6 +151,7 @@ class Monitor:
             "alarms": alarms,
             "estimation": estimation,
             "causes": causes,
+            "stream": stream,
             "server": server,
             "notify": notify,
             "worker": worker,

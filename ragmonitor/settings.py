@@ -675,6 +675,35 @@ class CauseSettings(Group):
     )
 
 
+class StreamSettings(Group):
+    """Where records go to be scored by a worker elsewhere."""
+
+    place = "stream"
+    short = "url"
+
+    url: SecretStr | None = option(
+        None,
+        "Address of a Redis server ('redis://host:6379/0', with TLS 'rediss://...'): finished, "
+        "redacted answers are put there, and `ragmonitor worker` scores them. None: this process "
+        "does.",
+        change="When scoring must not share a machine with serving (docs/scaling.md).",
+    )
+    buffer_size: int = option(
+        10_000,
+        "Answers that may wait in this process to be put on the stream.",
+        unit="answers",
+        change="Raise it for longer outages of the stream, lower it where memory is short.",
+        ge=1,
+    )
+    max_records: int = option(
+        1_000_000,
+        "Records on the stream beyond which further ones are refused, cause `queue_full`.",
+        unit="records",
+        change="By the server's memory: about 3 kB for an ordinary record.",
+        ge=1_000,
+    )
+
+
 class ServerSettings(Group):
     """The endpoint of /metrics, and the page beside it."""
 
@@ -889,6 +918,9 @@ class Settings(Group):
         EstimationSettings, "What is estimated beside the means.", change=""
     )
     causes: CauseSettings = option(CauseSettings, "Where a rise is looked for.", change="")
+    stream: StreamSettings = option(
+        StreamSettings, "Where records go to be scored elsewhere.", change=""
+    )
     server: ServerSettings = option(
         ServerSettings, "The endpoint of /metrics, and the page.", change=""
     )

@@ -54,6 +54,7 @@ from ragmonitor.records import (
     Assessment,
     Cause,
     CompletedAnswer,
+    GaugeValue,
     Interaction,
     Prediction,
     Report,
@@ -104,6 +105,7 @@ class Worker:
         clean: Callable[[str], str],
         poll: Callable[[], int],
         min_severity: Severity = Severity.MAJOR,
+        gauges: Callable[[], Sequence[GaugeValue]] = tuple,
     ) -> None:
         """Wire the stages; nothing runs yet.
 
@@ -122,7 +124,9 @@ class Worker:
             clean: Redacts one text: what an evaluator says of its failure.
             poll: Called now and then; gives up abandoned runs and returns how many are open.
             min_severity: The least severity of a finding that makes an answer hallucinated.
+            gauges: Further ones, as of now; waits for nothing.
         """
+        self._gauges = gauges
         self._queue = queue
         self._builtin = builtin
         self._reader = reader
@@ -443,7 +447,7 @@ class Worker:
             with contained("sample"):
                 sampling = config.sampler.gauges(config.judge.identity.name)
                 snapshot = replace(snapshot, gauges=(*snapshot.gauges, *sampling))
-        return snapshot
+        return replace(snapshot, gauges=(*snapshot.gauges, *self._gauges()))
 
     def _estimate(self) -> None:
         with contained("estimate"):

@@ -20,7 +20,7 @@ def back_half_of(
     embedding: Embed | None,
     poll: Callable[[], int],
 ) -> BackHalf:
-    """Return what works behind the request path, as the setting `worker` says.
+    """Return what works behind the request path, as the settings `stream` and `worker` say.
 
     Args:
         settings: The settings.
@@ -32,6 +32,10 @@ def back_half_of(
     Raises:
         SettingsError: The settings cannot be carried out.
     """
+    if settings.stream.url is not None:
+        from ragmonitor.back_half.stream_sender import StreamBackHalf
+
+        return StreamBackHalf(settings, redactor=redactor, poll=poll)
     if settings.worker == "process":
         from ragmonitor.back_half.process import ProcessBackHalf
         from ragmonitor.back_half.setup import reason_to_stay

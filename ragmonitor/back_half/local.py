@@ -15,7 +15,7 @@ from ragmonitor.export import NewestReports
 from ragmonitor.judging import JudgeRunner
 from ragmonitor.protocols import Exporter, Finished, TraceExporter
 from ragmonitor.queues import MemoryQueue
-from ragmonitor.records import AlarmState, Cause, Report, Severity
+from ragmonitor.records import AlarmState, Cause, GaugeValue, Report, Severity
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.wiring import (
@@ -45,6 +45,7 @@ class LocalBackHalf:
         queue: MemoryQueue | None = None,
         traces: TraceExporter | None = None,
         exporters: Sequence[Exporter] = (),
+        gauges: Callable[[], Sequence[GaugeValue]] = tuple,
     ) -> None:
         """Wire the stages; nothing runs yet.
 
@@ -56,6 +57,7 @@ class LocalBackHalf:
             queue: Where interactions wait; None: one of its own.
             traces: Emits traces; None: as the settings say.
             exporters: Further ones, beside those of the settings.
+            gauges: As in `Worker`.
 
         Raises:
             SettingsError: The settings cannot be carried out.
@@ -94,6 +96,7 @@ class LocalBackHalf:
             clean=redactor.text,
             poll=poll,
             min_severity=Severity(settings.estimation.min_severity),
+            gauges=gauges,
         )
         """The thread's work."""
 

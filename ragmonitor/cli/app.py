@@ -31,8 +31,10 @@ from ragmonitor.cli.options import (
     RulesOptions,
     SampleOptions,
     ScoreOptions,
+    StreamOptions,
     TailOptions,
     TopOptions,
+    WorkerOptions,
 )
 from ragmonitor.cli.terminal import EXIT_CODES, SOMETHING_WRONG, USAGE, say
 
@@ -242,6 +244,50 @@ def rules(options: RulesOptions) -> int:
     from ragmonitor.cli.rules import run
 
     return run(options)
+
+
+@command(app, WorkerOptions)
+def worker(options: WorkerOptions) -> int:
+    """Score what applications put on a stream: `Monitor(stream=...)`.
+
+    One worker for each service: it keeps the statistics, the budget and the alarms, serves
+    /metrics and the page, and emits traces, as the settings say. Records are settled once they are
+    counted. A record that three workers died of is buried. Ctrl-C or SIGTERM ends it in order.
+    """
+    from ragmonitor.cli import stream_records
+
+    return stream_records.work(options)
+
+
+stream = typer.Typer(
+    no_args_is_help=True,
+    help=f"The stream between applications and the worker, and what was buried.\n\n{EXIT_CODES}",
+)
+app.add_typer(stream, name="stream")
+
+
+@command(stream, StreamOptions)
+def inspect_(options: StreamOptions) -> int:
+    """Show how much waits, and the oldest hundred buried records: why, and their size; no texts."""
+    from ragmonitor.cli import stream_records
+
+    return stream_records.inspect(options)
+
+
+@command(stream, StreamOptions)
+def replay_(options: StreamOptions) -> int:
+    """Put all buried records back on the stream, to be scored after what waits."""
+    from ragmonitor.cli import stream_records
+
+    return stream_records.replay(options)
+
+
+@command(stream, StreamOptions)
+def purge(options: StreamOptions) -> int:
+    """Delete all buried records."""
+    from ragmonitor.cli import stream_records
+
+    return stream_records.purge(options)
 
 
 labels = typer.Typer(

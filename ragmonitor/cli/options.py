@@ -359,6 +359,38 @@ class LearnedOptions:
     ] = False
 
 
+StreamOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Address of the stream, redis://host:6379/0; by default as the settings say. One with "
+        "a password belongs into RAGMONITOR_STREAM: others on this machine can see arguments."
+    ),
+]
+ServiceOption = Annotated[str | None, typer.Option(help="Whose; by default as the settings say.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """The options of `ragmonitor worker`."""
+
+    stream: StreamOption = None
+    service: ServiceOption = None
+    drain: Annotated[
+        bool, typer.Option("--drain", help="End when nothing is left on the stream.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """The options of `ragmonitor stream ...`."""
+
+    stream: StreamOption = None
+    service: ServiceOption = None
+    json_output: Annotated[
+        bool, typer.Option("--json", help="One JSON object on standard output.")
+    ] = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesOptions:
     """The options of `ragmonitor rules`."""

@@ -15,7 +15,7 @@ from ragmonitor.errors import MissingExtraError, SettingsError, StreamError
 from ragmonitor.streams.deliveries import Buried, Delivery, Stream, StreamState
 
 GROUP: Final = "ragmonitor"
-TIMEOUT_S: Final = 5.0
+TIMEOUT_S: Final = 2.0
 """Of one command, and of connecting."""
 _SCHEMES: Final = ("redis", "rediss", "unix")
 _DATA: Final = b"r"
@@ -131,7 +131,9 @@ class RedisStream:
             if len(stale) == max_items:
                 return stale
             # 0 would wait for ever.
-            block_ms = None if stale or wait_s <= 0 else max(1, int(min(wait_s, 2.0) * 1e3))
+            block_ms = (
+                None if stale or wait_s <= 0 else max(1, int(min(wait_s, TIMEOUT_S / 2) * 1e3))
+            )
             found = self._grouped(
                 lambda: self._redis.xreadgroup(
                     GROUP, consumer, {self._key: ">"}, count=max_items - len(stale), block=block_ms

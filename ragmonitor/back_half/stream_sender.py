@@ -1,0 +1,326 @@
+"""The back half of an application whose answers are scored elsewhere: it puts them on a stream."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from opentelemetry import context
+from prometheus_client import CollectorRegistry
+
+from ragmonitor.capture import sound
+from ragmonitor.errors import SettingsError, StreamError
+from ragmonitor.evaluators import table
+from ragmonitor.forks import survive_forks
+from ragmonitor.guard import contained, errors, record_error, shielded
+from ragmonitor.ledger import Ledger
+from ragmonitor.protocols import Finished
+from ragmonitor.queues import MemoryQueue
+from ragmonitor.records import AlarmState, Cause, JudgeIdentity, Report, Snapshot
+from ragmonitor.redaction import Redactor
+from ragmonitor.settings import Settings
+from ragmonitor.streams import Stream, stream_of
+from ragmonitor.wire import encode
+from ragmonitor.wiring import builtin_judge, meters_of
+
+BATCH: Final = 64
+PAUSE_S: Final = 0.05
+"""Between looks at an empty queue; the thread is never woken, which would take a lock."""
+RETRY_S: Final = 1.0
+"""Between attempts to reach a stream that is down."""
+REFRESH_S: Final = 2.0
+FORK_WAIT_S: Final = 1.0
+STOP_SHARE: Final = 0.25
+"""Of the time for closing, what is left for the thread's end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Elsewhere:
+    """A judge of the worker: what is not stored is unscored by it."""
+
+    identity: JudgeIdentity
+
+
+class StreamBackHalf:
+    """Captures, redacts and puts finished records on a stream; reads, judges, estimates nothing.
+
+    What is not stored is counted as unscored here; what is stored the worker counts. A record whose
+    storing failed halfway is put again: the worker drops those that it has seen.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        redactor: Redactor,
+        poll: Callable[[], int],
+        open_stream: Callable[[], Stream] | None = None,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            settings: The settings.
+            redactor: What every text passes before it leaves.
+            poll: Called now and then; gives up abandoned runs and returns how many are open.
+            open_stream: Opens the stream, also in a forked child; None: as the settings say.
+
+        Raises:
+            SettingsError: There is no stream at that address, or texts may not leave.
+        """
+        if settings.content.policy != "all":
+            raise SettingsError(
+                "stream: a worker elsewhere scores texts, and content.policy is "
+                f"{settings.content.policy!r}: nothing could be scored; use content='all', with "
+                "redaction, or score in this process"
+            )
+        self._open_stream = open_stream or (lambda: stream_in(settings))
+        self._stream = self._open_stream()
+        self._redactor = redactor
+        self._poll = poll
+        self._queue = MemoryQueue(settings.stream.buffer_size)
+        self._meters = meters_of(settings, None)
+        judges: list[Any] = [_Elsewhere(builtin_judge(settings).identity)]
+        if settings.judge.name is not None:
+            identity = JudgeIdentity(name=settings.judge.name, version="", kind="LLM")
+            judges.append(_Elsewhere(identity))
+        entries = table.select(settings.evaluators)
+        self._ledger = Ledger(self._meters, entries, lambda: judges)
+        self._meters.count_first(self._ledger.count_notes)
+        self._prepare()
+        survive_forks(self)
+
+    def _prepare(self) -> None:
+        """Begin without a thread: at first, and again in a forked child."""
+        self._starting = threading.RLock()
+        self._step = threading.Lock()
+        """Held while shared state changes; a fork waits for it."""
+        self._thread: threading.Thread | None = None
+        self._ending = threading.Event()
+        self._in_hand = 0
+        self._sending: Sequence[tuple[Finished, bytes]] = ()
+        self._is_down = False
+        self._closed = False
+        self._refreshed_s = 0.0
+
+    # --- the application's side -----------------------------------------------------------------
+
+    @property
+    def registry(self) -> CollectorRegistry:
+        """The series of this process: what was refused, and its own working."""
+        return self._meters.registry
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where /metrics is served; None if it is not."""
+        return self._meters.url
+
+    @property
+    def ui_url(self) -> None:
+        """None: the worker serves the page."""
+        return
+
+    @property
+    def alarms(self) -> Sequence[AlarmState]:
+        """None of them: the worker has them."""
+        return ()
+
+    def put(self, finished: Finished) -> None:
+        """Take an interaction; when the buffer is full count it, `stream_down` or `queue_full`."""
+        if self._closed:
+            self._ledger.refuse(finished, Cause.SHUTDOWN)
+        elif self._queue.put(finished):
+            self.wake()
+        else:
+            down = self._is_down
+            self._ledger.refuse(finished, Cause.STREAM_DOWN if down else Cause.QUEUE_FULL)
+
+    def wake(self) -> None:
+        """Start the thread if there is none."""
+        if self._thread is not None:
+            return
+        with self._starting:
+            if self._thread is None and not self._closed:
+                thread = threading.Thread(target=self._run, name="ragmonitor", daemon=True)
+                self._thread = thread
+                try:
+                    thread.start()
+                except RuntimeError as error:  # the system has none, for now
+                    self._thread = None
+                    record_error("stream", error)
+
+    def refuse(self, finished: Finished, cause: Cause) -> None:
+        """Note an interaction that is not taken."""
+        self._ledger.refuse(finished, cause)
+
+    def give_up(self, reason: str) -> None:
+        """Note a run that was given up."""
+        self._ledger.give_up(reason)
+
+    def newest(self) -> Report | None:
+        """Return None: reports are made elsewhere."""
+        return None
+
+    def refreeze(self) -> None:
+        """Refuse: the judge is asked elsewhere.
+
+        Raises:
+            SettingsError: Always.
+        """
+        raise SettingsError("reference answers are kept by the worker, not by this process")
+
+    def destination(self) -> str:
+        """Say where traces go."""
+        return "emitted by the worker"
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until everything so far is stored, or refused; return whether it is."""
+        deadline = time.monotonic() + timeout_s
+        if self._is_waiting():
+            self.wake()
+        while self._is_waiting():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.005)
+        self._ledger.count_notes()
+        return True
+
+    def _is_waiting(self) -> bool:
+        return bool(len(self._queue) or self._in_hand)
+
+    def close(self, timeout_s: float) -> bool:
+        """Flush and stop; what could not be stored is counted."""
+        deadline = time.monotonic() + timeout_s
+        flushed = self.flush((1 - STOP_SHARE) * timeout_s)
+        self._closed = True
+        self._ending.set()
+        thread, self._thread = self._thread, None
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(max(0.0, deadline - time.monotonic()))
+        cause = Cause.STREAM_DOWN if self._is_down else Cause.SHUTDOWN
+        for finished, _ in self._sending:  # the thread still waits for the server
+            self._ledger.refuse(finished, cause)
+        while left := self._queue.take(BATCH):
+            for finished in left:
+                self._ledger.refuse(finished, cause)
+        with shielded("count"):
+            self._ledger.count_notes()
+        with contained("stream"):
+            self._stream.close()
+        with contained("export"):
+            self._meters.close()
+        return flushed
+
+    # --- the thread -----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        context.attach(context.set_value("suppress_instrumentation", True))
+        while not self._closed:
+            with contained("worker"):
+                self._refresh()
+                if not self._work_off():
+                    self._ending.wait(PAUSE_S)
+
+    def _refresh(self) -> None:
+        if time.monotonic() - self._refreshed_s < REFRESH_S:
+            return
+        self._refreshed_s = time.monotonic()
+        with self._step:
+            self._ledger.count_notes()
+            open_runs = 0
+            with contained("capture"):
+                open_runs = self._poll()
+            self._meters.refresh(
+                snapshot=Snapshot(),
+                queue_depth=len(self._queue) + self._in_hand,
+                open_runs=open_runs,
+                errors=errors,
+            )
+
+    def _work_off(self) -> bool:
+        """Put one batch on the stream; return whether there was any."""
+        self._in_hand = BATCH  # before they leave the queue: a flush looks at both
+        taken: Sequence[Finished] = ()
+        try:
+            taken = self._queue.take(BATCH)
+            self._in_hand = len(taken)
+            self._send([pair for each in taken if (pair := self._encoded(each)) is not None])
+        finally:
+            self._in_hand = 0
+        return bool(taken)
+
+    def _encoded(self, finished: Finished) -> tuple[Finished, bytes] | None:
+        """Return an interaction with its bytes; None: it is none, or was counted."""
+        time.sleep(0)  # the application goes first
+        with contained("capture"), self._step:
+            try:
+                interaction = finished.interaction()
+                if interaction is None:
+                    return None
+                return finished, encode(self._redactor(sound(interaction)), compressed=True)
+            except BaseException:  # goes on to be recorded
+                self._ledger.refuse(finished, Cause.INTERNAL_ERROR)
+                raise
+        return None
+
+    def _send(self, batch: Sequence[tuple[Finished, bytes]]) -> None:
+        """Store a batch: again and again while the stream is down, until the monitor closes."""
+        self._sending = batch
+        while batch:
+            try:
+                stored = self._stream.put([data for _, data in batch])
+            except StreamError as error:
+                record_error("stream", error)
+                self._is_down = True
+                if self._closed:
+                    return  # `close` counts what is left
+                self._refresh()
+                self._ending.wait(RETRY_S)
+                continue
+            self._is_down = False
+            self._sending = ()
+            for finished, _ in batch[stored:]:
+                self._ledger.refuse(finished, Cause.QUEUE_FULL)
+            return
+
+    # --- forks ----------------------------------------------------------------------------------
+
+    def before_fork(self) -> None:
+        """Wait until our thread holds no lock of the counters."""
+        self._forking = self._step.acquire(timeout=FORK_WAIT_S)
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        if self._forking:
+            self._step.release()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: the thread, the waiting interactions and the connection are the parent's."""
+        self._prepare()
+        self._queue.clear()
+        self._ledger.clear()
+        with contextlib.suppress(SettingsError):  # it was opened with the same before
+            self._stream = self._open_stream()
+
+    _forking = False
+
+
+def stream_in(settings: Settings) -> Stream:
+    """Return the stream that the settings name.
+
+    Raises:
+        SettingsError: They name none, or none that can be opened.
+        MissingExtraError: Its client is not installed.
+    """
+    if settings.stream.url is None:
+        raise SettingsError(
+            "no stream is named: give --stream redis://127.0.0.1:6379/0, or RAGMONITOR_STREAM"
+        )
+    return stream_of(
+        settings.stream.url.get_secret_value(),
+        settings.service,
+        max_records=settings.stream.max_records,
+    )

@@ -1,0 +1,237 @@
+"""Takes records off a stream and has the ordinary back half score them: one process a service."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+from ragmonitor.back_half.local import LocalBackHalf
+from ragmonitor.errors import StreamError, WireError
+from ragmonitor.guard import contained, logger, record_error
+from ragmonitor.metrics import STREAM_BURIED, STREAM_OLDEST_SECONDS, STREAM_OPEN, STREAM_WAITING
+from ragmonitor.records import Cause, GaugeValue, Interaction, Status
+from ragmonitor.redaction import Redactor
+from ragmonitor.settings import Settings
+from ragmonitor.streams import Delivery, Stream, StreamState
+from ragmonitor.wire import decode
+
+MAX_DELIVERIES: Final = 3
+"""A record that ended so many workers, or was let lie by them, is buried."""
+MAX_OPEN: Final = 256
+"""Records that the worker has in hand at once."""
+MAX_SEEN: Final = 100_000
+"""Ids of the newest records, by which one that is put or delivered twice is known."""
+LEASE_S: Final = 15.0
+RENEW_S: Final = 3.0
+CLAIM_S: Final = 5.0
+"""Records that another worker let lie are looked for this often."""
+WAIT_S: Final = 0.5
+"""For the first record, where there is none."""
+RETRY_S: Final = 1.0
+CLOSING_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivered:
+    """A record off the stream, as something finished."""
+
+    record: Interaction | None
+    framework: str
+    status: Status
+    closed: Callable[[], None] | None = None
+    """Called when nothing more is owed for it."""
+
+    def interaction(self) -> Interaction | None:
+        """Return the record."""
+        return self.record
+
+
+class LeaseLostError(StreamError):
+    """Another worker has the stream."""
+
+
+class StreamWorker:
+    """The one worker of a service: takes, scores, settles.
+
+    It holds the stream's lease, since statistics, budget and alarms are kept by one process. A
+    record is settled once it is counted; one that a worker died of is delivered again.
+    """
+
+    def __init__(self, settings: Settings, stream: Stream, *, redactor: Redactor) -> None:
+        """Wire the back half; nothing runs yet.
+
+        Args:
+            settings: The settings of the back half.
+            stream: Where records come from.
+            redactor: What every text passes once more, by this process's settings.
+
+        Raises:
+            SettingsError: The settings cannot be carried out.
+        """
+        self._stream = stream
+        self._state: StreamState | None = None
+        self.back = LocalBackHalf(settings, redactor=redactor, poll=lambda: 0, gauges=self._gauges)
+        """Scores what is taken."""
+        self._max_open = min(MAX_OPEN, settings.capture.queue_size)
+        self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self._open: dict[str, None] = {}
+        self._done: deque[str] = deque()
+        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._has_lease = False
+        self._renewed_s = self._claimed_s = -LEASE_S
+
+    def run(self, stop: threading.Event, *, drain: bool = False) -> None:
+        """Work until asked to stop.
+
+        Args:
+            stop: Ends it; what was taken is scored first, as far as `CLOSING_S` allows.
+            drain: End also when nothing is left on the stream.
+
+        Raises:
+            LeaseLostError: Another worker has the stream, or took it over.
+        """
+        try:
+            self._begin(stop)
+            while not stop.is_set():
+                try:
+                    if not self._step() and drain and not self._left():
+                        return
+                except LeaseLostError:
+                    raise
+                except StreamError as error:
+                    record_error("stream", error)
+                    stop.wait(RETRY_S)
+        finally:
+            self._end()
+
+    def _begin(self, stop: threading.Event) -> None:
+        """Take the lease; one of a worker that died ends in time."""
+        self.back.wake()
+        until_s = time.monotonic() + LEASE_S + RENEW_S
+        while not stop.is_set():
+            try:
+                if self._stream.hold(self._owner, LEASE_S):
+                    self._has_lease = True
+                    return
+            except StreamError as error:
+                record_error("stream", error)
+                until_s = time.monotonic() + LEASE_S + RENEW_S
+            if time.monotonic() > until_s:
+                raise LeaseLostError(
+                    "another worker has this service's stream: statistics, budget and alarms are "
+                    "kept by one process; docs/scaling.md says what a second one would need"
+                )
+            stop.wait(RETRY_S)
+
+    def _renew(self) -> None:
+        if time.monotonic() - self._renewed_s < RENEW_S:
+            return
+        if not self._stream.hold(self._owner, LEASE_S):
+            self._has_lease = False
+            raise LeaseLostError("another worker took this service's stream over")
+        self._renewed_s = time.monotonic()
+        self._state = self._stream.state()
+
+    def _step(self) -> bool:
+        """Settle what is done and take as much as there is room for; return whether any came."""
+        self._renew()
+        self._settle()
+        room = self._max_open - len(self._open)
+        if room <= 0:
+            time.sleep(0.002)  # the back half is busy
+            return True
+        now = time.monotonic()
+        looks = now - self._claimed_s >= CLAIM_S
+        taken = self._stream.take(
+            self._owner,
+            room,
+            wait_s=0.01 if self._open else WAIT_S,
+            # Whoever has the lease is the only one alive, or will notice that it is not.
+            stale_s=0.0 if looks else None,
+        )
+        if looks and len(taken) < room:
+            self._claimed_s = now
+        for delivery in taken:
+            self._handle(delivery)
+        return bool(taken or self._open)
+
+    def _left(self) -> int:
+        state = self._stream.state()
+        return state.waiting + state.open
+
+    def _handle(self, delivery: Delivery) -> None:
+        if delivery.deliveries > MAX_DELIVERIES:
+            self._bury(delivery, f"delivered {delivery.deliveries} times and never settled")
+            return
+        try:
+            record = decode(delivery.data)
+        except WireError as error:
+            self._bury(delivery, str(error))
+            return
+        if record.id in self._seen:
+            self._done.append(delivery.id)
+            return
+        self._seen[record.id] = None
+        if len(self._seen) > MAX_SEEN:
+            self._seen.popitem(last=False)
+        self._open[delivery.id] = None
+        self.back.put(
+            _Delivered(
+                record,
+                record.framework,
+                record.status,
+                lambda: self._done.append(delivery.id),
+            )
+        )
+
+    def _bury(self, delivery: Delivery, reason: str) -> None:
+        """Put a record aside, and count it as unscored."""
+        counted = _Delivered(None, "unknown", "error")
+        with contextlib.suppress(WireError):
+            record = decode(delivery.data)
+            counted = _Delivered(None, record.framework, record.status)
+        self._stream.bury(delivery, reason)
+        logger.warning(
+            "ragmonitor: a record was buried: %s; see `ragmonitor stream inspect`", reason
+        )
+        self.back.refuse(counted, Cause.INTERNAL_ERROR)
+
+    def _settle(self) -> None:
+        ids = [self._done[n] for n in range(len(self._done))]
+        if ids:
+            self._stream.settle(ids)
+            for id_ in ids:
+                self._done.popleft()
+                self._open.pop(id_, None)
+
+    def _end(self) -> None:
+        """Score what is in hand, settle it, and give the lease back."""
+        with contained("worker"):
+            # What the time does not suffice for is counted here, as `shutdown`, and so is done.
+            self.back.close(CLOSING_S)
+        if not self._has_lease:
+            return
+        with contained("stream"):
+            # Whether it was scored or not: it is counted, and would be counted twice.
+            self._stream.settle([*self._open, *self._done])
+            self._stream.release(self._owner)
+            self._stream.close()
+
+    def _gauges(self) -> Sequence[GaugeValue]:
+        state = self._state
+        if state is None:
+            return ()
+        return (
+            GaugeValue(name=STREAM_WAITING, value=state.waiting),
+            GaugeValue(name=STREAM_OPEN, value=state.open),
+            GaugeValue(name=STREAM_BURIED, value=state.buried),
+            GaugeValue(name=STREAM_OLDEST_SECONDS, value=state.oldest_s),
+        )
