@@ -24,7 +24,7 @@ from ragmonitor.records import AlarmState, Cause, JudgeIdentity, Report, Snapsho
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.streams import Stream, stream_of
-from ragmonitor.wire import encode
+from ragmonitor.wire import encode, require_compression
 from ragmonitor.wiring import builtin_judge, meters_of
 
 BATCH: Final = 64
@@ -70,6 +70,7 @@ class StreamBackHalf:
 
         Raises:
             SettingsError: There is no stream at that address, or texts may not leave.
+            MissingExtraError: A library for it is not installed.
         """
         if settings.content.policy != "all":
             raise SettingsError(
@@ -77,6 +78,7 @@ class StreamBackHalf:
                 f"{settings.content.policy!r}: nothing could be scored; use content='all', with "
                 "redaction, or score in this process"
             )
+        require_compression()
         self._open_stream = open_stream or (lambda: stream_in(settings))
         self._stream = self._open_stream()
         self._redactor = redactor
@@ -218,11 +220,16 @@ class StreamBackHalf:
 
     def _run(self) -> None:
         context.attach(context.set_value("suppress_instrumentation", True))
-        while not self._closed:
-            with contained("worker"):
-                self._refresh()
-                if not self._work_off():
-                    self._ending.wait(PAUSE_S)
+        try:
+            while not self._closed:
+                with contained("worker"):
+                    self._refresh()
+                    if not self._work_off():
+                        self._ending.wait(PAUSE_S)
+        finally:
+            with self._starting:
+                if self._thread is threading.current_thread():
+                    self._thread = None  # whatever ended it: the next interaction starts another
 
     def _refresh(self) -> None:
         if time.monotonic() - self._refreshed_s < REFRESH_S:

@@ -82,6 +82,7 @@ class StreamWorker:
         """Scores what is taken."""
         self._max_open = min(MAX_OPEN, settings.capture.queue_size)
         self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self._consumer, self._names = self._owner, 0
         self._open: dict[str, None] = {}
         self._done: deque[str] = deque()
         self._seen: OrderedDict[str, None] = OrderedDict()
@@ -108,6 +109,7 @@ class StreamWorker:
                     raise
                 except StreamError as error:
                     record_error("stream", error)
+                    self._begin_anew()
                     stop.wait(RETRY_S)
         finally:
             self._end()
@@ -131,6 +133,12 @@ class StreamWorker:
                 )
             stop.wait(RETRY_S)
 
+    def _begin_anew(self) -> None:
+        """Take as another consumer: what a lost reply gave us is taken over as a dead one's."""
+        self._names += 1
+        self._consumer = f"{self._owner}.{self._names}"
+        self._claimed_s = -LEASE_S
+
     def _renew(self) -> None:
         if time.monotonic() - self._renewed_s < RENEW_S:
             return
@@ -151,7 +159,7 @@ class StreamWorker:
         now = time.monotonic()
         looks = now - self._claimed_s >= CLAIM_S
         taken = self._stream.take(
-            self._owner,
+            self._consumer,
             room,
             wait_s=0.01 if self._open else WAIT_S,
             # Whoever has the lease is the only one alive, or will notice that it is not.
@@ -168,7 +176,10 @@ class StreamWorker:
         return state.waiting + state.open
 
     def _handle(self, delivery: Delivery) -> None:
-        if delivery.deliveries > MAX_DELIVERIES:
+        if delivery.id in self._open:
+            return  # under an earlier name
+        # What this process lost by itself says nothing of the record.
+        if delivery.deliveries > MAX_DELIVERIES + self._names:
             self._bury(delivery, f"delivered {delivery.deliveries} times and never settled")
             return
         try:

@@ -1,6 +1,6 @@
 """Finished records as compact, versioned bytes, and back: docs/wire-format.md."""
 
-from ragmonitor.wire.frames import MAX_BYTES, VERSION, was_cut
+from ragmonitor.wire.frames import MAX_BYTES, VERSION, require_compression, was_cut
 from ragmonitor.wire.record_bytes import decode, decode_report, encode, encode_report
 
 __all__ = [
@@ -10,5 +10,6 @@ __all__ = [
     "decode_report",
     "encode",
     "encode_report",
+    "require_compression",
     "was_cut",
 ]

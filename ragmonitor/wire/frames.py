@@ -61,6 +61,11 @@ def unframed(data: bytes, kind: Kind) -> tuple[Flag, bytes | memoryview]:
     return flags, _decompressed(body) if Flag.COMPRESSED in flags else body
 
 
+def require_compression() -> None:
+    """Raise `MissingExtraError` if records cannot be compressed here."""
+    _codecs()
+
+
 def was_cut(data: bytes) -> bool:
     """Return whether the writer left parts of this record out. Raises `WireError`."""
     return Flag.CUT in _flags(data, data[1:2])

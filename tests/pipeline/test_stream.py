@@ -198,6 +198,36 @@ def test_what_a_dead_worker_had_in_hand_is_scored():
     assert len(Work(stream).drained().ids) == 5
 
 
+class LosesReplies(InMemoryStream):
+    """Gives records to a consumer that never hears of it, twice; and cannot bury at first."""
+
+    lost = buried_in_vain = 0
+
+    def take(self, consumer, max_items, *, wait_s, stale_s):
+        taken = super().take(consumer, max_items, wait_s=wait_s, stale_s=stale_s)
+        if taken and self.lost < 2:
+            self.lost += 1
+            raise StreamError("the stream cannot be read: TimeoutError")
+        return taken
+
+    def bury(self, delivery, reason):
+        self.buried_in_vain += 1
+        if self.buried_in_vain == 1:
+            raise StreamError("the stream cannot be written: OutOfMemoryError")
+        super().bury(delivery, reason)
+
+
+def test_what_a_lost_reply_held_is_scored(monkeypatch):
+    """No record stays with a consumer that does not know of it."""
+    monkeypatch.setattr(stream_worker, "RETRY_S", 0.01)
+    stream = LosesReplies()
+    stream.put([b"nonsense", *(encode(each) for each in answers(5))])
+    work = Work(stream).drained()
+    assert work.ids == [each.id for each in answers(5)]
+    assert work.counted() == 6
+    assert (stream.state().open, stream.state().buried) == (0, 1)
+
+
 def test_a_second_worker_is_refused(monkeypatch):
     """It says what there may be only one of; the first goes on."""
     monkeypatch.setattr(stream_worker, "LEASE_S", 0.1)
