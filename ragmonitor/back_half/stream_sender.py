@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from ragmonitor.capture import sound
 from ragmonitor.errors import SettingsError, StreamError
 from ragmonitor.evaluators import table
 from ragmonitor.forks import survive_forks
-from ragmonitor.guard import contained, errors, record_error, shielded
+from ragmonitor.guard import contained, errors, record_error, record_problem, shielded
 from ragmonitor.ledger import Ledger
 from ragmonitor.protocols import Finished
 from ragmonitor.queues import MemoryQueue
@@ -161,6 +161,14 @@ class StreamBackHalf:
     def give_up(self, reason: str) -> None:
         """Note a run that was given up."""
         self._ledger.give_up(reason)
+
+    def note_check(self, of: str, outcome: str) -> None:
+        """Note what was decided of an answer, or of a sentence, before it was seen."""
+        self._ledger.note_check(of, outcome)
+
+    def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:  # noqa: ARG002
+        """Say that it is lost: a stream carries records only."""
+        record_problem("stream", f"the event {name!r} is not known to the worker: see scaling.md")
 
     def newest(self) -> Report | None:
         """Return None: reports are made elsewhere."""
