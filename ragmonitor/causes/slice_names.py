@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from ragmonitor.estimation.parts import Answer
@@ -74,46 +74,50 @@ class SliceNames:
         """
         if len(self._known) > MAX_NAMES:
             self._known.clear()
-        known = self._known.setdefault
-        found = (
-            (dimension, value[:MAX_CHARACTERS])
-            for dimension, value in (*self._recorded(answer, turn), *self._attributes(answer))
-            if value and self._wants(dimension)
-        )
-        return tuple(dict.fromkeys(known(each, each) for each in found))
+        known, wanted = self._known.setdefault, self._wanted
+        found = []
+        for named in self._named(answer, turn):
+            dimension, value = named
+            if value and (wanted[dimension] if dimension in wanted else self._wants(dimension)):
+                kept = (
+                    named if len(value) <= MAX_CHARACTERS else (dimension, value[:MAX_CHARACTERS])
+                )
+                found.append(known(kept, kept))
+        return tuple(dict.fromkeys(found))
 
     def _wants(self, dimension: str) -> bool:
-        wanted = self._wanted.get(dimension)
-        if wanted is None:
-            wanted = not any(fnmatch.fnmatchcase(dimension, each) for each in self._leave_out)
-            if len(self._wanted) < MAX_NAMES:
-                self._wanted[dimension] = wanted
+        wanted = not any(fnmatch.fnmatchcase(dimension, each) for each in self._leave_out)
+        if len(self._wanted) < MAX_NAMES:
+            self._wanted[dimension] = wanted
         return wanted
 
-    def _recorded(self, answer: Answer, turn: int) -> Iterator[Slice]:
+    def _named(self, answer: Answer, turn: int) -> list[Slice]:
         interaction = answer.interaction
-        yield "framework", interaction.framework
-        yield "name", interaction.name
-        yield "language", language_of(answer.completed.builtin)
-        yield "topic", self._topic(interaction)
+        # A list at once: this runs for every answer.
+        found = [
+            ("framework", interaction.framework),
+            ("name", interaction.name),
+            ("language", language_of(answer.completed.builtin)),
+            ("topic", self._topic(interaction)),
+            ("chunks", _number(len(interaction.chunks))),
+        ]
         if interaction.generations:
-            yield "model", interaction.generations[-1].model
-        yield "chunks", _number(len(interaction.chunks))
+            found.append(("model", interaction.generations[-1].model))
         if turn:
-            yield "turn", _number(turn)
-        for retrieval in interaction.retrievals[:MAX_VALUES]:
-            yield "retriever", retrieval.name
-        for tag in interaction.tags[:MAX_VALUES]:
-            yield "tag", tag
-        for chunk in interaction.chunks[:MAX_VALUES]:
-            yield "source", chunk.source
-
-    @staticmethod
-    def _attributes(answer: Answer) -> Iterator[Slice]:
-        attributes = answer.interaction.attributes
-        for name in sorted(attributes)[:MAX_ATTRIBUTES] if attributes else ():
+            found.append(("turn", _number(turn)))
+        found += [("retriever", each.name) for each in interaction.retrievals[:MAX_VALUES]]
+        found += [("tag", each) for each in interaction.tags[:MAX_VALUES]]
+        found += [
+            ("source", each.source) for each in interaction.chunks[:MAX_VALUES] if each.metadata
+        ]
+        attributes = interaction.attributes
+        if attributes:
             # One that is called as what the records say is a dimension of its own.
-            yield (f"attribute {name}" if name in _RECORDED else name), attributes[name]
+            found += [
+                (f"attribute {name}" if name in _RECORDED else name, attributes[name])
+                for name in sorted(attributes)[:MAX_ATTRIBUTES]
+            ]
+        return found
 
 
 _RECORDED: Final = frozenset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -12,8 +13,11 @@ from ragmonitor.causes.slice_names import Slice, SliceNames
 from ragmonitor.causes.slice_search import SliceSearch
 from ragmonitor.estimation.parts import Answer, Observation, Part
 from ragmonitor.estimation.signals import HALLUCINATION, hallucinated
+from ragmonitor.protocols import Clock
 from ragmonitor.records import Example, Interaction
 
+MAX_TIME_SHARE: Final = 0.05
+"""Of the time, that looks take: one that took a second is the answer for twenty."""
 MAX_EXAMPLES: Final = 64
 """Bad answers whose texts are kept, to be shown with a slice; the newest."""
 
@@ -34,6 +38,7 @@ class Slices(Part):
         higher_is_better: Callable[[str], bool],
         topic: Callable[[Interaction], str] = lambda _: "",
         leave_out: Sequence[str] = (),
+        clock: Clock = time.monotonic,
     ) -> None:
         """Begin without an answer.
 
@@ -44,12 +49,16 @@ class Slices(Part):
             higher_is_better: Whether a signal is the better the higher it is.
             topic: Returns the topic of a question; empty: not known.
             leave_out: Patterns of dimensions that are not looked at.
+            clock: Of how long looks take.
         """
         self._log = AnswerLog(
             SliceNames(leave_out=leave_out, topic=topic), reader=reader, is_sampled=is_sampled
         )
         self._max_weight = max_importance_weight
         self._higher_is_better = higher_is_better
+        self._clock = clock
+        self._looked: tuple[str, float, float, Sequence[CandidateCause]] | None = None
+        """At what, until when that holds, and what was found."""
         self._examples: deque[tuple[tuple[Slice, ...], Example]] = deque(maxlen=MAX_EXAMPLES)
 
     def add(self, answer: Answer) -> Sequence[Observation]:
@@ -76,10 +85,24 @@ class Slices(Part):
     def clear(self) -> None:
         """Forget every answer."""
         self._log.clear()
+        self._looked = None
         self._examples.clear()
 
     def candidates(self, signal: str, since_s: float) -> Sequence[CandidateCause]:
-        """Return slices in which a signal got worse, and shifts of the mix; as `CauseFinder`."""
+        """Return slices in which a signal got worse, and shifts of the mix; as `CauseFinder`.
+
+        What was found last is returned again while a new look would take too much of the time.
+        """
+        began = self._clock()
+        last = self._looked
+        if last is not None and last[:2] == (signal, since_s) and began < last[2]:
+            return last[3]
+        found = self._look(signal, since_s)
+        ended = self._clock()
+        self._looked = signal, since_s, ended + (ended - began) / MAX_TIME_SHARE, found
+        return found
+
+    def _look(self, signal: str, since_s: float) -> Sequence[CandidateCause]:
         search = SliceSearch(
             self._log.rows(),
             signal,

@@ -15,48 +15,10 @@ from ragmonitor.causes.bands import banded
 from ragmonitor.causes.slice_names import SliceNames
 from ragmonitor.causes.slice_search import SliceSearch
 from ragmonitor.causes.slices import Slices
-from ragmonitor.estimation.parts import Answer
 from ragmonitor.estimation.signals import outcomes
-from ragmonitor.records import CompletedAnswer, Prediction, SamplingDecision
+from tests.support.slice_answers import answer
 from tests.support.slice_rows import RATE, SIGNAL, SINCE_S, Traffic, only
-from tests.support.streams import JUDGE, LEXICAL, Records, Stream
-
-
-def answer(
-    number: int = 0,
-    *,
-    bad: bool = False,
-    drawn: bool = True,
-    probability: float = 0.5,
-    at_s: float = SINCE_S,
-    **values: object,
-) -> Answer:
-    """Return one completed answer, as parts see it."""
-    records = Records()
-    simulated = next(iter(Stream(seed=number).answers()))._replace(
-        number=number, hallucinated=bad, supported=0.5 if bad else 1.0
-    )
-    ended_ns = int(at_s * 1e9)
-    interaction = replace(
-        records.interaction(simulated), ended_ns=ended_ns, started_ns=ended_ns, **values
-    )
-    decision = SamplingDecision(inclusion_probability=probability, drawn=drawn, rate=probability)
-    builtin = records.builtin(simulated, interaction)
-    judged = records.judged(simulated, interaction, decision) if drawn else None
-    return Answer(
-        completed=CompletedAnswer(
-            builtin=builtin,
-            prediction=Prediction(expected={SIGNAL: (0.9, 0.1)}),
-            decision=decision,
-            judged=judged,
-        ),
-        interaction=interaction,
-        at_s=at_s,
-        group=0 if interaction.session_id else -1,
-        builtin=outcomes(builtin),
-        judged=None if judged is None else outcomes(judged),
-        weight=1 / probability,
-    )
+from tests.support.streams import JUDGE, LEXICAL, Records
 
 
 def names(*leave_out: str) -> SliceNames:
@@ -204,6 +166,25 @@ def test_the_part_finds_the_route_among_completed_answers():
     assert found[0].examples[0].interaction.attributes["route"] == "billing"
     slices.clear()
     assert not slices.candidates(SIGNAL, SINCE_S)
+
+
+def test_a_look_that_took_long_is_the_answer_for_a_while():
+    """A second of looking holds for twenty, so that looks take a twentieth of the time."""
+    times = iter([0.0, 1.0, 20.0, 21.5, 22.0])
+    slices = finder(clock=lambda: next(times))
+    first = slices.candidates(SIGNAL, SINCE_S)
+    for number in range(400):
+        route = "billing" if number % 5 == 0 else "faq"
+        slices.add(
+            answer(
+                number,
+                attributes={"route": route},
+                bad=number % 5 == 0 and number > 300,
+                at_s=SINCE_S + number - 300,
+            )
+        )
+    assert slices.candidates(SIGNAL, SINCE_S) is first
+    assert slices.candidates(SIGNAL, SINCE_S)
 
 
 # --- which slices there are --------------------------------------------------------------------

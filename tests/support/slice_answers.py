@@ -1,0 +1,68 @@
+"""Completed answers with attributes, as parts of the statistics see them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ragmonitor.estimation.parts import Answer
+from ragmonitor.estimation.signals import outcomes
+from ragmonitor.records import CompletedAnswer, Prediction, SamplingDecision
+from tests.support.slice_rows import SIGNAL, SINCE_S
+from tests.support.streams import Records, Stream
+
+
+def answer(
+    number: int = 0,
+    *,
+    bad: bool = False,
+    drawn: bool = True,
+    probability: float = 0.5,
+    at_s: float = SINCE_S,
+    **values: Any,
+) -> Answer:
+    """Return one completed answer, as parts see it."""
+    records = Records()
+    simulated = next(iter(Stream(seed=number).answers()))._replace(
+        number=number, hallucinated=bad, supported=0.5 if bad else 1.0
+    )
+    ended_ns = int(at_s * 1e9)
+    interaction = replace(
+        records.interaction(simulated), ended_ns=ended_ns, started_ns=ended_ns, **values
+    )
+    decision = SamplingDecision(inclusion_probability=probability, drawn=drawn, rate=probability)
+    builtin = records.builtin(simulated, interaction)
+    judged = records.judged(simulated, interaction, decision) if drawn else None
+    return Answer(
+        completed=CompletedAnswer(
+            builtin=builtin,
+            prediction=Prediction(expected={SIGNAL: (0.9, 0.1)}),
+            decision=decision,
+            judged=judged,
+        ),
+        interaction=interaction,
+        at_s=at_s,
+        group=0 if interaction.session_id else -1,
+        builtin=outcomes(builtin),
+        judged=None if judged is None else outcomes(judged),
+        weight=1 / probability,
+    )
+
+
+def completed_answers(count: int) -> list[Answer]:
+    """Return answers with four attributes each, three to a session; one in 25 is bad."""
+    return [
+        answer(
+            number,
+            bad=number % 25 == 0,
+            at_s=SINCE_S + 5.0 * number,
+            attributes={
+                "route": f"r{number % 7}",
+                "tenant": f"t{number % 50}",
+                "prompt_id": str(number % 3),
+                "version": "1.0",
+            },
+            session_id=f"s{number // 3}",
+        )
+        for number in range(count)
+    ]
