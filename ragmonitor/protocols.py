@@ -157,6 +157,14 @@ class Sampler(Protocol):
         """Raise the common chance by a factor from now on; 1 ends it. The budget stays."""
         ...
 
+    def suspect(self, values: Sequence[tuple[str, str]]) -> None:
+        """Raise the chance of answers with one of these attributes and values, for a while.
+
+        Args:
+            values: Attribute and value, the most suspicious first.
+        """
+        ...
+
     def gauges(self, judge: str) -> Sequence[GaugeValue]:
         """Return the chance, the traffic and the budget of now, for people."""
         ...

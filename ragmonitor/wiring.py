@@ -329,9 +329,7 @@ def judging_of(settings: Settings) -> JudgeConfig | None:
             ),
             by_session=settings.sample.by == "session",
             always=settings.sample.always,
-            floors=Floors(settings.sample.floor_by, settings.sample.floor_per_hour)
-            if settings.sample.floor_by
-            else None,
+            floors=Floors(settings.sample.floor_by or "", settings.sample.floor_per_hour),
         ),
         concurrency=settings.judge.concurrency,
         max_pending=settings.judge.max_pending,
@@ -473,7 +471,7 @@ def estimates_of(
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
         drift,
-        slices_of(settings, reader, is_sampled=judge is not None, drift=drift, alarms=alarms),
+        slices_of(settings, reader, judging, drift=drift, alarms=alarms),
         documents_of(settings, judge),
         versions_of(settings, reader.identity.name, name),
         events_of(settings, is_judged=judge is not None),
@@ -522,24 +520,30 @@ def _input_drift(settings: Settings, embedding: Embed | None) -> InputDrift:
 
 
 def slices_of(
-    settings: Settings, reader: Judge, *, is_sampled: bool, drift: InputDrift, alarms: Alarms
+    settings: Settings,
+    reader: Judge,
+    judging: JudgeConfig | None,
+    *,
+    drift: InputDrift,
+    alarms: Alarms,
 ) -> Slices:
     """Return what finds the slices of the traffic that got worse.
 
     Args:
         settings: The settings.
         reader: The judge of every answer.
-        is_sampled: Whether another judge scores a sample.
+        judging: The judges of a share of the answers.
         drift: Knows the topics of questions.
         alarms: Know which signals are better the higher they are.
     """
     return Slices(
         reader=reader.identity.name,
-        is_sampled=is_sampled,
-        max_importance_weight=MAX_IMPORTANCE_WEIGHT if is_sampled else 1.0,
+        is_sampled=judging is not None,
+        max_importance_weight=1.0 if judging is None else MAX_IMPORTANCE_WEIGHT,
         higher_is_better=alarms.higher_is_better,
         topic=drift.topic,
         leave_out=settings.causes.leave_out,
+        suspect=None if judging is None else judging.sampler.suspect,
     )
 
 

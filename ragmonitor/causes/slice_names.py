@@ -114,15 +114,16 @@ class SliceNames:
         if attributes:
             # One that is called as what the records say is a dimension of its own.
             found += [
-                (f"attribute {name}" if name in _RECORDED else name, attributes[name])
+                (f"attribute {name}" if name in RECORDED else name, attributes[name])
                 for name in sorted(attributes)[:MAX_ATTRIBUTES]
             ]
         return found
 
 
-_RECORDED: Final = frozenset(
+RECORDED: Final = frozenset(
     ("framework", "name", "language", "topic", "model", "chunks", "turn", *SHARED)
 ) | {"latency_s", "chunk_score"}
+"""Dimensions that are no attribute of the application's."""
 
 
 def _number(count: int) -> str:

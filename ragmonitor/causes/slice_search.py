@@ -23,7 +23,7 @@ from ragmonitor.causes.decomposition import (
 )
 from ragmonitor.causes.discoveries import discovered
 from ragmonitor.causes.mix import shifts
-from ragmonitor.causes.slice_names import SHARED, Slice
+from ragmonitor.causes.slice_names import RECORDED, SHARED, Slice
 from ragmonitor.estimation.signals import HALLUCINATION
 from ragmonitor.records import Estimate, Example
 
@@ -38,6 +38,8 @@ MAX_TESTED: Final = 25
 MAX_PAIRED: Final = 4_000
 """Judged answers since the rise began that pairs are searched in; the newest."""
 MAX_LISTED: Final = 20
+SUSPICIOUS_FROM: Final = 5.0
+"""The e-value from which on a slice is worth more verdicts."""
 PAIRS_WEIGHT: Final = 0.25
 """Of the false discoveries, the share that pairs may have: there are many more of them."""
 SHOWN_EXAMPLES: Final = 3
@@ -82,6 +84,8 @@ class SliceSearch:
             for value in (self._badness(row),)
         ]
         self._index: dict[Slice, list[_Row]] = {}
+        self.suspects: list[Slice] = []
+        """After `slices`: those by an attribute, with evidence enough for more of their answers to be judged."""
         self._sum_up()
 
     def _badness(self, row: Row) -> float | None:
@@ -151,6 +155,11 @@ class SliceSearch:
         evidence = dict(zip(tested, e_values, strict=True))
         listed = [each for each in tested if evidence[each] > 1 and self._adds(each, evidence)]
         listed.sort(key=lambda each: (each in found, evidence[each]), reverse=True)
+        self.suspects = [
+            each[0]
+            for each in listed
+            if len(each) == 1 and each[0][0] not in RECORDED and evidence[each] >= SUSPICIOUS_FROM
+        ]
         known = list(examples)
         for each in listed[:MAX_LISTED]:
             yield self._slice(each, evidence[each], each in found, known)

@@ -38,6 +38,7 @@ class Slices(Part):
         higher_is_better: Callable[[str], bool],
         topic: Callable[[Interaction], str] = lambda _: "",
         leave_out: Sequence[str] = (),
+        suspect: Callable[[Sequence[Slice]], None] | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         """Begin without an answer.
@@ -49,6 +50,7 @@ class Slices(Part):
             higher_is_better: Whether a signal is the better the higher it is.
             topic: Returns the topic of a question; empty: not known.
             leave_out: Patterns of dimensions that are not looked at.
+            suspect: Told of the slices by an attribute that look suspicious, worst first.
             clock: Of how long looks take.
         """
         self._log = AnswerLog(
@@ -56,6 +58,7 @@ class Slices(Part):
         )
         self._max_weight = max_importance_weight
         self._higher_is_better = higher_is_better
+        self._suspect = suspect
         self._clock = clock
         self._looked: tuple[str, float, float, Sequence[CandidateCause]] | None = None
         """At what, until when that holds, and what was found."""
@@ -112,4 +115,7 @@ class Slices(Part):
         )
         if not search.is_possible:
             return ()
-        return (*search.slices(self._examples), *search.mixes())
+        found = list(search.slices(self._examples))
+        if self._suspect is not None:
+            self._suspect(search.suspects)
+        return (*found, *search.mixes())

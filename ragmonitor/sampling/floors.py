@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from ragmonitor.records import Interaction
@@ -17,6 +18,11 @@ MAX_VALUES: Final = 100
 """Beyond it, values share one floor."""
 IDLE_S: Final = 3_600.0
 """A value that was not seen for so long makes room for others."""
+SUSPECT_PER_HOUR: Final = 20.0
+"""Judged answers of a value that is suspicious."""
+SUSPECT_S: Final = 3_600.0
+"""How long it is, once it was named so."""
+MAX_SUSPECTS: Final = 5
 _TOTAL_AGE_S: Final = 1.0
 
 
@@ -24,14 +30,16 @@ class Floors:
     """Probabilities that give every value of an attribute so many judged answers per hour.
 
     `per_hour / (arrivals of the value per hour)`, 1 where fewer arrive. A value that was not seen
-    before has all of its first answers judged until its rate is known: that is one or two.
+    before has all of its first answers judged until its rate is known: that is one or two. Values
+    that are suspicious, of whatever attribute, have a floor of their own for an hour.
     """
 
-    def __init__(self, attribute: str, per_hour: float) -> None:
+    def __init__(self, attribute: str = "", per_hour: float = 1.0) -> None:
         """Begin without any value.
 
         Args:
-            attribute: Of interactions; those without it have no floor.
+            attribute: Of interactions; those without it have no floor. Empty: only what is
+                suspicious has one.
             per_hour: Judged answers wanted for each value, above 0.
         """
         if not 0 < per_hour < math.inf:
@@ -40,8 +48,24 @@ class Floors:
         self._per_s = per_hour / 3_600.0
         self._values: dict[str, Arrivals] = {}
         self._others = Arrivals(HALF_LIFE_S)
+        self._suspects: dict[tuple[str, str], tuple[float, Arrivals]] = {}
+        """By attribute and value: until when it is suspicious."""
         self._wanted_per_s = 0.0
         self._totalled_at = -math.inf
+
+    def suspect(self, values: Sequence[tuple[str, str]], now: float) -> None:
+        """Take note of attributes and values that are suspicious, the most suspicious first.
+
+        Args:
+            values: The first five count.
+            now: In seconds of the clock of `min_probability`.
+        """
+        found = {each: kept for each, kept in self._suspects.items() if kept[0] > now}
+        for each in values[:MAX_SUSPECTS]:
+            known = found.pop(each, None)
+            found[each] = now + SUSPECT_S, Arrivals(HALF_LIFE_S) if known is None else known[1]
+        # Replaced at once: draws of another thread go over it.
+        self._suspects = dict(list(found.items())[-MAX_SUSPECTS:])
 
     def min_probability(
         self, interaction: Interaction, now: float, *, bearable_per_s: float
@@ -53,22 +77,25 @@ class Floors:
             now: In seconds of one clock.
             bearable_per_s: Readings per second that the budget bears; infinite without one.
         """
-        value = interaction.attributes.get(self._attribute)
-        if not value:
+        attributes = interaction.attributes
+        value = attributes.get(self._attribute) if self._attribute else None
+        if not value and not self._suspects:
             return 0.0
         # A clock that was put back would keep the total for as long.
         if abs(now - self._totalled_at) >= _TOTAL_AGE_S:
             self._total(now)
-        arrivals = self._values.get(value)
-        if arrivals is None:
-            if len(self._values) < MAX_VALUES:
-                arrivals = self._values[value] = Arrivals(HALF_LIFE_S)
-            else:
-                arrivals = self._others
-        # Without the present one: who counts an arrival at its own moment sees a rate too high.
-        per_s = arrivals.per_s_since_first(now)
-        arrivals.note(now)
-        wanted = 1.0 if per_s <= self._per_s else self._per_s / per_s
+        wanted = 0.0
+        if value:
+            arrivals = self._values.get(value)
+            if arrivals is None:
+                if len(self._values) < MAX_VALUES:
+                    arrivals = self._values[value] = Arrivals(HALF_LIFE_S)
+                else:
+                    arrivals = self._others
+            wanted = _wanted(arrivals, now, self._per_s)
+        for (attribute, suspect), (until, arrivals) in self._suspects.items():
+            if attributes.get(attribute) == suspect and now < until:
+                wanted = max(wanted, _wanted(arrivals, now, _SUSPECT_PER_S))
         most_per_s = MAX_SHARE * bearable_per_s
         if self._wanted_per_s > most_per_s:
             wanted *= most_per_s / self._wanted_per_s
@@ -84,4 +111,19 @@ class Floors:
         self._wanted_per_s = sum(
             min(self._per_s, arrivals.per_s_since_first(now))
             for arrivals in (*self._values.values(), self._others)
+        ) + sum(
+            min(_SUSPECT_PER_S, arrivals.per_s_since_first(now))
+            for until, arrivals in self._suspects.values()
+            if now < until
         )
+
+
+_SUSPECT_PER_S: Final = SUSPECT_PER_HOUR / 3_600.0
+
+
+def _wanted(arrivals: Arrivals, now: float, wanted_per_s: float) -> float:
+    """Return the probability that gives so many judged answers; it counts one more arrival."""
+    # Without the present one: who counts an arrival at its own moment sees a rate too high.
+    per_s = arrivals.per_s_since_first(now)
+    arrivals.note(now)
+    return 1.0 if per_s <= wanted_per_s else wanted_per_s / per_s

@@ -244,6 +244,11 @@ class AdaptiveSampler:
         """Raise the common rate by a factor from now on; 1 ends it. The budget stays as it is."""
         self._boost = max(1.0, factor)
 
+    def suspect(self, values: Sequence[tuple[str, str]]) -> None:
+        """Give attributes and values that are suspicious a floor for an hour, worst first."""
+        if self._floors is not None:
+            self._floors.suspect(values, self._clock())
+
     def gauges(self, judge: str) -> Sequence[GaugeValue]:
         """Return the common rate, the boost, the traffic and the budget as of now."""
         now = self._clock()

@@ -72,9 +72,7 @@ def _quantile(share: float) -> float:
 
 def power(runs: int) -> None:
     """How often a planted route is named, by its size and the traffic."""
-    print(
-        f"\n{runs} runs each: a route goes from {RATE:.0%} to the rate given; looked at after 2 h.\n"
-    )
+    print(f"\n{runs} runs each: a route goes from {RATE:.0%} to a rate; looked at after 2 h.\n")
     print("| judged an hour | route | to | AUROC | named | named first | others named, share |")
     print("|---|---|---|---|---|---|---|")
     for per_hour in (20, 180, 2_000):
