@@ -85,7 +85,7 @@ class SliceSearch:
         ]
         self._index: dict[Slice, list[_Row]] = {}
         self.suspects: list[Slice] = []
-        """After `slices`: those by an attribute, with evidence enough for more of their answers to be judged."""
+        """After `slices`: those by an attribute, with evidence enough for more verdicts."""
         self._sum_up()
 
     def _badness(self, row: Row) -> float | None:
