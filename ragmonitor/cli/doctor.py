@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -32,6 +33,8 @@ from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
 from ragmonitor.wiring import encoder_of, exporters_of, paid_judge
 
 HTTP_TIMEOUT_S = 2.0
+MAX_AHEAD_S = 60.0
+"""By so much a file may be newer than the clock: servers of shared folders have clocks, too."""
 SHOWN = (
     "langchain-core",
     "langchain",
@@ -173,6 +176,8 @@ def _checks(settings: Settings) -> Iterator[Check]:
     yield _metrics(settings)
     yield from _exporters(settings)
     yield from _files(settings)
+    yield from _multiprocess_folder()
+    yield from _clock(settings)
     yield from _builtin_judge(BuiltinJudge())
     encoder = encoder_of(settings)
     if encoder is not None:
@@ -269,6 +274,40 @@ def _files(settings: Settings) -> Iterator[Check]:
         yield _is_readable("estimation.human_labels", labels, read_labels, unit="labels")
     if answers is not None:
         yield _is_readable("judge.reference_answers", answers, read_own, unit="answers")
+
+
+def _multiprocess_folder() -> Iterator[Check]:
+    """Yield whether processes can share their series, where the environment names a folder."""
+    name = "PROMETHEUS_MULTIPROC_DIR"
+    if not (folder := os.environ.get(name)):
+        return
+    if not Path(folder).is_dir():
+        finding = f"{folder} is no folder; processes cannot share their series there"
+        yield Check(name, "failed", finding, f"make it before the application starts: {folder}")
+        return
+    loss = "the series of the processes could not be summed up"
+    yield _is_writable(name, checked_folder(Path(folder)), variable=name, loss=loss)
+
+
+def _clock(settings: Settings) -> Iterator[Check]:
+    """Yield whether the clock agrees with those by which the state folder was written."""
+    if settings.state is None:
+        return
+    try:
+        written_s = max((each.stat().st_mtime for each in settings.state.iterdir()), default=0.0)
+    except OSError:
+        return  # it is not there yet, or the check of the folder has said why
+    ahead_s = written_s - time.time()
+    if ahead_s > MAX_AHEAD_S:
+        yield Check(
+            "clock",
+            "failed",
+            f"files in {settings.state} are {ahead_s:.0f} s newer than this machine's clock; "
+            "windows, alarms and budgets go by it",
+            "synchronise the clocks of the machines that share the folder (NTP)",
+        )
+    else:
+        yield Check("clock", "ok", "no file of the state folder is newer than the clock")
 
 
 def _is_writable(name: str, path: WriteCheck, *, variable: str, loss: str) -> Check:

@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -224,6 +225,30 @@ def test_looking_leaves_no_trace(monkeypatch, tmp_path):
         assert (found["state"]["state"], found["jsonl"]["state"]) == ("ok", "ok")
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "r.jsonl").read_text() == "{}\n"
+
+
+@pytest.mark.parametrize(("ahead_s", "state"), [(0, "ok"), (3_600, "failed")])
+def test_a_clock_that_is_behind_is_found(monkeypatch, tmp_path, ahead_s, state):
+    """Files of the state folder are then from the future."""
+    monkeypatch.setenv("RAGMONITOR_STATE", str(tmp_path))
+    moment = time.time() + ahead_s
+    (tmp_path / "alarms.json").write_text("{}")
+    os.utime(tmp_path / "alarms.json", (moment, moment))
+    result = run("--json")
+    assert checks(result)["clock"]["state"] == state
+    assert result.exit_code == (state == "failed")
+
+
+@pytest.mark.parametrize(("name", "state"), [("", "ok"), ("missing", "failed")])
+def test_the_folder_that_processes_share_is_tried(monkeypatch, tmp_path, name, state):
+    """It has to be there before they start."""
+    (tmp_path / "shared").mkdir(mode=0o700)
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path / "shared" / name))
+    result = run("--json")
+    check = checks(result)["PROMETHEUS_MULTIPROC_DIR"]
+    assert check["state"] == state
+    assert bool(check.get("remedy")) == (state == "failed")
+    assert result.exit_code == (state == "failed")
 
 
 def test_files_that_others_may_read_are_noted(monkeypatch, tmp_path):
