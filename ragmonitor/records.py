@@ -487,10 +487,14 @@ class PredictionBasis(NamedTuple):
     features: Features
     untrained: float
     """Chance by the built-in judge's risk alone, calibrated; above 0 and below 1."""
+    shift: float
+    """What the model of all that the built-in judge knows adds to the log odds; bounded."""
     learned: float
-    """By the model of all that the built-in judge knows; likewise."""
+    """Chance with that share of the shift which earlier verdicts bore out; above 0 and below 1."""
     mixed: float
-    """Of both, as far as each was trusted, before it was calibrated."""
+    """Of both chances, as far as the learned one is trusted; `untrained` itself if it is not."""
+    is_trusted: bool
+    """Whether the learned chance is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

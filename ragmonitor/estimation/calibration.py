@@ -26,6 +26,8 @@ RIDGE_OF_CURVE: Final = 6.0
 """The same of a curve that was known before any verdict, and of its intercept."""
 LEAST: Final = 1e-4
 """Means lie between this and 1 less this."""
+RAMP: Final = 1e-3
+"""Share of the value itself in `mean_at`, so that pooled values keep their order."""
 _MAX_STEPS: Final = 30
 _GRID: Final = 100
 """Predictions are kept for so many steps of the built-in value."""
@@ -93,6 +95,24 @@ class Calibration:
         if not table:
             return 0.0, 0.0
         return table[int(feature * _GRID + 0.5)]
+
+    def mean_at(self, value: float) -> float:
+        """Return the mean of the verdict if it applies; 0 until there are verdicts enough.
+
+        Unlike `expected` it rises strictly with the value, by a thousandth at least from 0 to 1,
+        so that answers are ranked by it exactly as by the value.
+
+        Args:
+            value: The built-in judge's; 0 to 1.
+        """
+        table = self._table
+        if not table:
+            return 0.0
+        step = value * _GRID
+        left = min(_GRID - 1, int(step))
+        mean = table[left][1]
+        mean += (step - left) * (table[left + 1][1] - mean)
+        return mean + RAMP * (value - mean)
 
     # --- learning -------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from operator import mul
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 from ragmonitor.estimation.answer_features import NAMES
 from ragmonitor.records import Features, PredictionBasis
@@ -21,13 +21,60 @@ MIN_CURVATURE: Final = 0.05
 """Of a verdict that was all but certain, so that one surprise cannot turn the model over."""
 MAX_SHIFT: Final = 4.0
 """How far the model may move the log odds of the untrained score."""
-SWITCHING: Final = 1 / 100
-"""How likely it is, before each verdict, that another of the two scores has become the better."""
+SHARES: Final = (0.25, 0.5, 1.0)
+"""Of the model's shift, one of which is the best: few verdicts make large weights too large."""
+MAX_BEHIND: Final = 6.0
+"""So many nats a share may fall behind the best one, so that it can catch up."""
+PRIOR_ODDS: Final = 1 / 3
+"""That the model knows more than the untrained score, before any verdict."""
+MAX_ODDS: Final = 1_000.0
+REVIVAL: Final = 1 / 20_000
+"""Added to the odds at each verdict while the model is not trusted, since services change."""
+MIN_SPREAD: Final = 1e-3
+"""Of the risk's log odds, relative to their mean square, for their slope to be known."""
 _LEAST: Final = 1e-4
 _SIZE: Final = len(NAMES)
 _RIDGES: Final = tuple(RIDGE_OF_GROUPS if ", group " in name else RIDGE for name in NAMES)
 _TRIANGLE: Final = _SIZE * (_SIZE + 1) // 2
 _LOSSES: Final = 4
+
+
+class _Trust(NamedTuple):
+    """Says how far the model was borne out by verdicts that it had not seen."""
+
+    odds: float = PRIOR_ODDS
+    """That the learned score knows more than the untrained one."""
+    is_trusted: bool = False
+    behind: tuple[float, ...] = (0.0,) * len(SHARES)
+    """Of each share of the shift, its likelihood relative to the best one's, in nats; up to 0."""
+    share: float = sum(SHARES) / len(SHARES)
+    """The mean of the shares by their likelihoods."""
+    weight: float = 0.0
+    """Of the learned score in the mixture."""
+
+    @classmethod
+    def of(cls, odds: float, behind: Sequence[float], *, is_trusted: bool) -> Self:
+        """Return the trust with its share and weight."""
+        likelihoods = [math.exp(each) for each in behind]
+        share = sum(map(mul, SHARES, likelihoods)) / sum(likelihoods)
+        weight = odds / (1 + odds) if is_trusted else 0.0
+        return cls(odds, is_trusted, tuple(behind), share, weight)
+
+    def after(self, gain: float, gains: Sequence[float]) -> _Trust:
+        """Return the trust after one more verdict.
+
+        Args:
+            gain: How many nats the learned score lost less than the untrained one.
+            gains: Of each share of the shift, likewise.
+        """
+        summed = [old + new for old, new in zip(self.behind, gains, strict=True)]
+        best = max(summed)
+        behind = [max(-MAX_BEHIND, each - best) for each in summed]
+        odds = min(MAX_ODDS, self.odds * math.exp(gain))
+        if self.is_trusted:
+            return self.of(odds, behind, is_trusted=odds > PRIOR_ODDS)
+        odds += REVIVAL
+        return self.of(min(1.0, odds), behind, is_trusted=odds >= 1.0)
 
 
 class LearnedScore:
@@ -41,17 +88,28 @@ class LearnedScore:
     y, u the untrained one and w the importance weight. These are sums of what was recorded with
     each answer, so that those of several processes add up, in any order, and old ones fade.
 
-    How far the model is trusted follows from the logarithmic losses of both scores on verdicts that
-    neither had seen: they are mixed by their posterior weights, either of which may become the
-    better at any verdict (fixed share). So the mixture's summed loss is at most ln 2 above that of
-    the better score, and about ln(1 / SWITCHING) more for each change of which that is.
+    The log odds move by that share of the sum (a quarter, a half, all of it) which foretold
+    verdicts best so far: its mean by the shares' likelihoods. Whether that is trusted at all
+    follows from the odds that it knows more than the untrained score: the prior odds times the
+    ratio of the likelihoods of verdicts that neither had seen. It is trusted once the odds
+    are even, weighs `odds / (1 + odds)` in the mixture of both then, and is not trusted any more
+    once they are back at the prior ones. Three things follow.
+
+    - While it is not trusted the prediction is the untrained score itself, and so is the ranking.
+    - Each time it is trusted, the mixture's summed loss is at most ln 2 above the untrained
+      score's from then on, as of every Bayesian mixture that begins with even weights, and from
+      any verdict on at most ln(1 + MAX_ODDS); so where each verdict is in before the next one
+      is predicted, and about so where a few are under way.
+    - Where the untrained chances are true, the odds are a supermartingale but for `REVIVAL`: the
+      model is trusted at some time within n verdicts with a probability of at most
+      PRIOR_ODDS + n REVIVAL (Ville's inequality).
 
     Source:
         Spiegelhalter & Lauritzen, "Sequential updating of conditional probabilities on directed
         graphical structures" (1990), Networks 20, section 4, for logistic regression learned by
         one Gaussian step a verdict; Dawid, "Present position and potential developments: the
-        prequential approach" (1984), JRSS A 147, for judging by verdicts to come; Herbster &
-        Warmuth, "Tracking the best expert" (1998), Machine Learning 32, section 4 (fixed share).
+        prequential approach" (1984), JRSS A 147, for judging by verdicts to come; Shafer, "Testing
+        by betting" (2021), JRSS A 184, section 2, for ratios of likelihoods as evidence.
     """
 
     def __init__(self) -> None:
@@ -62,7 +120,7 @@ class LearnedScore:
         """Importance weights; of bad verdicts; squared errors of the untrained and of the mixed
         score, each weighted."""
         self._verdicts = 0.0
-        self._trust = 0.5
+        self._trust = _Trust()
         self._weights = [0.0] * _SIZE
         self._labels: tuple[list[float], list[float]] | None = None
         self._since_fit = 0.0
@@ -70,33 +128,31 @@ class LearnedScore:
 
     def forget_news(self) -> None:
         """Forget the verdicts that `merge` has not seen; for a forked child, too."""
-        self._fresh: list[tuple[Features, float, float, float]] = []
-        """Of each verdict its features, the factors of its step, and what the model lost less."""
+        self._fresh: list[tuple[Features, float, float, tuple[float, ...]]] = []
+        """Of each verdict its features, the factors of its step, and how many nats the learned
+        score and each share of the shift lost less than the untrained score."""
         self._fresh_losses = [0.0] * _LOSSES
 
     # --- predicting -----------------------------------------------------------------------------
 
     @property
     def trust(self) -> float:
-        """The weight of the model in the mixture, 0 to 1."""
-        return self._trust
+        """The weight of the learned score in the mixture, 0 to 1; 0: it is not trusted."""
+        return self._trust.weight
 
-    def predict(self, features: Features, untrained: float) -> float:
-        """Return the model's chance that the verdict is bad, before mixing; 0.0001 to 0.9999.
+    def predict(self, features: Features, untrained: float) -> PredictionBasis:
+        """Return the chances that the verdict is bad; 0.0001 to 0.9999.
 
         Args:
             features: Of the answer.
-            untrained: The chance by the built-in judge's risk alone.
+            untrained: The chance by the built-in judge's risk alone; likewise.
         """
-        weights = self._weights
+        weights, trust = self._weights, self._trust
         shift = sum([value * weights[at] for at, value in features])
         shift = MAX_SHIFT if shift > MAX_SHIFT else max(-MAX_SHIFT, shift)
-        odds = untrained / (1.0 - untrained) * math.exp(shift)
-        return _within(odds / (1.0 + odds))
-
-    def mixed(self, untrained: float, learned: float) -> float:
-        """Return both chances, mixed by how far the model is trusted."""
-        return untrained + self._trust * (learned - untrained)
+        learned = _shifted(untrained, trust.share * shift)
+        mixed = untrained + trust.weight * (learned - untrained)
+        return PredictionBasis(features, untrained, shift, learned, mixed, trust.is_trusted)
 
     # --- learning -------------------------------------------------------------------------------
 
@@ -108,9 +164,14 @@ class LearnedScore:
             value: The verdict; 0 to 1.
             weight: The importance weight; bounded.
         """
-        features, untrained, learned, mixed = basis
-        gain = weight * (_loss(untrained, value) - _loss(learned, value))
-        self._fresh.append((features, *_step(untrained, learned, value, weight), gain))
+        features, untrained, shift, learned, mixed, _ = basis
+        whole = _shifted(untrained, shift)
+        loss = _loss(untrained, value)
+        # Of the learned score as it was then, and of each share. Not weighted: a ratio of
+        # likelihoods is one verdict's, and the draw does not depend on it.
+        gains = [loss - _loss(learned, value)]
+        gains += [loss - _loss(_shifted(untrained, each * shift), value) for each in SHARES]
+        self._fresh.append((features, *_step(untrained, whole, value, weight), tuple(gains)))
         losses = self._fresh_losses
         losses[0] += weight
         losses[1] += weight * value
@@ -148,9 +209,9 @@ class LearnedScore:
             share = (1.0 - 1.0 / KEPT) ** new
             self._information = [each * share for each in self._information]
             self._right = [each * share for each in self._right]
-            for features, curvature, push, gain in self._fresh:
+            for features, curvature, push, (gain, *gains) in self._fresh:
                 _add_step(self._information, self._right, features, curvature, push)
-                self._trust = _trusted(self._trust, gain)
+                self._trust = self._trust.after(gain, gains)
             self._losses = [
                 old * share + more
                 for old, more in zip(self._losses, self._fresh_losses, strict=True)
@@ -168,7 +229,7 @@ class LearnedScore:
         if self._labels is not None:
             information = [a + b for a, b in zip(information, self._labels[0], strict=True)]
             right = [a + b for a, b in zip(right, self._labels[1], strict=True)]
-        self._weights = _solved(information, right)
+        self._weights = _beyond_risk(_solved(information, right), self._information)
 
     def state(self) -> dict[str, Any]:
         """Return what is kept, for JSON: some 20 kB, however many verdicts there were."""
@@ -178,7 +239,9 @@ class LearnedScore:
             "right": [float(f"{x:.6g}") for x in self._right],
             "losses": [float(f"{x:.9g}") for x in self._losses],
             "verdicts": float(f"{self._verdicts:.9g}"),
-            "trust": self._trust,
+            "odds": self._trust.odds,
+            "is_trusted": self._trust.is_trusted,
+            "behind": [float(f"{x:.6g}") for x in self._trust.behind],
         }
 
     # --- what it has learned --------------------------------------------------------------------
@@ -189,8 +252,12 @@ class LearnedScore:
         return self._verdicts + len(self._fresh)
 
     def largest(self, n: int) -> list[tuple[str, float]]:
-        """Return the n largest weights by their features' names, the largest first."""
-        named = sorted(zip(NAMES, self._weights, strict=True), key=lambda each: -abs(each[1]))
+        """Return the n largest weights by their features' names, the largest first.
+
+        Each as it moves the log odds of the learned score.
+        """
+        weights = [self._trust.share * each for each in self._weights]
+        named = sorted(zip(NAMES, weights, strict=True), key=lambda each: -abs(each[1]))
         return [(name, weight) for name, weight in named[:n] if weight]
 
     def error_ratios(self) -> dict[str, float] | None:
@@ -213,10 +280,10 @@ def _step(untrained: float, learned: float, value: float, weight: float) -> tupl
     return weight * curvature, weight * (curvature * shift + value - learned)
 
 
-def _trusted(trust: float, gain: float) -> float:
-    """Return the trust after a verdict on which the model lost so many nats less."""
-    odds = trust / (1 - trust) * math.exp(gain)
-    return SWITCHING / 2 + (1 - SWITCHING) * odds / (1 + odds)
+def _shifted(chance: float, shift: float) -> float:
+    """Return a chance with its log odds moved."""
+    odds = chance / (1.0 - chance) * math.exp(shift)
+    return _within(odds / (1.0 + odds))
 
 
 def _add_step(
@@ -256,6 +323,31 @@ def _solved(triangle: Sequence[float], right: Sequence[float]) -> list[float]:
     return half
 
 
+def _beyond_risk(weights: Sequence[float], triangle: Sequence[float]) -> list[float]:
+    """Return the weights less what base rate and risk tell of their sum.
+
+    The sum over answers is then uncorrelated with both, as verdicts weigh answers: it cannot be
+    right by being a newer calibration of the untrained score.
+
+    Args:
+        weights: Of all features, those of base rate and risk first.
+        triangle: The information matrix, whose first rows are theirs.
+    """
+    of_base, of_both, of_risk = triangle[:3]
+    if of_base <= 0:
+        return list(weights)
+    base = risk = 0.0
+    for at, weight in enumerate(weights):
+        row = at * (at + 1) // 2
+        base += weight * triangle[row]
+        risk += weight * (triangle[row + 1] if at else of_both)
+    spread = of_risk - of_both * of_both / of_base
+    # Answers of one risk tell nothing of its slope, and rounding would.
+    slope = (risk - base * of_both / of_base) / spread if spread > MIN_SPREAD * of_risk else 0.0
+    level = (base - slope * of_both) / of_base
+    return [weights[0] - level, weights[1] - slope, *weights[2:]]
+
+
 def _loss(predicted: float, value: float) -> float:
     return -(value * math.log(predicted) + (1 - value) * math.log(1 - predicted))
 
@@ -270,20 +362,22 @@ def _logit(chance: float) -> float:
 
 def _read(
     told: Mapping[str, Any],
-) -> tuple[list[float], list[float], list[float], float, float]:
+) -> tuple[list[float], list[float], list[float], float, _Trust]:
     try:
         if list(told["features"]) != list(NAMES):
             raise ValueError("a model of other features")
         information = [float(x) for x in told["information"]]
         right = [float(x) for x in told["right"]]
         losses = [float(x) for x in told["losses"]]
-        verdicts, trust = float(told["verdicts"]), float(told["trust"])
+        behind = [float(x) for x in told["behind"]]
+        verdicts, odds = float(told["verdicts"]), float(told["odds"])
+        trust = _Trust.of(odds, behind, is_trusted=bool(told["is_trusted"]))
     except (KeyError, TypeError) as error:
         raise ValueError(f"a model without {error}") from error
-    sizes = (len(information), len(right), len(losses))
-    if sizes != (_TRIANGLE, _SIZE, _LOSSES):
+    sizes = (len(information), len(right), len(losses), len(behind))
+    if sizes != (_TRIANGLE, _SIZE, _LOSSES, len(SHARES)):
         raise ValueError("a model of another shape")
-    numbers = (*information, *right, *losses)
-    if not all(map(math.isfinite, numbers)) or not verdicts >= 0 or not 0 < trust < 1:
+    numbers = (*information, *right, *losses, *behind)
+    if not all(map(math.isfinite, numbers)) or not verdicts >= 0 or not 0 < odds <= MAX_ODDS:
         raise ValueError("a model that is not of sums")
     return information, right, losses, verdicts, trust

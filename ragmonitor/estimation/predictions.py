@@ -25,7 +25,7 @@ from ragmonitor.records import (
 from ragmonitor.state import StateFile
 
 WHAT: Final = "calibration"
-STATE_VERSION: Final = 1
+STATE_VERSION: Final = 2
 """Of the state files, whose names begin so."""
 UNCERTAINTY_KEPT: Final = 500.0
 """How many answers the mean uncertainty remembers."""
@@ -34,6 +34,8 @@ MAX_WEIGHT: Final = 2.0
 """Of one verdict in what the model learns: the largest importance weight that is sampled."""
 MIXED: Final = "mixed"
 """The calibration of the mixed score, beside those of the signals."""
+UNTRAINED: Final = "untrained"
+"""A tally of the untrained score on the same verdicts, to compare."""
 SHOWN_COEFFICIENTS: Final = 8
 _NOTHING: Final = (0.0, 0.0)
 
@@ -56,9 +58,9 @@ class Predictions(Part):
 
     One calibration for each signal; of hallucination one for each language too, which predicts
     once there are verdicts enough in both. What it says of hallucination is the untrained score; a
-    model learns from then on what else tells bad answers from good ones. Both are mixed as far as
-    verdicts bear each out, and the mixture is calibrated like every other score. With a file the
-    processes of a service learn together.
+    model learns from then on what else tells bad answers from good ones. Until verdicts bear it
+    out the untrained score predicts alone; from then on both are mixed, and the mixture is
+    calibrated like every other score. With a file the processes of a service learn together.
     """
 
     def __init__(
@@ -111,10 +113,13 @@ class Predictions(Part):
         if predictor is None or not predictor.is_fitted:
             return Prediction(expected=expected)
         scored, mean = expected[HALLUCINATION]
+        risk = self._risk(builtin)
+        if risk is not None:
+            mean = predictor.mean_at(risk) or mean
         basis = self._basis(builtin, mean)
-        if basis is not None:
+        if basis is not None and basis.is_trusted:
             mean = self._calibrated(basis.mixed)
-            expected[HALLUCINATION] = scored, mean
+        expected[HALLUCINATION] = scored, mean
         deviation = math.sqrt(scored * mean * (1 - mean))
         usual = self._mean_uncertainty or deviation
         self._mean_uncertainty = usual + (deviation - usual) / UNCERTAINTY_KEPT
@@ -131,20 +136,23 @@ class Predictions(Part):
             return features(builtin, found)
         return [(signal, None) for signal, _ in found]
 
+    def _risk(self, builtin: Report) -> float | None:
+        """Return the risk of an answer; None: not known, or another reader's."""
+        if self._reader not in (None, builtin.judge.name) or builtin.assessment is None:
+            return None
+        return builtin.assessment.risk
+
     def _basis(self, builtin: Report, untrained: float) -> PredictionBasis | None:
         """Return what the model makes of an answer; None: nothing."""
         model = self._model
-        found = features_of(builtin) if model is not None and 0 < untrained < 1 else None
-        if self._reader not in (None, builtin.judge.name):
+        if model is None or not 0 < untrained < 1 or self._risk(builtin) is None:
             return None
-        if model is None or found is None:
-            return None
-        learned = model.predict(found, untrained)
-        return PredictionBasis(found, untrained, learned, model.mixed(untrained, learned))
+        found = features_of(builtin)
+        return None if found is None else model.predict(found, untrained)
 
     def _calibrated(self, mixed: float) -> float:
         calibration = self._pooled.get(MIXED)
-        return (calibration.expected(_spread(mixed))[1] if calibration else 0.0) or mixed
+        return (calibration.mean_at(_spread(mixed)) if calibration else 0.0) or mixed
 
     def add(self, answer: Answer) -> Sequence[Observation]:
         """Learn from the verdicts on an answer."""
@@ -166,16 +174,17 @@ class Predictions(Part):
         return ()
 
     def _learn(self, answer: Answer) -> None:
-        """Have the model learn from a verdict, and the mixed score be calibrated by it."""
+        """Have the model learn from a verdict, and count how well both scores foretold it."""
         completed, verdict = answer.completed, answer.hallucination
         basis, decision = completed.prediction.basis, completed.decision
         if self._model is None or basis is None or verdict is None or decision is None:
             return
         weight = min(MAX_WEIGHT, decision.importance_weight)
         self._model.add(basis, value=verdict.value, weight=weight)
-        self._of(MIXED, "").add(
-            _spread(basis.mixed), scored=True, value=verdict.value, weight=answer.weight
-        )
+        for name, chance in ((MIXED, basis.mixed), (UNTRAINED, basis.untrained)):
+            self._of(name, "").add(
+                _spread(chance), scored=True, value=verdict.value, weight=answer.weight
+            )
 
     def learn_labels(self, labels: Sequence[LabelledAnswer]) -> None:
         """Have the model learn from people's verdicts too; they replace those of earlier calls.
@@ -194,7 +203,7 @@ class Predictions(Part):
         known = []
         for answer in self._labelled:
             of_language = self._hallucination(answer.language) or predictor
-            untrained = of_language.expected(answer.risk)[1]
+            untrained = of_language.mean_at(answer.risk)
             if 0 < untrained < 1:
                 known.append((answer.features, untrained, float(answer.bad)))
         self._model.set_labels(known)
@@ -228,10 +237,11 @@ class Predictions(Part):
             pairs = (("judge", self._judge), *labels.items())
             return GaugeValue(name=name, value=value, labels=pairs)
 
-        untrained = self._of(HALLUCINATION, "").auroc()
-        learned = self._of(MIXED, "").auroc() if self._model is not None else None
-        if untrained is not None:
-            yield gauge(metrics.BUILTIN_AUROC, untrained if learned is None else learned)
+        untrained, learned = self._of(UNTRAINED, "").auroc(), self._of(MIXED, "").auroc()
+        if untrained is None or learned is None:
+            untrained = learned = self._of(HALLUCINATION, "").auroc()
+        if untrained is not None and learned is not None:
+            yield gauge(metrics.BUILTIN_AUROC, learned)
             yield gauge(metrics.UNTRAINED_AUROC, untrained)
         model = self._model
         if model is None or not model.verdicts:

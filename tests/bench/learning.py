@@ -4,9 +4,9 @@
 
 Every FOLDER/*.jsonl holds one object a line: `question`, `contexts` (list of text), `answer`,
 `hallucinated`, perhaps `source_id`; the label is taken for the LLM judge's verdict. Three tables in
-Markdown. The first: AUROC of the built-in judge's risk, and of the learned prediction after 100,
-300 and 1,000 verdicts, of all the answers that were not learned from by then, over random orders;
-of one source either all answers were learned from or none. The second: verdicts saved at equal
+Markdown. The first: AUROC of the built-in judge's risk, and of the prediction after 100, 300 and
+1,000 verdicts, of all the answers that were not learned from by then, over random orders, and their
+difference; of one source either all answers were learned from or none. The second: verdicts saved at equal
 width of the interval, against a plain random sample. The third: how far verdicts on the riskiest
 fifth are off their predictions on services that do not change, and the alarms on it.
 """
@@ -54,7 +54,9 @@ AFTER = (100, 300, 1_000)
 """Verdicts."""
 MIN_ANSWERS = 100
 """Left to be scored, and a tenth of it of each kind; else there is no figure."""
-RESAMPLES = 80
+FEW = 1_000
+"""A file with fewer answers is learned in proportionally more orders."""
+RESAMPLES = 200
 RATE = 0.15
 """Of bad answers in the second table; the corpora's own are near one half."""
 FRACTION = 0.1
@@ -64,7 +66,8 @@ JUDGE = JudgeIdentity(name="labels", version="1", kind="HUMAN")
 LINE = 600.0
 """Threshold in days: two signals of ten that share one half of the false alarms."""
 LEARNED = 300
-"""Verdicts before anything is measured in the second table."""
+MIN_LEARNED = 100
+"""Verdicts before anything is measured in the second table; files with too few are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +183,12 @@ def course(rows: Sequence[Row], seed: int) -> Iterator[tuple[int, list[Row], lis
     for number, source in enumerate(sources):
         if column < len(AFTER) and verdicts >= AFTER[column]:
             rest = list(itertools.chain(*sources[number:]))
-            scores = [learner.predict(row).hallucination or 0.0 for row in rest]
+            # Without a prediction, which takes eight verdicts of either kind, there is the risk.
+            predicted = [learner.predict(row).hallucination for row in rest]
+            scores = [
+                row.risk if each is None else each
+                for row, each in zip(rest, predicted, strict=True)
+            ]
             yield column, rest, scores
             column += 1
         for row, prediction in [(row, learner.predict(row)) for row in source]:
@@ -213,14 +221,18 @@ Window = list[list[tuple[float, bool, str]]]
 """Of each order the score, the label and the source of the answers of a column."""
 
 
-def interval(windows: Window, seed: int) -> tuple[float, float, float]:
-    """Return the mean AUROC over the orders, and its 95 % interval by resampling sources."""
-    windows = [sorted(window) for window in windows]
-    sources = sorted({each[2] for window in windows for each in window})
-    rng = random.Random(seed)
+def means(windows: Sequence[Window]) -> tuple[list[float], list[list[float]]]:
+    """Return the mean AUROC over the orders of each score, and the same of resampled sources.
 
-    def mean(times: dict[str, int]) -> float:
-        found = [weighted_auroc(window, times) for window in windows]
+    Args:
+        windows: Of each score of the same answers, in the same orders.
+    """
+    ordered = [[sorted(window) for window in each] for each in windows]
+    sources = sorted({each[2] for window in windows[0] for each in window})
+    rng = random.Random(1)
+
+    def mean(window: Window, times: dict[str, int]) -> float:
+        found = [weighted_auroc(order, times) for order in window]
         known = [each for each in found if not math.isnan(each)]
         return sum(known) / len(known) if known else math.nan
 
@@ -229,41 +241,58 @@ def interval(windows: Window, seed: int) -> tuple[float, float, float]:
         times: dict[str, int] = {}
         for source in rng.choices(sources, k=len(sources)):
             times[source] = times.get(source, 0) + 1
-        resampled.append(mean(times))
-    resampled.sort()
+        resampled.append([mean(window, times) for window in ordered])
+    once = dict.fromkeys(sources, 1)
+    return [mean(window, once) for window in ordered], resampled
+
+
+def within(values: Sequence[float], sign: str = "") -> str:
+    """Return the interval that holds 95 % of the values."""
     cut = RESAMPLES // 40
-    return mean(dict.fromkeys(sources, 1)), resampled[cut], resampled[-1 - cut]
+    ends = sorted(values)[cut], sorted(values)[-1 - cut]
+    return "[{0:{2}.3f}, {1:{2}.3f}]".format(*ends, sign)
 
 
-def cell(windows: Window) -> str:
-    """Return a cell of the table; empty where there are too few answers."""
-    least = min((min(len(w) // 10 * 10, 10 * sum(b for _, b, _ in w)) for w in windows), default=0)
+def cells(windows: Sequence[Window]) -> list[str]:
+    """Return the AUROC of both scores and their difference; empty if there are too few answers.
+
+    Args:
+        windows: By the risk and as predicted.
+    """
+    least = min(
+        (min(len(w) // 10 * 10, 10 * sum(b for _, b, _ in w)) for w in windows[0]), default=0
+    )
     if least < MIN_ANSWERS:
-        return ""
-    mean, lower, upper = interval(windows, seed=1)
-    return f"{mean:.3f} [{lower:.3f}, {upper:.3f}]"
+        return ["", "", ""]
+    (risk, learned), resampled = means(windows)
+    more = within([b - a for a, b in resampled], "+")
+    return [f"{risk:.3f}", f"{learned:.3f}", f"{learned - risk:+.3f} {more}"]
 
 
 def learned(files: dict[str, list[Row]], orders: int) -> None:
     """Print the AUROC of what is predicted, as verdicts come."""
-    print(f"\n{orders} random orders; intervals of 95 % by resampling sources.\n")
-    head = ["file", "answers", "risk, untrained"]
+    print(
+        f"\n{orders} random orders, more of small files; intervals of 95 % by resampling sources, "
+        "of the difference on the same answers.\n"
+    )
+    head = ["file", "answers", "risk"]
     for after in AFTER:
-        head += [f"the rest after {after:,} verdicts: risk", f"learned from {after:,}"]
+        head += [f"the rest after {after:,} verdicts: risk", "learned", "difference"]
     print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
     for name, rows in files.items():
-        untrained: list[Window] = [[] for _ in AFTER]
-        predicted: list[Window] = [[] for _ in AFTER]
-        for seed in range(orders):
+        windows: list[list[Window]] = [[[], []] for _ in AFTER]
+        for seed in range(orders * max(1, round(FEW / len(rows)))):
             for column, rest, scores in course(rows, seed):
-                untrained[column].append([(row.risk, row.bad, row.source) for row in rest])
-                predicted[column].append(
+                by_risk, as_predicted = windows[column]
+                by_risk.append([(row.risk, row.bad, row.source) for row in rest])
+                as_predicted.append(
                     [(score, row.bad, row.source) for row, score in zip(rest, scores, strict=True)]
                 )
-        cells = [name, str(len(rows)), cell([[(r.risk, r.bad, r.source) for r in rows]])]
-        for before, now in zip(untrained, predicted, strict=True):
-            cells += [cell(before).partition(" ")[0], cell(now)]
-        print("| " + " | ".join(cells) + " |", flush=True)
+        all_of_it, resampled = means([[[(r.risk, r.bad, r.source) for r in rows]]])
+        row = [name, str(len(rows)), f"{all_of_it[0]:.3f} {within([each for each, in resampled])}"]
+        for window in windows:
+            row += cells(window)
+        print("| " + " | ".join(row) + " |", flush=True)
 
 
 def stream(rows: Sequence[Row], rng: random.Random, rate: float = RATE) -> Iterator[Row]:
@@ -271,30 +300,37 @@ def stream(rows: Sequence[Row], rng: random.Random, rate: float = RATE) -> Itera
     bad = [row for row in rows if row.bad]
     good = [row for row in rows if not row.bad]
     for _ in itertools.count():
-        row = rng.choice(bad if rng.random() < rate else good)
-        fresh = replace(row.report.interaction, id=f"{rng.getrandbits(128):032x}")
-        yield replace(row, report=replace(row.report, interaction=fresh))
+        yield anew(rng.choice(bad if rng.random() < rate else good), rng)
 
 
-def measured(rows: Sequence[Row], seed: int, *, learns: bool) -> tuple[float, float]:
-    """Return the design effect and the interval's width, as a service sees them.
+def anew(row: Row, rng: random.Random) -> Row:
+    """Return an answer with another id."""
+    fresh = replace(row.report.interaction, id=f"{rng.getrandbits(128):032x}")
+    return replace(row, report=replace(row.report, interaction=fresh))
 
-    It learns from answers of one half of the sources, and is measured on those of the other, of
-    which nothing is learned.
+
+def measured(rows: Sequence[Row], seed: int, *, learns: bool) -> tuple[float, float, float]:
+    """Return the design effect, the interval's width and the verdicts learned from.
+
+    A service learns from answers of one half of the sources, of each at most once, since a model
+    would shine on what it has seen; it is measured on those of the other half.
     """
     rng = random.Random(seed)
     sources = by_source(rows, rng)
     halves = [list(itertools.chain(*sources[n::2])) for n in (0, 1)]
     learner, sampler = Learner(learns=learns), AdaptiveSampler(FRACTION, clock=ManualClock())
+    left = {kind: [row for row in halves[0] if row.bad is kind] for kind in (True, False)}
     verdicts = 0
-    for row in stream(halves[0], rng):
+    while verdicts < LEARNED and all(left.values()):
+        of_kind = left[rng.random() < RATE]
+        place = rng.randrange(len(of_kind))
+        row = anew(of_kind[place], rng)
         prediction = learner.predict(row)
         decision = sampler.draw(row.report.interaction, uncertainty=prediction.uncertainty)
         if decision.drawn:
             learner.learn(row, prediction, decision)
             verdicts += 1
-        if verdicts == LEARNED:
-            break
+            of_kind.pop(place)
     effects, widths = [], []
     for _ in range(BLOCKS):
         sums, judged = Sums(), 0
@@ -314,18 +350,18 @@ def measured(rows: Sequence[Row], seed: int, *, learns: bool) -> tuple[float, fl
         assert estimate is not None
         effects.append(estimate.efficiency)
         widths.append(estimate.upper - estimate.lower)
-    return sum(effects) / BLOCKS, sum(widths) / BLOCKS
+    return sum(effects) / BLOCKS, sum(widths) / BLOCKS, verdicts
 
 
 def saved(files: dict[str, list[Row]], splits: int) -> None:
     """Print the verdicts that predictions save at equal width."""
     print(
-        f"\n{RATE:.0%} of the answers bad, {FRACTION:.0%} judged; {LEARNED} verdicts of one half "
-        f"of the sources learned from, intervals of {JUDGED} verdicts on the other; means of "
+        f"\n{RATE:.0%} of the answers bad, {FRACTION:.0%} judged; at most {LEARNED} verdicts of one "
+        f"half of the sources learned from, of each answer one; intervals of {JUDGED} verdicts on the other; means of "
         f"{splits} splits of {BLOCKS} intervals. Saved: against a plain random sample, by the "
         "design effect.\n"
     )
-    head = ["file", "width, untrained, pp", "width, learned, pp", "saved, untrained"]
+    head = ["file", "verdicts learned from", "width, untrained, pp", "width, learned, pp", "saved, untrained"]
     head += ["saved, learned"]
     print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
     for name, rows in files.items():
@@ -333,11 +369,13 @@ def saved(files: dict[str, list[Row]], splits: int) -> None:
             learns: [measured(rows, seed, learns=learns) for seed in range(splits)]
             for learns in (False, True)
         }
-        effects, widths = (
+        effects, widths, verdicts = (
             [sum(each[n] for each in found[learns]) / splits for learns in (False, True)]
-            for n in (0, 1)
+            for n in (0, 1, 2)
         )
-        cells = [name, *(f"{100 * width:.1f}" for width in widths)]
+        if verdicts[1] < MIN_LEARNED:
+            continue
+        cells = [name, f"{verdicts[1]:.0f}", *(f"{100 * width:.1f}" for width in widths)]
         cells += [f"{1 - effect:.0%}" for effect in effects]
         print("| " + " | ".join(cells) + " |", flush=True)
 

@@ -51,14 +51,15 @@ def observed(folder, numbers, **options):
     )
     with monitor:
         for number in numbers:
-            # Both kinds look alike to the built-in judge's risk: one word of each is missing.
+            # Both kinds look alike to the built-in judge's risk: as many words of each are missing.
             word = "parking" if number % 2 else "breakfast"
+            more = ("", " and a garden", " and a terrace with a view")[number % 3]
             monitor.observe(
                 Interaction(
                     id=f"{number:032x}",
                     query="When does the hotel open?",
                     chunks=(CHUNK,),
-                    answer=f"The hotel opens at nine, with {word} by the lake.",
+                    answer=f"The hotel opens at nine, with {word}{more} by the lake.",
                     framework="python",
                     started_ns=0,
                     ended_ns=number + 1,
@@ -71,7 +72,8 @@ def observed(folder, numbers, **options):
 def test_what_one_process_learned_the_next_one_says_of_each_answer(tmp_path):
     """After a restart answers that hold the telling word are predicted to be bad, others not."""
     observed(tmp_path, range(150))
-    observed(tmp_path, range(150, 400))
+    observed(tmp_path, range(150, 300))
+    observed(tmp_path, range(300, 400))
     reports = observed(tmp_path, range(400, 402))
     fine, bad = (report.predicted for report in reports if report.judge.name == "builtin")
     assert fine < 0.35
@@ -98,6 +100,7 @@ def test_what_was_learned_is_shown_exported_and_forgotten(tmp_path, capsys):
     """By the command line, of a state that monitors left; the next one begins anew."""
     observed(tmp_path, range(200))
     observed(tmp_path, range(200, 300))
+    observed(tmp_path, range(300, 400))
     named = ["learned", "--state", str(tmp_path), "--service", "shop"]
     assert ended(named) == 0
     assert "missing words" in capsys.readouterr().err

@@ -465,7 +465,8 @@ def test_a_model_that_knows_the_truth_and_says_the_opposite_biases_no_mean(
         ) -> PredictionBasis:
             bad = truth[builtin.interaction.id]
             called = bad_is_called if bad else 1 - bad_is_called
-            return PredictionBasis(((0, 1.0),), min(0.99, max(0.01, untrained)), called, called)
+            untrained = min(0.99, max(0.01, untrained))
+            return PredictionBasis(((0, 1.0),), untrained, 0.0, called, called, is_trusted=True)
 
         monkeypatch.setattr(Predictions, "_basis", basis)
         service = simulation.Service(
