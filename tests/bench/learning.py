@@ -3,12 +3,13 @@
     python tests/bench/learning.py [FOLDER] [--orders 10] [--splits 6]
 
 Every FOLDER/*.jsonl holds one object a line: `question`, `contexts` (list of text), `answer`,
-`hallucinated`, perhaps `source_id`; the label is taken for the LLM judge's verdict. Three tables in
+`hallucinated`, perhaps `source_id`; the label is taken for the LLM judge's verdict. Four tables in
 Markdown. The first: AUROC of the built-in judge's risk, and of the prediction after 100, 300 and
 1,000 verdicts, of all the answers that were not learned from by then, over random orders, and their
 difference; of one source either all answers were learned from or none. The second: verdicts saved at equal
 width of the interval, against a plain random sample. The third: how far verdicts on the riskiest
-fifth are off their predictions on services that do not change, and the alarms on it.
+fifth are off their predictions on services that do not change, and the alarms on it. The fourth:
+the first one's differences where verdicts are simulated, so that it is known what can be learned.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import pstdev
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from ragmonitor.estimation import Predictions, summarise  # noqa: E402  # runs from a checkout
+from ragmonitor.estimation.answer_features import NAMES, features_of  # noqa: E402
 from ragmonitor.estimation.alarm_streams import RESIDUAL_OBJECTIVE, half  # noqa: E402
 from ragmonitor.estimation.detector import Detector  # noqa: E402
 from ragmonitor.estimation.parts import Answer  # noqa: E402
 from ragmonitor.estimation.residuals import Residuals  # noqa: E402
-from ragmonitor.estimation.signals import outcomes  # noqa: E402
+from ragmonitor.estimation.signals import language_of, outcomes  # noqa: E402
 from ragmonitor.estimation.sums import Sums  # noqa: E402
 from ragmonitor.judges.builtin import BuiltinJudge  # noqa: E402
 from ragmonitor.records import (  # noqa: E402
@@ -57,6 +60,10 @@ MIN_ANSWERS = 100
 FEW = 1_000
 """A file with fewer answers is learned in proportionally more orders."""
 RESAMPLES = 200
+TOLD = (0.0, 0.5, 1.0)
+"""Of what features tell in the fourth table, the standard deviation in log odds."""
+MIN_DEVIATION = 0.05
+"""Of a feature that tells anything there."""
 RATE = 0.15
 """Of bad answers in the second table; the corpora's own are near one half."""
 FRACTION = 0.1
@@ -295,6 +302,62 @@ def learned(files: dict[str, list[Row]], orders: int) -> None:
         print("| " + " | ".join(row) + " |", flush=True)
 
 
+def relabelled(rows: Sequence[Row], told: float, rng: random.Random) -> list[Row]:
+    """Return rows with verdicts drawn by their risk and by three of their features.
+
+    Args:
+        rows: Real answers, whose features are kept as they are.
+        told: Standard deviation, in log odds, of what the features tell beside the risk.
+        rng: Draws the features, their signs and the verdicts.
+    """
+    known = [dict(features_of(row.report) or ()) for row in rows]
+    plain = [at for at in range(2, len(NAMES)) if ", group " not in NAMES[at]]
+    columns = {at: [each.get(at, 0.0) for each in known] for at in plain}
+    varied = [at for at, column in columns.items() if pstdev(column) > MIN_DEVIATION]
+    extra = [0.0] * len(rows)
+    for at in rng.sample(varied, 3):
+        scale = rng.choice((-1, 1)) / pstdev(columns[at])
+        extra = [old + scale * value for old, value in zip(extra, columns[at], strict=True)]
+    scale = told / pstdev(extra)
+    odds = [each[1] + scale * more for each, more in zip(known, extra, strict=True)]
+    middle = sorted(odds)[len(odds) * 7 // 10]
+    return [
+        replace(row, bad=rng.random() < 1 / (1 + math.exp(middle - each)))
+        for row, each in zip(rows, odds, strict=True)
+    ]
+
+
+def simulated(files: dict[str, list[Row]], services: int) -> None:
+    """Print what is learned where it is known how much there is to learn."""
+    print(
+        f"\n{services} services of {FEW} real English answers each, with verdicts drawn by their risk and "
+        "by three of their features.\n"
+    )
+    head = ["told by features, log odds", "verdicts", "risk", "difference", "services ranked anew"]
+    print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
+    # Of one language: those of two are calibrated apart, which ranks answers anew by itself.
+    rows = [row for row in itertools.chain(*files.values()) if language_of(row.report) == "en"]
+    for told in TOLD:
+        found: dict[int, list[tuple[float, float]]] = {}
+        for seed in range(services):
+            rng = random.Random(seed)
+            answers = relabelled(rng.sample(rows, min(FEW, len(rows))), told, rng)
+            for column, rest, scores in course(answers, seed):
+                aurocs = [
+                    weighted_auroc(
+                        sorted((score, row.bad, "") for score, row in zip(by, rest, strict=True)),
+                        {"": 1},
+                    )
+                    for by in ([row.risk for row in rest], scores)
+                ]
+                found.setdefault(AFTER[column], []).append((aurocs[0], aurocs[1] - aurocs[0]))
+        for after, each in found.items():
+            risk, more = (sum(values) / len(each) for values in zip(*each, strict=True))
+            anew = sum(abs(difference) > 1e-6 for _, difference in each) / len(each)
+            cells = [f"{told}", str(after), f"{risk:.3f}", f"{more:+.3f}", f"{anew:.0%}"]
+            print("| " + " | ".join(cells) + " |", flush=True)
+
+
 def stream(rows: Sequence[Row], rng: random.Random, rate: float = RATE) -> Iterator[Row]:
     """Yield answers for ever, bad ones at this rate, each with an id of its own."""
     bad = [row for row in rows if row.bad]
@@ -430,6 +493,7 @@ def main() -> None:
     parser.add_argument("--orders", type=int, default=10)
     parser.add_argument("--splits", type=int, default=6)
     parser.add_argument("--verdicts", type=int, default=10_000, help="of the third table")
+    parser.add_argument("--services", type=int, default=20, help="of the fourth table")
     parser.add_argument("--files", nargs="*", help="only these, by name")
     given = parser.parse_args()
     paths = sorted((given.folder or Path(DEFAULT_FOLDER)).glob("*.jsonl"))
@@ -444,6 +508,7 @@ def main() -> None:
     learned(files | (together if len(files) > 1 else {}), given.orders)
     saved(files, given.splits)
     residuals(files, given.verdicts)
+    simulated(files, given.services)
 
 
 if __name__ == "__main__":

@@ -342,7 +342,8 @@ def test_the_state_of_a_service_takes_kilobytes(tmp_path: Path) -> None:
     )
     run(service, Stream(seed=16, for_s=DAY_S / 8, chinese=0.3, refusals=0.05))
     size = sum(file.stat().st_size for file in tmp_path.iterdir())
-    assert 0 < size < 40_000
+    # 20,000 of them are the sums of features, of whatever many verdicts.
+    assert 0 < size < 36_000
 
 
 def test_two_processes_are_one_alarm(tmp_path: Path) -> None:

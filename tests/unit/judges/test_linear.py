@@ -32,7 +32,7 @@ SMALL, BIG = 300, 1_200
 """Characters of each text; four times the text."""
 LINEAR = 5.0
 """Most that four times the text may take of work; quadratic work takes 16 times."""
-ONCE = 30
+ONCE = 12
 """Lines for each character besides: what is first needed for the longer text."""
 LONG, LONGER = 4_000, 16_000
 TIMED_LINEAR = 8.0
