@@ -353,7 +353,7 @@ def simulated(files: dict[str, list[Row]], services: int) -> None:
                 found.setdefault(AFTER[column], []).append((aurocs[0], aurocs[1] - aurocs[0]))
         for after, each in found.items():
             risk, more = (sum(values) / len(each) for values in zip(*each, strict=True))
-            anew = sum(abs(difference) > 1e-6 for _, difference in each) / len(each)
+            anew = sum(abs(difference) > 1e-4 for _, difference in each) / len(each)
             cells = [f"{told}", str(after), f"{risk:.3f}", f"{more:+.3f}", f"{anew:.0%}"]
             print("| " + " | ".join(cells) + " |", flush=True)
 
