@@ -6,10 +6,11 @@ Every FOLDER/*.jsonl holds one object a line: `question`, `contexts` (list of te
 `hallucinated`, perhaps `source_id`; the label is taken for the LLM judge's verdict. Four tables in
 Markdown. The first: AUROC of the built-in judge's risk, and of the prediction after 100, 300 and
 1,000 verdicts, of all the answers that were not learned from by then, over random orders, and their
-difference; of one source either all answers were learned from or none. The second: verdicts saved at equal
-width of the interval, against a plain random sample. The third: how far verdicts on the riskiest
-fifth are off their predictions on services that do not change, and the alarms on it. The fourth:
-the first one's differences where verdicts are simulated, so that it is known what can be learned.
+difference; of one source either all answers were learned from or none. The second: verdicts saved
+at equal width of the interval, against a plain random sample. The third: how far verdicts on the
+riskiest fifth are off their predictions on services that do not change, and the alarms on it. The
+fourth: the first one's differences where verdicts are simulated, so that it is known what can be
+learned.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from ragmonitor.estimation import Predictions, summarise  # noqa: E402  # runs from a checkout
-from ragmonitor.estimation.answer_features import NAMES, features_of  # noqa: E402
 from ragmonitor.estimation.alarm_streams import RESIDUAL_OBJECTIVE, half  # noqa: E402
+from ragmonitor.estimation.answer_features import NAMES, features_of  # noqa: E402
 from ragmonitor.estimation.detector import Detector  # noqa: E402
 from ragmonitor.estimation.parts import Answer  # noqa: E402
 from ragmonitor.estimation.residuals import Residuals  # noqa: E402
@@ -296,7 +297,11 @@ def learned(files: dict[str, list[Row]], orders: int) -> None:
                     [(score, row.bad, row.source) for row, score in zip(rest, scores, strict=True)]
                 )
         all_of_it, resampled = means([[[(r.risk, r.bad, r.source) for r in rows]]])
-        row = [name, str(len(rows)), f"{all_of_it[0]:.3f} {within([each for each, in resampled])}"]
+        row = [
+            name,
+            str(len(rows)),
+            f"{all_of_it[0]:.3f} {within([each for (each,) in resampled])}",
+        ]
         for window in windows:
             row += cells(window)
         print("| " + " | ".join(row) + " |", flush=True)
@@ -330,8 +335,8 @@ def relabelled(rows: Sequence[Row], told: float, rng: random.Random) -> list[Row
 def simulated(files: dict[str, list[Row]], services: int) -> None:
     """Print what is learned where it is known how much there is to learn."""
     print(
-        f"\n{services} services of {FEW} real English answers each, with verdicts drawn by their risk and "
-        "by three of their features.\n"
+        f"\n{services} services of {FEW} real English answers each, with verdicts drawn by their "
+        "risk and by three of their features.\n"
     )
     head = ["told by features, log odds", "verdicts", "risk", "difference", "services ranked anew"]
     print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
@@ -419,12 +424,18 @@ def measured(rows: Sequence[Row], seed: int, *, learns: bool) -> tuple[float, fl
 def saved(files: dict[str, list[Row]], splits: int) -> None:
     """Print the verdicts that predictions save at equal width."""
     print(
-        f"\n{RATE:.0%} of the answers bad, {FRACTION:.0%} judged; at most {LEARNED} verdicts of one "
-        f"half of the sources learned from, of each answer one; intervals of {JUDGED} verdicts on the other; means of "
-        f"{splits} splits of {BLOCKS} intervals. Saved: against a plain random sample, by the "
-        "design effect.\n"
+        f"\n{RATE:.0%} of the answers bad, {FRACTION:.0%} judged; at most {LEARNED} verdicts of "
+        "one half of the sources learned from, of each answer one; intervals of "
+        f"{JUDGED} verdicts on the other; means of {splits} splits of {BLOCKS} intervals. Saved: "
+        "against a plain random sample, by the design effect.\n"
     )
-    head = ["file", "verdicts learned from", "width, untrained, pp", "width, learned, pp", "saved, untrained"]
+    head = [
+        "file",
+        "verdicts learned from",
+        "width, untrained, pp",
+        "width, learned, pp",
+        "saved, untrained",
+    ]
     head += ["saved, learned"]
     print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
     for name, rows in files.items():
@@ -505,8 +516,9 @@ def main() -> None:
     files = {p.stem: rows_of(p) for p in paths if not given.files or p.stem in given.files}
     print("\n### Predictions learned from verdicts")
     together = {"all, as one service": list(itertools.chain(*files.values()))}
-    learned(files | (together if len(files) > 1 else {}), given.orders)
-    saved(files, given.splits)
+    everything = files | (together if len(files) > 1 else {})
+    learned(everything, given.orders)
+    saved(everything, given.splits)
     residuals(files, given.verdicts)
     simulated(files, given.services)
 
