@@ -269,9 +269,9 @@ DRIFT = (
             "How well bad answers are told from good ones before the judge reads them (AUROC): by"
             " what its verdicts taught, and thin by the built-in judge's risk alone; the same while"
             " what they taught is not trusted. 50 % is guessing; when low, sampling saves nothing"
-            " and the early warning is deaf, while the estimates stay unbiased. Dashed, on the right:"
-            " verdicts less what was predicted of them, on the riskiest fifth; away from 0 for long: what makes answers risky has"
-            " changed, or the judge has.",
+            " and the early warning is deaf, while the estimates stay unbiased. Dashed, on the"
+            " right: verdicts less what was predicted of them, on the riskiest fifth; away from 0"
+            " for long: what makes answers risky has changed, or the judge has.",
             "评审之前区分好坏回答的能力（AUROC）：按从结论中学到的，细线为只看内置评审的风险分；"
             "尚未采信时两者相同。50 % 等于瞎猜；偏低时抽样不再省钱、预警失灵，"
             "但估计仍无偏。右轴虚线：风险最高的五分之一上，结论减去预测；长期偏离 0："
@@ -308,8 +308,8 @@ DRIFT = (
         description=Words(
             "How far predictions rest on what verdicts taught beyond the built-in judge's risk: 0 %"
             " until later verdicts bear it out. Thick: by how much the predictions' squared error"
-            " is lower for it, and with it the verdicts that an interval needs; below 0 it is higher,"
-            " and trust falls soon. On the right: verdicts learned from.",
+            " is lower for it, and with it the verdicts that an interval needs; below 0 it is"
+            " higher, and trust falls soon. On the right: verdicts learned from.",
             "预测在多大程度上依据从结论中学到的（内置评审风险分之外的）内容：后来的结论证实之前为"
             " 0 %。粗线：预测的平方误差因此降低的比例，区间所需的评审随之减少；低于 0"
             " 则误差反而更大，采信度很快会下降。右轴：学习所用的结论数。",
