@@ -25,6 +25,9 @@ class MissingDriverError(RagMonitorError):
 class Application(Protocol):
     """A RAG application that was built with a framework's own parts."""
 
+    attributes: Mapping[str, str]
+    """Of the interactions that follow, given in the framework's own way; empty at first."""
+
     def ask(self, query: str) -> str:
         """Return the answer."""
         ...

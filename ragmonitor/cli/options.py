@@ -194,9 +194,19 @@ class DemoOptions:
             help="Port of /metrics; by default 9464, or a free one if it is taken.",
         ),
     ] = None
+    cause: Annotated[
+        Literal["document", "version", "route"],
+        typer.Option(
+            help="What makes the spike: one document is replaced by a wrong edition, half of the "
+            "questions get version 1.1 of the prompt, or the answers of one route are spoiled."
+        ),
+    ] = "document"
     spike_share: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of answers spoiled during the spike.")
-    ] = 0.6
+        float,
+        typer.Option(
+            min=0.0, max=1.0, help="Share of the answers concerned that are spoiled in the spike."
+        ),
+    ] = 0.9
     seed: Annotated[int, typer.Option(help="Of the questions and of what is spoiled.")] = 1
 
 

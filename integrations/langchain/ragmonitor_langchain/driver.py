@@ -143,18 +143,19 @@ class LangChainApplication:
             | model
             | StrOutputParser()
         )
+        self.attributes: Mapping[str, str] = {}
 
     def ask(self, query: str) -> str:
         """Return the answer."""
-        return self._chain.invoke(query)
+        return self._chain.invoke(query, config={"metadata": dict(self.attributes)})
 
     def stream(self, query: str) -> Iterator[str]:
         """Return the answer in pieces."""
-        return self._chain.stream(query)
+        return self._chain.stream(query, config={"metadata": dict(self.attributes)})
 
     async def aask(self, query: str) -> str:
         """Return the answer."""
-        return await self._chain.ainvoke(query)
+        return await self._chain.ainvoke(query, config={"metadata": dict(self.attributes)})
 
 
 def _joined(documents: list[Document]) -> str:

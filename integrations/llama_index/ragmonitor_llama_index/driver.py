@@ -16,6 +16,7 @@ from llama_index.core.base.llms.types import CompletionResponse, CompletionRespo
 from llama_index.core.base.response.schema import Response, StreamingResponse
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices.prompt_helper import ChatPromptHelper, PromptHelper
+from llama_index_instrumentation.dispatcher import instrument_tags
 from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.node_parser import SentenceSplitter
@@ -129,22 +130,26 @@ class LlamaIndexApplication:
     def __init__(
         self, retriever: BaseRetriever, llm: _ScriptedLLM, template: PromptTemplate
     ) -> None:
+        self.attributes: Mapping[str, str] = {}
         self._engine = _engine(retriever, llm, template=template)
         self._streaming = _engine(retriever, llm, template=template, streaming=True)
 
     def ask(self, query: str) -> str:
         """Return the answer."""
-        return _text(self._engine.query(query))
+        with instrument_tags(dict(self.attributes)):
+            return _text(self._engine.query(query))
 
     def stream(self, query: str) -> Iterator[str]:
         """Yield the answer piece by piece."""
-        response = self._streaming.query(query)
-        if isinstance(response, StreamingResponse):
-            yield from response.response_gen
+        with instrument_tags(dict(self.attributes)):
+            response = self._streaming.query(query)
+            if isinstance(response, StreamingResponse):
+                yield from response.response_gen
 
     async def aask(self, query: str) -> str:
         """Return the answer, asynchronously."""
-        return _text(await self._engine.aquery(query))
+        with instrument_tags(dict(self.attributes)):
+            return _text(await self._engine.aquery(query))
 
 
 class LlamaIndexDriver:
@@ -193,7 +198,10 @@ class LlamaIndexDriver:
             callback_manager=callbacks,
         )
         index = VectorStoreIndex.from_documents(
-            [Document(id_=id_, text=text) for id_, text in documents.items()],
+            [
+                Document(id_=id_, text=text, metadata={"source": id_})
+                for id_, text in documents.items()
+            ],
             transformations=[splitter],
             embed_model=_FunctionEmbedding(embed=embed, callback_manager=callbacks),
             callback_manager=callbacks,

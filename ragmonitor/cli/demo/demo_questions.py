@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+from ragmonitor.settings import OPTIONS
+
 ABOUT_THE_PROJECT = (
     "What is observability for live RAG applications?",
     "How many lines do I add to a LangChain application?",
@@ -63,6 +65,8 @@ ABOUT_THE_PROJECT = (
     "Where do the settings come from?",
 )
 
+ABOUT_SETTINGS = tuple(f"What does the setting {each.name} mean?" for each in OPTIONS[::3])
+
 ABOUT_SOMETHING_ELSE = (
     "Who won the football championship in Brazil?",
     "What is the boiling point of mercury?",
@@ -91,7 +95,12 @@ def questions(seed: str, *, chinese: bool) -> Iterator[str]:
         chinese: Whether some are Chinese.
     """
     chance = random.Random(seed)
-    known = [*ABOUT_THE_PROJECT, *ABOUT_SOMETHING_ELSE, *(IN_CHINESE if chinese else ())]
+    known = [
+        *ABOUT_THE_PROJECT,
+        *ABOUT_SETTINGS,
+        *ABOUT_SOMETHING_ELSE,
+        *(IN_CHINESE if chinese else ()),
+    ]
     while True:
         chance.shuffle(known)
         yield from known

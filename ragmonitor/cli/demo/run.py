@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragmonitor.cli.counts import Counts, read_counts
 from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer
+from ragmonitor.cli.demo.causes_of_spikes import PLANTED, REPLACED, SpikeCause, WrongEdition
 from ragmonitor.cli.demo.collector import Collector, ReceivedAlarm, UnsupportedAnswer
 from ragmonitor.cli.demo.demo_questions import questions
 from ragmonitor.cli.demo.documents import load_documents
@@ -21,10 +22,12 @@ from ragmonitor.cli.demo.terms import Weights
 from ragmonitor.cli.demo.traffic import Asker, SpoilableModel
 from ragmonitor.cli.destinations import destination, is_free
 from ragmonitor.cli.drivers import FRAMEWORKS, Application, Driver, installed
-from ragmonitor.cli.options import DemoOptions
+from ragmonitor.cli.incident_reports import incidents_of
+from ragmonitor.cli.options import DemoOptions, IncidentSource
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, progress, say
 from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.evaluators import table
+from ragmonitor.incidents import Incident
 from ragmonitor.judges.sentences import language
 from ragmonitor.monitor import Monitor
 from ragmonitor.settings import Budget, EstimationSettings, ServerSettings, Settings
@@ -56,6 +59,7 @@ class Demo:
     askers: list[Asker]
     began_s: float
     documents: int
+    cause: SpikeCause
     stop: threading.Event = field(default_factory=threading.Event)
     remarks: list[str] = field(default_factory=list)
 
@@ -121,7 +125,9 @@ def _judging(options: DemoOptions) -> dict[str, Any]:
     """
     watched: dict[str, Any] = {
         "objectives": OBJECTIVE,
-        "estimation": EstimationSettings(drift_reference_size=100),
+        "estimation": EstimationSettings(
+            drift_reference_size=100, compare_by=("service_version", "prompt_version")
+        ),
     }
     settings = Settings.load()
     if options.model is not None or settings.judge.model is not None:
@@ -142,12 +148,21 @@ def _begin(
     documents = load_documents()
     weights = Weights(paragraph for text in documents.values() for paragraph in text.split("\n\n"))
     chinese = any(language(text) == "zh" for text in documents.values())
-    built: list[tuple[str, Application, SpoilableModel]] = []
+    built: list[tuple[str, Application, Application, SpoilableModel]] = []
+    edition = WrongEdition(documents[REPLACED])
     with progress("building the applications", len(drivers), quiet=options.json_output) as advance:
         for done, (name, driver) in enumerate(drivers.items(), 1):
             model = SpoilableModel(respond or ExtractiveAnswerer(weights))
-            application = driver.application(documents, PROMPT, model, TermVectors(weights))
-            built.append((name, application, model))
+            vectors = TermVectors(weights)
+            application = in_spike = driver.application(documents, PROMPT, model, vectors)
+            if options.cause == "document":
+                in_spike = driver.application(
+                    documents | {REPLACED: edition.text},
+                    PROMPT,
+                    edition.remembering(model),
+                    vectors,
+                )
+            built.append((name, application, in_spike, model))
             advance(done)
     monitor.start()
     _wait_for_endpoint(monitor)
@@ -159,6 +174,7 @@ def _begin(
         askers=[],
         began_s=time.monotonic(),
         documents=len(documents),
+        cause=options.cause,
     )
     collector.began_ns = time.time_ns()
     demo.askers += [
@@ -167,6 +183,8 @@ def _begin(
             application,
             model,
             questions(f"{options.seed}:{name}", chinese=chinese),
+            cause=options.cause,
+            in_spike=in_spike,
             schedule=schedule,
             began_s=demo.began_s,
             seconds=options.seconds,
@@ -176,7 +194,7 @@ def _begin(
             notes=collector,
             stop=demo.stop,
         )
-        for name, application, model in built
+        for name, application, in_spike, model in built
     ]
     for asker in demo.askers:
         asker.start()
@@ -274,6 +292,7 @@ def _summary(demo: Demo, counts: Counts) -> dict[str, Any]:
         "by_phase": {phase: collector.phases[phase].interactions for phase in PHASES},
         "spike": _spike(demo),
         "alarm": _alarm(demo),
+        "incident": _incident(demo),
         "worst": [unsupported.as_json() for unsupported in collector.worst],
         "metrics_url": demo.monitor.metrics_url,
         "all_accounted_for": (
@@ -296,6 +315,47 @@ def _spike_alarm(demo: Demo) -> tuple[ReceivedAlarm | None, float]:
     began_s = demo.began_s + demo.schedule.before_s
     quality = [a for a in demo.collector.alarms if a.event.kind == "quality" and a.event.raised]
     return next((a for a in quality if a.at_s >= began_s), None), began_s
+
+
+def _incident(demo: Demo) -> dict[str, Any] | None:
+    """Return the incident of the spike: what it names as the cause, and how soon; None: none."""
+    began_s = _spike(demo)["began_s"]
+    spikes = [
+        each
+        for each in served_incidents(demo.monitor)
+        if each.scope == "answers" and each.opened_s >= began_s
+    ]
+    if not spikes:
+        return None
+    incident = spikes[-1]
+    cause = incident.cause
+    return {
+        "id": incident.id,
+        "planted": PLANTED[demo.cause],
+        "cause": {
+            "kind": cause.kind,
+            "name": cause.name,
+            "after_alarm_s": round(cause.named_s - incident.opened_s, 2),
+            "after_spike_s": round(cause.named_s - began_s, 2),
+        },
+        "candidates": [
+            {"kind": each.kind, "name": each.name, "is_shown": each.is_discovery}
+            for each in incident.candidates
+        ],
+        "closed": not incident.is_open,
+    }
+
+
+def served_incidents(monitor: Monitor) -> Sequence[Incident]:
+    """Return the incidents that the monitor's page serves, the newest first; none without it."""
+    token = monitor.settings.server.ui_token
+    if monitor.ui_url is None:
+        return ()
+    return incidents_of(
+        IncidentSource(
+            address=monitor.ui_url, token="" if token is None else token.get_secret_value()
+        )
+    )
 
 
 def _alarm(demo: Demo) -> dict[str, Any]:
@@ -362,6 +422,7 @@ def _print_summary(demo: Demo, summary: dict[str, Any], *, interrupted: bool) ->
     console.print(chart(demo.collector, width=max(10, min(120, console.width - 10))), end="")
     console.print(phases(demo.collector))
     _print_alarm(console, demo, summary["alarm"])
+    _print_incident(console, summary["incident"])
     by_framework = ", ".join(f"{name} {n}" for name, n in summary["by_framework"].items())
     unscored = sum(summary["unscored"].values())
     console.print(
@@ -398,6 +459,21 @@ def _print_alarm(console: Console, demo: Demo, alarm: dict[str, Any]) -> None:
         console.print(marked(unsupported))
     if alarm["false_alarms"]:
         console.print(f"{alarm['false_alarms']} false alarms before the spike")
+
+
+def _print_incident(console: Console, incident: dict[str, Any] | None) -> None:
+    from rich.markup import escape
+
+    if incident is None:
+        return
+    cause = incident["cause"]
+    if cause["kind"] == "unknown":
+        console.print(f"Incident {incident['id']}: no cause is shown.")
+    else:
+        console.print(
+            f"Incident {incident['id']} names the {cause['kind']} [bold]{escape(cause['name'])}[/],"
+            f" {cause['after_alarm_s']:.0f} s after the alarm."
+        )
 
 
 def _port(options: DemoOptions) -> tuple[int, str]:

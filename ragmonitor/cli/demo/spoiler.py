@@ -53,11 +53,16 @@ def spoil(answer: str, chance: random.Random) -> str:
     if answer in (REFUSAL, REFUSAL_CHINESE):
         return claim  # where it should have said that it does not know
     spoiled = _NAME.sub(lambda found: _NAMES[found[0]], answer)
-    spoiled = _NUMBER.sub(lambda found: _other_number(found[0], chance), spoiled)
+    spoiled = other_numbers(spoiled, chance)
     # One word swapped in a long Chinese sentence is a small edit: only a claim makes it plain.
     if is_chinese or spoiled == answer or chance.random() < 0.5:
         spoiled = f"{spoiled} {claim}"
     return spoiled
+
+
+def other_numbers(text: str, chance: random.Random) -> str:
+    """Return the text with other numbers, where it has any."""
+    return _NUMBER.sub(lambda found: _other_number(found[0], chance), text)
 
 
 def _other_number(number: str, chance: random.Random) -> str:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Literal, Protocol
 
+from ragmonitor.cli.demo.causes_of_spikes import SpikeCause, attributes_of, is_concerned
 from ragmonitor.cli.demo.phases import Phase, Schedule
 from ragmonitor.cli.demo.spoiler import spoil
 from ragmonitor.cli.drivers import Application
@@ -56,6 +57,8 @@ class Asker(threading.Thread):
         model: SpoilableModel,
         asked: Iterator[str],
         *,
+        cause: SpikeCause,
+        in_spike: Application,
         schedule: Schedule,
         began_s: float,
         seconds: float | None,
@@ -72,11 +75,13 @@ class Asker(threading.Thread):
             application: Is asked.
             model: Answers for it.
             asked: The questions.
+            cause: What makes the spike.
+            in_spike: Is asked during the spike.
             schedule: Says when answers are spoiled.
             began_s: The schedule's start, by `time.monotonic`.
             seconds: How long to ask; None: until `stop`.
             rate: Questions per second.
-            spike_share: Share of answers that are spoiled during the spike.
+            spike_share: Share of the answers concerned that are spoiled during the spike.
             seed: Of everything that is drawn.
             notes: Hears of every question.
             stop: Ends it.
@@ -84,6 +89,8 @@ class Asker(threading.Thread):
         super().__init__(name=f"demo-{framework}", daemon=True)
         self.framework = framework
         self._application = application
+        self._in_spike = in_spike
+        self._cause: SpikeCause = cause
         self._model = model
         self._asked = asked
         self._schedule = schedule
@@ -109,18 +116,22 @@ class Asker(threading.Thread):
 
     def _turn(self, turn: int, phase: Phase, runner: asyncio.Runner) -> None:
         chance = random.Random(f"{self._seed}:{self.framework}:{turn}")
-        spoiled = phase == "during" and chance.random() < self._spike_share
+        attributes = attributes_of(self._cause, phase, chance)
+        concerned = phase == "during" and is_concerned(self._cause, attributes)
+        spoiled = concerned and chance.random() < self._spike_share
         self._model.spoiled_with = f"{self._seed}:{turn}" if spoiled else None
         way = chance.choice(_WAYS)
         question = next(self._asked)
+        application = self._in_spike if phase == "during" else self._application
+        application.attributes = attributes
         self._notes.asking(self.framework, phase)
         try:
             if way == "ask":
-                self._application.ask(question)
+                application.ask(question)
             elif way == "stream":
-                for _ in self._application.stream(question):
+                for _ in application.stream(question):
                     pass
             else:
-                runner.run(self._application.aask(question))
+                runner.run(application.aask(question))
         except Exception as error:  # noqa: BLE001 - an application's failure is what is monitored
             self._notes.failed(self.framework, error)

@@ -1,0 +1,73 @@
+"""What makes the demo's spike: a wrong document, a version of the prompt, or a route."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Final, Literal
+
+from ragmonitor.cli.demo.answerer import readable_sentences
+from ragmonitor.cli.demo.phases import Phase
+from ragmonitor.cli.demo.spoiler import other_numbers
+
+SpikeCause = Literal["document", "version", "route"]
+
+REPLACED: Final = "reference/settings.md"
+"""The document that is replaced: many questions are answered from it."""
+ROUTES: Final = ("help", "billing")
+SPOILED_ROUTE: Final = "billing"
+VERSIONS: Final = ("1.0", "1.1")
+PLANTED: Final[Mapping[SpikeCause, str]] = {
+    "document": REPLACED,
+    "version": f"prompt_version={VERSIONS[1]}",
+    "route": f"route={SPOILED_ROUTE}",
+}
+"""What an incident should name."""
+
+
+class WrongEdition:
+    """Another edition of a document, which says otherwise, and a model that knows the right one.
+
+    The model was trained on the right edition, and says what stands there whatever it is shown.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Take the right edition, in Markdown."""
+        chance = random.Random(REPLACED)
+        right = dict.fromkeys(readable_sentences(text))
+        self._right = {_otherwise(sentence, chance): sentence for sentence in right}
+        self.text = "\n\n".join(self._right)
+
+    def remembering(self, respond: Callable[[str], str]) -> Callable[[str], str]:
+        """Return a model that says what the right edition says in place of the wrong one."""
+
+        def answer(prompt: str) -> str:
+            reply = respond(prompt)
+            for wrong, right in self._right.items():
+                reply = reply.replace(wrong, right)
+            return reply
+
+        return answer
+
+
+def _otherwise(sentence: str, chance: random.Random) -> str:
+    """Return a sentence about the same that says something else: other numbers, or a withdrawal."""
+    changed = other_numbers(sentence, chance)
+    if changed != sentence:
+        return changed
+    subject, colon, _ = sentence.partition(": ")
+    words = sentence.split()
+    return f"{subject if colon else ' '.join(words[: len(words) // 2])}: withdrawn, does nothing."
+
+
+def attributes_of(cause: SpikeCause, phase: Phase, chance: random.Random) -> dict[str, str]:
+    """Return the attributes of a question's interaction: a route, and the prompt's version."""
+    is_new = cause == "version" and phase == "during" and chance.random() < 0.5
+    return {"route": chance.choice(ROUTES), "prompt_version": VERSIONS[is_new]}
+
+
+def is_concerned(cause: SpikeCause, attributes: Mapping[str, str]) -> bool:
+    """Return whether the answers with these attributes are those that the spike spoils."""
+    if cause == "route":
+        return attributes["route"] == SPOILED_ROUTE
+    return cause == "version" and attributes["prompt_version"] == VERSIONS[1]
