@@ -20,10 +20,11 @@ MAX_NAME: Final = 200
 
 
 def key_of(chunk: Chunk) -> Hashable:
-    """Return what tells a chunk's document apart within this process: id, source, or text."""
-    if chunk.id:
-        return chunk.id
-    return chunk.source or hash(chunk.text)
+    """Return what tells a chunk's document apart within this process: source, id, or text.
+
+    The source comes first: frameworks give every chunk of a document an id of its own.
+    """
+    return chunk.source or chunk.id or hash(chunk.text)
 
 
 def name_of(chunk: Chunk, policy: ContentPolicy) -> str:

@@ -132,6 +132,12 @@ class Candidate(Part):
         share = next((each for each in known if each is not None), 0.0)
         return self.is_discovery, round(share, 2), self.e_value
 
+    def is_of(self, other: Candidate) -> bool:
+        """Return whether another one is the slice of this document's or this version's answers."""
+        if self.kind not in ("document", "version") or other.kind != "slice":
+            return False
+        return self.name in (other.name.replace("=", " "), other.name.partition("=")[2])
+
 
 class NamedCause(Part):
     """What the incident names as its cause."""
@@ -334,7 +340,9 @@ class Incident(Part):
         if check is not None and check.cause == "judge":
             kind = "judge"
         elif ranked and ranked[0].is_discovery:
-            kind, name = ranked[0].kind, ranked[0].name
+            # A slice of a document's or a version's answers says less than that cause itself.
+            first = next((each for each in ranked if each.is_of(ranked[0])), ranked[0])
+            kind, name = first.kind, first.name
         cause = self.cause
         if kind == "unknown" != cause.kind:
             ranked = list(self.candidates)

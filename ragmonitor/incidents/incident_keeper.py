@@ -31,8 +31,9 @@ from ragmonitor.incidents.journal import Journal
 from ragmonitor.protocols import Clock, Summarise
 from ragmonitor.records import AlarmEvent, Estimate, Example, Report, Snapshot
 
-FIRST_UPDATE_S: Final = 2.0
-"""Until the first update of an open incident; doubles with each, up to `MAX_UPDATE_S`."""
+UPDATE_SHARE: Final = 0.1
+"""An open incident is updated after this share of its age, within these bounds."""
+MIN_UPDATE_S: Final = 2.0
 MAX_UPDATE_S: Final = 60.0
 ORPHANED_AFTER_S: Final = 5 * MAX_UPDATE_S
 """An incident that its process has not updated for so long is taken over by another one."""
@@ -126,7 +127,7 @@ class IncidentKeeper:
         self._suspects: dict[str, BadAnswer] = {}
         self._snapshot = Snapshot()
         self._due_s = -math.inf
-        self._pause_s = FIRST_UPDATE_S
+        self._began_s = -math.inf
         self._is_any_open = True  # until the journal has been looked into
 
     def after_fork_in_child(self) -> None:
@@ -160,7 +161,7 @@ class IncidentKeeper:
         if event.raised:
             bad = [self._bad_answer(each.interaction.id, each) for each in event.examples]
             self._settle(_News(now_s=now_s, on={key: alarm}, bad=bad))
-            self._pause_s, self._due_s = FIRST_UPDATE_S, now_s + FIRST_UPDATE_S
+            self._began_s, self._due_s = now_s, now_s + MIN_UPDATE_S
         else:
             self._settle(_News(now_s=now_s, cleared=key))
 
@@ -171,8 +172,8 @@ class IncidentKeeper:
         is_any_on = any(state.active for state in snapshot.alarms)
         if not (is_any_on or self._is_any_open) or now_s < self._due_s:
             return
-        self._due_s = now_s + self._pause_s
-        self._pause_s = min(MAX_UPDATE_S, 2 * self._pause_s)
+        pause_s = UPDATE_SHARE * (now_s - self._began_s)
+        self._due_s = now_s + min(MAX_UPDATE_S, max(MIN_UPDATE_S, pause_s))
         threshold_s = next(
             (g.value for g in snapshot.gauges if g.name == metrics.ALARM_THRESHOLD_SECONDS), 0.0
         )

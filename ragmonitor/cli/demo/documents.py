@@ -19,7 +19,8 @@ def load_documents() -> dict[str, str]:
     documents = {"reference/settings.md": _settings(), "reference/evaluators.md": _evaluators()}
     folder = _folder()
     for path in [folder / "README.md", *sorted((folder / "docs").rglob("*.md"))]:
-        if path.is_file():
+        # The page of the settings says what the reference says.
+        if path.is_file() and path.name != "settings.md":
             text = path.read_text(encoding="utf-8", errors="replace")
             if text.strip():
                 documents[path.relative_to(folder).as_posix()] = text
@@ -36,11 +37,11 @@ def _folder() -> Path:
 def _settings() -> str:
     lines = ["# Settings", ""]
     for option in OPTIONS:
-        known = f"variable {option.variable}"
         default = option.field.default
+        known = ""
         if default is not None and option.field.default_factory is None and default != ():
-            known += f", default {default}"
-        lines += [f"The setting {option.name} ({known}): {option.field.description}", ""]
+            known = f" (default {default})"
+        lines += [f"The setting {option.name}{known}: {option.field.description}", ""]
     return "\n".join(lines)
 
 

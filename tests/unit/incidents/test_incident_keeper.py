@@ -126,6 +126,21 @@ def test_what_is_shown_and_explains_most_is_named_first():
     assert scene.incident.cause.name == "large"
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "of"),
+    [
+        ("version", "prompt_version 1.1", "prompt_version=1.1"),
+        ("document", "handbook.md", "source=handbook.md"),
+    ],
+)
+def test_a_document_or_version_is_named_rather_than_the_slice_of_its_answers(kind, name, of):
+    """They are the same answers; what whoever is woken can act upon is the cause itself."""
+    found = (candidate(of, kind="slice", e_value=1e9), candidate(name, kind=kind, e_value=30))
+    scene = Scene(None, ScriptedFinder(*found))
+    scene.keeper.alarm(raised())
+    assert (scene.incident.cause.kind, scene.incident.cause.name) == (kind, name)
+
+
 def test_a_judge_that_changed_is_named_before_any_document():
     """Its verdicts changed everywhere; documents would be named for no fault of theirs."""
     scene = Scene(None, ScriptedFinder(candidate()))
@@ -167,7 +182,7 @@ def test_bad_answers_that_come_while_it_is_open_are_added_the_worst_ten_kept():
 
 
 def test_updates_become_rare_and_an_idle_keeper_writes_nothing(tmp_path):
-    """Doubling up to a minute; without an open incident the file is not even touched."""
+    """A tenth of its age, up to a minute; without an open incident the file is not even touched."""
     scene = Scene(Journal(file(tmp_path)), finder := ScriptedFinder())
     for _ in range(5):
         scene.pass_time(2, NONE)
@@ -175,7 +190,7 @@ def test_updates_become_rare_and_an_idle_keeper_writes_nothing(tmp_path):
     scene.keeper.alarm(raised(at_s=scene.now_s))
     for _ in range(1_800):
         scene.pass_time(2, on("hallucination"))
-    assert len(finder.asked) < 12 + 3_600 / MAX_UPDATE_S
+    assert len(finder.asked) < 50 + 3_600 / MAX_UPDATE_S
 
 
 def test_a_reminder_comes_after_the_hours_that_were_asked_for():
