@@ -16,7 +16,6 @@ from llama_index.core.base.llms.types import CompletionResponse, CompletionRespo
 from llama_index.core.base.response.schema import Response, StreamingResponse
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices.prompt_helper import ChatPromptHelper, PromptHelper
-from llama_index_instrumentation.dispatcher import instrument_tags
 from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.node_parser import SentenceSplitter
@@ -25,6 +24,7 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import CompactAndRefine
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import Document, NodeWithScore, QueryBundle, TextNode
+from llama_index_instrumentation.dispatcher import instrument_tags
 
 from ragmonitor_llama_index.handler import instrument, uninstrument
 
