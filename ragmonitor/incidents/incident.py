@@ -408,12 +408,6 @@ def worst(answers: Iterable[BadAnswer]) -> tuple[BadAnswer, ...]:
     return tuple(ranked[:MAX_ANSWERS])
 
 
-def source_of(chunk: Chunk) -> str:
-    """Return what a chunk's document is called: its source in the metadata, else the chunk's id."""
-    names = (chunk.metadata.get(key) for key in ("source", "file_name", "file_path", "document"))
-    return _named(str(next((name for name in names if name), chunk.id)))
-
-
 def _share(evidence_s: float, threshold_s: float) -> float:
     return min(1e300, evidence_s / threshold_s) if threshold_s > 0 else 0.0
 
@@ -438,7 +432,7 @@ def _sentence(
         text=_text(sentence.text.strip(), policy),
         words=tuple(_text(word, policy) for word in sentence.words[:8] if policy.shows),
         chunk=None if position is None else position + 1,
-        source="" if chunk is None else source_of(chunk),
+        source="" if chunk is None else _named(chunk.source or chunk.id),
         passage="" if chunk is None else _passage(chunk.text, sentence.text, policy),
     )
 
