@@ -635,6 +635,13 @@ class EstimationSettings(Group):
         change="To compare prompts, models or arms of an experiment within one release.",
         max_length=4,
     )
+    prices: Names = option(
+        (),
+        "What models of the application cost, in US dollars per million tokens: "
+        "'my-model=0.5/1.5', input and output. Others have the price of litellm's table, where it "
+        "is installed.",
+        change="For models of your own, or prices of your own, when versions are compared by cost.",
+    )
     min_severity: Literal["minor", "major"] = option(
         "major",
         "The least severity of a finding that makes an answer hallucinated: in the rate, its "

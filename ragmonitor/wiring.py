@@ -62,6 +62,7 @@ from ragmonitor.judges import JUDGES, AssessmentCache, BuiltinJudge, EncoderJudg
 from ragmonitor.judges.builtin import Limits
 from ragmonitor.judges.every_answer import EveryAnswerReader
 from ragmonitor.judging import JudgeConfig, RepeatJudge, SecondJudge
+from ragmonitor.prices import Prices
 from ragmonitor.protocols import (
     ConfigurableExporter,
     ExportContext,
@@ -580,6 +581,7 @@ def versions_of(settings: Settings, reader: str, judge: str | None) -> Versions:
         judge=judge,
         higher_is_better=higher_is_better(settings),
         threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
+        cost_usd=Prices(settings.estimation.prices).cost_usd,
         file=_state_file(settings, "versions", VERSIONS_VERSION),
     )
 

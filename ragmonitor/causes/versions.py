@@ -246,9 +246,8 @@ class Versions(Part):
         return ()
 
     def _is_due(self) -> bool:
-        if self._file is None:
-            return bool(self._fresh)
-        return not 0 <= self._now() - self._exchanged_s < EXCHANGE_S
+        is_old = not 0 <= self._now() - self._exchanged_s < EXCHANGE_S
+        return bool(self._fresh) or (self._file is not None and is_old)
 
     def _exchange(self) -> None:
         self._exchanged_s = self._now()

@@ -1,0 +1,97 @@
+"""What an answer cost: its model calls' tokens, at given prices or those of litellm's table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from ragmonitor.errors import SettingsError
+from ragmonitor.guard import record_problem
+from ragmonitor.records import Generation, Interaction
+
+_TABLE: Final = "model_prices_and_context_window_backup.json"
+_MILLION: Final = 1_000_000
+
+Price = tuple[float, float]
+"""US dollars per token that goes in, and per token that comes out."""
+
+
+class Prices:
+    """Knows the prices of models: those that were given, else those of litellm's own table."""
+
+    def __init__(self, given: Sequence[str] = ()) -> None:
+        """Take the prices that the settings give.
+
+        Args:
+            given: `model=input/output`, in US dollars per million tokens.
+
+        Raises:
+            SettingsError: One is written otherwise.
+        """
+        self._given: dict[str, Price] = {}
+        for text in given:
+            model, _, prices = text.rpartition("=")
+            try:
+                into, out = (float(each) / _MILLION for each in prices.split("/"))
+            except ValueError:
+                into = out = -1.0
+            if not model or not (0 <= into < 1 and 0 <= out < 1):
+                raise SettingsError(
+                    f"estimation.prices: {text!r} is no price; write model=input/output in US "
+                    "dollars per million tokens, such as my-model=0.5/1.5"
+                )
+            self._given[model] = into, out
+
+    def cost_usd(self, interaction: Interaction) -> float | None:
+        """Return what the answer's model calls cost, in US dollars.
+
+        None where it is not known: no call, one without its tokens, or a model without a price.
+        """
+        costs = [self._cost(each) for each in interaction.generations]
+        known = [each for each in costs if each is not None]
+        return sum(known) if known and len(known) == len(costs) else None
+
+    def _cost(self, generation: Generation) -> float | None:
+        usage, price = generation.usage, self._price(generation.model, generation.provider)
+        if price is None or usage.input_tokens is None or usage.output_tokens is None:
+            return None
+        return usage.input_tokens * price[0] + usage.output_tokens * price[1]
+
+    def _price(self, model: str, provider: str) -> Price | None:
+        names = (model, f"{provider}/{model}")
+        for name in names if model else ():
+            if name in self._given:
+                return self._given[name]
+        table = litellm_prices()
+        return next((table[name] for name in names if model and name in table), None)
+
+
+@cache
+def litellm_prices() -> Mapping[str, Price]:
+    """Return the prices that an installed litellm carries; empty: it is not installed.
+
+    Its table is read and it is not imported, which would take seconds.
+    """
+    spec = find_spec("litellm")
+    places = () if spec is None else spec.submodule_search_locations or ()
+    for place in places:
+        try:
+            table = json.loads((Path(place) / _TABLE).read_text(encoding="utf-8"))
+            return dict(_read(table))
+        except (OSError, ValueError, AttributeError) as error:
+            record_problem("prices", f"litellm's table of prices cannot be read: {error!r}")
+    return {}
+
+
+def _read(table: Mapping[str, Mapping[str, object]]) -> list[tuple[str, Price]]:
+    """Return the models that have both prices."""
+    found = []
+    for model, entry in table.items():
+        into, out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+        if isinstance(into, int | float) and isinstance(out, int | float):
+            found.append((model, (float(into), float(out))))
+    return found

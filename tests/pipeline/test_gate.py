@@ -1,0 +1,75 @@
+"""The gate over two real monitors, a stable version's and a canary's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragmonitor import Chunk, EstimationSettings, Interaction, Monitor, ServerSettings
+from ragmonitor.cli import gate
+from ragmonitor.cli.options import GateOptions
+from ragmonitor.records import Generation, Usage
+
+ANSWERS = 120
+
+
+def watch(version: str, state: Path | None) -> Monitor:
+    return Monitor(
+        "support",
+        service_version=version,
+        state=state,
+        server=ServerSettings(enabled=True, port=0),
+        estimation=EstimationSettings(prices=("mine=1000/0",)),
+    )
+
+
+def give(monitor: Monitor, *, bad_each: int, tokens: int) -> None:
+    """Hand over answers, of which one in `bad_each` is invented."""
+    for n in range(ANSWERS):
+        weight = 90 if n % bad_each == 0 else 40
+        generation = Generation(
+            output="",
+            started_ns=1,
+            ended_ns=2,
+            model="mine",
+            usage=Usage(input_tokens=tokens, output_tokens=1),
+        )
+        monitor.observe(
+            Interaction(
+                id=f"{monitor.settings.service_version}-{n}",
+                query="How heavy may a parcel be?",
+                chunks=(Chunk(text="A parcel may weigh 40 kg."),),
+                answer=f"A parcel may weigh {weight} kg.",
+                framework="python",
+                started_ns=10**18,
+                ended_ns=10**18 + 10**9,
+                generations=(generation,),
+            )
+        )
+    assert monitor.flush()
+
+
+def decided(*addresses: str, **options: str) -> int:
+    given = GateOptions(
+        service="support",
+        candidate="1.5",
+        baseline="1.4",
+        address=list(addresses),
+        timeout="0s",
+        **options,  # type: ignore[arg-type]
+    )
+    return gate.run(given)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_canary_that_invents_more_is_worse(tmp_path: Path, *, shared: bool) -> None:
+    """With a common state folder any of the two is asked; without one, both are."""
+    state = tmp_path / "state" if shared else None
+    with watch("1.4", state) as stable, watch("1.5", state) as canary:
+        give(stable, bad_each=40, tokens=100)
+        give(canary, bad_each=2, tokens=300)
+        urls = [str(each.metrics_url) for each in (stable, canary)]
+        assert decided(*(urls[1:] if shared else urls)) == gate.EXIT["worse"]
+        assert decided(*urls, signal="cost_usd") == gate.EXIT["worse"]
+        assert decided(*urls, signal="latency_seconds", accept="equivalent") == 0
