@@ -168,7 +168,7 @@ class StreamBackHalf:
 
     def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:  # noqa: ARG002
         """Say that it is lost: a stream carries records only."""
-        record_problem("stream", f"the event {name!r} is not known to the worker: see scaling.md")
+        record_problem("stream", "events are not carried to the worker: see docs/scaling.md")
 
     def newest(self) -> Report | None:
         """Return None: reports are made elsewhere."""

@@ -310,6 +310,15 @@ def test_what_finds_no_room_in_an_outage_is_counted(broken: BrokenStream):
     assert total(back.registry, "ragmonitor_interactions_total") == 31
 
 
+def test_checks_are_counted_and_events_are_said_to_be_lost(caplog):
+    """What the application decides by itself it counts by itself."""
+    with Monitor(SERVICE, stream="redis://127.0.0.1:1/0", server=False) as monitor:
+        monitor.check("It is 300 m tall.", ["The tower is 300 m tall."])
+        monitor.event("deployment", version="2")
+    assert "events are not carried" in caplog.text
+    assert "deployment" not in caplog.text
+
+
 def test_a_full_stream_refuses_what_is_new():
     """It is counted as `queue_full`; what is on the stream stays."""
     stream = InMemoryStream(max_records=10)
