@@ -395,6 +395,7 @@ class Versions(Part):
         return {
             "source": self._source,
             "is_shared": self._file is not None,
+            "at_s": self._exchanged_s,
             "judge": self._quality_judge,
             "higher_is_better": sorted(filter(self._higher_is_better, signals)),
             "arms": self._known.as_json(),

@@ -175,7 +175,9 @@ def _reader(options: GateOptions) -> Callable[[], Reading]:
 
 def _of_monitors(urls: Sequence[str], options: GateOptions) -> Reading:
     """Add up what monitors serve; those that share a state folder serve the same."""
-    reading, arms, sources = Reading(), Arms(), set[str]()
+    reading, arms = Reading(), Arms()
+    newest: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+    """By source: the record and its versions. Of those that share a folder each may lag behind."""
     for url in urls:
         try:
             records = [each for each in fetched(url) if each.get("service") == options.service]
@@ -186,15 +188,15 @@ def _of_monitors(urls: Sequence[str], options: GateOptions) -> Reading:
             reading.problems.append(f"{shown(url)} serves no service {options.service!r}")
         for record in records:
             told = record.get("records", {}).get("versions")
-            if not told or told["source"] in sources:
-                continue
-            sources.add(told["source"])
-            if options.signal in told["higher_is_better"]:
-                reading.higher_is_better = True
-            try:
-                arms.merge(_arms(record, told, options))
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
-                reading.problems.append(f"{shown(url)}: no versions that are understood: {error!r}")
+            if told and told["at_s"] >= newest.get(told["source"], (record, told))[1]["at_s"]:
+                newest[told["source"]] = record, told
+    for record, told in newest.values():
+        if options.signal in told["higher_is_better"]:
+            reading.higher_is_better = True
+        try:
+            arms.merge(_arms(record, told, options))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            reading.problems.append(f"no versions that are understood: {error!r}")
     if {options.candidate, options.baseline} <= arms.get(options.by, {}).keys():
         pair = (options.candidate, options.baseline)
         reading.sums = arms.sums(options.by, *pair, options.signal)
