@@ -190,11 +190,11 @@ def _of_monitors(urls: Sequence[str], options: GateOptions) -> Reading:
             told = record.get("records", {}).get("versions")
             if told and told["at_s"] >= newest.get(told["source"], (record, told))[1]["at_s"]:
                 newest[told["source"]] = record, told
-    for record, told in newest.values():
+    for newest_record, told in newest.values():
         if options.signal in told["higher_is_better"]:
             reading.higher_is_better = True
         try:
-            arms.merge(_arms(record, told, options))
+            arms.merge(_arms(newest_record, told, options))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             reading.problems.append(f"no versions that are understood: {error!r}")
     if {options.candidate, options.baseline} <= arms.get(options.by, {}).keys():
