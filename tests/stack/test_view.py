@@ -17,6 +17,7 @@ import pytest
 from ragmonitor import guard
 from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter, View
+from ragmonitor.incidents.incident_pages import IncidentPages
 from ragmonitor.records import (
     AlarmCause,
     AlarmEvent,
@@ -37,6 +38,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.testing import ManualClock
 from tests.support.browser import Page, browser
+from tests.support.incidents import Scene, ScriptedFinder, candidate, raised
 from tests.unit.causes.test_document_causes import documents, fed
 from tests.unit.export.examples import LEXICAL, MODEL, TARGET, assessment, interaction, report
 
@@ -315,6 +317,54 @@ def test_filters_leave_what_fits(page: Page, shown: Shown) -> None:
 
     page.run("document.querySelector('#filters [name=reset]').click()")
     assert page.text("#shown") == "21 of 21 kept"
+
+
+def test_a_search_and_a_permalink_leave_the_answers_that_are_meant(
+    page: Page, shown: Shown
+) -> None:
+    """By a chunk's text, a route, a trace, an id in the address; nothing is asked of the server."""
+    shown.fill()
+    load(page, shown)
+
+    def search(text: str) -> str:
+        page.run(
+            "const s = document.querySelector('#filters [name=search]');"
+            "s.value = arguments[0]; s.dispatchEvent(new Event('input'))",
+            text,
+        )
+        return page.text("#shown")
+
+    assert search("ROUTE: /chat") not in ("21 of 21 kept", "0 of 21 kept")
+    assert search("upload LIMIT is 3.5") == "21 of 21 kept"
+    assert search("no such words") == "0 of 21 kept"
+    assert search("") == "21 of 21 kept"
+    address = page.run("return [...document.querySelectorAll('.answer footer a')].at(-1).href")
+    page.run("location.href = arguments[0]", address)
+    page.shows("one answer", "document.querySelector('#shown').textContent === '1 of 21 kept'")
+    page.driver.get("about:blank")
+    page.driver.get(address)
+    page.shows("it again", "document.querySelector('#shown').textContent === '1 of 21 kept'")
+
+
+def test_incidents_are_listed_and_open(page: Page) -> None:
+    """With what moved and why; in Chinese where the page is."""
+    scene = Scene(None, ScriptedFinder(candidate()))
+    scene.keeper.alarm(raised())
+    shown = Shown(incidents=IncidentPages(scene.journal))
+    try:
+        shown.fill(active=True)
+        load(page, shown)
+        assert "cause: document handbook.md" in page.text("#incidents")
+        page.run("document.querySelector('#lang-zh').click()")
+        assert "原因：文档 handbook.md" in page.text("#incidents")
+        page.run("document.querySelector('#incidents a').click()")
+        page.shows("the incident", "document.querySelector('h1')?.textContent.includes('幻觉率')")
+        assert page.run("return document.documentElement.lang") == "zh"
+        style = "return getComputedStyle(document.querySelector('table')).borderCollapse"
+        assert page.run(style) == "collapse"
+        assert page.errors() == []
+    finally:
+        shown.exporter.close()
 
 
 def test_by_an_evaluator_the_lowest_score_comes_first(page: Page, shown: Shown) -> None:

@@ -18,6 +18,24 @@ const FILTERS = {
   status: { label: "filterStatus", values: (a) => [a.status], called: (v) => called("status", v) },
 };
 
+/** The id of the answer that the address names; empty: none. */
+function linked() {
+  const [, id] = /^#answer=(.+)$/.exec(location.hash) ?? [];
+  try { return decodeURIComponent(id ?? ""); } catch { return ""; }
+}
+
+/** What a search looks through, in lower case. */
+function searched(answer) {
+  const parts = (each) => (each.parts ?? []).map(([text]) => text).join("");
+  const pieces = answer.answer ?? [];
+  return [
+    answer.id, answer.trace_id, answer.question, answer.diagnosis, answer.framework, answer.status,
+    ...Object.entries(answer.attributes).map(([name, value]) => `${name}: ${value}`),
+    pieces.map((each) => each.text ?? parts(each)).join(""), ...pieces.map((each) => each.verdict), ...(answer.verdicts ?? []).map((each) => each.verdict),
+    ...answer.chunks.flatMap((each) => [each.id, each.source, parts(each)]),
+  ].join("\n").toLowerCase();
+}
+
 function outcomes(answer, evaluator) {
   const found = answer.evaluations.filter((e) => !evaluator || e.evaluator === evaluator).map((e) => e.cause ?? "scored");
   return [...new Set([...found, ...[answer.judge_cause, answer.cause].filter(Boolean)])];
@@ -27,11 +45,13 @@ export class Answers {
   constructor(store) {
     this.store = store;
     this.chosen = {};
+    this.text = linked();
     this.order = "worst";
     this.size = PAGE;
     this.listed = null;
     this.cards = new Map();
     byId("filters").addEventListener("submit", (event) => event.preventDefault());
+    addEventListener("hashchange", () => { if (linked()) { byId("filters").elements.search.value = this.text = linked(); this.renew(); } });
     byId("more").addEventListener("click", () => { this.size += PAGE; this.show(); });
   }
 
@@ -49,8 +69,9 @@ export class Answers {
     const order = element("select", { name: "order", onchange: (event) => { this.order = event.target.value; this.renew(); } },
       element("option", { value: "worst" }, t("orderWorst")), element("option", { value: "latest" }, t("orderLatest")));
     order.value = this.order;
-    byId("filters").replaceChildren(...selects, element("label", {}, element("span", {}, t("filterOrder")), order),
-      element("button", { type: "button", name: "reset", onclick: () => { this.chosen = {}; this.order = "worst"; order.value = "worst"; this.renew(); } }, t("reset")),
+    const search = element("input", { type: "search", name: "search", value: this.text, oninput: (event) => { this.text = event.target.value; this.renew(); } });
+    byId("filters").replaceChildren(element("label", {}, element("span", {}, t("search")), search), ...selects, element("label", {}, element("span", {}, t("filterOrder")), order),
+      element("button", { type: "button", name: "reset", onclick: () => { this.chosen = {}; search.value = this.text = ""; this.order = "worst"; order.value = "worst"; this.renew(); } }, t("reset")),
       element("button", { type: "button", name: "fresh", onclick: () => this.renew() }));
   }
 
@@ -74,6 +95,8 @@ export class Answers {
   }
 
   fits(answer, but = "") {
+    const wanted = this.text.trim().toLowerCase();
+    if (wanted && !searched(answer).includes(wanted)) return false;
     return Object.entries(this.chosen).every(([name, wanted]) => name === but || !wanted || FILTERS[name].values(answer, this.chosen).includes(wanted));
   }
 
@@ -174,7 +197,7 @@ export class Answers {
       const template = this.store.state.trace_url;
       if (template) footer.append(element("a", { href: template.replaceAll("{trace_id}", encodeURIComponent(answer.trace_id)), target: "_blank", rel: "noopener noreferrer" }, t("openTrace")));
     } else footer.append(element("span", {}, t("noTrace")));
-    footer.append(element("span", {}, "id ", element("code", {}, answer.id)), element("span", {}, t("took", { s: answer.latency_s.toFixed(2) })));
+    footer.append(element("span", {}, "id ", element("a", { href: `#answer=${encodeURIComponent(answer.id)}` }, element("code", {}, answer.id))), element("span", {}, t("took", { s: answer.latency_s.toFixed(2) })));
     const [read, written] = answer.tokens;
     if (read !== null || written !== null) footer.append(element("span", {}, t("tokens", { read: read ?? "?", written: written ?? "?" })));
     if (answer.model) footer.append(element("span", {}, answer.model));

@@ -300,6 +300,8 @@ function showAlarms() {
       element("div", {}, element("p", {}, element("b", {}, called("signal", alarm.signal)), element("span", { class: "tag" }, called("kind", alarm.kind))), element("p", {}, stateOf(alarm))),
       element("div", { title: help }, element("small", {}, told), meter(share, kind, told)));
   }));
+  byId("incidents-box").hidden = !state.incidents.length;
+  renew(byId("incidents"), state.incidents.map((each) => element("li", {}, element("time", {}, moment(each.opened_s)), element("span", { class: `tag ${each.closed_s === null ? "bad" : "good"}` }, t(each.closed_s === null ? "incidentOpen" : "incidentClosed")), " ", element("a", { href: `incidents/${encodeURIComponent(each.id)}?lang=${language()}` }, each[language()]))));
   byId("events-box").hidden = !state.events.length;
   renew(byId("events"), [...state.events].reverse().map((event) => {
     const found = event.estimate;
