@@ -47,3 +47,14 @@ def test_a_short_demo_shows_the_spike_and_accounts_for_all(capsys):
     assert len(told["worst"]) == 3
     assert all(unsupported["sentence"] and unsupported["words"] for unsupported in told["worst"])
     assert told["metrics_url"].startswith("http://127.0.0.1:")
+
+
+@pytest.mark.parametrize("cause", ["document", "version"])
+def test_the_incident_names_what_was_planted(capsys, cause):
+    """A wrong edition of a document, or a version of the prompt; and says how long that took."""
+    run(DemoOptions(seconds=60, json_output=True, port=0, cause=cause))
+    incident = json.loads(capsys.readouterr().out.splitlines()[-1])["incident"]
+    named = incident["cause"]
+    assert named["kind"] == cause
+    assert named["name"].replace(" ", "=") == incident["planted"]
+    assert 0 <= named["after_alarm_s"] <= named["after_spike_s"] < 36
