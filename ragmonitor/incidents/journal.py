@@ -91,8 +91,8 @@ class Journal:
             with self._lock:
                 self._seen, self._read = seen, found
             return found
-        except FileNotFoundError:
-            return ()
+        except (FileNotFoundError, NotADirectoryError):
+            return ()  # where it cannot be written either, that was reported
         except (OSError, ValueError) as error:
             record_problem(_STAGE, f"incidents cannot be read: {error}")
             return ()

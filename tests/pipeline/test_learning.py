@@ -74,6 +74,9 @@ def test_what_one_process_learned_the_next_one_says_of_each_answer(tmp_path):
     observed(tmp_path, range(150))
     observed(tmp_path, range(150, 300))
     observed(tmp_path, range(300, 400))
+    # A quick machine scores each of these at one go, before the next is predicted: one to learn
+    # the level from, one for the words, one for trust, one to calibrate what is trusted.
+    observed(tmp_path, range(500, 650))
     reports = observed(tmp_path, range(400, 402))
     fine, bad = (report.predicted for report in reports if report.judge.name == "builtin")
     assert fine < 0.35
