@@ -111,6 +111,9 @@ class Everything:
                 repr(vars(each.log_record)) for each in self.events.get_finished_logs()
             ),
             "jsonl": files.pop(lines, ""),
+            "incidents": "\n".join(
+                files.pop(path) for path in tuple(files) if path.name.startswith("incidents-")
+            ),
             "files": "\n".join(f"{path}\n{told}" for path, told in files.items()),
             "phoenix": b"".join(r.body for r in self.phoenix.requests).decode(),
             "langfuse": b"".join(r.body for r in self.langfuse.requests).decode(),
@@ -186,7 +189,7 @@ def watched(everything, monkeypatch):
 
 NAMES = ("session", "user", "tag", "attribute", "name", "model", "retriever", "id", "key")
 """What the application calls things; these stay, on its traces and where answers are listed."""
-NAMED = {"spans", "events", "jsonl", "page"}
+NAMED = {"spans", "events", "jsonl", "page", "incidents"}
 """Where they may stand, under any switch; sessions and other labels nowhere else."""
 
 

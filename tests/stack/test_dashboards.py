@@ -145,6 +145,7 @@ def test_annotations_mark_what_happened(source: Source) -> None:
     assert f"{MODEL} p5-81cc" in text
     assert "hallucination" in text
     assert "weak_retrieval" in text
+    assert "reindexed" in text
 
 
 def test_variables_have_the_model_first(source: Source) -> None:

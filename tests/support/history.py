@@ -19,6 +19,8 @@ from ragmonitor.metrics import SCORE_BUCKETS, SECONDS_BUCKETS
 from tests.support.prometheus_server import require_binary
 
 STEP_S = 300
+REINDEXED_S = 6 * 3_600.0
+"""So long before the end an index was made anew."""
 """Between two samples; as long as Prometheus looks back for a value."""
 HOUR_S = 3600
 DAY_S = 86_400.0
@@ -70,7 +72,7 @@ class Recorder:
     step: int = 0
     series: dict[tuple[str, Labels], Series] = field(default_factory=dict)
 
-    def gauge(self, name: str, value: float, **labels: str) -> None:
+    def gauge(self, name: str, value: float, /, **labels: str) -> None:
         """Export a value at this step only."""
         self._at(name, labels).values[self.step] = value
 
@@ -228,6 +230,10 @@ class Past:
         self._worker(n)
         released = left_s < (life.released or 0.0)
         self.recorder.gauge("ragmonitor_service_info", 1, version="1.5" if released else "1.4")
+        if left_s <= REINDEXED_S:
+            since_s = at_s + left_s - REINDEXED_S
+            name = "ragmonitor_event_timestamp_seconds"
+            self.recorder.gauge(name, since_s, kind="event", name="reindexed")
         self.recorder.next()
 
     def _interactions(self, n: int, hour: float) -> None:
@@ -490,6 +496,11 @@ class Past:
     def _ruler(self) -> None:
         record, chance = self.recorder, self._chance
         record.gauge("ragmonitor_builtin_auroc", chance.uniform(0.78, 0.82), judge=MODEL)
+        record.gauge("ragmonitor_builtin_untrained_auroc", chance.uniform(0.7, 0.72), judge=MODEL)
+        record.gauge("ragmonitor_learned_trust_ratio", chance.uniform(0.9, 1.0), judge=MODEL)
+        record.gauge("ragmonitor_learned_verdicts", 1500, judge=MODEL)
+        for score, error in (("untrained", 0.8), ("learned", 0.6)):
+            record.gauge("ragmonitor_prediction_error_ratio", error, judge=MODEL, score=score)
         record.gauge("ragmonitor_calibration_residual", chance.gauss(0, 0.01), judge=MODEL)
         record.gauge("ragmonitor_judge_flip_rate", chance.uniform(0.03, 0.05), judge=MODEL)
         record.gauge("ragmonitor_anchors", 40, judge=MODEL)
