@@ -52,7 +52,7 @@ demo-stack: $(STAMP)  ## The demo with Prometheus and Alertmanager: see the page
 test: $(STAMP)  ## Run what a change needs, in parallel (ARGS="-k name")
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m "not slow" $(ARGS)
 
-test-all: $(STAMP)  ## Run the rest: matrices, simulations, real servers, browsers (ten minutes on two cores)
+test-all: $(STAMP)  ## Run the rest: matrices, simulations, real servers, browsers (14 minutes on two cores)
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m slow $(ARGS)
 
 check: $(STAMP)  ## Format, lint, strict types, import contracts

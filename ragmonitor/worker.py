@@ -313,9 +313,11 @@ class Worker:
                 with contained("worker"):
                     run(self._main())
                 self._loop = self._waker = None
-                for work in tuple(self._submitted):
-                    if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
-                        work.close()  # it came when the loop had ended
+                begun = [task.get_coro() for task in (*self._judgements, *self._checks)]
+                for work in (*self._submitted, *begun):
+                    # It came when the loop had ended, or had not begun when an error ended it.
+                    if inspect.iscoroutine(work) and _has_not_begun(work):
+                        work.close()
                 if self._closed:
                     return
                 # Only an error ends it before.
@@ -803,6 +805,10 @@ class Worker:
     _hurry: asyncio.Event
     """Set once the time for closing is running out."""
     _forking = False
+
+
+def _has_not_begun(work: Coroutine[Any, Any, Any]) -> bool:
+    return inspect.getcoroutinestate(work) == inspect.CORO_CREATED
 
 
 def _with(prediction: Prediction, builtin: Report) -> Report:

@@ -334,6 +334,7 @@ def dies(folder, verdicts: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_crash_loop_loses_hardly_a_verdict(tmp_path):
     """Three forked processes of less than a tick's length each: what was judged is kept."""
     for _ in range(3):

@@ -318,6 +318,7 @@ class Slow:
         return truthful(request)
 
 
+@pytest.mark.slow
 def test_many_in_flight_and_more_behind_them(servers, reports, monitors):
     """Never more at once than allowed, all of those at once, and every answer is scored."""
     slow = Slow(0.5)

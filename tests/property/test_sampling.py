@@ -372,6 +372,7 @@ print(json.dumps(spent))
 """
 
 
+@pytest.mark.slow
 def test_threads_and_processes_together_never_exceed_an_hour(tmp_path):
     """Three processes of two threads each, on one file, in bursts, over three hours of its clock.
 

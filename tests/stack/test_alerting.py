@@ -61,6 +61,7 @@ class Application:
             self._monitor.flush(5)
 
 
+@pytest.mark.slow
 def test_a_spike_pages_and_its_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A live monitor is scraped; the page comes with its numbers, and ends after recovery."""
     for binary in ("prometheus", "prometheus-alertmanager"):

@@ -390,6 +390,7 @@ def test_a_true_run(tmp_path):
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="no terminal to be had there")
 def test_on_a_terminal_a_bar_says_how_far_and_how_dear(tmp_path):
     """Share, time left, answers, tokens and dollars so far."""

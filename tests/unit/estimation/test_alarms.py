@@ -510,6 +510,7 @@ def test_a_spike_while_learning_is_a_spike_and_not_the_norm():
     assert service.state().objective < 0.07
 
 
+@pytest.mark.slow
 def test_a_learned_mean_seldom_alarms():
     """Eight services at 4 %, twenty days each after it: less than one alarm in thirty days."""
     raised = 0

@@ -242,6 +242,7 @@ def test_few_clearances_are_wrong():
     assert wrong <= runs / 20 + 3 * math.sqrt(runs / 20)
 
 
+@pytest.mark.slow
 def test_a_rate_a_little_too_high_does_not_flutter():
     """1.2 times the objective, ten services, thirty days each: about one alarm, that stays."""
     raised = 0

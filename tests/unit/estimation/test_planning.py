@@ -148,6 +148,7 @@ def estimated(rate: float, window: str) -> tuple[Estimate, float]:
     return estimate, service.drawn / hours
 
 
+@pytest.mark.slow
 def test_the_width_is_that_of_the_gauge():
     """Of the hourly window, filled, within a tenth."""
     found, per_hour = estimated(0.2, "1h")

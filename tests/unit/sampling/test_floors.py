@@ -25,6 +25,7 @@ def hours(floors, per_hour, hours_, *, seed=3, route="rare", bearable_per_s=math
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_hour", [20, 72, 600, 6_000])
 def test_a_value_gets_its_number_per_hour(per_hour):
     """On average over two days, from 20 to 6,000 answers an hour; at most a quarter more."""
