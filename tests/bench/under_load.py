@@ -1,9 +1,9 @@
 """What users of a loaded application feel: streams on one event loop, and a closed loop.
 
-    python tests/bench/under_load.py [--rounds 3] [--seconds 6] [--framework langchain]
+    python tests/bench/under_load.py [--rounds 3] [--seconds 6] [--rate 20] [--framework langchain]
 
-Streams: 40 answers a second begin on one event loop; each has 100 pieces, 10 ms apart. Measured is
-how long a stream takes, and how late each piece comes after the one before it.
+Streams: 20 answers a second begin on one event loop (`--rate`); each has 100 pieces, 10 ms apart.
+Measured is how long a stream takes, and how late each piece comes after the one before it.
 
 Closed loop: one thread asks again as soon as it has its answer. Measured is how many answers a
 second the application gives, and of ragmonitor how many were scored and how many were dropped and
@@ -34,7 +34,7 @@ from typing import Any
 
 from applications import CHUNKS, FRAMEWORKS, PIECES, QUERY, langchain_chain, llama_engine
 
-RATE = 40
+RATE = 20.0
 PIECE_S = 0.01
 ALONE = "alone"
 THREAD, PROCESS = "ragmonitor, thread", "ragmonitor, process"
@@ -129,7 +129,7 @@ def llama_stream() -> Ask:
     return ask
 
 
-async def streamed(ask: Ask, seconds: float) -> tuple[list[float], list[float]]:
+async def streamed(ask: Ask, seconds: float, rate: float) -> tuple[list[float], list[float]]:
     """Return how long each stream took, and how late pieces came, in milliseconds."""
     loop = asyncio.get_running_loop()
     took: list[float] = []
@@ -151,7 +151,7 @@ async def streamed(ask: Ask, seconds: float) -> tuple[list[float], list[float]]:
     asked = []
     while loop.time() < began + seconds:
         asked.append(asyncio.create_task(one()))
-        await asyncio.sleep(max(0.0, began + len(asked) / RATE - loop.time()))
+        await asyncio.sleep(max(0.0, began + len(asked) / rate - loop.time()))
     await asyncio.gather(*asked)
     return took, late
 
@@ -204,7 +204,7 @@ def counts(monitor: Any) -> tuple[float, float]:
     return scored, dropped
 
 
-def measure(variant: str, framework: str, seconds: float) -> Measured:
+def measure(variant: str, framework: str, seconds: float, rate: float) -> Measured:
     """Measure one watcher; in a process of its own."""
     ask = langchain_stream() if framework == "langchain" else llama_stream()
     invoke = (
@@ -213,10 +213,10 @@ def measure(variant: str, framework: str, seconds: float) -> Measured:
         else llama_engine(streaming=False).query
     )
     monitor = watched(variant, framework)
-    asyncio.run(streamed(ask, 1.0))  # warms up
+    asyncio.run(streamed(ask, 1.0, rate))  # warms up
     gc.collect()
     gc.freeze()
-    streams, gaps = asyncio.run(streamed(ask, seconds))
+    streams, gaps = asyncio.run(streamed(ask, seconds, rate))
     if monitor is not None:
         monitor.flush(DRAIN_S)
     before = counts(monitor)
@@ -239,9 +239,9 @@ def measure(variant: str, framework: str, seconds: float) -> Measured:
     )
 
 
-def child(pipe: Any, variant: str, framework: str, seconds: float) -> None:
+def child(pipe: Any, variant: str, framework: str, seconds: float, rate: float) -> None:
     """Measure, and send what was found."""
-    pipe.send(measure(variant, framework, seconds))
+    pipe.send(measure(variant, framework, seconds, rate))
 
 
 class _Sink(BaseHTTPRequestHandler):
@@ -259,6 +259,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--seconds", type=float, default=6.0)
+    options.add_argument("--rate", type=float, default=RATE)
     options.add_argument("--framework", choices=FRAMEWORKS, action="append")
     chosen = options.parse_args()
     sink = ThreadingHTTPServer(("127.0.0.1", 0), _Sink)
@@ -272,16 +273,16 @@ def main() -> None:
                 ours, theirs = multiprocessing.Pipe()
                 context = multiprocessing.get_context("spawn")
                 process = context.Process(
-                    target=child, args=(theirs, name, framework, chosen.seconds)
+                    target=child, args=(theirs, name, framework, chosen.seconds, chosen.rate)
                 )
                 process.start()
                 theirs.close()
                 found[name].append(ours.recv())
                 process.join()
-        _print(framework, found)
+        _print(framework, found, chosen.rate)
 
 
-def _print(framework: str, found: dict[str, list[Measured]]) -> None:
+def _print(framework: str, found: dict[str, list[Measured]], rate: float) -> None:
     def shown(of: Callable[[Measured], float], name: str) -> str:
         base = sorted(map(of, found[ALONE]))[len(found[ALONE]) // 2]
         values = sorted(of(each) - (0.0 if name == ALONE else base) for each in found[name])
@@ -289,7 +290,9 @@ def _print(framework: str, found: dict[str, list[Measured]]) -> None:
         middle = values[len(values) // 2]
         return f"{middle:{sign}.1f} ({values[0]:{sign}.1f} to {values[-1]:{sign}.1f})"
 
-    print(f"\n### {framework}: {RATE} streams a second on one event loop, ms (added to 'alone')\n")
+    print(
+        f"\n### {framework}: {rate:g} streams a second on one event loop, ms (added to 'alone')\n"
+    )
     print("| watcher | stream p50 | stream p99 | piece p50 | piece p90 | piece p99 |")
     print("|---|---|---|---|---|---|")
     for name in found:
