@@ -43,18 +43,23 @@ class HelperProcess:
         process = self._process
         return None if process is None else process.pid
 
-    def connect(self) -> Connection:
-        """Return a connection to the process, which is started if need be. Raises `OSError`."""
+    def connect(self) -> tuple[Connection, int]:
+        """Return a connection to the process, which is started if need be, and its process id.
+
+        Raises:
+            OSError: It did not start.
+        """
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._end(0.0)
                 self._start()
             assert self._control is not None  # noqa: S101 - it was started
+            assert self._process is not None  # noqa: S101 - likewise
             ours, theirs = socket.socketpair()
             with ours, theirs:
                 socket.send_fds(self._control, [b"+"], [theirs.fileno()])
                 self._users += 1
-                return Connection(ours.detach())
+                return Connection(ours.detach()), self._process.pid
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
@@ -70,29 +75,33 @@ class HelperProcess:
             told = Connection(os.dup(ours.fileno()))
             told.send_bytes(pickle.dumps(sys.path))
             told.close()
-        except BaseException:
+        except BaseException:  # raised again: whatever it is, no half-started process is left
             ours.close()
             self._end(0.0)
             raise
         self._control, self._users = ours, 0
 
-    def leave(self, within_s: float) -> int | None:
+    def leave(self, pid: int, within_s: float) -> int | None:
         """Say that a connection was closed; wait for the process if it was the last.
+
+        Args:
+            pid: Of the process that it led to. Another monitor may have begun the next one.
+            within_s: How long to wait.
 
         Returns:
             The exit status of a process that has ended.
         """
         with self._lock:
-            self._users -= 1
             process = self._process
-            if process is None or self._users > 0:
-                return None if process is None else process.poll()
-            return self._end(within_s)
+            if process is None or process.pid != pid:
+                return None
+            self._users -= 1
+            return process.poll() if self._users > 0 else self._end(within_s)
 
-    def kill(self) -> None:
-        """End it now, whatever it does: it does not answer."""
+    def kill(self, pid: int) -> None:
+        """End the process now, whatever it does: it does not answer."""
         process = self._process
-        if process is not None:
+        if process is not None and process.pid == pid:
             process.kill()
 
     def _end(self, within_s: float) -> int | None:

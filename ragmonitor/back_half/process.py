@@ -84,7 +84,7 @@ class _Helper:
 
     def __init__(self, setup: Setup, handlers: dict[str, Callable[..., object]]) -> None:
         """Begin it, with the process if need be. Raises `OSError`."""
-        connection = HELPER.connect()
+        connection, self.pid = HELPER.connect()
         self.is_ready = threading.Event()
         """Set once it works, or is gone."""
         self.failure = ""
@@ -104,7 +104,7 @@ class _Helper:
         self.link = Link(connection, own | handlers, apart=frozenset({"flush_exporter"}))
         try:
             connection.send_bytes(pickle.dumps(setup))
-        except BaseException:
+        except BaseException:  # raised again: the connection counts as one of the process's
             self.end(0.0)
             raise
 
@@ -128,7 +128,7 @@ class _Helper:
     def end(self, within_s: float) -> int | None:
         """Close the connection, and the process with its last; return its exit status."""
         self.link.close()
-        return HELPER.leave(within_s)
+        return HELPER.leave(self.pid, within_s)
 
     def forget(self) -> None:
         """Close a forked child's copy of the connection."""
@@ -199,7 +199,8 @@ class ProcessBackHalf:
     @property
     def helper_pid(self) -> int | None:
         """Process id of the helper; None: there is none at the moment."""
-        return None if self._helper is None else HELPER.pid
+        helper = self._helper
+        return None if helper is None else helper.pid
 
     def put(self, finished: Finished) -> None:
         """Take an interaction, or count it as `queue_full`."""
@@ -419,7 +420,7 @@ class ProcessBackHalf:
         if helper.is_gone or helper.failure or not helper.is_ready.is_set():
             self._helper = None
             if not helper.failure:
-                HELPER.kill()
+                HELPER.kill(helper.pid)
             status = helper.end(0.0)
             record_problem(
                 "worker",

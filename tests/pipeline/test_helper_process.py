@@ -30,7 +30,7 @@ from prometheus_client import generate_latest
 
 from ragmonitor import ExportSettings, Monitor, Report, Scored
 from ragmonitor.back_half import helper_process
-from ragmonitor.back_half.helper_process import HELPER
+from ragmonitor.back_half.helper_process import HELPER, HelperProcess
 from ragmonitor.back_half.setup import reason_to_stay
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.records import AlarmEvent
@@ -241,6 +241,43 @@ def test_monitors_of_one_process_share_one_helper():
     second.close()
     assert HELPER.pid is None
     assert not is_alive(pid)
+
+
+@pytest.mark.slow
+def test_monitors_whose_helper_dies_share_the_next_one():
+    """Who notices the death later does not end the helper that another has begun since."""
+    first, second = (Monitor(f"test{n}", server=False, worker="process") for n in range(2))
+    with first, second:
+        for each in (first, second):
+            answer(each)
+            assert each.flush(60)
+        pid = HELPER.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        back = (first._back, second._back)
+        until("both have another", lambda: all(b.helper_pid not in {None, pid} for b in back))
+        successor = HELPER.pid
+        for each in (first, second):
+            answer(each)
+            assert each.flush(60)
+            assert sums(each) == (1.0, Counter(scored=1))
+        assert HELPER.pid == successor
+        assert [b._deaths for b in back] == [1, 1]
+
+
+def test_who_notices_a_death_late_does_not_end_the_next_helper():
+    """A connection that led to the process before is none of this one's."""
+    process = HelperProcess()
+    first, dead = process.connect()
+    os.kill(dead, signal.SIGKILL)
+    until("it is dead", lambda: not is_alive(dead))
+    second, successor = process.connect()
+    first.close()
+    assert process.leave(dead, 0.0) is None
+    assert is_alive(successor)
+    second.close()
+    assert process.leave(successor, 30.0) == 0
+    assert process.pid is None
 
 
 SCRIPT = """
