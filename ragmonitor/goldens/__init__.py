@@ -1,0 +1,27 @@
+"""Golden questions: questions with known answers, made, asked in production, guarded in CI."""
+
+from ragmonitor.goldens.golden import (
+    Difficulty,
+    Golden,
+    GoldenKind,
+    GoldensError,
+    ReferenceChunk,
+    ReviewStatus,
+    Turn,
+    golden_id,
+    read_goldens,
+    write_goldens,
+)
+
+__all__ = [
+    "Difficulty",
+    "Golden",
+    "GoldenKind",
+    "GoldensError",
+    "ReferenceChunk",
+    "ReviewStatus",
+    "Turn",
+    "golden_id",
+    "read_goldens",
+    "write_goldens",
+]

@@ -1,0 +1,174 @@
+"""The golden question, and the file that keeps golden questions: one JSON object per line."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ragmonitor.errors import InputError
+from ragmonitor.records import Chunk, Language
+
+
+class GoldensError(InputError):
+    """A file of golden questions cannot be read; the message names the line and what to do."""
+
+
+class GoldenKind(StrEnum):
+    """What the question asks of the application."""
+
+    SINGLE_FACT = "single_fact"
+    """One chunk holds the answer."""
+    SEVERAL_CHUNKS = "several_chunks"
+    """The answer needs more than one chunk."""
+    COMPARISON = "comparison"
+    """The answer compares what two or more chunks say."""
+    UNANSWERABLE = "unanswerable"
+    """The documents do not hold the answer: a refusal is right."""
+    FALSE_PREMISE = "false_premise"
+    """The question supposes something that the documents deny; the answer says so."""
+    FOLLOW_UP = "follow_up"
+    """The question can only be understood after the turns of `history`."""
+
+
+Difficulty = Literal["easy", "medium", "hard"]
+
+
+class ReviewStatus(StrEnum):
+    """Where a golden question stands in the review."""
+
+    CANDIDATE = "candidate"
+    """Nobody has looked at it yet."""
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
+class ReferenceChunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A chunk from which the reference answer follows."""
+
+    text: str
+    id: str = ""
+    """The store's id of the chunk; empty: not known, and chunks are compared by their text."""
+    source: str = ""
+    """The document it comes from: a path or an address."""
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of the conversation before the question."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A question whose right answer is known."""
+
+    question: str
+    answer: str = ""
+    """The reference answer; may only be empty where a refusal is right."""
+    id: str = ""
+    """Stable over edits of the answer; `read_goldens` derives it where the file has none."""
+    chunks: tuple[ReferenceChunk, ...] = ()
+    kind: GoldenKind = GoldenKind.SINGLE_FACT
+    difficulty: Difficulty = "medium"
+    language: Language = "en"
+    history: tuple[Turn, ...] = ()
+    attributes: dict[str, str] = {}
+    """Slices of the traffic that it stands for, such as its route or tenant."""
+    source: str = ""
+    """How it came to be, such as `generated`, `mined`, `written` or another tool's name."""
+    interaction_id: str = ""
+    """The interaction it was mined from."""
+    status: ReviewStatus = ReviewStatus.CANDIDATE
+    reviewed_by: str = ""
+    reviewed_at: str = ""
+    """ISO 8601, UTC."""
+    comment: str = ""
+
+    @property
+    def expects_refusal(self) -> bool:
+        """Whether the right answer is that the documents do not say."""
+        return self.kind is GoldenKind.UNANSWERABLE
+
+    @property
+    def reference_chunks(self) -> tuple[Chunk, ...]:
+        """The chunks as an interaction's records hold them."""
+        return tuple(
+            Chunk(
+                text=each.text, id=each.id, metadata={"source": each.source} if each.source else {}
+            )
+            for each in self.chunks
+        )
+
+
+def golden_id(question: str, history: tuple[Turn, ...] = ()) -> str:
+    """Return 16 hexadecimal digits that question and history determine."""
+    parts = [question, *(part for turn in history for part in (turn.role, turn.text))]
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:16]
+
+
+def read_goldens(path: str | os.PathLike[str]) -> list[Golden]:
+    """Return the golden questions of a JSONL file, in the file's order.
+
+    Raises:
+        GoldensError: The file cannot be read, a line is no golden question, has neither an answer
+            nor the kind `unanswerable`, or has the id of a line before it.
+    """
+    name = os.fspath(path)
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise GoldensError(f"{name} cannot be read: {error}") from error
+    found: dict[str, Golden] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        golden = _read_line(line, f"{name}, line {number}")
+        if golden.id in found:
+            raise GoldensError(f"{name}, line {number}: the id {golden.id!r} is there already")
+        found[golden.id] = golden
+    return list(found.values())
+
+
+def _read_line(line: str, where: str) -> Golden:
+    try:
+        golden = _DECODER.decode(line)
+    except msgspec.MsgspecError as error:
+        raise GoldensError(f"{where}: {error}; docs/goldens.md lists the fields") from error
+    if not golden.question.strip():
+        raise GoldensError(f"{where}: `question` is empty")
+    if not golden.answer.strip() and not golden.expects_refusal:
+        raise GoldensError(
+            f"{where}: `answer` is empty; give the reference answer, or kind `unanswerable`"
+        )
+    if golden.id:
+        return golden
+    return msgspec.structs.replace(golden, id=golden_id(golden.question, golden.history))
+
+
+def write_goldens(path: str | os.PathLike[str], goldens: Iterable[Golden]) -> None:
+    """Write them as JSONL; the file is replaced in one step, or left as it was.
+
+    Raises:
+        OSError: The folder cannot be written.
+    """
+    target = Path(path)
+    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for golden in goldens:
+                file.write(_ENCODER.encode(golden) + b"\n")
+        Path(draft).replace(target)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+
+
+_DECODER = msgspec.json.Decoder(Golden)
+_ENCODER = msgspec.json.Encoder()

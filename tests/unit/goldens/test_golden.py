@@ -1,0 +1,108 @@
+"""The file of golden questions."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.goldens import (
+    Difficulty,
+    Golden,
+    GoldenKind,
+    GoldensError,
+    ReferenceChunk,
+    ReviewStatus,
+    Turn,
+    golden_id,
+    read_goldens,
+    write_goldens,
+)
+from ragmonitor.records import Language
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+FILLED = TEXTS.filter(str.strip)
+GOLDENS = st.builds(
+    Golden,
+    question=FILLED,
+    answer=FILLED,
+    id=FILLED,
+    chunks=st.lists(st.builds(ReferenceChunk, text=TEXTS, id=TEXTS, source=TEXTS)).map(tuple),
+    kind=st.sampled_from(GoldenKind),
+    difficulty=st.sampled_from(get_args(Difficulty)),
+    language=st.sampled_from(get_args(Language)),
+    history=st.lists(st.builds(Turn, role=st.sampled_from(["user", "assistant"]), text=TEXTS)).map(
+        tuple
+    ),
+    attributes=st.dictionaries(TEXTS, TEXTS, max_size=3),
+    status=st.sampled_from(ReviewStatus),
+    reviewed_by=TEXTS,
+)
+
+
+@given(goldens=st.lists(GOLDENS, max_size=4, unique_by=lambda golden: golden.id))
+def test_what_was_written_is_read(tmp_path_factory, goldens):
+    """Every field, any character, in order."""
+    path = tmp_path_factory.mktemp("goldens") / "goldens.jsonl"
+    write_goldens(path, goldens)
+    assert read_goldens(path) == goldens
+
+
+def test_an_id_is_derived_from_question_and_history(tmp_path):
+    """It stays when the answer is edited, and a follow-up has another than the bare question."""
+    path = tmp_path / "goldens.jsonl"
+    path.write_text('{"question": "Open?", "answer": "Until six."}\n\n')
+    (golden,) = read_goldens(path)
+    assert golden.id == golden_id("Open?")
+    assert golden_id("Open?", (Turn(role="user", text="And on Sundays?"),)) != golden.id
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("{", "line 2"),
+        ('{"question": 3, "answer": "x"}', "`$.question`"),
+        ('{"question": " ", "answer": "x"}', "`question` is empty"),
+        ('{"question": "x"}', "unanswerable"),
+        ('{"question": "x", "answer": "y", "kind": "trivia"}', "trivia"),
+        ('{"question": "Open?", "answer": "y"}', "is there already"),
+    ],
+)
+def test_a_line_that_is_none_is_named(tmp_path, line, told):
+    """The error has file, line and what to do."""
+    path = tmp_path / "goldens.jsonl"
+    path.write_text('{"question": "Open?", "answer": "Yes."}\n' + line)
+    with pytest.raises(GoldensError) as caught:
+        read_goldens(path)
+    assert "goldens.jsonl, line 2" in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_a_question_without_an_answer_expects_a_refusal(tmp_path):
+    """Only the kind `unanswerable` may have none."""
+    path = tmp_path / "goldens.jsonl"
+    path.write_text('{"question": "Who won?", "kind": "unanswerable"}\n')
+    (golden,) = read_goldens(path)
+    assert golden.expects_refusal
+
+
+def test_a_failed_write_leaves_the_file(tmp_path):
+    """A golden that cannot be written does not cost the ones that are there."""
+    path = tmp_path / "goldens.jsonl"
+    kept = [Golden(id="a", question="Open?", answer="Yes.")]
+    write_goldens(path, kept)
+    with pytest.raises(UnicodeEncodeError):
+        write_goldens(path, [*kept, Golden(id="b", question="\ud800", answer="x")])
+    assert read_goldens(path) == kept
+    assert [each.name for each in tmp_path.iterdir()] == ["goldens.jsonl"]
+
+
+def test_reference_chunks_keep_their_source():
+    """As an interaction's chunks do."""
+    golden = Golden(
+        question="q", answer="a", chunks=(ReferenceChunk(text="t", id="7", source="d.md"),)
+    )
+    (chunk,) = golden.reference_chunks
+    assert (chunk.text, chunk.id, chunk.source) == ("t", "7", "d.md")
