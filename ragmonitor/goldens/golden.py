@@ -8,12 +8,15 @@ import tempfile
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from ragmonitor.errors import InputError
 from ragmonitor.records import Chunk, Language
+
+MINED: Final = "mined"
+"""What `source` begins with where a question was taken from live traffic."""
 
 
 class GoldensError(InputError):
@@ -71,7 +74,8 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     question: str
     answer: str = ""
-    """The reference answer; may only be empty where a refusal is right."""
+    """The reference answer; may only be empty where a refusal is right, or a mined question awaits
+    its review."""
     id: str = ""
     """Stable over edits of the answer; `read_goldens` derives it where the file has none."""
     chunks: tuple[ReferenceChunk, ...] = ()
@@ -95,6 +99,16 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def expects_refusal(self) -> bool:
         """Whether the right answer is that the documents do not say."""
         return self.kind is GoldenKind.UNANSWERABLE
+
+    @property
+    def awaits_review(self) -> bool:
+        """Whether it was mined and nobody has decided: its answer is the application's, or none."""
+        return self.status is ReviewStatus.CANDIDATE and self.source.startswith(MINED)
+
+    @property
+    def is_askable(self) -> bool:
+        """Whether an application may be measured by it: not rejected, and no mined candidate."""
+        return self.status is not ReviewStatus.REJECTED and not self.awaits_review
 
     @property
     def reference_chunks(self) -> tuple[Chunk, ...]:
@@ -143,7 +157,7 @@ def _read_line(line: str, where: str) -> Golden:
         raise GoldensError(f"{where}: {error}; docs/goldens.md lists the fields") from error
     if not golden.question.strip():
         raise GoldensError(f"{where}: `question` is empty")
-    if not golden.answer.strip() and not golden.expects_refusal:
+    if not (golden.answer.strip() or golden.expects_refusal or golden.awaits_review):
         raise GoldensError(
             f"{where}: `answer` is empty; give the reference answer, or kind `unanswerable`"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,3 +107,15 @@ def test_reference_chunks_keep_their_source():
     )
     (chunk,) = golden.reference_chunks
     assert (chunk.text, chunk.id, chunk.source) == ("t", "7", "d.md")
+
+
+def test_a_mined_question_is_not_asked_before_somebody_accepts_it(tmp_path):
+    """It may have no answer until then; a rejected one is never asked."""
+    path = tmp_path / "goldens.jsonl"
+    path.write_text('{"question": "Open?", "source": "mined"}\n')
+    (golden,) = read_goldens(path)
+    assert not golden.is_askable
+    accepted = msgspec.structs.replace(golden, status=ReviewStatus.ACCEPTED, answer="Until six.")
+    assert accepted.is_askable
+    assert not msgspec.structs.replace(accepted, status=ReviewStatus.REJECTED).is_askable
+    assert Golden(question="Open?", answer="Until six.").is_askable
