@@ -92,6 +92,15 @@ def call_apart(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -
     return EXECUTOR.submit(function, *args, **kwargs).result()
 
 
+def is_on_a_loop() -> bool:
+    """Return whether this thread runs an event loop now."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def within(timeout_s: float, function: Callable[[], Any]) -> bool:
     """Return whether the function returned in time; its exceptions are raised here.
 

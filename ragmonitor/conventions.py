@@ -138,3 +138,10 @@ ALARM_SPAN_BEFORE: Final = "ragmonitor.alarm.span.before"
 ALARM_EXAMPLES: Final = "ragmonitor.alarm.examples"
 """A JSON string: of the worst answers id, trace_id, span_id, badness; where content may stand there
 question, answer and unsupported sentences too."""
+
+# --- the mark of golden questions: ours -----------------------------------------------------------
+PROBE_BAGGAGE: Final = "ragmonitor.probe"
+"""A member of the W3C baggage (https://www.w3.org/TR/baggage/), and a tag: the golden question that
+is being answered."""
+PROBE_HEADER: Final = "x-ragmonitor-probe"
+"""The same as a header of a request, percent-encoded."""

@@ -117,6 +117,21 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """Marks an interaction as the answer to a golden question: it is no traffic."""
+
+    golden: str
+    """Id of the golden question."""
+    outcome: str = ""
+    """How asking ended: `answered`, or why there is no answer. Empty: a record that was captured in
+    the application while it answered; `golden` says whom it was marked for."""
+    expects_refusal: bool = False
+    """The documents do not hold the answer, so that a refusal is right."""
+    knows_chunks: bool = True
+    """Whether the application says what it retrieved; if not, `chunks` is empty for that reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Interaction:
     """One question, what was retrieved for it, and what was answered."""
 
@@ -162,6 +177,8 @@ class Interaction:
     """Texts are known to be missing, so that a score would be about us and not about the answer."""
     redacted: int = 0
     """How many of its texts, each counted once, redaction changed."""
+    probe: Probe | None = None
+    """Set where a golden question was asked; None: the application's own traffic."""
 
     @property
     def latency_s(self) -> float:

@@ -30,6 +30,7 @@ from ragmonitor.records import (
     Generation,
     Interaction,
     Message,
+    Probe,
     Retrieval,
     SpanReference,
     Status,
@@ -357,6 +358,7 @@ def _sound(given: Interaction) -> Interaction:
         tags=read.tags(given.tags),
         attributes=read.attributes(given.attributes),
         redacted=given.redacted if type(given.redacted) is int else 0,
+        probe=given.probe if type(given.probe) is Probe else None,
     )
     incomplete = read.incomplete or given.capture_incomplete is not False
     return replace(checked, capture_incomplete=True) if incomplete else checked

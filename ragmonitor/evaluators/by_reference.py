@@ -140,18 +140,21 @@ def _reading(assessment: Assessment) -> ReferenceReading:
 
 
 @evaluator("context_recall", needs_context=False, needs_reference=True)
-def context_recall(_interaction: Interaction, assessment: Assessment) -> float:
+def context_recall(interaction: Interaction, assessment: Assessment) -> float:
     """Return sentences of the reference that a chunk entails / sentences of the reference.
 
     Returns:
         0 (none; so too where nothing was retrieved) to 1 (all).
 
     Raises:
-        NotScorableError: The reference claims nothing, or could not be read.
+        NotScorableError: The reference claims nothing, or could not be read; or a golden question's
+            application does not say what it retrieved.
 
     Source:
         RAGAS 0.4.3, context recall: attributable sentences of the reference / its sentences.
     """
+    if interaction.probe is not None and not interaction.probe.knows_chunks:
+        raise NotScorableError(Cause.CAPTURE_INCOMPLETE, "the reply names no chunks")
     sentences = sentences_of(assessment)
     return sum(bool(sentence.chunks) for sentence in sentences) / len(sentences)
 
@@ -217,6 +220,21 @@ def factual_correctness_recall(_interaction: Interaction, assessment: Assessment
         RAGAS 0.4.3, factual correctness, mode recall.
     """
     return counts_of(assessment).recall
+
+
+@evaluator("refusal_correctness", needs_context=False, by_default=False)
+def refusal_correctness(interaction: Interaction, assessment: Assessment) -> float:
+    """Return 1 if an answer to an unanswerable golden question declines to answer, else 0.
+
+    Raises:
+        NotScorableError: It is no golden question that the documents leave unanswered (cause
+            `no_reference`), or it could not be read whether it declines.
+    """
+    if interaction.probe is None or not interaction.probe.expects_refusal:
+        raise NotScorableError(Cause.NO_REFERENCE, "it is no unanswerable golden question")
+    if assessment.evasive is None:
+        raise NotScorableError(Cause.UNREADABLE)
+    return float(assessment.evasive)
 
 
 def register_similarity(embedding: Embedding, *, version: int, into: Table = table) -> None:

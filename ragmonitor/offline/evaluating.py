@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypedDict, Unpack
 
-from ragmonitor.apart import call_apart, run
+from ragmonitor.apart import call_apart, is_on_a_loop, run
 from ragmonitor.capabilities import as_judge
 from ragmonitor.errors import SettingsError
 from ragmonitor.evaluators import table
@@ -119,7 +118,7 @@ def evaluate(records: Records, **options: Unpack[RunOptions]) -> EvaluationResul
         finally:
             await scorer.close()
 
-    if not _is_on_a_loop():
+    if not is_on_a_loop():
         return run(work())
     return call_apart(run, work())
 
@@ -210,11 +209,3 @@ async def _evaluated(lines: list[Line], scorer: Scorer) -> EvaluationResult:
         summary={row.evaluator: row for row in summary.tally.rows},
         totals=summary.as_json(),
     )
-
-
-def _is_on_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -17,6 +17,7 @@ from ragmonitor.records import (
     Interaction,
     JudgeIdentity,
     Message,
+    Probe,
     ReferenceReading,
     ReferenceSentence,
     Report,
@@ -109,6 +110,14 @@ interactions = st.builds(
     attributes=st.dictionaries(texts, texts, max_size=3),
     capture_incomplete=st.booleans(),
     redacted=st.integers(0, 100),
+    probe=st.none()
+    | st.builds(
+        Probe,
+        golden=texts,
+        outcome=texts,
+        expects_refusal=st.booleans(),
+        knows_chunks=st.booleans(),
+    ),
 )
 
 identities = st.builds(

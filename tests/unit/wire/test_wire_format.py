@@ -23,6 +23,7 @@ from ragmonitor.records import (
     Interaction,
     JudgeIdentity,
     Message,
+    Probe,
     Report,
     Retrieval,
     Scored,
@@ -87,6 +88,7 @@ TOWER = Interaction(
     attributes={"route": "towers"},
     capture_incomplete=True,
     redacted=2,
+    probe=Probe(golden="g", outcome="answered", expects_refusal=True, knows_chunks=False),
 )
 JUDGE = JudgeIdentity(name="builtin", version="1", kind="CODE")
 REPORT = Report(

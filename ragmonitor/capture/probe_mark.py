@@ -1,0 +1,67 @@
+"""The mark of golden questions: what an application answers to them is no traffic.
+
+The mark is a member of the OpenTelemetry baggage. So it is there in the threads and tasks that
+inherit the context, and in services to which the W3C header `baggage` is propagated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import unquote
+
+from opentelemetry import baggage, context
+
+from ragmonitor.conventions import PROBE_BAGGAGE, PROBE_HEADER
+
+MAX_MARK_CHARACTERS = 200
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+AsgiApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def current_mark(within: context.Context | None = None) -> str:
+    """Return the id of the golden question that is being answered here; empty: none is.
+
+    Args:
+        within: Where to look; None: the current context.
+    """
+    value = baggage.get_baggage(PROBE_BAGGAGE, within)
+    return value[:MAX_MARK_CHARACTERS] if isinstance(value, str) else ""
+
+
+@contextmanager
+def marked(golden: str) -> Iterator[None]:
+    """Mark what is done within the block, and what inherits its context."""
+    token = context.attach(baggage.set_baggage(PROBE_BAGGAGE, golden))
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
+class ProbeMiddleware:
+    """An ASGI middleware that heeds the header `x-ragmonitor-probe`: FastAPI, Starlette and others.
+
+    `app.add_middleware(ProbeMiddleware)` in the service that is probed. It is not needed where
+    OpenTelemetry's instrumentation of the framework is, which reads the header `baggage`.
+    """
+
+    def __init__(self, app: AsgiApplication) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Mark a request that has the header, and pass all on."""
+        golden = "" if scope.get("type") != "http" else _header(dict(scope.get("headers") or ()))
+        if not golden:
+            await self._app(scope, receive, send)
+            return
+        with marked(golden):
+            await self._app(scope, receive, send)
+
+
+def _header(headers: Mapping[bytes, bytes]) -> str:
+    return unquote(headers.get(PROBE_HEADER.encode(), b"").decode("latin-1"))[:MAX_MARK_CHARACTERS]

@@ -1,0 +1,507 @@
+"""Puts golden questions to an application: through a callable, or over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import math
+import time
+import uuid
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import quote, urlsplit
+
+from ragmonitor.addresses import shown
+from ragmonitor.apart import apart
+from ragmonitor.capture.probe_mark import current_mark, marked
+from ragmonitor.conventions import PROBE_BAGGAGE, PROBE_HEADER
+from ragmonitor.errors import InputError, MissingExtraError, RagMonitorError
+from ragmonitor.goldens.golden import Golden, Turn
+from ragmonitor.guard import is_fault
+from ragmonitor.records import Chunk, Interaction, Probe
+
+if TYPE_CHECKING:
+    from requests import Response
+
+MAX_REPLY_BYTES: Final = 4 * 2**20
+"""A longer reply of a service is not read to its end."""
+MAX_HUNG_CALLS: Final = 8
+"""Calls that did not return in time and go on; while there are so many, none more is begun."""
+TRIED_AGAIN: Final = frozenset({429, 502, 503, 504})
+"""HTTP statuses after which a service is asked again."""
+MAX_PAUSE_S: Final = 30.0
+_ANSWERS: Final = ("answer", "response", "result", "output")
+_CHUNKS: Final = ("chunks", "contexts", "context", "source_documents", "source_nodes")
+_TEXTS: Final = ("text", "page_content", "content")
+_IDS: Final = ("id", "id_", "chunk_id", "doc_id")
+
+
+class AskError(StrEnum):
+    """Why a question got no answer."""
+
+    REFUSED = "refused"
+    """No connection could be made."""
+    TIMEOUT = "timeout"
+    HTTP_STATUS = "http_status"
+    """The service answered with a status from 400."""
+    NO_ANSWER = "no_answer"
+    """There is no text where the answer should be."""
+    EXCEPTION = "exception"
+    """The callable raised."""
+
+
+class AskFailedError(RagMonitorError):
+    """The application gave no answer."""
+
+    def __init__(self, kind: AskError, detail: str) -> None:
+        super().__init__(f"{kind}: {detail}")
+        self.kind = kind
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The application's answer to one question."""
+
+    answer: str
+    chunks: tuple[Chunk, ...] | None = None
+    """What was retrieved, in order; None: the application does not say."""
+
+
+class Ask(Protocol):
+    """Answers a question; a function or a coroutine function.
+
+    It returns the answer's text, a `Reply`, or a mapping or object with the answer under `answer`,
+    `response`, `result` or `output` and, where it says them, the chunks under `chunks`, `contexts`,
+    `context`, `source_documents` or `source_nodes`. One that takes a second argument, or a keyword
+    `history`, is given the turns before the question. Whatever it raises is the outcome
+    `exception`.
+    """
+
+    def __call__(self, question: str, /) -> Any:
+        """Return the answer, or an awaitable of it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One golden question that was put to the application, and what came of it."""
+
+    golden: Golden
+    interaction: Interaction | None
+    """Question, answer and chunks with the golden's reference; None: there was no answer."""
+    error: AskError | None = None
+    """Why not; None: there is an answer."""
+    detail: str = ""
+    """The failure in one line, for people."""
+    seconds: float
+    """From the question to the answer or failure, over all attempts."""
+
+    @property
+    def outcome(self) -> str:
+        """`answered`, or the failure's kind."""
+        return "answered" if self.error is None else self.error.value
+
+    def record(self) -> Interaction:
+        """Return the interaction, also where asking failed: one with the status `error`."""
+        if self.interaction is not None:
+            return self.interaction
+        now = time.time_ns()
+        return _interaction(
+            self.golden,
+            Reply(answer=""),
+            outcome=self.outcome,
+            started_ns=now - round(self.seconds * 1e9),
+            ended_ns=now,
+            error=f"{self.outcome}: {self.detail}",
+        )
+
+
+class Asker:
+    """Asks one application, and turns whatever happens into an outcome.
+
+    A coroutine function runs on the event loop that the asker is used on: the probe's own, never
+    the host's. A plain function runs on a daemon thread for each call. One that does not return in
+    time is left to itself, and so is given up `MAX_HUNG_CALLS` times at most.
+    """
+
+    def __init__(self, ask: Ask, *, timeout_s: float = 60.0) -> None:
+        """Ask nothing yet.
+
+        Args:
+            ask: The application.
+            timeout_s: For one question, attempts and pauses included.
+        """
+        self._ask = ask
+        self._timeout_s = timeout_s
+        self._takes_history = _takes_history(ask)
+        self._is_async = inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(
+            getattr(type(ask), "__call__", None)  # noqa: B004 - a class's own, not whether it is
+        )
+        self._hung: set[asyncio.Future[Any]] = set()
+
+    async def put(self, golden: Golden) -> Asked:
+        """Return what came of one question; raises only what ends the running task."""
+        began, started_ns = time.monotonic(), time.time_ns()
+        try:
+            reply = reply_of(await self._answered(golden))
+        except AskFailedError as error:
+            kind, detail = error.kind, error.detail
+        except TimeoutError:
+            kind, detail = AskError.TIMEOUT, f"no answer within {self._timeout_s:g} s"
+        except BaseException as error:
+            if not is_fault(error):
+                raise
+            kind, detail = AskError.EXCEPTION, f"{type(error).__name__}: {error}"
+        else:
+            return Asked(
+                golden=golden,
+                interaction=_interaction(
+                    golden,
+                    reply,
+                    outcome="answered",
+                    started_ns=started_ns,
+                    ended_ns=time.time_ns(),
+                ),
+                seconds=time.monotonic() - began,
+            )
+        detail = " ".join(detail.split())[:300]
+        seconds = time.monotonic() - began
+        return Asked(golden=golden, interaction=None, error=kind, detail=detail, seconds=seconds)
+
+    async def _answered(self, golden: Golden) -> Any:
+        history = (golden.history,) if self._takes_history else ()
+        with marked(golden.id):
+            if self._is_async:
+                async with asyncio.timeout(self._timeout_s):
+                    return await self._ask(golden.question, *history)
+            if len(self._hung) >= MAX_HUNG_CALLS:
+                raise AskFailedError(
+                    AskError.TIMEOUT, f"{MAX_HUNG_CALLS} earlier calls have not returned yet"
+                )
+            call = asyncio.ensure_future(apart(self._ask, golden.question, *history))
+            # Counted until it returns: a callable that hangs must not collect threads.
+            self._hung.add(call)
+            call.add_done_callback(self._returned)
+            async with asyncio.timeout(self._timeout_s):
+                answered = await asyncio.shield(call)
+                return await answered if inspect.isawaitable(answered) else answered
+
+    def _returned(self, call: asyncio.Future[Any]) -> None:
+        self._hung.discard(call)
+        if not call.cancelled():
+            call.exception()  # retrieved, so that asyncio does not log the application's error
+
+
+async def ask_all(
+    ask: Ask,
+    goldens: Iterable[Golden],
+    *,
+    timeout_s: float = 60.0,
+    concurrency: int = 4,
+) -> AsyncGenerator[Asked]:
+    """Yield what came of each question, in order.
+
+    Args:
+        ask: The application.
+        goldens: The questions; one that stands there several times is asked as often.
+        timeout_s: For one question.
+        concurrency: Questions under way at once.
+    """
+    asker, slots = Asker(ask, timeout_s=timeout_s), asyncio.Semaphore(concurrency)
+
+    async def put(golden: Golden) -> Asked:
+        async with slots:
+            return await asker.put(golden)
+
+    tasks = [asyncio.ensure_future(put(golden)) for golden in goldens]
+    try:
+        for task in tasks:
+            yield await task
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+class CallableAsk:
+    """Asks a callable of this process, given itself or as `module:function`."""
+
+    def __init__(self, target: Ask | str) -> None:
+        """Import it.
+
+        Raises:
+            InputError: There is no such module, or nothing callable of that name in it.
+        """
+        self.target: Ask = _imported(target) if isinstance(target, str) else target
+        self.takes_history = _takes_history(self.target)
+        self.name = target if isinstance(target, str) else getattr(target, "__name__", "callable")
+
+    def __call__(self, question: str, history: Sequence[Turn] = ()) -> Any:
+        """Return what it returns: of a coroutine function, an awaitable."""
+        return self.target(question, *((history,) if self.takes_history else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAsk:
+    """Asks a service by POST, with a JSON object that holds the question.
+
+    Requests carry the golden question's id in the header `x-ragmonitor-probe` and in the W3C
+    baggage as `ragmonitor.probe`, so that a monitor in the service keeps them apart. Connections
+    that fail and the statuses 429, 502, 503 and 504 are tried again after pauses that double.
+    """
+
+    url: str
+    question_field: str = "question"
+    answer_path: str = "answer"
+    """JMESPath of the answer in the reply; a `$.` before it is left out: `$.data.answer`."""
+    contexts_path: str = ""
+    """JMESPath of the list of chunks: texts, or objects with a text under `text`, `page_content` or
+    `content`, or `contexts[*].body`; empty: the service does not say."""
+    history_field: str = ""
+    """Name of the list of turns before the question, `{"role", "content"}` each; empty: none."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of each request."""
+    timeout_s: float = 60.0
+    """For one attempt to connect, and between two pieces of the reply."""
+    retries: int = 2
+
+    def __post_init__(self) -> None:
+        """Check address and paths.
+
+        Raises:
+            InputError: One of them is none.
+            MissingExtraError: jmespath is not installed.
+        """
+        if urlsplit(self.url).scheme not in ("http", "https"):
+            raise InputError(f"{shown(self.url)!r} is no address; give http://HOST/PATH")
+        for path in filter(None, (self.answer_path, self.contexts_path)):
+            _searched(path, None)
+
+    def __call__(self, question: str, history: Sequence[Turn] = ()) -> Reply:
+        """Return the service's answer; waits for it.
+
+        Raises:
+            AskFailedError: There is none; says why.
+        """
+        body = {**self.body, self.question_field: question}
+        if self.history_field:
+            body[self.history_field] = [{"role": t.role, "content": t.text} for t in history]
+        reply = self._posted(body)
+        answer = _searched(self.answer_path, reply)
+        if not isinstance(answer, str):
+            raise AskFailedError(
+                AskError.NO_ANSWER,
+                f"{self.answer_path} is {_kind(answer)}; the reply has {_fields(reply)}",
+            )
+        if not self.contexts_path:
+            return Reply(answer=answer)
+        found = _searched(self.contexts_path, reply)
+        return Reply(answer=answer, chunks=chunks_of(found if isinstance(found, list) else []))
+
+    def _posted(self, body: Mapping[str, Any]) -> Any:
+        import requests
+        from requests.adapters import HTTPAdapter
+        from urllib3.util import Retry
+
+        retry = Retry(
+            total=self.retries,
+            backoff_factor=0.5,
+            backoff_jitter=0.5,
+            backoff_max=MAX_PAUSE_S,
+            status_forcelist=TRIED_AGAIN,
+            allowed_methods=None,
+            raise_on_status=False,
+            respect_retry_after_header=False,  # it may be hours, and the question is asked again
+        )
+        try:
+            with requests.Session() as session:
+                session.mount("http://", HTTPAdapter(max_retries=retry))
+                session.mount("https://", HTTPAdapter(max_retries=retry))
+                with session.post(
+                    self.url,
+                    json=body,
+                    headers={**_mark_headers(), **self.headers},
+                    timeout=self.timeout_s,
+                    stream=True,
+                ) as response:
+                    return _json_of(response)
+        except requests.Timeout as error:
+            raise AskFailedError(AskError.TIMEOUT, _reason(error)) from error
+        except requests.RequestException as error:
+            kind = AskError.TIMEOUT if "timed out" in str(error) else AskError.REFUSED
+            raise AskFailedError(kind, _reason(error)) from error
+
+
+def reply_of(value: Any) -> Reply:
+    """Return the answer in what a callable returned.
+
+    Raises:
+        AskFailedError: There is no text in it.
+    """
+    if isinstance(value, Reply):
+        return value
+    if isinstance(value, str):
+        return Reply(answer=value)
+    answer = _first(value, _ANSWERS, str)
+    if answer is None:
+        raise AskFailedError(
+            AskError.NO_ANSWER,
+            f"a {type(value).__name__} without a text under {', '.join(_ANSWERS)}",
+        )
+    chunks = _first(value, _CHUNKS, list | tuple)
+    return Reply(answer=answer, chunks=None if chunks is None else chunks_of(chunks))
+
+
+def chunks_of(values: Iterable[Any]) -> tuple[Chunk, ...]:
+    """Return the chunks in texts, `Chunk`s, mappings and frameworks' documents; others are left."""
+    return tuple(chunk for value in values if (chunk := _chunk(value)) is not None)
+
+
+def _chunk(value: Any) -> Chunk | None:
+    if isinstance(value, Chunk):
+        return value
+    if isinstance(value, str):
+        return Chunk(text=value)
+    inner = _member(value, "node")  # LlamaIndex: a node with its score
+    holder = value if inner is None else inner
+    text = _first(holder, _TEXTS, str)
+    if text is None:
+        return None
+    score = _member(value, "score")
+    metadata = _member(holder, "metadata")
+    return Chunk(
+        text=text,
+        id=_first(holder, _IDS, str) or "",
+        score=float(score) if isinstance(score, int | float) and math.isfinite(score) else None,
+        metadata=metadata if isinstance(metadata, Mapping) else {},
+    )
+
+
+def _interaction(
+    golden: Golden,
+    reply: Reply,
+    *,
+    outcome: str,
+    started_ns: int,
+    ended_ns: int,
+    error: str = "",
+) -> Interaction:
+    return Interaction(
+        id=uuid.uuid4().hex,
+        query=golden.question,
+        answer=reply.answer,
+        chunks=reply.chunks or (),
+        reference="" if golden.expects_refusal else golden.answer,
+        reference_chunks=golden.reference_chunks,
+        framework="python",
+        name="probe",
+        started_ns=started_ns,
+        ended_ns=ended_ns,
+        status="error" if error else "ok",
+        error=error,
+        tags=(PROBE_BAGGAGE,),
+        attributes=dict(golden.attributes),
+        probe=Probe(
+            golden=golden.id,
+            outcome=outcome,
+            expects_refusal=golden.expects_refusal,
+            knows_chunks=reply.chunks is not None,
+        ),
+    )
+
+
+def _takes_history(ask: Any) -> bool:
+    if isinstance(ask, CallableAsk):
+        return ask.takes_history
+    try:
+        parameters = inspect.signature(ask).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    second = [each for each in parameters if each.kind in positional][1:2]
+    return bool(second) and second[0].name == "history"
+
+
+def _imported(name: str) -> Ask:
+    module, _, path = name.partition(":")
+    if not module or not path:
+        raise InputError(f"{name!r} names no callable; give module:function")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"{name!r} cannot be imported: {error}") from error
+    if not callable(found):
+        raise InputError(f"{name!r} is no callable, but {_kind(found)}")
+    ask: Ask = found
+    return ask
+
+
+def _searched(path: str, value: Any) -> Any:
+    try:
+        import jmespath
+    except ImportError as error:
+        raise MissingExtraError("jmespath", "probe") from error
+    expression = path.removeprefix("$").removeprefix(".") or "@"
+    try:
+        return jmespath.search(expression, value)
+    except jmespath.exceptions.JMESPathError as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path!r} is no JMESPath expression: {reason}") from error
+
+
+def _mark_headers() -> dict[str, str]:
+    """Return the headers that carry the current mark."""
+    golden = quote(current_mark() or "-", safe="")
+    return {PROBE_HEADER: golden, "baggage": f"{PROBE_BAGGAGE}={golden}"}
+
+
+def _json_of(response: Response) -> Any:
+    """Return a reply's JSON.
+
+    Raises:
+        AskFailedError: Its status is from 400, or it is no JSON.
+    """
+    if response.status_code >= 400:
+        raise AskFailedError(AskError.HTTP_STATUS, f"{response.status_code} {response.reason}")
+    data = bytearray()
+    for piece in response.iter_content(2**16):
+        data += piece
+        if len(data) > MAX_REPLY_BYTES:
+            raise AskFailedError(AskError.NO_ANSWER, f"longer than {MAX_REPLY_BYTES} bytes")
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise AskFailedError(AskError.NO_ANSWER, f"the reply is no JSON: {error}") from error
+
+
+def _reason(error: Exception) -> str:
+    inner: BaseException = error
+    while inner.__cause__ or inner.__context__:
+        inner = inner.__cause__ or inner.__context__ or inner
+    return f"{type(inner).__name__}: {inner}"
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
+def _first(value: Any, names: Sequence[str], kind: Any) -> Any:
+    members = (_member(value, name) for name in names)
+    return next((each for each in members if isinstance(each, kind)), None)
+
+
+def _fields(reply: Any) -> str:
+    if isinstance(reply, dict):
+        return "the fields " + (", ".join(map(repr, list(reply)[:8])) or "(none)")
+    return f"no fields: it is {_kind(reply)}"
+
+
+def _kind(value: Any) -> str:
+    return "not there" if value is None else f"a {type(value).__name__}"

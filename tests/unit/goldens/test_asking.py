@@ -1,0 +1,242 @@
+"""Golden questions put to an application, and what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ragmonitor.capture.probe_mark import current_mark
+from ragmonitor.errors import InputError
+from ragmonitor.goldens import Golden, Turn
+from ragmonitor.goldens.asking import (
+    MAX_HUNG_CALLS,
+    Asked,
+    Asker,
+    AskError,
+    CallableAsk,
+    HttpAsk,
+    ask_all,
+    chunks_of,
+)
+from ragmonitor.records import Chunk
+
+GOLDEN = Golden(id="g1", question="How tall is it?", answer="It is 330 m tall.")
+
+
+def put(ask: Any, golden: Golden = GOLDEN, timeout_s: float = 5.0) -> Asked:
+    return asyncio.run(Asker(ask, timeout_s=timeout_s).put(golden))
+
+
+@contextmanager
+def served(*replies: tuple[int, Any]) -> Iterator[tuple[str, list[tuple[dict[str, str], Any]]]]:
+    """Serve the replies in order, the last again and again; yield the address and what came."""
+    came: list[tuple[dict[str, str], Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            came.append(({k.lower(): v for k, v in self.headers.items()}, json.loads(body)))
+            status, value = replies[min(len(came), len(replies)) - 1]
+            sent = value if isinstance(value, bytes) else json.dumps(value).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(sent)))
+            self.end_headers()
+            self.wfile.write(sent)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/ask", came
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_an_answer_of_a_callable_carries_the_reference_and_the_mark():
+    """The interaction has the golden's question, reference and id; the callable saw the mark."""
+    marks: list[str] = []
+
+    def ask(_question: str) -> str:
+        marks.append(current_mark())
+        return "330 m."
+
+    asked = put(ask)
+    found = asked.interaction
+    assert found is not None
+    assert found.probe is not None
+    assert (found.answer, found.reference, found.probe.golden) == (
+        "330 m.",
+        GOLDEN.answer,
+        "g1",
+    )
+    assert (asked.outcome, marks, found.probe.knows_chunks) == ("answered", ["g1"], False)
+    assert not current_mark()
+
+
+def test_a_coroutine_function_is_awaited_and_marked():
+    """It runs on the loop of whoever asks, and its tasks inherit the mark."""
+
+    async def ask(_question: str) -> dict[str, Any]:
+        mark = await asyncio.create_task(asyncio.sleep(0, current_mark()))
+        return {"answer": mark, "contexts": ["one", {"text": "two", "id": "2"}]}
+
+    found = put(ask).interaction
+    assert found is not None
+    assert (found.answer, found.chunks) == ("g1", (Chunk(text="one"), Chunk(text="two", id="2")))
+
+
+def test_documents_of_frameworks_are_chunks():
+    """LangChain's documents and LlamaIndex's nodes with scores."""
+    document = SimpleNamespace(page_content="a", id="d", metadata={"source": "x.md"})
+    node = SimpleNamespace(node=SimpleNamespace(text="b", id_="n", metadata={}), score=0.5)
+    assert chunks_of([document, node, 3]) == (
+        Chunk(text="a", id="d", metadata={"source": "x.md"}),
+        Chunk(text="b", id="n", score=0.5),
+    )
+
+
+def test_turns_before_the_question_are_given_to_whoever_takes_them():
+    """By the name of the second parameter."""
+    golden = Golden(id="g", question="And it?", answer="x", history=(Turn(role="user", text="A?"),))
+    with_history = put(lambda question, history: f"{question} {history[0].text}", golden)
+    without = put(lambda question, k=3: f"{question} {k}", golden)
+    assert with_history.interaction is not None
+    assert without.interaction is not None
+    assert with_history.interaction.answer == "And it? A?"
+    assert without.interaction.answer == "And it? 3"
+
+
+@pytest.mark.parametrize(
+    ("ask", "kind"),
+    [
+        (lambda _: 1 / 0, AskError.EXCEPTION),
+        (lambda _: {"text": "x"}, AskError.NO_ANSWER),
+        (lambda _: None, AskError.NO_ANSWER),
+        (lambda _: asyncio.sleep(60), AskError.TIMEOUT),
+    ],
+)
+def test_failures_have_a_kind(ask: Any, kind: AskError):
+    """Whatever happens is an outcome, and its record is an interaction with the status error."""
+    asked = put(ask, timeout_s=0.05)
+    assert (asked.error, asked.interaction) == (kind, None)
+    assert asked.record().status == "error"
+    assert asked.record().error.startswith(f"{kind}: ")
+
+
+def test_a_callable_that_hangs_collects_no_threads():
+    """After so many calls that did not return, no further one is begun."""
+    release, begun = threading.Event(), []
+
+    def ask(question: str) -> str:
+        begun.append(question)
+        release.wait()
+        return "late"
+
+    async def main() -> list[AskError | None]:
+        asker = Asker(ask, timeout_s=0.01)
+        return [(await asker.put(GOLDEN)).error for _ in range(MAX_HUNG_CALLS + 4)]
+
+    try:
+        errors = asyncio.run(main())
+    finally:
+        release.set()
+    assert errors == [AskError.TIMEOUT] * (MAX_HUNG_CALLS + 4)
+    assert len(begun) == MAX_HUNG_CALLS
+
+
+def test_a_callable_is_imported_by_its_name():
+    """`module:function`; what is not there is said."""
+    assert put(CallableAsk("textwrap:dedent")).interaction is not None
+    with pytest.raises(InputError, match="cannot be imported"):
+        CallableAsk("textwrap:nothing")
+    with pytest.raises(InputError, match="module:function"):
+        CallableAsk("textwrap")
+
+
+def test_a_service_is_asked_with_the_mark_and_read_by_paths():
+    """The header and the baggage name the golden question; paths may begin as JSONPath's do."""
+    reply = {"data": {"text": "330 m."}, "docs": [{"body": "It is 330 m tall."}]}
+    with served((200, reply)) as (url, came):
+        ask = HttpAsk(
+            url,
+            question_field="q",
+            answer_path="$.data.text",
+            contexts_path="docs[*].body",
+            history_field="turns",
+            headers={"authorization": "Bearer x"},
+            body={"k": 3},
+        )
+        found = put(ask).interaction
+    assert found is not None
+    assert (found.answer, found.chunks) == ("330 m.", (Chunk(text="It is 330 m tall."),))
+    headers, body = came[0]
+    assert body == {"k": 3, "q": GOLDEN.question, "turns": []}
+    assert headers["x-ragmonitor-probe"] == "g1"
+    assert headers["baggage"] == "ragmonitor.probe=g1"
+    assert headers["authorization"] == "Bearer x"
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "detail"),
+    [
+        ((404, {}), AskError.HTTP_STATUS, "404 Not Found"),
+        ((200, {"reply": "x"}), AskError.NO_ANSWER, "'reply'"),
+        ((200, b"<html>"), AskError.NO_ANSWER, "no JSON"),
+    ],
+)
+def test_a_reply_without_an_answer_says_why(reply: Any, kind: AskError, detail: str):
+    """The status, the fields that are there, or that it is no JSON."""
+    with served(reply) as (url, _):
+        asked = put(HttpAsk(url))
+    assert asked.error == kind
+    assert detail in asked.detail
+
+
+def test_a_service_that_is_busy_is_asked_again():
+    """A 503 costs a pause and not the answer."""
+    with served((503, {}), (200, {"answer": "330 m."})) as (url, came):
+        asked = put(HttpAsk(url))
+    assert (asked.outcome, len(came)) == ("answered", 2)
+
+
+def test_a_service_that_is_not_there_refuses():
+    """The kind tells it apart from one that is slow."""
+    with served((200, {})) as (url, _):
+        pass
+    assert put(HttpAsk(url, retries=0)).error == AskError.REFUSED
+
+
+@pytest.mark.parametrize("given", [{"url": "app/ask"}, {"url": "http://x", "answer_path": "a[[["}])
+def test_addresses_and_paths_are_checked_at_once(given: dict[str, str]):
+    """A typing error is said before the first question."""
+    with pytest.raises(InputError):
+        HttpAsk(**given)
+
+
+async def test_questions_are_asked_side_by_side_and_come_back_in_order():
+    """The slowest does not change the order."""
+    second = asyncio.Event()
+
+    async def ask(question: str) -> str:
+        if question == "1":
+            await second.wait()
+        second.set()
+        return question
+
+    goldens = [Golden(id=n, question=n, answer="x") for n in "123"]
+    asked = [each async for each in ask_all(ask, goldens, concurrency=2)]
+    assert [each.golden.id for each in asked] == ["1", "2", "3"]
+    assert all(each.error is None for each in asked)
