@@ -49,7 +49,7 @@ class Page:
         self._cursor = ""
 
     def poll(self) -> dict[str, Any]:
-        """Return the state, whose `answers` are those that are new since the last call.
+        """Return the state, whose `answers` are the bad ones since the last call.
 
         Raises:
             InputError: Nothing answers, or no page is served there.
@@ -59,7 +59,7 @@ class Page:
             try:
                 body = served(f"{self.url}?since={self._cursor}", token=self._token)
                 state: dict[str, Any] = json.loads(body)
-                answers += state["answers"]
+                answers += (each for each in state["answers"] if each["bad"])
                 self._cursor, more = str(state["cursor"]), state["more"]
             except InputError as error:
                 raise InputError(f"{error}; {_HINT}") from error

@@ -380,12 +380,12 @@ def test_by_an_evaluator_the_lowest_score_comes_first(page: Page, shown: Shown) 
     assert scores[0] == 0.0
 
 
-def test_nothing_bad_so_far_is_said(page: Page, shown: Shown) -> None:
+def test_no_answer_so_far_is_said(page: Page, shown: Shown) -> None:
     """An empty list is no broken page."""
     shown.tick(numbers(0, 0.0, active=False))
     page.driver.get(f"{shown.base}/")
     page.shows("it says so", "document.querySelector('#empty').innerText")
-    assert page.text("#empty") == "No bad answer so far."
+    assert page.text("#empty") == "No answer so far."
     assert page.errors() == []
 
 
@@ -484,6 +484,97 @@ def test_the_documents_are_listed_in_both_languages(page: Page, shown: Shown) ->
     page.shows("it is Chinese", "document.querySelector('#documents-title').innerText === '文档'")
     assert "已确认" in page.text("#documents tbody tr")
     assert page.errors() == []
+
+
+def fine(n: int, judge=MODEL, **changes: Any) -> Report:
+    """Return a report on a good answer, of which nothing was retrieved for some."""
+    return wrong(
+        n,
+        judge,
+        **{"assessment": assessment(judge, sentences=()), "diagnosis": Diagnosis.OK, **changes},
+    )
+
+
+def test_good_answers_are_there_with_the_scores_of_both_judges(page: Page) -> None:
+    """With the service's version, what was predicted, and whether anything was retrieved."""
+    shown = Shown(version="2.1")
+    try:
+        shown.fill()
+        asked_in_vain = asked(500, chunks=(), session_id="s-7")
+        confident = assessment(LEXICAL, sentences=(), evasive=False)
+        full = (Scored(evaluator="faithfulness@1", judge=MODEL, score=1.0),)
+        shown.view.export(
+            fine(500, LEXICAL, interaction=asked_in_vain, assessment=confident, predicted=0.034)
+        )
+        shown.view.export(fine(500, interaction=asked_in_vain, evaluations=full))
+        snapshot = numbers(3, 0.001, active=False)
+        empty = (SeriesKey(signal="empty_retrieval", judge="none"), "1h", sums(1, 100))
+        shown.tick(replace(snapshot, moments=(*snapshot.moments, empty)))
+        load(page, shown)
+        page.choose("diagnosis", "ok")
+        assert page.text("#shown") == "1 of 22 kept"
+        header = page.text(".answer header")
+        assert "Faithfulness 1.00 (built-in 0.00)" in header
+        assert "predicted 3%" in header
+        assert "Nothing was retrieved." in page.text(".answer")
+        assert "version 2.1" in page.text(".answer footer")
+        assert "s-7" in page.text(".answer footer")
+        assert "1 answer does not say so, last hour" in page.text("#numbers tbody")
+        page.run("document.querySelector('#filters [name=reset]').click()")
+        assert "Faithfulness" in page.text(".answer.judged header")
+        page.run("document.querySelector('#lang-zh').click()")
+        page.choose("diagnosis", "ok")
+        assert "预测 3%" in page.text(".answer header")
+        assert "忠实度 1.00（内置评审 0.00）" in page.text(".answer header")
+        assert page.errors() == []
+    finally:
+        shown.exporter.close()
+
+
+def test_an_alarm_that_ended_says_when_and_why_a_number_is_still_red(
+    page: Page, shown: Shown
+) -> None:
+    """The hour holds answers from before its end."""
+    shown.fill(active=True)
+    shown.tick(numbers(40, 0.0, active=False))
+    shown.view.alarm(
+        AlarmEvent(
+            signal="hallucination",
+            judge=MODEL.name,
+            kind="quality",
+            raised=False,
+            at_s=shown.now(),
+            since_s=1_795_000_000.0,
+            evidence_s=0.0,
+            threshold_s=86_400 * 30.0,
+            objective=0.05,
+        )
+    )
+    load(page, shown)
+    assert page.count('.card[data-signal="hallucination"] .value.over') == 1
+    assert "holds answers from before" in page.text('.card[data-signal="hallucination"] .why')
+    told = page.text('.alarm[data-signal="hallucination"]')
+    assert re.search(r"Ended at \d\d:\d\d:\d\d \(raised at .*beyond it still", told)
+    assert page.errors() == []
+
+
+def test_the_limit_of_a_calibration_alarm_is_a_difference(page: Page, shown: Shown) -> None:
+    """In percentage points, and its title says in which direction."""
+    snapshot = numbers(3, 0.0, active=False)
+    high = AlarmState(
+        signal="calibration_high",
+        judge=MODEL.name,
+        kind="judge",
+        evidence_s=0.0,
+        active=False,
+        objective=0.51,
+    )
+    shown.fill()
+    shown.tick(replace(snapshot, alarms=(*snapshot.alarms, high)))
+    load(page, shown)
+    told = page.text('.alarm[data-signal="calibration_high"]')
+    assert "More errors than predicted" in told
+    assert "at most 2.0 percentage points" in told
 
 
 def test_an_alarm_is_said_at_the_top(page: Page, shown: Shown) -> None:
@@ -603,10 +694,23 @@ def test_it_fits_the_window_and_can_be_read(
 ) -> None:
     """Nothing is wider than the window; text stands out from its ground by 4.5 to 1."""
     shown.fill(active=True)
+    told = fed(documents(), 600, bad_document="d7.md").views()
+    shown.tick(replace(numbers(11, 40.0, active=True), views=told))
     with browser(tmp_path / "profile", width=width, height=900, dark=dark) as page:
         load(page, shown)
         assert page.run("return document.documentElement.scrollWidth - innerWidth") <= 0
         assert page.run(CONTRAST) == []
+        # Every section can be gone to without scrolling sideways; no table's cell is a thin column.
+        assert page.run(
+            "return [...document.querySelectorAll('nav a')].every((a) => a.hidden ||"
+            " a.getBoundingClientRect().right <= innerWidth)"
+        )
+        thin = (
+            "return [...document.querySelectorAll('#documents td')]"
+            ".filter((cell) => cell.offsetWidth < 40).length"
+        )
+        page.shows("the lists are drawn", "document.querySelectorAll('#documents td').length > 0")
+        assert page.run(thin) == 0
 
 
 def test_it_can_be_used_by_keyboard(page: Page, shown: Shown) -> None:

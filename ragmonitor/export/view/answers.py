@@ -1,4 +1,4 @@
-"""The worst recent answers, in bounded memory; those that a judge scored first."""
+"""The worst answers of late and the newest ones, in bounded memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from ragmonitor.records import (
 Basis = Literal["judged", "builtin", "unscored"]
 """`judged`: the sampling judge scored it; `builtin`: the built-in judge alone; `unscored`: none."""
 
-CAPACITY: Final[dict[Basis, int]] = {"judged": 120, "builtin": 60, "unscored": 20}
+Shelf = Literal["judged", "builtin", "unscored", "recent"]
+"""The first three hold the worst answers of that basis; `recent`: the newest of all others."""
+
+CAPACITY: Final[dict[Shelf, int]] = {"judged": 120, "builtin": 60, "unscored": 20, "recent": 100}
 MAX_BYTES: Final = 4_000_000
 """Of all that are kept together, as JSON."""
 BAD_FROM: Final = 0.15
@@ -87,6 +90,8 @@ class KeptAnswer:
     number: int
     interaction: str
     basis: Basis
+    shelf: Shelf
+    ended_ns: int
     rank: float
     revision: int
     same: bytes
@@ -98,7 +103,7 @@ class KeptAnswer:
 
 
 class Answers:
-    """Keeps the worst answers; of two equally bad ones the newer."""
+    """Keeps the worst answers, of two equally bad ones the newer; and the newest, good or bad."""
 
     def __init__(
         self,
@@ -145,10 +150,13 @@ class Answers:
         return self._add_judged(report, revision)
 
     def numbers(self) -> list[int]:
-        """Return the numbers of all kept answers, the worst of each basis first."""
-        order = {"judged": 0, "builtin": 1, "unscored": 2}
-        ranked = sorted(self._kept.values(), key=lambda kept: (order[kept.basis], -kept.rank))
-        return [kept.number for kept in ranked]
+        """Return the numbers of all kept answers: the worst of each basis, then the newest."""
+        order = {"judged": 0, "builtin": 1, "unscored": 2, "recent": 3}
+
+        def place(kept: KeptAnswer) -> tuple[int, float]:
+            return order[kept.shelf], -(kept.ended_ns if kept.shelf == "recent" else kept.rank)
+
+        return [kept.number for kept in sorted(self._kept.values(), key=place)]
 
     def since(self, revision: int, max_answers: int) -> tuple[list[bytes], int | None]:
         """Return the answers after a revision as JSON.
@@ -174,19 +182,20 @@ class Answers:
             self._recent.popitem(last=False)
         if report.assessment is None:
             cause = _cause(report)
-            if cause in _FAILURES:
-                return self._keep(report, "unscored", 1.0, revision, cause=cause)
-            return False
+            return self._keep(report, "unscored", float(cause in _FAILURES), revision, cause=cause)
         badness = self._badness(report)
         risk = report.assessment.risk
         if risk is not None:
             badness *= (1 + risk) / 2
-        return badness >= BAD_FROM and self._keep(report, "builtin", badness, revision)
+        return self._keep(report, "builtin", badness, revision)
 
     def _add_unscored(self, report: Report, revision: int) -> bool:
         cause = _cause(report)
         known = self._by_interaction.get(report.interaction.id)
-        if known is not None:
+        failed = cause in _FAILURES
+        if known is not None and not (
+            failed and (known.basis, known.shelf) == ("builtin", "recent")
+        ):
             if known.basis != "builtin" or cause is None or b'"judge_cause"' in known.data:
                 return False
             self._bytes -= len(known.data)
@@ -195,7 +204,7 @@ class Answers:
             self._bytes += len(known.data)
             known.revision = revision
             return True
-        if cause not in _FAILURES:
+        if not failed:
             return False
         return self._keep(report, "unscored", 1.0, revision, cause=cause)
 
@@ -203,11 +212,7 @@ class Answers:
         known = self._by_interaction.get(report.interaction.id)
         if known is not None and known.basis == "judged":
             return False  # by the first judge: a second one is there to be compared with it
-        if known is not None:
-            self._drop(known)
-        badness = self._badness(report)
-        kept = badness >= BAD_FROM and self._keep(report, "judged", badness, revision)
-        return kept or known is not None
+        return self._keep(report, "judged", self._badness(report), revision)
 
     def _badness(self, report: Report) -> float:
         """Return how bad an answer is, 0 to 1."""
@@ -243,12 +248,7 @@ class Answers:
         if equal is not None:  # the list is of different answers: the newest stands for all
             self._drop(equal)
         rank = math.log2(max(badness, 1e-3)) + interaction.ended_ns / 1e9 / HALF_LIFE_S
-        rivals = [kept for kept in self._kept.values() if kept.basis == basis]
-        if len(rivals) >= CAPACITY[basis]:
-            weakest = min(rivals, key=lambda kept: kept.rank)
-            if weakest.rank >= rank:
-                return known is not None or equal is not None
-            self._drop(weakest)
+        shelf: Shelf = basis if badness >= BAD_FROM else "recent"
         self._last += 1
         times = 1 + (0 if equal is None else equal.times)
         entry = self._entry(report, basis, badness, cause) | {"times": times}
@@ -258,6 +258,8 @@ class Answers:
             number=self._last,
             interaction=interaction.id,
             basis=basis,
+            shelf=shelf,
+            ended_ns=interaction.ended_ns,
             rank=rank,
             revision=revision,
             same=same,
@@ -266,11 +268,20 @@ class Answers:
         )
         self._kept[kept.number] = self._by_interaction[interaction.id] = kept
         self._bytes += len(data)
+        self._make_room(shelf)
+        return known is not None or equal is not None or kept.number in self._kept
+
+    def _make_room(self, shelf: Shelf) -> None:
+        """Keep within the capacities, and within the bytes: at least what is judged bad."""
+        if shelf != "recent":
+            rivals = [kept for kept in self._kept.values() if kept.shelf == shelf]
+            if len(rivals) > CAPACITY[shelf]:
+                min(rivals, key=lambda kept: kept.rank).shelf = "recent"
+        recent = [kept for kept in self._kept.values() if kept.shelf == "recent"]
+        if len(recent) > CAPACITY["recent"]:
+            self._drop(min(recent, key=lambda kept: kept.ended_ns))
         while self._bytes > self._max_bytes and self._kept:
-            self._drop(
-                min(self._kept.values(), key=lambda each: (each.basis == "judged", each.rank))
-            )
-        return True
+            self._drop(min(self._kept.values(), key=_worth))
 
     def _drop(self, kept: KeptAnswer) -> None:
         del self._kept[kept.number]
@@ -307,6 +318,8 @@ class Answers:
             "cause": None if cause is None else cause.value,
             "diagnosis": None if report.diagnosis is None else report.diagnosis.value,
             "badness": round(badness, 3),
+            "bad": badness >= BAD_FROM,
+            "answered_without_chunks": answered_without_chunks(report),
             "evaluations": list(map(self._evaluation, report.evaluations)),
             "trace_id": "" if report.target is None else report.target.trace_id,
             "span_id": "" if report.target is None else report.target.span_id,
@@ -314,7 +327,7 @@ class Answers:
             "chunks": _chunks(interaction, sentences, report, shows=shows),
             "predicted": report.predicted,
         }
-        if basis == "judged":
+        if report.role != "builtin":
             entry |= self._recent.get(interaction.id, {"builtin": []})
         if entry["predicted"] is not None:
             entry["predicted"] = round(entry["predicted"], 4)
@@ -337,6 +350,25 @@ class Answers:
         if isinstance(evaluation, Scored):
             return entry | {"score": round(evaluation.score, 4)}
         return entry | {"cause": evaluation.cause.value}
+
+
+def answered_without_chunks(report: Report) -> bool:
+    """Return whether nothing was retrieved, and the answer does not say so by declining."""
+    interaction, assessment = report.interaction, report.assessment
+    return (
+        not interaction.chunks
+        and not interaction.capture_incomplete
+        and interaction.status == "ok"
+        and assessment is not None
+        and assessment.evasive is False
+    )
+
+
+def _worth(kept: KeptAnswer) -> tuple[int, float]:
+    """Return what is given up first, the lowest: the oldest, then the least bad."""
+    if kept.shelf == "recent":
+        return 0, kept.ended_ns
+    return 1 + (kept.shelf == "judged"), kept.rank
 
 
 def _cause(report: Report) -> Cause | None:
@@ -399,7 +431,7 @@ def closest(text: str, wrong: Iterable[str]) -> list[tuple[str, bool]]:
     """
     sought = {token for sentence in wrong for token in _tokens(sentence)}
     best, near = 0.0, None
-    for match in _PASSAGE.finditer(text[:_PASSAGES_WITHIN]):
+    for match in _PASSAGE.finditer(text[:_PASSAGES_WITHIN] if sought else ""):
         tokens = set(_tokens(match.group()))
         shared = len(tokens & sought)
         # Long passages share words by chance.

@@ -1,4 +1,4 @@
-"""The page: it keeps the numbers, the history and the worst answers, and serves them."""
+"""The page: it keeps the numbers, the history and recent answers, and serves them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ragmonitor.export.content import Content, compact_json, package_version
 from ragmonitor.export.server import Reply
 from ragmonitor.export.service_state import DAY_S, alarm_record, estimate_record, threshold_days
 from ragmonitor.export.view.access import Access, Refusal
-from ragmonitor.export.view.answers import Answers
+from ragmonitor.export.view.answers import Answers, answered_without_chunks
 from ragmonitor.export.view.history import Column, History
-from ragmonitor.export.view.spending import Spending
+from ragmonitor.export.view.slot_sums import SlotSums, spending
 from ragmonitor.protocols import Clock, Summarise
 from ragmonitor.records import (
     AlarmEvent,
@@ -103,7 +103,7 @@ class OtherPages(Protocol):
 
 
 class View:
-    """An exporter that keeps the current numbers, the last hours, and the worst answers.
+    """An exporter that keeps the current numbers, the last hours, and recent answers.
 
     The worker's thread fills it; threads of the HTTP server read it.
     """
@@ -175,7 +175,8 @@ class View:
             builtin=self._builtin, content=self._content, lower_is_better=self._lower_is_better
         )
         self._history = History()
-        self._spent = Spending(self._now)
+        self._spent = SlotSums(self._now)
+        self._unfounded = SlotSums(self._now)
         self._events: deque[dict[str, Any]] = deque(maxlen=MAX_EVENTS)
         self._snapshot = Snapshot()
         self._summed: tuple[Snapshot, list[dict[str, Any]], list[dict[str, Any]]] | None = None
@@ -191,13 +192,14 @@ class View:
     # --- from the worker ------------------------------------------------------------------------
 
     def export(self, report: Report) -> None:
-        """Keep an answer if it is bad."""
+        """Keep an answer: as one of the worst, or as one of the newest."""
         with self._lock:
             if report.role == "builtin":
                 self._received += 1
+                self._unfounded.add(answers=float(answered_without_chunks(report)))
             elif report.assessment is not None and report.judge.name == self._judge:
                 self._judged += 1
-            self._spent.add(report)
+            self._spent.add(**spending(report))
             if self._answers.add(report, revision=self._revision + 1):
                 self._revision += 1
 
@@ -333,6 +335,7 @@ class View:
                 "events": list(self._events),
                 "marks": self._snapshot.records.get("events", ()),
                 "spent": self._spent.sums(),
+                "answered_without_chunks": self._unfounded.sums()["hour"].get("answers", 0.0),
             }
         snapshot = self._snapshot
         numbers, groups = self._sum_up(snapshot)

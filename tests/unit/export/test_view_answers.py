@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from ragmonitor.export.view.answers import CAPACITY, MAX_ANSWER, Answers, closest, marked, parts
+from ragmonitor.export.view.answers import (
+    CAPACITY,
+    MAX_ANSWER,
+    Answers,
+    answered_without_chunks,
+    closest,
+    marked,
+    parts,
+)
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -90,11 +98,38 @@ def test_a_bad_answer_is_kept_with_what_is_needed_to_see_why():
     assert found["attributes"]["route"] == "/chat"
 
 
-def test_a_good_answer_is_not_kept():
-    """There is nothing to see."""
+def test_the_newest_answers_are_kept_whatever_they_are():
+    """After the bad ones, the newest first, and no more than there is room for."""
     kept = answers()
-    assert not kept.add(good(1), revision=1)
-    assert len(kept) == 0
+    fill(
+        kept,
+        [
+            bad(0),
+            *(replace(good(n), interaction=bad(n, at_s=n).interaction) for n in range(1, 150)),
+        ],
+    )
+    found = told(kept)
+    assert [each["id"] for each in found][:3] == ["i-0", "i-149", "i-148"]
+    assert [each["bad"] for each in found] == [True] + [False] * CAPACITY["recent"]
+
+
+def test_what_is_crowded_out_by_worse_ones_stays_while_it_is_new():
+    """Among the newest."""
+    kept = answers()
+    fill(kept, [bad(n, at_s=n) for n in range(CAPACITY["builtin"] + 1)])
+    assert told(kept)[-1]["id"] == "i-0"
+
+
+def test_an_answer_to_an_empty_retrieval_says_whether_it_declines():
+    """A confident one is what matters; what could not be captured is no empty retrieval."""
+    asked = replace(bad(1).interaction, chunks=())
+    confident = replace(bad(1), interaction=asked, assessment=replace(supported(), evasive=False))
+    assert answered_without_chunks(confident)
+    assert not answered_without_chunks(bad(1))
+    declined = replace(confident, assessment=replace(supported(), evasive=True))
+    unseen = replace(confident, interaction=replace(asked, capture_incomplete=True))
+    assert not answered_without_chunks(declined)
+    assert not answered_without_chunks(unseen)
 
 
 def test_judged_answers_come_first():
@@ -113,11 +148,13 @@ def test_a_judge_takes_the_place_of_the_builtin_one():
     assert found["builtin"][0] == {"evaluator": "faithfulness", "score": 0.5}
 
 
-def test_what_a_judge_finds_good_leaves():
-    """The built-in judge was wrong."""
+def test_what_a_judge_finds_good_is_no_bad_answer():
+    """The built-in judge was wrong; both scores stay to be seen."""
     kept = answers()
     fill(kept, [bad(1), good(1, MODEL)])
-    assert told(kept) == []
+    [found] = told(kept)
+    assert (found["basis"], found["bad"]) == ("judged", False)
+    assert found["builtin"][0] == {"evaluator": "faithfulness", "score": 0.5}
 
 
 def test_a_second_judge_changes_nothing():
@@ -144,11 +181,12 @@ def test_an_answer_that_could_not_be_judged_is_kept_with_its_cause():
     assert (found["basis"], found["cause"]) == ("unscored", "judge_timeout")
 
 
-def test_an_answer_that_was_not_drawn_is_not():
+def test_an_answer_that_was_not_drawn_is_no_failure():
     """It is most of the traffic."""
     kept = answers()
     fill(kept, [good(1), failed(1, Cause.NOT_SAMPLED)])
-    assert told(kept) == []
+    [found] = told(kept)
+    assert (found["basis"], found["bad"], found["judge_cause"]) == ("builtin", False, "not_sampled")
 
 
 def test_an_application_that_failed_is_kept():
@@ -175,7 +213,7 @@ def test_each_kind_is_bounded():
     """Answers of one kind take no room from another."""
     kept = answers()
     fill(kept, [bad(n) for n in range(300)] + [bad(1000 + n, judge=MODEL) for n in range(300)])
-    bases = [each["basis"] for each in told(kept)]
+    bases = [each["basis"] for each in told(kept)[: -CAPACITY["recent"]]]
     assert bases.count("judged") == CAPACITY["judged"]
     assert bases.count("builtin") == CAPACITY["builtin"]
 
@@ -183,8 +221,8 @@ def test_each_kind_is_bounded():
 def test_of_equally_bad_ones_the_newest_stay():
     """The list is of late."""
     kept = answers()
-    fill(kept, [bad(n, at_s=60.0 * n) for n in range(100)])
-    assert [each["id"] for each in told(kept)][:2] == ["i-99", "i-98"]
+    fill(kept, [bad(n, at_s=60.0 * n) for n in range(200)])
+    assert [each["id"] for each in told(kept)][:2] == ["i-199", "i-198"]
     assert "i-0" not in {each["id"] for each in told(kept)}
 
 
@@ -267,8 +305,10 @@ def test_lower_is_better_where_it_is():
     scores = (Scored(evaluator="noise@1", judge=LEXICAL, score=1.0),)
     fine = replace(good(1), evaluations=scores)
     kept = answers(lower_is_better=("noise",))
-    assert kept.add(fine, revision=1) is True
-    assert answers().add(fine, revision=1) is False
+    usual = answers()
+    fill(kept, [fine])
+    fill(usual, [fine])
+    assert [told(each)[0]["bad"] for each in (kept, usual)] == [True, False]
 
 
 # --- marking --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// The worst answers: filters, and each answer with what is wrong in it beside what was retrieved.
+// Recent answers: filters, and each answer with what is wrong in it beside what was retrieved.
 
 import { element, moment, number } from "./writing.js";
 import { called, language, list, t } from "./words.js";
@@ -29,7 +29,7 @@ function searched(answer) {
   const parts = (each) => (each.parts ?? []).map(([text]) => text).join("");
   const pieces = answer.answer ?? [];
   return [
-    answer.id, answer.trace_id, answer.question, answer.diagnosis, answer.framework, answer.status,
+    answer.id, answer.trace_id, answer.question, answer.diagnosis, answer.name, answer.session, answer.model, answer.error, answer.answered_without_chunks ? t("unfounded") : "", answer.framework, answer.status,
     ...Object.entries(answer.attributes).map(([name, value]) => `${name}: ${value}`),
     pieces.map((each) => each.text ?? parts(each)).join(""), ...pieces.map((each) => each.verdict), ...(answer.verdicts ?? []).map((each) => each.verdict),
     ...answer.chunks.flatMap((each) => [each.id, each.source, parts(each)]),
@@ -91,7 +91,7 @@ export class Answers {
     const lower = state.lower_is_better.includes(evaluator);
     const score = (a) => a.evaluations.find((e) => e.evaluator === evaluator)?.score ?? (lower ? -1 : 2);
     const order = { judged: 0, builtin: 1, unscored: 2 };
-    return found.sort((a, b) => order[a.basis] - order[b.basis] || (lower ? score(b) - score(a) : score(a) - score(b)));
+    return found.sort((a, b) => b.bad - a.bad || order[a.basis] - order[b.basis] || (lower ? score(b) - score(a) : score(a) - score(b)));
   }
 
   fits(answer, but = "") {
@@ -164,6 +164,11 @@ export class Answers {
     const kind = { judged: "judged", builtin: "builtin", unscored: "" }[answer.basis];
     const basis = answer.basis === "judged" ? t("judgedBy", { judge: answer.judge }) : called("basis", answer.basis);
     const scores = answer.evaluations.filter((e) => e.score !== undefined && e.evaluator !== "hallucination").slice(0, 3);
+    const told = (e) => {
+      const builtin = (answer.builtin ?? []).find((each) => each.evaluator === e.evaluator)?.score;
+      const known = { signal: called("signal", e.evaluator), value: number(e.score), builtin: builtin === undefined ? "" : number(builtin) };
+      return builtin === undefined ? `${known.signal} ${known.value}` : t("twoScores", known);
+    };
     const header = element("header", {},
       element("span", { class: `tag ${kind}` }, basis),
       answer.diagnosis ? element("span", { class: `tag ${TONES[answer.diagnosis] ?? ""}` }, called("diagnosis", answer.diagnosis)) : null,
@@ -172,7 +177,8 @@ export class Answers {
       answer.status === "ok" ? null : element("span", { class: "tag warn" }, called("status", answer.status)),
       answer.predicted === null ? null : element("span", { class: "tag", title: t("predictedTitle") }, t("predicted", { p: Math.round(100 * answer.predicted) })),
       answer.times > 1 ? element("span", { class: "tag" }, t("times", { n: answer.times })) : null,
-      ...scores.map((e) => element("span", { class: "tag" }, `${called("signal", e.evaluator)} ${number(e.score)}`)),
+      answer.answered_without_chunks ? element("span", { class: "tag warn" }, t("unfounded")) : null,
+      ...scores.map((e) => element("span", { class: "tag" }, told(e))),
       element("span", { class: "quiet when" }, [moment(answer.at_s), answer.framework, answer.name, ...Object.entries(answer.attributes).map(([name, value]) => `${name}: ${value}`)].filter(Boolean).join(" · ")));
     const node = element("article", { class: `answer panel ${answer.basis}`, "data-number": answer.number }, header);
     if (state.content === "all") node.append(element("h3", {}, answer.question || t("noText")));
@@ -201,6 +207,7 @@ export class Answers {
     const [read, written] = answer.tokens;
     if (read !== null || written !== null) footer.append(element("span", {}, t("tokens", { read: read ?? "?", written: written ?? "?" })));
     if (answer.model) footer.append(element("span", {}, answer.model));
+    if (this.store.state.service_version) footer.append(element("span", {}, t("version", { version: this.store.state.service_version })));
     if (answer.session) footer.append(element("span", {}, `${t("session")} `, element("code", {}, answer.session)));
     return footer;
   }
@@ -276,7 +283,7 @@ function retrieved(answer) {
 }
 
 function allScores(answer) {
-  const columns = answer.basis === "judged" ? [[answer.judge, answer.evaluations], [called("basis", "builtin"), answer.builtin ?? []]] : [[answer.basis === "builtin" ? called("basis", "builtin") : answer.judge, answer.evaluations]];
+  const columns = answer.builtin ? [[answer.judge, answer.evaluations], [called("basis", "builtin"), answer.builtin ?? []]] : [[answer.basis === "builtin" ? called("basis", "builtin") : answer.judge, answer.evaluations]];
   const names = [...new Set(columns.flatMap(([, evaluations]) => evaluations.map((e) => e.evaluator)))];
   const told = (found) => (found ? (found.score === undefined ? called("cause", found.cause) : number(found.score)) : "–");
   const rows = names.map((name) => element("tr", {}, element("th", { scope: "row" }, called("signal", name)), ...columns.map(([, evaluations]) => element("td", {}, told(evaluations.find((e) => e.evaluator === name))))));

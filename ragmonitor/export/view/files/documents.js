@@ -12,7 +12,7 @@ const plain = (n) => String(n);
 function table(columns, entries) {
   const head = element("tr", {}, ...columns.map(([title]) => element("th", { scope: "col" }, t(title))));
   const rows = entries.slice(0, LISTED).map((each) => element("tr", {}, ...columns.map(([title, cell], n) => element(n ? "td" : "th", n ? { "data-label": t(title) } : { scope: "row" }, cell(each)))));
-  return element("div", { class: "panel" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
+  return element("div", { class: "panel" }, element("table", { class: "stacks" }, element("thead", {}, head), element("tbody", {}, ...rows)));
 }
 
 function named(each) {

@@ -17,6 +17,8 @@ const chosen = { signal: "hallucination", range: null };
 const count = (n) => Math.round(n).toLocaleString(language());
 
 export function bound({ objective, higher_is_better: higherIsBetter, signal }) {
+  // Their scale of 0 to 1 holds differences of -1 to 1.
+  if (signal.startsWith("calibration_")) return t("atMost", { value: t("points", { value: (200 * objective - 100).toFixed(1) }) });
   return t(higherIsBetter ? "atLeast" : "atMost", { value: boundary(objective, signal, higherIsBetter) });
 }
 
@@ -31,6 +33,13 @@ const alarmOf = (signal, judge) => store.state.alarms.find((a) => a.signal === s
 const gauge = (name, labels = {}) => store.state.gauges.find((r) => r.name === name && Object.entries(labels).every(([k, v]) => r.labels[k] === v));
 const shareOf = (alarm) => alarm.evidence_days / (store.state.threshold_days ?? 30);
 const isOver = (found, alarm) => Boolean(found && alarm && alarm.objective !== null && (alarm.higher_is_better ? found.upper < alarm.objective : found.lower > alarm.objective));
+
+/** How the last alarm of a signal ended; null: none ended of late, or it is active. */
+function ended(signal, judge) {
+  if (alarmOf(signal, judge)?.active) return null;
+  const last = store.state.events.findLast((e) => e.signal === signal && e.judge === judge);
+  return last && !last.raised && store.state.now_s - last.at_s < 86400 ? last : null;
+}
 
 function signals() {
   const names = new Set(store.state.numbers.filter((n) => n.judge === primary() || n.basis === "none").map((n) => n.signal));
@@ -136,6 +145,10 @@ function card(signal) {
     node.append(interval(hour, { most: scale(signal, hour, limit), limit, over, label: range }));
     node.append(element("p", { class: "range" }, `${range} · ${howMany(hour)}${limit === null ? "" : ` · ${t("limit", { bound: bound(alarm) })}`}`));
   } else node.append(element("p", { class: "range" }, t("few")));
+  if (over && !alarm.active) {
+    const end = ended(signal, judge);
+    node.append(element("p", { class: "range why" }, end ? t("stillRed", { time: moment(end.at_s) }) : t("redNoAlarm")));
+  }
   node.append(element("p", { class: "day" }, day ? t("day", { value: number(day.mean, signal), lower: number(day.lower, signal), upper: number(day.upper, signal), n: howMany(day) }) : t("noDay")));
   return node;
 }
@@ -252,7 +265,8 @@ function showTable() {
   const rows = signals().map((signal) => {
     const judge = whose(signal), free = judge === "none";
     const [mean, lower, upper] = ["mean", "lower", "upper"].map((part) => seen.column(signal, judge, part));
-    const row = element("tr", {}, element("th", { scope: "row" }, called("signal", signal)));
+    const unfounded = signal === "empty_retrieval" && state.answered_without_chunks ? element("small", {}, t("unfoundedHour", { n: count(state.answered_without_chunks) })) : null;
+    const row = element("tr", {}, element("th", { scope: "row" }, called("signal", signal), unfounded));
     columns.forEach((column, n) => {
       const plain = free ? n < 2 && estimate(signal, "none", windows[n]) : estimate(signal, column.judge, column.window);
       row.append(cell(plain || null, free ? "" : column.kind, free ? label("colWhole", windows[n] ?? "1h") : column.label));
@@ -274,12 +288,17 @@ function spanned(event) {
   const { since_s, scored, bad, mean, before } = event.span;
   const known = { since: moment(since_s), scored, bad, mean: number(mean, event.signal) };
   const said = t(bad === null ? "spanMean" : "spanRate", known);
-  return before === null ? said : `${said}; ${t("spanBefore", { value: number(before, event.signal) })}`;
+  return before === null ? said : `${said}${t("spanBefore", { value: number(before, event.signal) })}`;
 }
 
 function stateOf(alarm) {
   if (alarm.objective === null) return t("stateLearning", { share: `${Math.floor(100 * alarm.learned)}%` });
   if (alarm.active) return t("stateActive", { time: moment(alarm.since_s), ago: span(store.state.now_s - alarm.since_s), bound: bound(alarm) });
+  const end = ended(alarm.signal, alarm.judge);
+  if (end) {
+    const told = t("stateEnded", { time: moment(end.at_s), raised: moment(end.since_s), bound: bound(alarm) });
+    return isOver(estimate(alarm.signal, alarm.judge, "1h"), alarm) ? `${told} ${t("stateEndedRed", { until: moment(end.at_s + 3600) })}` : told;
+  }
   if (alarm.rising_since_s && shareOf(alarm) > 1 / 600) return t("stateRising", { time: moment(alarm.rising_since_s), bound: bound(alarm) });
   return t("stateFine", { bound: bound(alarm) });
 }
@@ -287,7 +306,8 @@ function stateOf(alarm) {
 function showAlarms() {
   const { state } = store;
   const threshold = state.threshold_days ?? 30;
-  say(byId("line"), t("threshold", { days: Number(threshold.toFixed(1)) }));
+  const learning = state.alarms.filter((a) => a.objective === null).length;
+  say(byId("line"), `${t("armed", { armed: state.alarms.length - learning, n: learning })} ${t("threshold", { days: Number(threshold.toFixed(1)) })}`);
   const weight = (a) => (a.active ? 0 : 10) + { quality: 0, input: 1, judge: 2 }[a.kind];
   const sorted = [...state.alarms].sort((a, b) => weight(a) - weight(b));
   renew(byId("alarms"), sorted.map((alarm) => {
