@@ -6,7 +6,7 @@ What was not reported by then is counted as unscored, with the cause of the clos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
 from ragmonitor.evaluators import Table, unscored
@@ -57,13 +57,23 @@ class Ledger:
         """Note runs that were given up."""
         self._given_up.note(reason, n)
 
-    def refuse_all(self, framework: str, status: Status, cause: Cause, n: int) -> None:
-        """Note interactions that were not taken elsewhere."""
-        self._refused.note((framework, status, cause), n)
-
     def note_check(self, of: str, outcome: str, n: int = 1) -> None:
         """Note what was decided of answers, or of sentences, before they were seen."""
         self._checks.note((of, outcome), n)
+
+    def take_over(
+        self,
+        given_up: Mapping[str, int],
+        refused: Mapping[tuple[str, Status, Cause], int],
+        checks: Mapping[tuple[str, str], int],
+    ) -> None:
+        """Note what another process, or another stage of this one, has noted."""
+        for reason, n in given_up.items():
+            self._given_up.note(reason, n)
+        for refusal, n in refused.items():
+            self._refused.note(refusal, n)
+        for check, n in checks.items():
+            self._checks.note(check, n)
 
     # --- counting -------------------------------------------------------------------------------
 

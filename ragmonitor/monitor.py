@@ -11,10 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, ParamSpec, Self, TypeVar, overload
 
-from prometheus_client import CollectorRegistry
-
-from ragmonitor.answer_checks import AnswerChecks, GuardedPiece
-from ragmonitor.back_half import back_half_of
 from ragmonitor.capture import (
     InteractionRecorder,
     Record,
@@ -26,13 +22,10 @@ from ragmonitor.capture import (
     sound,
 )
 from ragmonitor.errors import SettingsError
-from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger, shielded
-from ragmonitor.judges.builtin import Limits
 from ragmonitor.protocols import Exporter, Finished, Judge
 from ragmonitor.records import AlarmState, Assessment, Cause, Chunk, Interaction, Report, Severity
-from ragmonitor.redaction import Redact
 from ragmonitor.settings import (
     AlarmSettings,
     Budget,
@@ -49,10 +42,14 @@ from ragmonitor.settings import (
     Settings,
     StreamSettings,
 )
-from ragmonitor.wiring import redactor_of, restrict_logs
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from ragmonitor.answer_checks import GuardedPiece
     from ragmonitor.capture.otel_spans import InteractionSpanProcessor
+    from ragmonitor.estimation.drift.embedding_queue import Embed
+    from ragmonitor.redaction import Redact
 
 EXIT_TIMEOUT_S = 5.0
 ANNOUNCED_AT = 2
@@ -135,6 +132,12 @@ class Monitor:
             SettingsError: An option is unknown, missing or out of range.
             MissingExtraError: A redaction needs what is not installed.
         """
+        # What works behind the request path is loaded for a monitor, not for an import.
+        from ragmonitor.answer_checks import AnswerChecks
+        from ragmonitor.back_half import back_half_of
+        from ragmonitor.judges.builtin import Limits
+        from ragmonitor.wiring import redactor_of, restrict_logs
+
         options: dict[str, Any] = {
             "service": service,
             "service_version": service_version,

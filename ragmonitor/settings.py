@@ -76,7 +76,11 @@ class Group(BaseModel):
     """Options that belong together, frozen; every option has a default."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True
+        frozen=True,
+        extra="forbid",
+        arbitrary_types_allowed=True,
+        hide_input_in_errors=True,
+        defer_build=True,  # for a monitor, not for an import
     )
     place: ClassVar[str] = ""
     """The name of the group among the options of `Monitor`; empty: it is the top."""

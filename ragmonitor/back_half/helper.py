@@ -123,7 +123,7 @@ class _Helper:
             connection,
             {
                 "record": self._record,
-                "note": self._note,
+                "note": self._back.worker.ledger.take_over,
                 "tick": self._tick,
                 "provider": self._provider,
                 "refreeze": self._back.refreeze,
@@ -136,6 +136,7 @@ class _Helper:
             },
             apart=frozenset({"flush", "close", "newest", "families"}),
         )
+        self._back.meters.number(setup.number)
         for _ in range(setup.restarts):
             self._back.meters.restarted()
 
@@ -154,25 +155,9 @@ class _Helper:
         self._queue.put(Received(number, framework, status, data, self._closed))
         self._back.wake()
 
-    def _note(
-        self,
-        dropped: Mapping[str, int],
-        lost: Mapping[tuple[Any, ...], int],
-        checks: Mapping[tuple[str, str], int],
-    ) -> None:
-        ledger = self._back.worker.ledger
-        for reason, n in dropped.items():
-            ledger.give_up(reason, n)
-        for (framework, status, cause), n in lost.items():
-            ledger.refuse_all(framework, status, cause, n)
-        for (of, outcome), n in checks.items():
-            ledger.note_check(of, outcome, n)
-
     def _tick(self, open_runs: int, waiting: int, errors: Mapping[str, int], level: int) -> None:
         self._open_runs, self._queue.upstream = open_runs, waiting
-        # Every monitor of the application says how many there are.
-        guard.errors.update(Counter(errors) - _errors)
-        _errors.update(Counter(errors) - _errors)
+        _count(errors)
         logging.getLogger("ragmonitor").setLevel(level)
 
     def _provider(self, has_provider: bool) -> None:
@@ -180,14 +165,14 @@ class _Helper:
 
     def _flush(self, timeout_s: float) -> bool:
         flushed = self._back.flush(timeout_s)
-        self.tell_progress()
+        self._tell_state()
         return flushed
 
-    def _close(self, timeout_s: float) -> tuple[bool, list[Metric]]:
+    def _close(self, timeout_s: float) -> tuple[bool, list[Metric], Report | None]:
         self._is_closed = True
         closed = self._back.close(timeout_s)
         self.tell_progress()
-        return closed, self._families()
+        return closed, self._families(), self._back.newest()
 
     def _families(self) -> list[Metric]:
         return list(self._back.registry.collect())
@@ -218,13 +203,17 @@ class _Helper:
         if os.getppid() != self._setup.host:
             # Another process has a copy of the application's end, and it would never be seen.
             self.link.close()
+        self._tell_state()
+        return self._open_runs
+
+    def _tell_state(self) -> None:
+        """Say where the evidence stands and what is served, if that has changed."""
         self.tell_progress()
         back = self._back
         stated = (tuple(back.alarms), back.metrics_url, back.ui_url, back.destination())
         if stated != self._stated:
             self._stated = stated
             self.tell("state", *stated)
-        return self._open_runs
 
 
 class _HostExporter:
@@ -369,6 +358,7 @@ def _session(connection: Connection) -> None:
     with suppress(EOFError, OSError, LinkError):
         setup: Setup = pickle.loads(connection.recv_bytes())  # noqa: S301 - our application's
         restrict_logs(setup.settings, None)
+        _count(setup.errors)
         _take_over(setup.litellm)
         try:
             helper = _Helper(connection, setup)
@@ -376,6 +366,13 @@ def _session(connection: Connection) -> None:
             Link(connection, {}).send("failed", str(error))
             return
         helper.serve()
+
+
+def _count(errors: Mapping[str, int]) -> None:
+    """Count the application's errors once: each of its monitors says how many there are."""
+    more = Counter(errors) - _errors
+    guard.errors.update(more)
+    _errors.update(more)
 
 
 def _take_over(settings: Mapping[str, object]) -> None:

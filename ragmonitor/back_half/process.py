@@ -7,6 +7,7 @@ unscored, cause `internal_error`, by the next one.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import pickle
@@ -22,6 +23,7 @@ from opentelemetry import context
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from ragmonitor import guard, wire
 from ragmonitor.back_half.helper_process import HELPER
@@ -48,7 +50,7 @@ from ragmonitor.records import (
     Status,
 )
 from ragmonitor.redaction import Redactor
-from ragmonitor.settings import Settings
+from ragmonitor.settings import ServerSettings, Settings
 from ragmonitor.wiring import (
     builtin_judge,
     configure,
@@ -77,6 +79,8 @@ MAX_FAILED_STARTS = 3
 """Helpers that never got ready, in a row; then the work stays on a thread."""
 SHORT_S = 0.3
 """Of the time for closing, kept for the helper's end."""
+
+_monitors = itertools.count()
 
 
 class _Helper:
@@ -150,6 +154,9 @@ class ProcessBackHalf:
             SettingsError: The settings cannot be carried out.
         """
         self._given = settings
+        self._number = next(_monitors)
+        # Those before us, or of the process that forked us, are not ours to count.
+        self._errors_before = dict(guard.errors)
         self._settings = without_objects(settings)
         self._redactor = redactor
         self._poll = poll
@@ -163,7 +170,10 @@ class ProcessBackHalf:
         self.registry = CollectorRegistry()
         """Every series, to be mounted in an application's own metrics endpoint."""
         self.registry.register(_Scrape(self._families))
-        self._families_at_end: list[Metric] | None = None
+        self._at_end: tuple[list[Metric], Report | None] = [], None
+        """After the end: every series, and the newest report."""
+        self._late: LocalBackHalf | None = None
+        """Counts what was refused after the end; it never works."""
         self._local: LocalBackHalf | None = None
         """What works in this process after all."""
         self._queue = MemoryQueue(settings.capture.queue_size)
@@ -247,6 +257,8 @@ class ProcessBackHalf:
         """Return the report on the newest answer that was scored; None: there was none."""
         if self._local is not None:
             return self._local.newest()
+        if self._closed:
+            return self._at_end[1]
         report: Report | None = self._ask(SCRAPE_S, "newest")
         return report
 
@@ -303,8 +315,10 @@ class ProcessBackHalf:
             self._start()
             ended = self._ask(timeout_s, "close", (1 - SHORT_S) * timeout_s)
             is_closed = ended is not None and ended[0] and self._flush_own(deadline)
-            if ended is not None:
-                self._families_at_end = ended[1]
+            if ended is None:
+                self._refuse_what_is_open()
+            else:
+                self._at_end = ended[1:]
         if self._local is not None:
             return self._local.close(deadline - time.monotonic())
         self._closed = True
@@ -313,6 +327,8 @@ class ProcessBackHalf:
         self._wakes.put(None)
         if thread is not None and thread is not threading.current_thread():
             thread.join(max(0.0, deadline - time.monotonic()) / 2)
+        while left := self._queue.take(1):
+            self.refuse(left[0], Cause.SHUTDOWN)
         helper, self._helper = self._helper, None
         if helper is not None:
             with shielded("close"):
@@ -321,6 +337,13 @@ class ProcessBackHalf:
             with contained("export"):
                 each.close()
         return is_closed
+
+    def _refuse_what_is_open(self) -> None:
+        """Count what a helper has in hand that does not answer: it ends with its counts."""
+        helper = self._helper
+        if helper is not None:
+            for framework, status in tuple(helper.open.values()):
+                self._refused.note((framework, status, Cause.SHUTDOWN))
 
     def _ask(self, timeout_s: float, name: str, *args: object) -> Any:
         """Return the helper's reply, once it has all that was taken so far; None: there is none."""
@@ -337,9 +360,24 @@ class ProcessBackHalf:
     def _families(self) -> list[Metric]:
         if self._local is not None:
             return list(self._local.registry.collect())
-        if self._families_at_end is None and not self._closed:
-            return self._ask(SCRAPE_S, "families") or []
-        return self._families_at_end or []
+        if not self._closed:
+            return self._ask(SCRAPE_S, "families") or self._at_end[0]
+        return self._families_after_end()
+
+    def _families_after_end(self) -> list[Metric]:
+        noted = self._noted()
+        with self._starting:
+            if any(noted) and self._late is None:
+                quiet = {"server": ServerSettings(enabled=False), "state": None, "exporters": ()}
+                plain = self._settings.model_copy(update=quiet)
+                self._late = LocalBackHalf(plain, redactor=self._redactor, poll=self._poll)
+            late = self._late
+        if late is None:
+            return self._at_end[0]
+        late.worker.ledger.take_over(*noted)
+        counted = list(late.registry.collect())
+        # Processes that share a folder count in files, and whoever looks sees all of them.
+        return counted if late.meters.is_shared else with_counters(self._at_end[0], counted)
 
     # --- the thread -----------------------------------------------------------------------------
 
@@ -401,7 +439,9 @@ class ProcessBackHalf:
             settings=self._settings,
             exporters=tuple(map(HostExporter.of, self._exporters)),
             host=os.getpid(),
+            number=self._number,
             restarts=self._deaths,
+            errors=self._errors_before,
             litellm=litellm_settings(),
         )
         try:
@@ -435,12 +475,7 @@ class ProcessBackHalf:
         local = LocalBackHalf(self._given, redactor=self._redactor, poll=self._poll)
         self.registry = local.registry
         self._local = local
-        for reason, n in self._dropped.take().items():
-            local.worker.ledger.give_up(reason, n)
-        for (of, outcome), n in self._checks.take().items():
-            local.worker.ledger.note_check(of, outcome, n)
-        for (framework, status, cause), n in self._refused.take().items():
-            local.worker.ledger.refuse_all(framework, status, cause, n)
+        local.worker.ledger.take_over(*self._noted())
         while taken := self._queue.take(1):
             local.put(taken[0])
         local.wake()
@@ -541,9 +576,13 @@ class ProcessBackHalf:
 
     def _note(self, helper: _Helper) -> None:
         """Send what was noted."""
-        noted = [dict(notes.take()) for notes in (self._dropped, self._refused, self._checks)]
+        noted = self._noted()
         if any(noted):
             helper.link.send("note", *noted)
+
+    def _noted(self) -> tuple[Any, ...]:
+        """Return what was noted since the last time, as `Ledger.take_over` takes it."""
+        return tuple(dict(notes.take()) for notes in (self._dropped, self._refused, self._checks))
 
     # --- from the helper ------------------------------------------------------------------------
 
@@ -590,6 +629,7 @@ class ProcessBackHalf:
         self._dropped.clear()
         self._checks.clear()
         self._refused.clear()
+        self._errors_before = dict(guard.errors)
         self._prepare()
 
 
@@ -633,6 +673,25 @@ class _Scrape(Collector):
     def collect(self) -> list[Metric]:
         """Return every series as of now."""
         return self._collect()
+
+
+def with_counters(families: Sequence[Metric], more: Iterable[Metric]) -> list[Metric]:
+    """Return the families, with the counters of `more` added to theirs."""
+    counted: dict[str, dict[tuple[str, frozenset[tuple[str, str]]], Sample]] = {}
+    result = {family.name: family for family in families}
+    for family in (each for each in (*families, *more) if each.type == "counter"):
+        samples = counted.setdefault(family.name, {})
+        for sample in family.samples:
+            key = sample.name, frozenset(sample.labels.items())
+            before = samples.get(key)
+            if before is None:
+                samples[key] = sample
+            elif sample.name.endswith("_total"):
+                samples[key] = before._replace(value=before.value + sample.value)
+        summed = Metric(family.name, family.documentation, family.type, family.unit)
+        summed.samples = list(samples.values())
+        result[family.name] = summed
+    return list(result.values())
 
 
 def _check(settings: Settings) -> None:

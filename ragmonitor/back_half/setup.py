@@ -48,8 +48,12 @@ class Setup:
     """Those of the application, in their order."""
     host: int
     """The application's process id."""
+    number: int
+    """Later monitors have higher ones: the newest of a service has its address."""
     restarts: int
     """How many helpers of this monitor died before."""
+    errors: Mapping[str, int]
+    """The application's own errors by stage, as they were before this monitor."""
     litellm: Mapping[str, object]
     """Settings of the module litellm as the application has them; empty: it has not imported it."""
 

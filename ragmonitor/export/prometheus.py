@@ -168,9 +168,18 @@ class PrometheusExporter:
         return self._endpoint.url
 
     @property
+    def is_shared(self) -> bool:
+        """Whether the series are those of all processes that share a folder."""
+        return self._folder is not None
+
+    @property
     def has_pages(self) -> bool:
         """Whether this process serves this monitor's other pages."""
         return self._endpoint.has_pages
+
+    def number(self, number: int) -> None:
+        """Say how this one is numbered among those of its process: see `Endpoint.number`."""
+        self._endpoint.number = number
 
     # --- counting -------------------------------------------------------------------------------
 

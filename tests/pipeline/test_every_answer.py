@@ -240,7 +240,7 @@ def test_what_cannot_read_every_answer_is_refused(value):
 def test_it_is_set_by_variable_and_file(monkeypatch, tmp_path):
     """Like every option."""
     monkeypatch.setenv("RAGMONITOR_JUDGE__BUILTIN", "encoder:org/model")
-    monitor = Monitor(service="test", server=False)
+    monitor = Monitor(service="test", server=False, worker="thread")
     assert monitor._back.worker._reader.identity.name == "builtin:org/model"
     monitor.close()
     monkeypatch.delenv("RAGMONITOR_JUDGE__BUILTIN")
@@ -248,6 +248,6 @@ def test_it_is_set_by_variable_and_file(monkeypatch, tmp_path):
     (tmp_path / "ragmonitor.toml").write_text(
         f"[ragmonitor]\nservice = 'test'\n[ragmonitor.judge]\nbuiltin = {json.dumps('encoder:m')}\n"
     )
-    monitor = Monitor(server=False)
+    monitor = Monitor(server=False, worker="thread")
     assert monitor._back.worker._reader.identity.name == "builtin:m"
     monitor.close()

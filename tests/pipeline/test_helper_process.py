@@ -182,6 +182,43 @@ def test_a_helper_that_dies_loses_no_count():
         assert "ragmonitor_worker_restarts_total" in generate_latest(monitor.registry).decode()
 
 
+def test_what_comes_after_the_end_is_counted():
+    """As on a thread: captured, unscored, cause shutdown; what was counted before stays."""
+    monitor = Monitor(**QUIET, worker="process")
+    answer(monitor)
+    assert monitor.close(60)
+    newest = monitor.last()
+    assert newest is not None
+    for n in range(1, 4):
+        answer(monitor)
+        assert sums(monitor) == (1.0 + n, Counter(scored=1, shutdown=n))
+    text = generate_latest(monitor.registry).decode()
+    assert 'ragmonitor_dropped_total{reason="shutdown",service="test"} 3.0' in text
+
+    unused = Monitor(**QUIET, worker="process")
+    assert unused.close(60)
+    answer(unused)
+    assert sums(unused) == (1.0, Counter(shutdown=1))
+
+
+@pytest.mark.slow
+def test_what_a_helper_has_in_hand_that_does_not_close_is_counted():
+    """It is ended with its numbers, and what it had in hand is unscored, cause shutdown."""
+    monitor = Monitor(**QUIET, worker="process", capture={"queue_size": 5})
+    answer(monitor)
+    assert monitor.flush(60)
+    assert HELPER.pid is not None
+    os.kill(HELPER.pid, signal.SIGSTOP)
+    for _ in range(5):
+        answer(monitor)
+    back = monitor._back
+    until("it has them", lambda: len(back._helper.open) == 5)
+    for _ in range(3):
+        answer(monitor)
+    assert not monitor.close(0.5)
+    assert sums(monitor) == (8.0, Counter(shutdown=8))
+
+
 @pytest.mark.slow
 def test_a_full_queue_is_counted_and_the_application_does_not_wait():
     """A helper that stands still costs the application no time, and what is dropped is counted."""

@@ -190,7 +190,7 @@ def test_nothing_ends_the_worker(stage, error):
 
 def test_a_run_that_ends_begins_again_and_is_counted(monkeypatch):
     """What was in hand is `internal_error`; a further thread is not needed."""
-    monitor = Monitor(service="test", server=False)
+    monitor = Monitor(service="test", server=False, worker="thread")
     worker = monitor._back.worker
     work_off, n = worker._work_off, []
 
@@ -263,7 +263,7 @@ def test_a_log_handler_that_raises_reaches_neither_the_request_nor_the_worker(mo
 
 def test_a_finaliser_within_a_lock_of_the_counters_waits_for_nobody():
     """A stream that is collected while its own thread counts or scrapes ends at once."""
-    monitor = Monitor(service="test", server=False)
+    monitor = Monitor(service="test", server=False, worker="thread")
     monitor.observe(observed(1))
     monitor.close(5)
 

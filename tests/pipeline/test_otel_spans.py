@@ -745,7 +745,8 @@ def test_scores_come_without_anybody_flushing() -> None:
         (report,) = until("a report", lambda: reports.reports)
         scores = {e.evaluator: e.score for e in report.evaluations if isinstance(e, Scored)}
         assert scores["faithfulness@1"] == 1.0
-        (count,) = scrape(monitor.metrics_url)["ragmonitor_interactions_total"]
+        url = until("it is served", lambda: monitor.metrics_url)
+        (count,) = scrape(url)["ragmonitor_interactions_total"]
         assert count.labels["framework"] == "openinference"
     provider.shutdown()
 
