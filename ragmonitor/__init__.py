@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ragmonitor.answer_checks import GuardedPiece
     from ragmonitor.capture import (
         INTERACTION_TAG,
+        InteractionIdMiddleware,
         InteractionRecorder,
         Recorder,
         Root,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         usage_of,
     )
     from ragmonitor.errors import (
+        FeedbackError,
         InputError,
         JudgeError,
         MissingExtraError,
@@ -83,6 +85,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "capture": (
         "INTERACTION_TAG",
+        "InteractionIdMiddleware",
         "InteractionRecorder",
         "Recorder",
         "Root",
@@ -97,6 +100,7 @@ _HOMES = {
         "usage_of",
     ),
     "errors": (
+        "FeedbackError",
         "InputError",
         "JudgeError",
         "MissingExtraError",
@@ -169,11 +173,13 @@ __all__ = [
     "EvaluationResult",
     "ExportSettings",
     "Exporter",
+    "FeedbackError",
     "FunctionJudge",
     "Generation",
     "GuardedPiece",
     "InputError",
     "Interaction",
+    "InteractionIdMiddleware",
     "InteractionRecorder",
     "JsonLines",
     "Judge",

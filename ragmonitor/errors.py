@@ -39,6 +39,12 @@ class InputError(RagMonitorError):
     """A file or a record cannot be read; the message says where and what was expected."""
 
 
+class FeedbackError(InputError):
+    """A piece of people's feedback cannot be taken; the message says what it should be."""
+
+    quotes_no_text = True
+
+
 class WireError(InputError):
     """Bytes are no record that this release can read; the message says why."""
 

@@ -89,6 +89,7 @@ _spending = partial(_row, "Sampling and money", "gauge")
 _judging = partial(_row, "The judge")
 _versions = partial(_row, "Versions and events")
 _inputs = partial(_row, "What comes in", "gauge")
+_people = partial(_row, "What people say")
 _operation = partial(_row, "Operation")
 
 
@@ -625,6 +626,48 @@ MISLEADING_DOCUMENTS: Final = _inputs(
     unit="documents",
     merge="livemax",
 )
+
+FEEDBACK: Final = _people(
+    "counter",
+    "ragmonitor_feedback",
+    "Feedback that people gave; direction is good, bad or neither.",
+    "kind direction",
+)
+FEEDBACK_UNKNOWN: Final = _people(
+    "counter",
+    "ragmonitor_feedback_unknown",
+    "Feedback whose id is of no answer that is known.",
+    "kind",
+)
+FEEDBACK_WAITING: Final = _people(
+    "gauge",
+    "ragmonitor_feedback_waiting",
+    "Feedback that waits for its answer to be scored.",
+    merge="livesum",
+)
+FEEDBACK_ANSWERS: Final = _people(
+    "gauge",
+    "ragmonitor_feedback_answers",
+    "Answers of which people and a judge said whether they are good, in the last 30 days. Who "
+    "speaks is no random sample.",
+    "judge people verdict",
+    unit="answers",
+)
+FEEDBACK_AGREEMENT: Final = _people(
+    "gauge",
+    "ragmonitor_feedback_agreement",
+    "Share of those answers on which people and the judge agree.",
+    "judge",
+    unit="ratio",
+)
+for _end in ("lower", "upper"):
+    _people(
+        "gauge",
+        f"{FEEDBACK_AGREEMENT}_{_end}",
+        f"The {_end} end of its 95 % interval.",
+        "judge",
+        unit="ratio",
+    )
 
 QUEUE_DEPTH: Final = _operation(
     "gauge",

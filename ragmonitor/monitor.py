@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, M
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, ParamSpec, Self, TypeVar, overload
+from uuid import UUID
 
 from ragmonitor.capture import (
     InteractionRecorder,
@@ -17,11 +18,13 @@ from ragmonitor.capture import (
     Recorder,
     Translator,
     answers,
+    current_id,
     name_of,
     retrieves,
     sound,
 )
 from ragmonitor.errors import SettingsError
+from ragmonitor.feedback import feedback_of
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger, shielded
 from ragmonitor.protocols import Exporter, Finished, Judge
@@ -418,6 +421,45 @@ class Monitor:
         with shielded("capture"):
             told = {key: str(value) for key, value in attributes.items()}
             self._back.event(str(name), told, time.time())
+
+    @staticmethod
+    def current_id() -> str:
+        """Return the id of the newest interaction of this thread or task; empty: there was none.
+
+        Within an instrumented call or a block it is that interaction's, and so it stays right after
+        it, until another one begins: `feedback` takes it. Threads and tasks begin with that of
+        whoever started them. For a LangChain run it is the run id; see `InteractionIdMiddleware`.
+        """
+        return current_id()
+
+    def feedback(
+        self,
+        interaction_id: str | UUID,
+        value: bool | float | str,
+        comment: str = "",
+        kind: str = "thumbs",
+    ) -> None:
+        """Take what a person says of an answer; it may be days later. Never blocks.
+
+        It is compared with what the judges said and goes out as a score by people, and enters no
+        rate: who speaks is no random sample (docs/feedback.md). Ids that belong to no known answer
+        are counted in `ragmonitor_feedback_unknown_total`.
+
+        Args:
+            interaction_id: As `current_id` gave it, or a run id of LangChain's or LangSmith's.
+            value: True or False; from 0 (bad) to 1 (good), or -1; or a label such as `up`.
+            comment: In the person's own words; redacted as all texts are.
+            kind: What was asked of the person: `thumbs`, `stars`.
+
+        Raises:
+            FeedbackError: An argument is none of these; nothing else is raised.
+        """
+        told = feedback_of(interaction_id, value, comment=comment, kind=kind, at_s=time.time())
+        with shielded("capture"):
+            if self._closed:
+                self._back.give_up("feedback_late")
+            else:
+                self._back.feedback(told)
 
     def refreeze_anchors(self) -> None:
         """Accept the judge as it judges now: its next verdicts on the anchors are frozen anew.

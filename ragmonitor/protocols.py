@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
+from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.records import (
     AlarmEvent,
     Assessment,
@@ -326,6 +327,15 @@ class SnapshotListener(Protocol):
         ...
 
 
+@runtime_checkable
+class FeedbackListener(Protocol):
+    """An exporter that is told what people say of answers too."""
+
+    def feedback(self, joined: JoinedFeedback) -> None:
+        """Pass one piece of feedback on, without waiting for the network."""
+        ...
+
+
 class Estimates(Protocol):
     """Unbiased windowed means of what was judged, and the alarms that rest on them."""
 
@@ -359,6 +369,10 @@ class Estimates(Protocol):
 
     def checked(self, interaction: Interaction, report: Report | None) -> None:
         """Take in what came of one that was due; None: it was not read."""
+        ...
+
+    def joined_feedback(self) -> Sequence[JoinedFeedback]:
+        """Return the feedback that was joined with its answer since this was last asked."""
         ...
 
     @property

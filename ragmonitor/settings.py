@@ -671,6 +671,14 @@ class EstimationSettings(Group):
         "A CSV of people's verdicts (docs/statistics.md), which correct the judged rate.",
         change="When people have labelled answers with `ragmonitor labels`.",
     )
+    feedback_answers: int = option(
+        200_000,
+        "Newest answers whose ids are kept in `state`, for feedback of people to be joined with; "
+        "without a folder 20,000 in memory.",
+        unit="answers",
+        change="When people speak later than that; about 150 bytes each.",
+        ge=0,
+    )
 
 
 class CauseSettings(Group):
@@ -761,6 +769,25 @@ class ServerSettings(Group):
         change="When the page is reached from other machines, or through a proxy.",
     )
 
+    feedback: bool = option(
+        False,
+        "Take people's feedback by POST at /ragmonitor/feedback; on another address than loopback "
+        "only with feedback_token.",
+        change="When a front end, or a service without a monitor, is to send it.",
+    )
+    feedback_token: SecretStr | None = option(
+        None,
+        "What a client must send as 'Authorization: Bearer ...' to give feedback; None: whoever is "
+        "on this machine may.",
+        change="When feedback comes from other machines.",
+        min_length=16,
+    )
+    feedback_origins: Names = option(
+        (),
+        "Websites whose pages may send feedback ('https://app.example.com'): the CORS list.",
+        change="When browsers send it to the monitor itself.",
+    )
+
     @property
     def page_url(self) -> str:
         """The folder of the page for people, with a slash at its end; empty: it is not known."""
@@ -784,10 +811,22 @@ class ServerSettings(Group):
             raise ValueError("an address begins with http:// or https:// and holds {trace_id}")
         return value
 
+    @field_validator("feedback_origins")
+    @classmethod
+    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            scheme, _, host = each.partition("://")
+            if scheme not in ("http", "https") or not host or set(host) & set("/?#*@ "):
+                raise ValueError(f"{each!r} is no origin such as https://app.example.com")
+        return tuple(each.lower() for each in value)
+
     @model_validator(mode="after")
-    def _the_page_is_served_beside_metrics(self) -> Self:
-        if self.ui and not self.enabled:
-            raise ValueError("server.ui is served beside /metrics; it needs server.enabled")
+    def _pages_are_served_beside_metrics(self) -> Self:
+        for name in ("ui", "feedback"):
+            if getattr(self, name) and not self.enabled:
+                raise ValueError(
+                    f"server.{name} is served beside /metrics; it needs server.enabled"
+                )
         return self
 
 

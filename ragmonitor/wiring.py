@@ -25,6 +25,7 @@ from ragmonitor.estimation import (
     HumanLabels,
     JudgeDrift,
     Part,
+    PeoplesFeedback,
     Predictions,
     Residuals,
     SelfDisagreement,
@@ -41,18 +42,22 @@ from ragmonitor.estimation.detector import DAY_S
 from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
 from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.estimation.drift.embedding_queue import Embed
+from ragmonitor.estimation.feedback_store import STATE_VERSION as FEEDBACK_VERSION
+from ragmonitor.estimation.feedback_store import FeedbackStore
 from ragmonitor.estimation.predictions import STATE_VERSION as PREDICTIONS_VERSION
 from ragmonitor.estimation.predictions import state_name
 from ragmonitor.estimation.signals import FROM_ASSESSMENT
 from ragmonitor.evaluators import table
 from ragmonitor.export import (
     EXPORTERS,
+    FeedbackIntake,
     OtelExporter,
     PrometheusExporter,
     View,
     is_loopback,
 )
 from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
+from ragmonitor.feedback import Feedback
 from ragmonitor.guard import clean_messages, logger, withhold_messages
 from ragmonitor.incidents import IncidentKeeper, Journal
 from ragmonitor.incidents.incident_pages import IncidentPages
@@ -76,8 +81,17 @@ from ragmonitor.settings import Settings
 from ragmonitor.state import StateFile
 
 
-def meters_of(settings: Settings, view: View | None) -> PrometheusExporter:
-    """Return the series and their endpoint, which serves the page too where there is one."""
+def meters_of(
+    settings: Settings, view: View | None, take: Callable[[Feedback], bool] | None = None
+) -> PrometheusExporter:
+    """Return the series and their endpoint, which serves the page too where there is one.
+
+    Args:
+        settings: The settings.
+        view: The page.
+        take: Takes feedback that comes by HTTP, False: there is too much of it; None: it is not
+            taken here.
+    """
     return PrometheusExporter(
         service=settings.service,
         summarise=summarise,
@@ -86,6 +100,28 @@ def meters_of(settings: Settings, view: View | None) -> PrometheusExporter:
         host=settings.server.host,
         port=settings.server.port,
         pages=view,
+        receive=_feedback_intake(settings, take),
+    )
+
+
+def _feedback_intake(
+    settings: Settings, take: Callable[[Feedback], bool] | None
+) -> FeedbackIntake | None:
+    """Return what takes feedback by HTTP, if it is wanted and may be served."""
+    if take is None or not settings.server.feedback:
+        return None
+    token = settings.server.feedback_token
+    if token is None and not is_loopback(settings.server.host):
+        logger.warning(
+            "ragmonitor: no feedback is taken by HTTP: /metrics listens on %s, where anybody could "
+            "send it; set server.feedback_token, or server.host to 127.0.0.1",
+            settings.server.host,
+        )
+        return None
+    return FeedbackIntake(
+        take,
+        token=None if token is None else token.get_secret_value(),
+        origins=settings.server.feedback_origins,
     )
 
 
@@ -476,6 +512,7 @@ def estimates_of(
         documents_of(settings, judge),
         versions_of(settings, reader.identity.name, name),
         events_of(settings, is_judged=judge is not None),
+        feedback_of_people(settings),
     ]
     if judge is None:
         return Statistics(parts, means=means, alarms=alarms)
@@ -594,6 +631,13 @@ def events_of(settings: Settings, *, is_judged: bool) -> Events:
         higher_is_better=higher_is_better(settings),
         file=_state_file(settings, "events", EVENTS_VERSION),
     )
+
+
+def feedback_of_people(settings: Settings) -> PeoplesFeedback:
+    """Return what joins people's feedback with the answers that it is about."""
+    file = _state_file(settings, "feedback", FEEDBACK_VERSION)
+    path = None if file is None else file.path.with_suffix(".sqlite")
+    return PeoplesFeedback(FeedbackStore(path, max_answers=settings.estimation.feedback_answers))
 
 
 def higher_is_better(settings: Settings) -> Callable[[str], bool]:

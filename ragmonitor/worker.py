@@ -25,6 +25,7 @@ from ragmonitor.apart import run, within
 from ragmonitor.capabilities import CapableJudge
 from ragmonitor.errors import JudgeError
 from ragmonitor.evaluators import Table, unscorable
+from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import (
     contained,
@@ -42,6 +43,7 @@ from ragmonitor.protocols import (
     AlarmListener,
     Estimates,
     Exporter,
+    FeedbackListener,
     Finished,
     Judge,
     Meters,
@@ -121,7 +123,7 @@ class Worker:
             meters: What people scrape.
             exporters: Further places for reports.
             prepare: Redacts a record before anything else sees it.
-            clean: Redacts one text: what an evaluator says of its failure.
+            clean: Redacts one text: what an evaluator says of its failure, what people say.
             poll: Called now and then; gives up abandoned runs and returns how many are open.
             min_severity: The least severity of a finding that makes an answer hallucinated.
             gauges: Further ones, as of now; waits for nothing.
@@ -137,6 +139,7 @@ class Worker:
         self._meters = meters
         self._exporters = tuple(exporters)
         self._prepare = prepare
+        self._clean = clean
         self._poll = poll
         self._closed = False
         self._ledger = Ledger(meters, entries, self._judges)
@@ -455,6 +458,8 @@ class Worker:
         with contained("estimate"):
             for event in self._estimates.tick():
                 self._announce(event)
+            for joined in self._estimates.joined_feedback():
+                self._pass_on(joined)
         if self._runner is None:
             return
         config = self._runner.config
@@ -471,6 +476,16 @@ class Worker:
             if isinstance(exporter, AlarmListener):
                 with contained("export"):
                     exporter.alarm(event)
+
+    def _pass_on(self, joined: JoinedFeedback) -> None:
+        """Export what people said: as a score by people, and never among a judge's."""
+        with contained("export"):
+            told = joined.feedback
+            joined = replace(joined, feedback=replace(told, comment=self._clean(told.comment)))
+            for exporter in (self._traces, *self._exporters):
+                if isinstance(exporter, FeedbackListener):
+                    with contained("export"):
+                        exporter.feedback(joined)
 
     # --- one interaction ------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -23,13 +24,13 @@ from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.back_half.setup import HostExporter, Setup
 from ragmonitor.errors import RagMonitorError
 from ragmonitor.export import OtelExporter
+from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.protocols import Exporter
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import (
     AlarmEvent,
     Interaction,
     Report,
-    Snapshot,
     SpanReference,
     Status,
 )
@@ -128,6 +129,7 @@ class _Helper:
                 "provider": self._provider,
                 "refreeze": self._back.refreeze,
                 "event": self._back.event,
+                "feedback": self._back.feedback,
                 "wake": self._back.wake,
                 "flush": self._flush,
                 "close": self._close,
@@ -237,30 +239,12 @@ class _HostExporter:
         """Leave it open: the application closes its own exporters."""
 
 
-class _Listener(_HostExporter):
-    def alarm(self, event: AlarmEvent) -> None:
-        """Have it told there."""
-        self._helper.tell("export", self._number, "alarm", event)
-
-
-class _Watcher(_HostExporter):
-    def snapshot(self, snapshot: Snapshot) -> None:
-        """Have it shown there."""
-        self._helper.tell("export", self._number, "snapshot", snapshot)
-
-
-class _ListeningWatcher(_Listener, _Watcher):
-    pass
-
-
 def _exporter(helper: _Helper, number: int, given: HostExporter) -> Exporter:
-    kinds = {
-        (False, False): _HostExporter,
-        (True, False): _Listener,
-        (False, True): _Watcher,
-        (True, True): _ListeningWatcher,
-    }
-    return kinds[given.hears_alarms, given.sees_snapshots](helper, number)
+    """Return what stands for an exporter in the application, with the same optional methods."""
+    stand_in = _HostExporter(helper, number)
+    for method in given.hears:
+        setattr(stand_in, method, partial(helper.tell, "export", number, method))
+    return stand_in
 
 
 class _Traces:
@@ -292,6 +276,13 @@ class _Traces:
             self._helper.tell("alarm", event)
         else:
             self._own.alarm(event)
+
+    def feedback(self, joined: JoinedFeedback) -> None:
+        """Emit what a person said."""
+        if self._helper.has_provider:
+            self._helper.tell("told", joined)
+        else:
+            self._own.feedback(joined)
 
     def destination(self) -> str:
         """Say where traces go."""

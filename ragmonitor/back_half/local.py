@@ -9,9 +9,11 @@ from prometheus_client import CollectorRegistry
 from ragmonitor.capture import sound
 from ragmonitor.causes import CauseFinder
 from ragmonitor.causes.events import Events
+from ragmonitor.estimation import PeoplesFeedback
 from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.evaluators import table
 from ragmonitor.export import NewestReports
+from ragmonitor.feedback import Feedback
 from ragmonitor.judging import JudgeRunner
 from ragmonitor.protocols import Exporter, Finished, TraceExporter
 from ragmonitor.queues import MemoryQueue
@@ -71,7 +73,7 @@ class LocalBackHalf:
         self._newest = NewestReports()
         self.queue = MemoryQueue(settings.capture.queue_size) if queue is None else queue
         """Where finished interactions wait."""
-        self.meters = meters_of(settings, view)
+        self.meters = meters_of(settings, view, self.feedback)
         """What people scrape."""
         self.traces = traces_of(settings) if traces is None else traces
         """Emits each interaction's trace."""
@@ -160,6 +162,15 @@ class LocalBackHalf:
             if isinstance(part, Events):
                 part.note(name, attributes, at_s)
         self.worker.wake()
+
+    def feedback(self, feedback: Feedback) -> bool:
+        """Take what a person said of an answer; False: too much is waiting."""
+        parts = (part for part in self.estimates.parts if isinstance(part, PeoplesFeedback))
+        is_taken = any(part.note(feedback) for part in parts)
+        if not is_taken:
+            self.worker.give_up("feedback_full")
+        self.worker.wake()
+        return is_taken
 
     def refreeze(self) -> None:
         """Accept the judge as it judges now."""

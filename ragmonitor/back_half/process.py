@@ -36,12 +36,12 @@ from ragmonitor.back_half.setup import (
     reason_to_stay_now,
     without_objects,
 )
+from ragmonitor.feedback import Feedback
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import contained, logger, record_problem, shielded
 from ragmonitor.protocols import Exporter, Finished
 from ragmonitor.queues import MemoryQueue, Notes
 from ragmonitor.records import (
-    AlarmEvent,
     AlarmState,
     Cause,
     Interaction,
@@ -266,13 +266,33 @@ class ProcessBackHalf:
         """Take note of something that happened to the application, without waiting for it."""
         if self._local is not None:
             self._local.event(name, attributes, at_s)
-        elif self._outbox.qsize() < MAX_EVENTS and not self._closed:
-            if self._thread is None:
-                self._start()
-            deadline = time.monotonic() + EVENT_S
-            self._outbox.put(_Request("event", (name, dict(attributes), at_s), deadline=deadline))
-            self._idle = False
-            self._wakes.put(None)
+        else:
+            self._tell("event", name, dict(attributes), at_s)
+
+    def feedback(self, feedback: Feedback) -> bool:
+        """Take what a person said of an answer, without waiting; what is lost is counted."""
+        if self._local is not None:
+            return self._local.feedback(feedback)
+        return self._tell("feedback", feedback)
+
+    def _tell(self, name: str, *args: object) -> bool:
+        """Have something handed over in its turn; False: too much is waiting."""
+        if self._outbox.qsize() >= MAX_EVENTS or self._closed:
+            self._dropped.note(f"{name}_full")
+            return False
+        if self._thread is None:
+            self._start()
+        request = _Request(name, args, deadline=time.monotonic() + EVENT_S)
+
+        def count(future: Future[Any]) -> None:
+            if future.exception() is not None:
+                self._dropped.note(f"{name}_lost")
+
+        request.future.add_done_callback(count)
+        self._outbox.put(request)
+        self._idle = False
+        self._wakes.put(None)
+        return True
 
     def refreeze(self) -> None:
         """Accept the judge as it judges now."""
@@ -595,6 +615,7 @@ class ProcessBackHalf:
             "emit": self._emit,
             "late": self._traces.export,
             "alarm": self._traces.alarm,
+            "told": self._traces.feedback,
         }
 
     def _state(
@@ -607,7 +628,7 @@ class ProcessBackHalf:
         self.alarms, self.metrics_url, self.ui_url = alarms, metrics_url, ui_url
         self._destination = destination
 
-    def _export(self, number: int, method: str, what: Report | AlarmEvent) -> None:
+    def _export(self, number: int, method: str, what: object) -> None:
         with contained("export"):
             getattr(self._exporters[number], method)(what)
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 
+from ragmonitor.feedback import Feedback
 from ragmonitor.protocols import Finished
 from ragmonitor.records import AlarmState, Cause, Report
 
@@ -60,6 +61,10 @@ class BackHalf(Protocol):
 
     def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
         """Take note of something that happened to the application, in seconds since the epoch."""
+        ...
+
+    def feedback(self, feedback: Feedback) -> bool:
+        """Take what a person said of an answer; False: too much is waiting, and it is counted."""
         ...
 
     def refreeze(self) -> None:

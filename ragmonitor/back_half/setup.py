@@ -13,11 +13,13 @@ from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.evaluators import table
 from ragmonitor.evaluators.table import Entry
 from ragmonitor.export.content import PROCESS_KEY
-from ragmonitor.protocols import AlarmListener, Exporter, SnapshotListener
+from ragmonitor.protocols import Exporter
 from ragmonitor.redaction import Redact
 from ragmonitor.settings import Settings
 
 _PLAIN = (str, bool, int, float, type(None))
+_OPTIONAL = ("alarm", "snapshot", "feedback")
+"""The methods of `AlarmListener`, `SnapshotListener` and `FeedbackListener`."""
 _OBJECTS = ("custom_provider_map", "custom_prompt_dict")
 """Of litellm: what an application puts there works in its own process only."""
 
@@ -26,16 +28,13 @@ _OBJECTS = ("custom_provider_map", "custom_prompt_dict")
 class HostExporter:
     """An exporter that was given as an object: it stays in the application."""
 
-    hears_alarms: bool
-    sees_snapshots: bool
+    hears: tuple[str, ...]
+    """Its optional methods: what it is to be sent beside reports."""
 
     @classmethod
     def of(cls, exporter: Exporter) -> HostExporter:
         """Return what it is to be sent."""
-        return cls(
-            hears_alarms=isinstance(exporter, AlarmListener),
-            sees_snapshots=isinstance(exporter, SnapshotListener),
-        )
+        return cls(hears=tuple(each for each in _OPTIONAL if hasattr(exporter, each)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from ragmonitor.capture import sound
 from ragmonitor.errors import SettingsError, StreamError
 from ragmonitor.evaluators import table
+from ragmonitor.feedback import Feedback
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import contained, errors, record_error, record_problem, shielded
 from ragmonitor.ledger import Ledger
@@ -169,6 +170,11 @@ class StreamBackHalf:
     def event(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:  # noqa: ARG002
         """Say that it is lost: a stream carries records only."""
         record_problem("stream", "events are not carried to the worker: see docs/scaling.md")
+
+    def feedback(self, feedback: Feedback) -> bool:  # noqa: ARG002
+        """Count that it is lost: a stream carries records only, and the worker takes feedback."""
+        self.give_up("feedback_elsewhere")
+        return False
 
     def newest(self) -> Report | None:
         """Return None: reports are made elsewhere."""

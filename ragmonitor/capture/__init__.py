@@ -2,6 +2,7 @@
 
 from ragmonitor.capture.assembly import Translator
 from ragmonitor.capture.coercion import error_text, json_of, score_of, sound, usage_of
+from ragmonitor.capture.current_id import InteractionIdMiddleware, current_id
 from ragmonitor.capture.decorators import answers, name_of, retrieves
 from ragmonitor.capture.interaction_labels import labels_of
 from ragmonitor.capture.plain import InteractionRecorder, Record, current_interaction
@@ -10,6 +11,7 @@ from ragmonitor.capture.runs import Root, Run, RunKind
 
 __all__ = [
     "INTERACTION_TAG",
+    "InteractionIdMiddleware",
     "InteractionRecorder",
     "Record",
     "Recorder",
@@ -18,6 +20,7 @@ __all__ = [
     "RunKind",
     "Translator",
     "answers",
+    "current_id",
     "current_interaction",
     "error_text",
     "json_of",

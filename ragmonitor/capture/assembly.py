@@ -199,7 +199,7 @@ class FinishedRuns:
             record = without_texts(
                 self.framework,
                 root.status,
-                id=_interaction_id(root.id),
+                id=interaction_id(root.id),
                 started_ns=root.started_ns,
                 ended_ns=root.ended_ns,
                 caller=reference(root.caller),
@@ -226,7 +226,7 @@ class FinishedRuns:
         query = translator.query(root) or next((r.query for r in retrievals if r.query), "")
         labels = self.labels()
         return Interaction(
-            id=_interaction_id(root.id),
+            id=interaction_id(root.id),
             query=query,
             chunks=tuple(shown),
             not_shown=not_among(shown, self.retrieved()),
@@ -434,7 +434,8 @@ def _key(chunk: Chunk) -> tuple[str, str]:
     return chunk.id, chunk.text
 
 
-def _interaction_id(run_id: Any) -> str:
+def interaction_id(run_id: Any) -> str:
+    """Return the id of the interaction that a root run is."""
     if isinstance(run_id, uuid.UUID):
         return run_id.hex
     if isinstance(run_id, int):

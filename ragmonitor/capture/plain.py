@@ -42,6 +42,7 @@ from ragmonitor.capture.coercion import (
     usage_in,
     without_texts,
 )
+from ragmonitor.capture.current_id import make_current
 from ragmonitor.capture.interaction_labels import labels_in, merged
 from ragmonitor.capture.prompts import not_among
 from ragmonitor.capture.recorder import status_of
@@ -116,6 +117,8 @@ class InteractionRecorder:
         tags: Sequence[str] = (),
         attributes: Mapping[str, str] | None = None,
     ) -> None:
+        self.id = uuid.uuid4().hex
+        """The interaction's id."""
         self._hand_over = hand_over
         self._query: Any = query
         self._name: Any = name
@@ -179,6 +182,7 @@ class InteractionRecorder:
         self._before.append((entered_scope.get(), _current.get()))
         entered_scope.set(self.scope)
         _current.set(self)
+        make_current(self.id)
 
     def exit(self) -> None:
         """Put back what was current before."""
@@ -386,6 +390,7 @@ class InteractionRecorder:
             record = without_texts(
                 self.framework,
                 self.status,
+                id=self.id,
                 started_ns=self._started_ns,
                 ended_ns=self._ended_ns,
             )
@@ -422,7 +427,7 @@ class InteractionRecorder:
         if self._incomplete or self.scope.lost or (self._unanswered and not answer):
             read.incomplete = True
         return Interaction(
-            id=uuid.uuid4().hex,
+            id=self.id,
             query=read.text(self._query),
             chunks=tuple(shown),
             not_shown=not_among(shown, (c for part in parts for c in part.retrieved())),

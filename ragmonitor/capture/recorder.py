@@ -17,8 +17,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from opentelemetry import context, trace
 from opentelemetry.trace import SpanContext
 
-from ragmonitor.capture.assembly import FinishedRuns, Translator
+from ragmonitor.capture.assembly import FinishedRuns, Translator, interaction_id
 from ragmonitor.capture.coercion import error_text
+from ragmonitor.capture.current_id import current_id, make_current
 from ragmonitor.capture.interaction_labels import labels_in
 from ragmonitor.capture.runs import Root, Run, RunKind
 from ragmonitor.capture.scopes import InteractionScope, entered_scope, scope_of
@@ -257,6 +258,8 @@ class Recorder:
             scope = self.scope()
             if scope is not None and scope.add(run, self):
                 run.scope = scope
+        if run.scope is None:
+            run.before_id = make_current(interaction_id(run_id))
         run.thread = thread
         if resumes is not None:
             self._resume(run, resumes)
@@ -509,10 +512,13 @@ class Recorder:
             self._finalize(root, finished)
             if outer is not None:
                 self._mark_tools(root, outer)
+            make_current(interaction_id(root.id))
             self._hand_over(finished)
         elif outer is not None:
             # An inner run that was no interaction by itself: its retrievals belong to the outer.
             self._move(root, outer)
+        elif current_id() == interaction_id(root.id):
+            make_current(root.before_id)
 
     @staticmethod
     def _mark_tools(inner: Root | None, outer: Root | None) -> None:

@@ -92,6 +92,7 @@ class Root(Run):
 
     __slots__ = (
         "asked",
+        "before_id",
         "caller",
         "labels",
         "lost",
@@ -136,6 +137,8 @@ class Root(Run):
         """Another instrumentation's span of this very run."""
         self.labels: Mapping[str, Any] | None = None
         """Labels in the caller's OpenTelemetry context; see `labels.py`."""
+        self.before_id = ""
+        """The newest interaction of its thread or task when it began."""
         self.scope: InteractionScope | None = None
         """The scope of plain code that it is a part of."""
 

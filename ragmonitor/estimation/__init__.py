@@ -9,6 +9,7 @@ from ragmonitor.estimation.judge_drift import JudgeDrift
 from ragmonitor.estimation.labels import HumanLabels
 from ragmonitor.estimation.means import WindowedMeans
 from ragmonitor.estimation.parts import Part
+from ragmonitor.estimation.peoples_feedback import PeoplesFeedback
 from ragmonitor.estimation.predictions import Predictions
 from ragmonitor.estimation.residuals import Residuals
 from ragmonitor.estimation.self_disagreement import SelfDisagreement
@@ -21,6 +22,7 @@ __all__ = [
     "HumanLabels",
     "JudgeDrift",
     "Part",
+    "PeoplesFeedback",
     "Predictions",
     "Residuals",
     "SelfDisagreement",

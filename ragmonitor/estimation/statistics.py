@@ -9,10 +9,12 @@ from ragmonitor.estimation.early_warning import EarlyWarning
 from ragmonitor.estimation.judge_drift import JudgeDrift
 from ragmonitor.estimation.means import WindowedMeans
 from ragmonitor.estimation.parts import Answer, Observation, Part
+from ragmonitor.estimation.peoples_feedback import PeoplesFeedback
 from ragmonitor.estimation.predictions import Predictions
 from ragmonitor.estimation.signals import HALLUCINATION, Outcomes, outcomes
 from ragmonitor.estimation.sums import ALONE, group_of
 from ragmonitor.estimation.verdicts import Verdicts
+from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
@@ -223,6 +225,13 @@ class Statistics:
         """Keep what is to outlive the process. Nothing is added afterwards."""
         for part in self._parts:
             part.close()
+
+    # --- people's say ---------------------------------------------------------------------------
+
+    def joined_feedback(self) -> Sequence[JoinedFeedback]:
+        """Return the feedback that was joined with its answer since this was last asked."""
+        parts = (part for part in self._parts if isinstance(part, PeoplesFeedback))
+        return [joined for part in parts for joined in part.joined()]
 
     # --- the judge itself -----------------------------------------------------------------------
 

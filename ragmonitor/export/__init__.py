@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from ragmonitor.export.feedback_intake import FeedbackIntake
 from ragmonitor.export.jsonl import JsonLines, report_line
 from ragmonitor.export.langfuse import Langfuse
 from ragmonitor.export.newest import NewestReports
@@ -20,6 +21,7 @@ EXPORTERS: dict[str, Callable[[str], Exporter]] = {
 
 __all__ = [
     "EXPORTERS",
+    "FeedbackIntake",
     "JsonLines",
     "Langfuse",
     "NewestReports",

@@ -19,7 +19,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ragmonitor.export.content import compact_json
-from ragmonitor.export.server import BoundedServer, Rejection, Reply
+from ragmonitor.export.server import BoundedServer, Receive, Rejection, Reply
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger, shielded
 
@@ -32,7 +32,7 @@ _BROKEN: Final = Reply(status=500, body=b"an error of ragmonitor's; see the log\
 
 
 class Pages(Protocol):
-    """The pages beside /metrics. They are read only: there is no method but GET."""
+    """The pages beside /metrics. They are read only."""
 
     def reply(self, target: str, headers: Message) -> Reply | None:
         """Return what to answer to a path with its query; None: there is no such page."""
@@ -93,6 +93,7 @@ class Endpoint:
         rejected: Callable[[Rejection], None],
         state: Callable[[], dict[str, Any]],
         pages: Pages | None = None,
+        receive: Receive | None = None,
     ) -> None:
         """Open nothing yet.
 
@@ -106,6 +107,7 @@ class Endpoint:
             rejected: Counts requests that were not answered as asked, from any thread.
             state: Returns the state of the service for JSON.
             pages: The other pages; None: there are none.
+            receive: Answers requests that send something; None: there are none.
         """
         self.registry = registry
         self.service = service
@@ -115,6 +117,7 @@ class Endpoint:
         self._rejected = rejected
         self.state = state
         self._pages = pages
+        self._receive = receive
         self._server: BoundedServer | None = None
         self._thread: threading.Thread | None = None
         self._warned = False
@@ -166,7 +169,13 @@ class Endpoint:
         if self._is_replaced:
             return False
         try:
-            server = BoundedServer(self._host, self._port, self._answer, count=self._rejected)
+            server = BoundedServer(
+                self._host,
+                self._port,
+                self._answer,
+                count=self._rejected,
+                receive=self._receive,
+            )
         except OSError as error:
             self._warn(error)
             return False

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy, compact_json
+from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.guard import reason, record_problem
 from ragmonitor.protocols import ExportContext
 from ragmonitor.records import Evaluation, Report, Scored, evaluator_name
@@ -125,6 +126,22 @@ class JsonLines:
         line = report_line(
             report, content=context.content, hash_key=context.hash_key, service=context.service
         )
+        self._append(line)
+
+    def feedback(self, joined: JoinedFeedback) -> None:
+        """Append what a person said, under the answer's id."""
+        context, told = self._context, joined.feedback
+        shown = ContentPolicy(content=context.content, key=context.hash_key or PROCESS_KEY)
+        said = {"kind": told.kind, "score": told.score, "label": told.label}
+        if told.comment and shown.shows:
+            said["comment"] = shown.text(told.comment)
+        line: dict[str, Any] = {"time": _iso(int(told.at_s * 1e9)), "id": told.interaction_id}
+        if context.service:
+            line["service"] = context.service
+        self._append(line | {"feedback": said})
+
+    def _append(self, line: dict[str, Any]) -> None:
+        context = self._context
         try:
             self._write(encoded(line))
         except OSError as error:

@@ -33,6 +33,7 @@ from ragmonitor.export.scores import (
     score_metadata,
     score_name,
 )
+from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.records import Report, Scored, SpanReference
 
 PATH = "/api/public/ingestion"
@@ -160,3 +161,7 @@ class Langfuse(PostingExporter):
                     evaluation, report, target, time_ns=now_ns, content=self._content
                 )
                 self.put(Record(event["id"], compact_json(event).encode()))
+
+    def feedback(self, joined: JoinedFeedback) -> None:
+        """Pass on what a person said, as a score by people."""
+        self.export(joined.report)

@@ -31,6 +31,7 @@ from ragmonitor.export.span_budget import (
     Attributes,
     SpanLimits,
 )
+from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.records import (
     AlarmEvent,
     Cause,
@@ -119,6 +120,11 @@ class OtelExporter:
         if tracer is not None and report.target is not None:
             self._emit_carrier(tracer, (report,), report.target)
         self._emit_events(report, report.target or report.interaction.caller)
+
+    def feedback(self, joined: JoinedFeedback) -> None:
+        """Emit what a person said as an evaluation's log event; days later, so without a span."""
+        if self._enabled:
+            self._emit_events(joined.report, joined.target)
 
     def alarm(self, event: AlarmEvent) -> None:
         """Emit an alarm as a log event of its own; it belongs to no trace."""

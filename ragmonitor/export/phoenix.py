@@ -26,6 +26,7 @@ from ragmonitor.export.scores import (
     score_metadata,
     score_name,
 )
+from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.records import Cause, Evaluation, Report, Scored, SpanReference
 
 PATH = "/v1/span_annotations"
@@ -113,3 +114,7 @@ class Phoenix(PostingExporter):
             record = annotation(evaluation, report, target, content=self._content)
             if record is not None:
                 self.put(Record(record["identifier"], compact_json(record).encode()))
+
+    def feedback(self, joined: JoinedFeedback) -> None:
+        """Pass on what a person said, as an annotation of kind HUMAN."""
+        self.export(joined.report)

@@ -25,7 +25,7 @@ from ragmonitor.export.endpoint import Endpoint, Pages
 from ragmonitor.export.families import NO_PAIRS, ScrapeSums, described, final_families
 from ragmonitor.export.instruments import Instruments, Labels, cleaned
 from ragmonitor.export.processes import opened, shared_folder
-from ragmonitor.export.server import Rejection
+from ragmonitor.export.server import Receive, Rejection
 from ragmonitor.export.service_state import service_state
 from ragmonitor.forks import survive_forks
 from ragmonitor.patterns import lazy_pattern
@@ -98,6 +98,7 @@ class PrometheusExporter:
         port: int = 9464,
         registry: CollectorRegistry | None = None,
         pages: Pages | None = None,
+        receive: Receive | None = None,
         clock: Clock = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -112,6 +113,7 @@ class PrometheusExporter:
             port: 0: any free one.
             registry: Where the series are registered too, beside our own `registry`.
             pages: What is served beside /metrics; None: nothing.
+            receive: Answers requests that send something; None: there are none.
             clock: For decay.
             now: Seconds since the epoch.
         """
@@ -138,6 +140,7 @@ class PrometheusExporter:
             rejected=self._count_rejected,
             state=self.state,
             pages=pages,
+            receive=receive,
         )
         self._pages = pages
         if pages is not None and self._folder is not None:

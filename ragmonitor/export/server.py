@@ -28,7 +28,9 @@ REQUEST_TIMEOUT_S: Final = 10.0
 MAX_CONNECTIONS: Final = 16
 """Each has a thread and a descriptor of the host."""
 MAX_HEAD_BYTES: Final = 32_768
-"""The request line and all headers together."""
+"""The request line and all headers together; with what is sent after them, if anything is."""
+MAX_BODY_BYTES: Final = 16_384
+"""What a request may send after its head."""
 FORK_WAIT_S: Final = 1.0
 """How long a fork of the host waits for a reply that is being computed, in seconds."""
 _BACKLOG: Final = 128
@@ -47,6 +49,8 @@ Rejection = Literal["malformed", "too_large", "too_many", "too_slow"]
 """
 _BY_STATUS: Final[dict[int, Rejection]] = {
     400: "malformed",
+    411: "malformed",
+    413: "too_large",
     414: "too_large",
     431: "too_large",
     501: "malformed",
@@ -67,13 +71,15 @@ class Reply:
 
 Answer = Callable[[str, Message], Reply]
 """From a request's target (path and query, as they came) and its headers to the reply."""
+Receive = Callable[[str, str, Message, bytes], Reply]
+"""From the method (POST or OPTIONS), target, headers and body of a request to the reply."""
 
 _BROKEN: Final = Reply(status=500, body=b"an error of ragmonitor's; see the log\n")
 _BUSY: Final = Reply(status=503, body=b"busy with other requests; try again later\n")
 
 
 class BoundedServer(HTTPServer):
-    """Answers GET requests, a bounded number at once, each for a bounded time.
+    """Answers requests, a bounded number at once, each for a bounded time.
 
     When all connections are taken, the oldest of those that wait for their client makes room for
     the new one; when none waits, the new one is closed. So clients that say nothing cannot keep a
@@ -89,6 +95,7 @@ class BoundedServer(HTTPServer):
         answer: Answer,
         *,
         count: Callable[[Rejection], None],
+        receive: Receive | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         """Listen; nothing is answered before `serve_forever`.
@@ -98,6 +105,7 @@ class BoundedServer(HTTPServer):
             port: 0: any free one.
             answer: Called for one request at a time, from threads of the server's.
             count: Counts requests that were not answered as asked, from any thread.
+            receive: As `answer`, for requests that send something; None: there are none.
             clock: For the deadlines.
 
         Raises:
@@ -106,6 +114,8 @@ class BoundedServer(HTTPServer):
         self._host = host
         self._answer = answer
         self._count = count
+        self.receive = receive
+        """Answers requests that send something; None: there are none."""
         self._clock = clock
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._closing = threading.Lock()
@@ -220,20 +230,25 @@ class BoundedServer(HTTPServer):
         self._free.release()
 
     def reply(self, target: str, headers: Message, *, within_s: float) -> Reply:
-        """Return what to answer, one request at a time.
-
-        Sixteen at once would take the interpreter from the host.
+        """Return what to answer to a GET request.
 
         Args:
             target: Path and query, as they came.
             headers: Of the request.
             within_s: How long to wait for others.
         """
+        return self.alone(lambda: self._answer(target, headers), within_s=within_s)
+
+    def alone(self, answer: Callable[[], Reply], *, within_s: float) -> Reply:
+        """Return what to answer, one request at a time.
+
+        Sixteen at once would take the interpreter from the host.
+        """
         if not self._answering.acquire(timeout=within_s):
             return _BUSY
         try:
             with shielded("metrics"):
-                return self._answer(target, headers)
+                return answer()
             return _BROKEN
         finally:
             self._answering.release()
@@ -360,7 +375,30 @@ class _Handler(BaseHTTPRequestHandler):
         """Leave the connection to the server, which ends it."""
 
     def do_GET(self) -> None:
-        reply = self.server.reply(self.path, self.headers, within_s=self.request.left_s / 2)
+        self._send(self.server.reply(self.path, self.headers, within_s=self.request.left_s / 2))
+
+    def do_POST(self) -> None:
+        receive = self.server.receive
+        if receive is None:
+            self.send_error(501)
+            return
+        length = self.headers.get("Content-Length", "" if self.command == "POST" else "0")
+        if not length.isdecimal() or len(length) > 9:
+            self.send_error(411)
+        elif int(length) > MAX_BODY_BYTES:
+            self.send_error(413)
+        else:
+            body = self.rfile.read(int(length))
+            self._send(
+                self.server.alone(
+                    lambda: receive(self.command, self.path, self.headers, body),
+                    within_s=self.request.left_s / 2,
+                )
+            )
+
+    do_OPTIONS = do_POST  # noqa: N815 - the library's name; of a browser that asks before it sends
+
+    def _send(self, reply: Reply) -> None:
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.content_type)
         self.send_header("Content-Length", str(len(reply.body)))

@@ -520,6 +520,16 @@ class Past:
         for end, value in (("", mean), ("_lower", mean * 0.6), ("_upper", mean * 1.6)):
             record.gauge(f"{root}{end}", value, judge=MODEL)
         record.gauge("ragmonitor_human_labels", 120)
+        for end, value in (("", 0.86), ("_lower", 0.8), ("_upper", 0.91)):
+            record.gauge(f"ragmonitor_feedback_agreement{end}", value, judge=MODEL)
+        for people, verdict, n in (("good", "good", 110), ("bad", "bad", 20), ("bad", "good", 21)):
+            record.gauge(
+                "ragmonitor_feedback_answers", n, judge=MODEL, people=people, verdict=verdict
+            )
+        for direction in ("good", "bad"):
+            count = float(chance.random() < 0.1)
+            record.count("ragmonitor_feedback_total", count, kind="thumbs", direction=direction)
+        record.count("ragmonitor_feedback_unknown_total", 0.0, kind="thumbs")
 
     def _worker(self, n: int) -> None:
         record, chance = self.recorder, self._chance

@@ -747,6 +747,76 @@ PIPELINE_ROW = (
     ),
 )
 
+PEOPLE = (
+    Row(title=Words("What people say", "用户反馈"), y=76),
+    Panel(
+        kind="lines",
+        title=Words("Judge and people agree", "评审与用户一致"),
+        description=Words(
+            "Of the answers of the last 30 days that both spoke of, the share on which people and"
+            " the judge agree, with its 95 % interval. Who speaks is no random sample: it says how"
+            " far the judge sees what annoys people, and is no rate of good answers.",
+            "最近 30 天双方都评价过的回答中，用户与评审一致的比例及其 95% 区间。"
+            "给出反馈的用户并非随机样本：它反映评审能否看到用户的不满，不是好回答的比例。",
+        ),
+        at=(0, 77, 12, 8),
+        unit="percentunit",
+        low=0,
+        queries=(
+            *(
+                Query(
+                    expr=f"avg by (service) (ragmonitor_feedback_agreement{end}{{{JUDGED}}})",
+                    legend=legend,
+                    look=look,
+                )
+                for end, legend, look in (
+                    ("", "{{service}}", Look(width=2)),
+                    (
+                        "_lower",
+                        Words("{{service}} · lower", "{{service}} · 下限"),
+                        Look(color=GREY, in_legend=False),
+                    ),
+                    (
+                        "_upper",
+                        Words("{{service}} · upper", "{{service}} · 上限"),
+                        Look(color=GREY, in_legend=False),
+                    ),
+                )
+            ),
+            Query(
+                expr=f"sum by (service) (ragmonitor_feedback_answers{{{JUDGED}}})",
+                legend=Words("{{service}} · answers", "{{service}} · 回答数"),
+                look=Look(color=GREY, dashed=True, unit="short", right_axis=True),
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Feedback per hour", "每小时反馈"),
+        description=Words(
+            "What people gave, by its direction, and what belongs to no answer that is known: an id"
+            " of another service, or of an answer that is too old.",
+            "用户反馈数（按方向），以及找不到对应回答的反馈：编号属于其他服务，或回答过旧。",
+        ),
+        at=(12, 77, 12, 8),
+        unit="short",
+        low=0,
+        queries=(
+            Query(
+                expr="sum by (service, direction)"
+                f" (increase(ragmonitor_feedback_total{{{SERVICE}}}[1h]))",
+                legend="{{service}} · {{direction}}",
+            ),
+            Query(
+                expr="sum by (service)"
+                f" (increase(ragmonitor_feedback_unknown_total{{{SERVICE}}}[1h]))",
+                legend=Words("{{service}} · unknown", "{{service}} · 未知"),
+                look=Look(color=ORANGE, dashed=True),
+            ),
+        ),
+    ),
+)
+
 PIPELINE = Board(
     uid="ragmonitor-pipeline",
     title=Words("ragmonitor / Judge and pipeline", "ragmonitor / 评审与流水线"),
@@ -757,5 +827,5 @@ PIPELINE = Board(
     ),
     since="now-24h",
     variables=(DATASOURCE, SERVICES, JUDGE, EVALUATOR, WINDOW),
-    contents=(*JUDGE_ROW, *DRIFT, *SAMPLING, *PIPELINE_ROW),
+    contents=(*JUDGE_ROW, *DRIFT, *SAMPLING, *PIPELINE_ROW, *PEOPLE),
 )

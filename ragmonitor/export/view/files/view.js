@@ -181,6 +181,14 @@ function showNow() {
     }
     if (!limits.length) facts.push(fact("–", t("budget"), t("factNoBudget")));
   } else facts.push(fact("–", t("factJudged"), t("factJudgedNone")));
+  const judge = state.judge ?? state.builtin;
+  const agree = (end) => gauge(`ragmonitor_feedback_agreement${end}`, { judge })?.value;
+  if (agree("") !== undefined) {
+    const both = state.gauges.filter((r) => r.name === "ragmonitor_feedback_answers" && r.labels.judge === judge);
+    const n = both.reduce((sum, r) => sum + r.value, 0);
+    const whole = (share) => `${(100 * share).toFixed(0)}%`;
+    facts.push(fact(whole(agree("")), t("factPeople"), t("factPeopleMore", { lower: whole(agree("_lower")), upper: whole(agree("_upper")), n: count(n) })));
+  }
   renew(byId("facts"), facts);
 }
 

@@ -129,6 +129,8 @@ const TEXTS = {
   factJudged: ["answers scored by the judge", "评审已评分的回答"],
   factJudgedNone: ["no LLM judge is configured", "未配置大模型评审"],
   factShare: ["sampling rate now", "当前抽样比例"],
+  factPeople: ["people agree with the judge", "用户与评审一致"],
+  factPeopleMore: ["95% interval {lower} to {upper}, of {n} answers people spoke of; no random sample", "95% 区间 {lower} 至 {upper}，共 {n} 个用户评价过的回答；并非随机样本"],
   factBoost: ["raised ×{boost} by an early warning", "预警期间提高 ×{boost}"],
   factMissing: ["{share} of the drawn answers have no verdict", "抽中的回答中 {share} 无结论"],
   factCommon: ["base rate, before uncertainty is weighed", "基础抽样比例"],

@@ -1,0 +1,242 @@
+"""People's say, from the application's hands to series, traces, files and other tools."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import urllib.request
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnablePassthrough
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+from ragmonitor import (
+    ContentSettings,
+    FeedbackError,
+    InteractionIdMiddleware,
+    JsonLines,
+    Monitor,
+    ServerSettings,
+)
+from ragmonitor.testing import ListExporter
+from ragmonitor_langchain import RagMonitorHandler
+from tests.support.scrape import total
+from tests.support.waiting import until
+
+
+class Listening(ListExporter):
+    """An exporter of an application that is told of feedback too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = []
+
+    def feedback(self, joined) -> None:
+        self.told.append(joined)
+
+
+class Found(BaseRetriever):
+    def _get_relevant_documents(self, query, *, run_manager):
+        return [Document("A parcel may weigh 40 kg.")]
+
+
+def chain():
+    prompt = ChatPromptTemplate.from_template("{context} {question}")
+    model = FakeListChatModel(responses=["A parcel may weigh 40 kg."])
+    return {"context": Found(), "question": RunnablePassthrough()} | prompt | model
+
+
+def answered(monitor, answer="A parcel may weigh 40 kg."):
+    with monitor.interaction(query="How heavy may a parcel be?") as i:
+        i.retrieved(["A parcel may weigh 40 kg."])
+        i.answered(answer)
+    return i.id
+
+
+@pytest.fixture(params=["thread", "process"])
+def worker(request):
+    if request.param == "process" and os.name != "posix":
+        pytest.skip("the helper needs POSIX")
+    return request.param
+
+
+def test_a_thumb_finds_its_answer(worker, tmp_path):
+    """In both places: counted, in the file, at the application's exporter, redacted, in no rate."""
+    listening, path = Listening(), tmp_path / "out.jsonl"
+    with Monitor(
+        service="test",
+        server=False,
+        worker=worker,
+        exporters=[listening, JsonLines(path)],
+        redaction="secrets",
+        state=tmp_path / "state",
+    ) as monitor:
+        identity = answered(monitor)
+        assert monitor.current_id() == identity
+        monitor.feedback(
+            identity, False, comment="my key is ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+        )
+        assert monitor.flush()
+        assert until("told", lambda: total(monitor.registry, "ragmonitor_feedback_total") == 1)
+        assert total(monitor.registry, "ragmonitor_feedback_answers", people="bad") == 1
+        assert total(monitor.registry, "ragmonitor_interactions_total") == 1
+        assert total(monitor.registry, "ragmonitor_evaluations_total", judge="people") == 0
+        until("told", lambda: listening.told)
+    (joined,) = listening.told
+    assert "ghp_A1b2" not in joined.feedback.comment
+    assert joined.feedback.comment.startswith("my key is")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    (said,) = [line["feedback"] for line in lines if "feedback" in line]
+    assert said == {"kind": "thumbs", "score": 0.0, "label": "", "comment": joined.feedback.comment}
+
+
+def test_what_content_withholds_is_not_in_comments(tmp_path):
+    path = tmp_path / "out.jsonl"
+    with Monitor(
+        service="test",
+        server=False,
+        exporters=[JsonLines(path)],
+        content=ContentSettings(policy="none"),
+    ) as monitor:
+        monitor.feedback(answered(monitor), True, comment="a secret")
+        monitor.flush()
+    assert "secret" not in path.read_text()
+    assert '"feedback"' in path.read_text()
+
+
+def test_feedback_of_days_later_finds_the_answer_of_an_earlier_process(tmp_path):
+    with Monitor(service="test", server=False, state=tmp_path) as monitor:
+        identity = answered(monitor)
+    listening = Listening()
+    with Monitor(service="test", server=False, state=tmp_path, exporters=[listening]) as monitor:
+        monitor.feedback(identity, "up")
+        monitor.flush()
+    assert len(listening.told) == 1
+
+
+def test_langchain_s_run_id_is_the_id(tmp_path):
+    """The one that the caller gave in the config, in LangSmith's spelling."""
+    listening, run = Listening(), uuid.uuid4()
+    with Monitor(service="test", server=False, exporters=[listening]) as monitor:
+        handler = RagMonitorHandler(monitor)
+        chain().invoke("How heavy?", {"callbacks": [handler], "run_id": run})
+        assert monitor.current_id() == run.hex
+        FakeListChatModel(responses=["a title"]).invoke("Name it", {"callbacks": [handler]})
+        assert monitor.current_id() == run.hex  # what was no interaction is none
+        monitor.feedback(str(run), True)
+        monitor.flush()
+    (joined,) = listening.told
+    assert joined.feedback.interaction_id == run.hex
+
+
+def test_an_argument_that_is_none_is_the_caller_s_error_and_nothing_else_is_raised():
+    monitor = Monitor(service="test", server=False)
+    with pytest.raises(FeedbackError):
+        monitor.feedback("a", 17)
+    monitor.feedback("nobody", True)
+    monitor.close()
+    monitor.feedback("too late", True)
+
+
+def test_every_task_has_its_own_id():
+    async def ask(monitor, number):
+        async with monitor.interaction(query=str(number)) as i:
+            await asyncio.sleep(0)
+            i.answered("x")
+        await asyncio.sleep(0)
+        return i.id, monitor.current_id()
+
+    async def all_at_once(monitor):
+        return await asyncio.gather(*(ask(monitor, number) for number in range(20)))
+
+    with Monitor(service="test", server=False) as monitor:
+        pairs = asyncio.run(all_at_once(monitor))
+    assert all(made == current for made, current in pairs)
+    assert len(set(pairs)) == 20
+
+
+@pytest.mark.parametrize("kind", ["async", "thread", "nested task"])
+def test_the_response_names_the_interaction(kind):
+    """However the endpoint runs: FastAPI runs plain functions on another thread."""
+    app = FastAPI()
+    app.add_middleware(InteractionIdMiddleware)
+    ids = []
+    with Monitor(service="test", server=False) as monitor:
+
+        @app.get("/async")
+        async def on_loop():
+            ids.append(answered(monitor))
+
+        @app.get("/thread")
+        def on_thread():
+            ids.append(answered(monitor))
+
+        @app.get("/nested task")
+        async def in_task():
+            async def work():
+                ids.append(answered(monitor))
+
+            await asyncio.create_task(work())
+
+        @app.get("/none")
+        async def none():
+            return {}
+
+        with TestClient(app) as client, ThreadPoolExecutor(4) as pool:
+            replies = [*pool.map(lambda _: client.get(f"/{kind}"), range(8))]
+            assert "x-ragmonitor-interaction" not in client.get("/none").headers
+    named = [reply.headers["x-ragmonitor-interaction"] for reply in replies]
+    assert sorted(named) == sorted(ids)
+
+
+def test_feedback_by_http_in_both_places(worker):
+    token = "a token of some length"
+    listening = Listening()
+    with Monitor(
+        service="test",
+        worker=worker,
+        exporters=[listening],
+        server=ServerSettings(port=0, feedback=True, feedback_token=token),
+    ) as monitor:
+        identity = answered(monitor)
+        monitor.flush()
+        assert until("told", lambda: monitor.metrics_url)
+        url = monitor.metrics_url.replace("/metrics", "/ragmonitor/feedback")
+        request = urllib.request.Request(
+            url,
+            json.dumps({"id": identity, "value": "up"}).encode(),
+            {"Content-Type": "application/json", "Authorization": f"Bearer {token}"},
+        )
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            assert reply.status == 202
+        monitor.flush()
+        assert until("told", lambda: listening.told)
+
+
+def test_no_feedback_is_taken_by_http_unless_it_is_asked_for():
+    with Monitor(service="test", server=ServerSettings(port=0)) as monitor:
+        answered(monitor)
+        monitor.flush()
+        url = monitor.metrics_url.replace("/metrics", "/ragmonitor/feedback")
+        with pytest.raises(urllib.error.HTTPError, match="501"):
+            urllib.request.urlopen(url, b"{}", timeout=10)
+
+
+def test_a_span_of_the_application_s_is_never_changed():
+    """Ids live in variables of our own; nothing is attached to OpenTelemetry's context."""
+    with (
+        Monitor(service="test", server=False) as monitor,
+        TracerProvider().get_tracer("app").start_as_current_span("caller") as caller,
+    ):
+        answered(monitor)
+        assert trace.get_current_span() is caller

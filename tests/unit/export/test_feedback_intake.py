@@ -1,0 +1,173 @@
+"""Feedback by HTTP: who may send it, from where, and how much at once."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from email.message import Message
+from typing import Any
+
+import pytest
+
+from ragmonitor.export.endpoint import Endpoint
+from ragmonitor.export.feedback_intake import PATH, FeedbackIntake
+from ragmonitor.export.server import MAX_BODY_BYTES, BoundedServer, Reply
+from ragmonitor.feedback import Feedback
+
+TOKEN = "a token of some length"
+ORIGIN = "https://app.example.com"
+
+
+class Taken(list[Feedback]):
+    full = False
+
+    def __call__(self, feedback: Feedback) -> bool:
+        if not self.full:
+            self.append(feedback)
+        return not self.full
+
+
+@pytest.fixture
+def taken() -> Taken:
+    return Taken()
+
+
+def sent(
+    intake: FeedbackIntake, body: Any, method: str = "POST", target: str = PATH, **headers: str
+) -> Reply:
+    message = Message()
+    message["Host"] = "localhost:9464"
+    message["Content-Type"] = headers.pop("content_type", "application/json")
+    for name, value in headers.items():
+        message[name.replace("_", "-")] = value
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return intake(method, target, message, raw)
+
+
+GOOD = {"id": "5eed", "value": False, "comment": "no", "kind": "thumbs"}
+
+
+def test_feedback_is_taken(taken: Taken) -> None:
+    assert sent(FeedbackIntake(taken, now=lambda: 7.0), GOOD).status == 202
+    (told,) = taken
+    assert (told.interaction_id, told.is_good, told.comment, told.at_s) == ("5eed", False, "no", 7)
+
+
+def test_a_run_id_is_an_id(taken: Taken) -> None:
+    run = "12345678-1234-5678-1234-567812345678"
+    assert sent(FeedbackIntake(taken), {"run_id": run, "value": 1}).status == 202
+    assert taken[0].interaction_id == run.replace("-", "")
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"[" * 9_000, b'{"id": "a"}', b'{"id": "", "value": 1}', b"\xff"]
+)
+def test_what_is_no_feedback_is_refused_with_the_reason(taken: Taken, body: bytes) -> None:
+    reply = sent(FeedbackIntake(taken), body)
+    assert reply.status == 400
+    assert json.loads(reply.body)["error"]
+    assert not taken
+
+
+def test_with_a_token_nobody_speaks_without_it(taken: Taken) -> None:
+    intake = FeedbackIntake(taken, token=TOKEN)
+    assert sent(intake, GOOD).status == 401
+    assert sent(intake, GOOD, Authorization="Bearer another token").status == 401
+    assert sent(intake, GOOD, Authorization=f"Bearer {TOKEN}").status == 202
+
+
+def test_another_website_is_refused_and_a_named_one_is_told_that_it_may(taken: Taken) -> None:
+    intake = FeedbackIntake(taken, origins=(ORIGIN,))
+    assert sent(intake, GOOD, Origin="https://evil.example").status == 403
+    asked = sent(intake, b"", "OPTIONS", Origin=ORIGIN)
+    assert asked.status == 204
+    assert dict(asked.headers)["Access-Control-Allow-Origin"] == ORIGIN
+    assert sent(intake, b"", "OPTIONS", Origin="https://evil.example").status == 403
+    reply = sent(intake, GOOD, Origin=ORIGIN)
+    assert reply.status == 202
+    assert dict(reply.headers)["Access-Control-Allow-Origin"] == ORIGIN
+
+
+def test_what_a_browser_sends_without_asking_first_is_refused(taken: Taken) -> None:
+    """A form of another website is no JSON; a name of its own for 127.0.0.1 is no name of ours."""
+    intake = FeedbackIntake(taken)
+    assert sent(intake, GOOD, content_type="text/plain").status == 415
+    message = Message()
+    message["Host"] = "evil.example"
+    message["Content-Type"] = "application/json"
+    assert intake("POST", PATH, message, json.dumps(GOOD).encode()).status == 403
+
+
+def test_too_much_at_once_is_said(taken: Taken) -> None:
+    taken.full = True
+    assert sent(FeedbackIntake(taken), GOOD).status == 503
+
+
+@pytest.fixture
+def served(taken: Taken):
+    server = BoundedServer(
+        "127.0.0.1",
+        0,
+        lambda *_: Reply(status=200, body=b"page"),
+        count=lambda _: None,
+        receive=FeedbackIntake(taken),
+    )
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def exchanged(server: BoundedServer, request: bytes) -> bytes:
+    with socket.create_connection(server.server_address[:2], 10) as client:
+        client.sendall(request)
+        parts = []
+        while part := client.recv(65_536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def post(body: bytes, length: str, path: str = PATH) -> bytes:
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{length}\r\n"
+    )
+    return head.encode() + body
+
+
+def test_over_a_socket(served: BoundedServer, taken: Taken) -> None:
+    body = json.dumps(GOOD).encode()
+    reply = exchanged(served, post(body, f"Content-Length: {len(body)}\r\n"))
+    assert reply.startswith(b"HTTP/1.0 202 ")
+    assert len(taken) == 1
+    assert exchanged(served, post(body, f"Content-Length: {len(body)}\r\n", "/metrics")).startswith(
+        b"HTTP/1.0 404 "
+    )
+
+
+@pytest.mark.parametrize(
+    ("length", "status"),
+    [
+        ("", b"411"),
+        ("Content-Length: -1\r\n", b"411"),
+        ("Content-Length: " + "9" * 5_000 + "\r\n", b"411"),
+        (f"Content-Length: {MAX_BODY_BYTES + 1}\r\n", b"413"),
+        ("Transfer-Encoding: chunked\r\n", b"411"),
+    ],
+)
+def test_a_body_of_no_length_or_too_long_is_not_read(
+    served: BoundedServer, taken: Taken, length: str, status: bytes
+) -> None:
+    assert exchanged(served, post(b"{}", length)).startswith(b"HTTP/1.0 " + status)
+    assert not taken
+
+
+def test_where_nothing_is_received_there_is_no_method_but_get() -> None:
+    assert Endpoint.__init__.__kwdefaults__["receive"] is None
+    server = BoundedServer("127.0.0.1", 0, lambda *_: Reply(status=200), count=lambda _: None)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        assert exchanged(server, post(b"{}", "Content-Length: 2\r\n")).startswith(b"HTTP/1.0 501 ")
+    finally:
+        server.shutdown()
+        server.server_close()

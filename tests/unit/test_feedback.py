@@ -1,0 +1,72 @@
+"""What is taken as feedback, and by which id it finds its answer."""
+
+import math
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor import FeedbackError
+from ragmonitor.feedback import Feedback, JoinedFeedback, feedback_of, joining_id
+from ragmonitor.records import Scored
+
+
+def told(value=True, identity="a", **changes):
+    return feedback_of(identity, value, **({"kind": "thumbs", "at_s": 1.0} | changes))
+
+
+@pytest.mark.parametrize(
+    ("value", "score", "is_good"),
+    [
+        (True, 1.0, True),
+        (False, 0.0, False),
+        (-1, 0.0, False),
+        (0.25, 0.25, False),
+        (0.5, 0.5, None),
+        ("Up", 1.0, True),
+        ("踩", 0.0, False),
+        ("too long", None, None),
+    ],
+)
+def test_values_have_a_direction(value, score, is_good):
+    found = told(value)
+    assert (found.score, found.is_good) == (score, is_good)
+
+
+@pytest.mark.parametrize("value", [None, 5, 1e400, math.nan, 10**400, "", "x" * 41, [], "a\nb"])
+def test_a_value_that_is_none_is_refused(value):
+    with pytest.raises(FeedbackError):
+        told(value)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"identity": ""}, {"identity": 5}, {"identity": "x" * 201}, {"kind": "A b"}]
+)
+def test_an_id_or_a_kind_that_is_none_is_refused(wrong):
+    with pytest.raises(FeedbackError):
+        told(**wrong)
+
+
+@given(st.uuids())
+def test_every_spelling_of_a_run_id_is_one_id(run: uuid.UUID):
+    """As LangChain takes it, as LangSmith shows it, and as an interaction has it."""
+    assert {joining_id(each) for each in (run, str(run), str(run).upper(), run.hex)} == {run.hex}
+
+
+@given(st.text(max_size=30), st.text(max_size=9_000))
+def test_what_is_taken_is_bounded(identity: str, comment: str):
+    try:
+        found = told(identity=identity, comment=comment)
+    except FeedbackError:
+        return
+    assert isinstance(found, Feedback)
+    assert found.comment == comment[:4_000]
+
+
+def test_a_comment_is_the_explanation_of_a_score_by_people():
+    report = JoinedFeedback(feedback=told(False, comment="wrong year"), answered_s=5.0).report
+    (scored,) = report.evaluations
+    assert isinstance(scored, Scored)
+    assert (scored.score, scored.explanation) == (0.0, "wrong year")
+    assert report.judge.kind == "HUMAN"
