@@ -306,6 +306,37 @@ ALARM_SINCE: Final = _alarms(
     unit="seconds since 1970",
     merge="livemax",
 )
+ALARM_RISE_START: Final = _alarms(
+    "gauge",
+    "ragmonitor_alarm_rise_start_timestamp_seconds",
+    "When the rise began that the evidence rests on, held while the alarm is active; without one "
+    "absent, or 0 if several processes count. The other ragmonitor_alarm_rise_ series go with it.",
+    _ALARM,
+    unit="seconds since 1970",
+    merge="livemax",
+)
+ALARM_RISE_ANSWERS: Final = _alarms(
+    "gauge",
+    "ragmonitor_alarm_rise_answers",
+    "Scored answers since the rise began, up to when the alarm was raised.",
+    _ALARM,
+    unit="answers",
+    merge="livemax",
+)
+ALARM_RISE_MEAN: Final = _alarms(
+    "gauge",
+    "ragmonitor_alarm_rise_mean",
+    "Mean of these answers, on the signal's own scale.",
+    _ALARM,
+    merge="livemax",
+)
+ALARM_RISE_MEAN_BEFORE: Final = _alarms(
+    "gauge",
+    "ragmonitor_alarm_rise_mean_before",
+    "Mean of the scored answers before the rise; absent if there were none.",
+    _ALARM,
+    merge="livemax",
+)
 ALARM_OBJECTIVE: Final = _alarms(
     "gauge",
     "ragmonitor_alarm_objective",

@@ -858,6 +858,9 @@ class AlarmState:
     """When it was raised, in seconds since the epoch; None: it is not active."""
     rising_since_s: float | None = None
     """Since when the evidence has been rising; None: it is not."""
+    span: AlarmSpan | None = None
+    """The scored answers since the rise began, of an active alarm up to when it was raised; None:
+    the evidence is not rising."""
     objective: float | None
     """The mean that is still accepted, in the signal's own scale; None: still learned."""
     learned: float = 1.0

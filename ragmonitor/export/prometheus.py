@@ -429,12 +429,19 @@ class PrometheusExporter:
         instruments.counter(metrics.ALARMS_RAISED, *labels)  # 0 is a number too
         if state.objective is not None:
             instruments.gauge(metrics.ALARM_OBJECTIVE, *labels).set(state.objective)
-        if state.since_s is not None:
-            instruments.gauge(metrics.ALARM_SINCE, *labels).set(state.since_s)
-        elif self._folder is None:
-            instruments.remove(metrics.ALARM_SINCE, *labels)
-        else:
-            instruments.gauge(metrics.ALARM_SINCE, *labels).set(0)
+        span = state.span
+        moments = {
+            metrics.ALARM_SINCE: state.since_s,
+            metrics.ALARM_RISE_START: None if span is None else span.since_s,
+            metrics.ALARM_RISE_ANSWERS: None if span is None else span.scored,
+            metrics.ALARM_RISE_MEAN: None if span is None else span.mean,
+            metrics.ALARM_RISE_MEAN_BEFORE: None if span is None else span.before,
+        }
+        for name, value in moments.items():
+            if value is None and self._folder is None:
+                instruments.remove(name, *labels)
+            else:
+                instruments.gauge(name, *labels).set(value or 0)
 
     def _show_checks(self, checks: Mapping[str, int]) -> None:
         for outcome, n in checks.items():

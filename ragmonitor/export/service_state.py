@@ -6,6 +6,7 @@ It holds what /metrics holds, names and numbers, and never a text of an interact
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from prometheus_client.metrics_core import Metric
@@ -82,6 +83,7 @@ def alarm_record(state: AlarmState) -> dict[str, Any]:
         "active": state.active,
         "since_s": state.since_s,
         "rising_since_s": state.rising_since_s,
+        "span": None if state.span is None else asdict(state.span),
         "objective": state.objective,
         "learned": state.learned,
         "higher_is_better": state.higher_is_better,

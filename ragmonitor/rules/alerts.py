@@ -20,6 +20,7 @@ from ragmonitor.rules.recording import (
 from ragmonitor.rules.wording import (
     BY_SIGNAL,
     JUDGE,
+    NOT_KNOWN,
     SERVICE,
     cause,
     diagnoses,
@@ -29,6 +30,7 @@ from ragmonitor.rules.wording import (
     moment,
     number,
     percentage,
+    rise,
 )
 
 DAY_S = 86_400.0
@@ -113,14 +115,13 @@ def quality(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
         more: str = "",
         **fields: Any,
     ) -> Alert:
-        window, last = ("1h", "hour") if is_share else ("1d", "day")
         return Alert(
             name=name,
             expr=raised(scope, level_days, 'kind="quality"', signal),
             summary=summary,
             description=(
-                f"{SERVICE}: {finding} ({limit(is_share=is_share)}): {evidence()}. The last {last} "
-                f"alone: {estimate(window, is_share=is_share)}. {more}"
+                f"{SERVICE}: {finding} ({limit(is_share=is_share)}): {rise(is_share=is_share)}; "
+                f"{evidence()}. {more}"
                 f"What went wrong in the last hour: {diagnoses()}."
             ),
             **fields,
@@ -239,7 +240,7 @@ def inputs(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
             summary=summary,
             description=(
                 f"{SERVICE}: {what} is above its limit ({limit(is_share=True)}): "
-                f"{evidence()}. The last hour alone: {estimate('1h', is_share=True)}."
+                f"{rise(is_share=True)}; {evidence()}."
             ),
             dashboard="investigate",
         )
@@ -386,13 +387,11 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
                 + number(
                     f'{JUDGED}:increase1d{{service=%q,judge=%q,signal="hallucination"}}',
                     form="%.0f",
-                    without="none",
                 )
                 + "; the effective sample size is "
                 + number(
                     f'{ESTIMATE}:effective_n1d{{service=%q,judge=%q,signal="hallucination"}}',
                     form="%.0f",
-                    without="0",
                 )
                 + f", and {MIN_DISTINGUISHING_N} are needed to distinguish a rate of 5 % from one "
                 "of 20 %."
@@ -490,7 +489,7 @@ def _day(what: str) -> str:
 
 
 def _last_score(of_service: str) -> str:
-    return moment(f"max({names.LAST_SCORE_TIMESTAMP}{of_service})", without="none")
+    return moment(f"max({names.LAST_SCORE_TIMESTAMP}{of_service})", without=NOT_KNOWN)
 
 
 def _versions() -> str:

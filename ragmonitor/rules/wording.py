@@ -10,6 +10,9 @@ from ragmonitor.rules.recording import DIAGNOSED, ESTIMATE, JUDGED
 BY_SIGNAL = "service=%q,signal=%q,judge=%q"
 """The matchers of an estimate's series, for `queried`."""
 
+NOT_KNOWN = "not known yet"
+"""Stands where Prometheus has no value, as in the first hour: it is not that nothing happened."""
+
 SERVICE = "{{ $labels.service }}"
 JUDGE = "{{ $labels.judge }}"
 
@@ -25,7 +28,7 @@ def queried(expression: str) -> str:
     return f"printf `{expression}`{values} | query"
 
 
-def number(expression: str, *, form: str = "%.3g", without: str = "unknown") -> str:
+def number(expression: str, *, form: str = "%.3g", without: str = NOT_KNOWN) -> str:
     """Return a template that prints the value of an expression's first series.
 
     Args:
@@ -61,13 +64,34 @@ def estimate(window: str, *, is_share: bool) -> str:
         _value(f"{ESTIMATE}:{operation}{window}{{{BY_SIGNAL}}}", is_share=is_share)
         for operation in ("mean", "lower", "upper")
     )
-    judged = number(f"{JUDGED}:increase{window}{{{BY_SIGNAL}}}", form="%.0f", without="0")
-    return f"{mean} (95 % interval {lower} to {upper}, {judged} judged)"
+    judged = number(f"{JUDGED}:increase{window}{{{BY_SIGNAL}}}", form="%.0f")
+    return f"{mean} (95 % interval {lower} to {upper}, scored answers: {judged})"
 
 
 def limit(*, is_share: bool) -> str:
     """Return a template that prints the alarm's limit: its objective, set or learned."""
     return _value(f"max({names.ALARM_OBJECTIVE}{{{BY_SIGNAL}}})", is_share=is_share)
+
+
+def rise(*, is_share: bool) -> str:
+    """Return a template that says since when the mean has been worse, its mean since and before.
+
+    All of it is of the one process, or folder of processes, whose evidence is highest.
+    """
+    whose = f"topk(1, {names.ALARM_EVIDENCE_SECONDS}{{{BY_SIGNAL}}})"
+
+    def of(name: str) -> str:
+        return f"{name}{{{BY_SIGNAL}}} and on (job, instance) {whose}"
+
+    began = f"{of(names.ALARM_RISE_START)} > 0"
+    mean = _value(of(names.ALARM_RISE_MEAN), is_share=is_share)
+    before = _value(of(names.ALARM_RISE_MEAN_BEFORE), is_share=is_share)
+    answers = number(of(names.ALARM_RISE_ANSWERS), form="%.0f")
+    return (
+        f"{{{{ with {queried(began)} }}}}since {{{{ . | first | value | humanizeTimestamp }}}} a "
+        f"mean of {mean} over {answers} scored answers; before: {before}{{{{ else }}}}when the "
+        "rise began is not known yet{{ end }}"
+    )
 
 
 def evidence() -> str:
@@ -102,11 +126,13 @@ def cause() -> str:
 
 
 def diagnoses() -> str:
-    """Return a template that lists what went wrong with the last hour's judged answers."""
+    """Return a template that lists what went wrong with the last hour's scored answers."""
     series = f'{DIAGNOSED}_increase1h{{service=%q,judge=%q,diagnosis!="ok"}}'
     listed = queried(f"sort_desc(100 * {series} >= 1)")
     each = '{{ if $i }}, {{ end }}{{ $d.Labels.diagnosis }} {{ printf "%.0f" $d.Value }} %'
+    known = queried(f"{DIAGNOSED}_increase1h{{service=%q,judge=%q}}")
+    none = f"{{{{ if {known} }}}}none{{{{ else }}}}{NOT_KNOWN}{{{{ end }}}}"
     return (
-        f"{{{{ range $i, $d := {listed} }}}}{each}{{{{ else }}}}none{{{{ end }}}} "
-        "(unweighted share of the judged answers)"
+        f"{{{{ range $i, $d := {listed} }}}}{each}{{{{ else }}}}{none}{{{{ end }}}} "
+        "(unweighted share of the scored answers)"
     )

@@ -246,7 +246,7 @@ def all_near(sums: Sums, at: str = "1h30m") -> list[Mapping[str, Any]]:
 def test_prometheus_computes_the_formulas(what: str, tmp_path: Path):
     """Mean, ends and effective size are what Python makes of the same sums."""
     sums = WINDOWFULS[what]
-    rules = those_of("RagMonitorHallucinationSpike", tmp_path)
+    rules = those_of("RagMonitorErrorBudgetBurn", tmp_path)
     check(tmp_path, rising(sums), rules=rules, values=all_near(sums))
 
 
@@ -256,7 +256,7 @@ def test_processes_add_up(tmp_path: Path):
     first = rising(sums)
     second = {name.replace("{", '{pod="b",'): values for name, values in first.items()}
     both = Sums(**{name: 2 * getattr(sums, name) for name in Sums.__dataclass_fields__})
-    rules = those_of("RagMonitorHallucinationSpike", tmp_path)
+    rules = those_of("RagMonitorErrorBudgetBurn", tmp_path)
     check(tmp_path, {**first, **second}, rules=rules, values=all_near(both))
 
 
@@ -265,7 +265,7 @@ def test_a_restart_loses_nothing_of_the_window(tmp_path: Path):
     sums = WINDOWFULS["all judged"]
     series = rising(sums, values="0+{step}x60 0+{step}x60")
     lost_one = Sums(**{n: getattr(sums, n) * 59 / 60 for n in Sums.__dataclass_fields__})
-    rules = those_of("RagMonitorHallucinationSpike", tmp_path)
+    rules = those_of("RagMonitorErrorBudgetBurn", tmp_path)
     check(tmp_path, series, rules=rules, values=all_near(lost_one))
 
 
@@ -277,7 +277,7 @@ def test_without_a_verdict_there_is_no_estimate(tmp_path: Path):
         "eval_time": "1h30m",
         "exp_samples": [],
     }
-    rules = those_of("RagMonitorHallucinationSpike", tmp_path)
+    rules = those_of("RagMonitorErrorBudgetBurn", tmp_path)
     check(tmp_path, rising(sums), rules=rules, values=[nothing])
 
 

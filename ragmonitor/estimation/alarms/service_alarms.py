@@ -218,6 +218,7 @@ class Alarms(Part):
                 active=monitor.clearing is not None,
                 since_s=monitor.since_s,
                 rising_since_s=monitor.rising_since_s,
+                span=monitor.span(higher_is_better=stream.higher_is_better),
                 objective=self._own_scale(place, monitor.objective),
                 learned=monitor.learning.share(now_s) if monitor.objective is None else 1.0,
                 higher_is_better=stream.higher_is_better,
@@ -393,7 +394,7 @@ class Alarms(Part):
             elif monitor.update(x, importance_weight, at_s, block, example):
                 since_s = at_s if monitor.rising_since_s is None else monitor.rising_since_s
                 events.append(self._event(place, raised=True, at_s=at_s, since_s=since_s))
-                monitor.raise_alarm(at_s)
+                monitor.raise_alarm(at_s, events[-1].span)
                 self._sessions.spend(place)
         return events
 

@@ -16,7 +16,7 @@ from ragmonitor.estimation.alarms.objectives import Objectives
 from ragmonitor.estimation.alarms.state_numbers import Number
 from ragmonitor.estimation.detector import CLEARING_RISKS, MULTIPLES, Block, Clearing, Detector
 from ragmonitor.guard import shielded
-from ragmonitor.records import Example
+from ragmonitor.records import AlarmSpan, Example
 
 RISING_FROM = 0.01
 """Evidence is rising from this share of the threshold on."""
@@ -43,6 +43,8 @@ class _State:
     clearing: list[Number] | None
     """When it began, its age in hours, the largest weight, and its parts."""
     course: Annotated[list[Number], Field(min_length=NUMBERS, max_length=NUMBERS)] | None = None
+    rise: tuple[Number, int, Number, int | None, Number | None] | None = None
+    """An `AlarmSpan`, in the order of its fields."""
 
     def __post_init__(self) -> None:
         if len(self.evidence) != len(MULTIPLES):
@@ -82,6 +84,8 @@ class SignalMonitor:
     examples: list[Example] = field(default_factory=list)
     course: Course = field(default_factory=Course)
     """What the alarm says of the answers since; it outlives a restart of the evidence."""
+    rise: AlarmSpan | None = None
+    """What the active alarm said when it was raised."""
 
     def __post_init__(self) -> None:
         self.restart(self.objective)
@@ -101,7 +105,7 @@ class SignalMonitor:
         )
         # What was put aside is neither evidence nor about any objective.
         self.detector.reserve = reserve
-        self.clearing = None
+        self.clearing = self.rise = None
         self.since_s = self.rising_since_s = None
         self.held_days = 0.0
         self.examples = []
@@ -138,6 +142,12 @@ class SignalMonitor:
             if self.provisional is not None:
                 # Set by the past only, so that the next updates are fair at it.
                 self.detector.objective = self.provisional
+
+    def span(self, *, higher_is_better: bool) -> AlarmSpan | None:
+        """Return the answers that the alarm, or the evidence while it rises, speaks of."""
+        if self.clearing is None and self.rising_since_s is not None:
+            return self.course.span(higher_is_better=higher_is_better)
+        return self.rise
 
     def note(self, x: float, importance_weight: float, at_s: float) -> None:
         """Count a verdict for what the alarm says; it moves no evidence."""
@@ -183,8 +193,14 @@ class SignalMonitor:
         # a bad answer that raises an alarm.
         return evidence >= self.threshold_days and x > detector.objective
 
-    def raise_alarm(self, at_s: float) -> None:
-        """Let the alarm be active since this moment; the evidence is for its end from now on."""
+    def raise_alarm(self, at_s: float, rise: AlarmSpan | None) -> None:
+        """Let the alarm be active since this moment; the evidence is for its end from now on.
+
+        Args:
+            at_s: In seconds since the epoch.
+            rise: What it says of the answers since the rise began.
+        """
+        self.rise = rise
         self.held_days = self.detector.evidence
         self.since_s = at_s
         self.rising_since_s = None
@@ -218,6 +234,7 @@ class SignalMonitor:
             "evidence": self.detector.parts,
             "reserve": self.detector.reserve,
             "course": self.course.dump(),
+            "rise": self.rise and astuple(self.rise),
             "at_s": self.detector.at_s,
             "clearing": clearing
             and [
@@ -239,6 +256,9 @@ class SignalMonitor:
         self.learning = Learning(*state.learning)
         if state.course is not None:
             self.course = Course.load(state.course)
+        if state.rise is not None:
+            since_s, scored, mean, bad, before = state.rise
+            self.rise = AlarmSpan(since_s=since_s, scored=scored, mean=mean, bad=bad, before=before)
         detector, rising = self.detector, self.rising_since_s
         if self.provisional is not None:
             detector.objective = self.provisional

@@ -209,6 +209,24 @@ def test_what_an_alarm_counts_outlives_a_restart(tmp_path):
     assert span.scored == span.bad > 2
 
 
+def test_an_active_alarm_goes_on_to_say_what_it_said_when_it_was_raised(tmp_path):
+    """While it rises too, and in a process that began since; not once it is over."""
+    first = Service(file=state_file(tmp_path))
+    first.verdicts([0.0] * 200)
+    assert first.state().span is None
+    said = None
+    while not first.events:
+        first.verdicts([1.0])
+        said = first.state().span or said
+    assert said == first.events[0].span
+    second = Service(file=state_file(tmp_path), clock=first.clock)
+    assert second.state().span == said
+    second.verdicts([0.0] * 3)
+    assert second.state().span == said
+    second.verdicts([0.0] * 400)
+    assert second.state().span is None
+
+
 def test_a_signal_that_is_a_score_counts_no_bad_answers():
     """Faithfulness has a mean, on its own scale."""
     service = Service()

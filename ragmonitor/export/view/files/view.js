@@ -102,10 +102,9 @@ function showVerdict() {
     const [first, ...others] = active;
     const found = estimate(first.signal, first.judge, "1h");
     const time = moment(first.since_s);
-    const event = store.state.events.findLast((e) => e.raised && e.span && e.signal === first.signal && e.judge === first.judge);
     // Evidence weighs each answer since the change; the last hour may not show it yet.
-    text = event
-      ? t("verdictActiveSpan", { signal: called("signal", first.signal), span: spanned(event), bound: bound(first), time })
+    text = first.span
+      ? t("verdictActiveSpan", { signal: called("signal", first.signal), span: spanned(first), bound: bound(first), time })
       : found && isOver(found, first)
       ? t("verdictActiveWith", { signal: called("signal", first.signal), value: number(found.mean, first.signal), lower: number(found.lower, first.signal), upper: number(found.upper, first.signal), bound: bound(first), time })
       : t("verdictActive", { signals: called("signal", first.signal), time });
