@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from ragmonitor import __version__
+from ragmonitor.cli.golden_options import GenerateOptions
 from ragmonitor.cli.options import (
     DemoOptions,
     DoctorOptions,
@@ -362,6 +363,28 @@ def export(options: IncidentExportOptions) -> int:
     from ragmonitor.cli import incident_reports
 
     return incident_reports.export(options)
+
+
+goldens = typer.Typer(
+    no_args_is_help=True,
+    help="Golden questions: questions with known answers, made of documents or taken from live "
+    f"traffic.\n\n{EXIT_CODES}",
+)
+app.add_typer(goldens, name="goldens")
+
+
+@command(goldens, GenerateOptions)
+def generate(options: GenerateOptions) -> int:
+    """Make golden questions of documents: a model writes them, and reads each again on its own.
+
+    A question is kept if its chunks alone answer it as its reference answer does, and it is clear
+    and no general knowledge; what is to be unanswerable must be answered by no chunk that is near,
+    a false premise must be denied. The rest is dropped, with the reason. Each reply is kept, so
+    that a run that was interrupted or has spent its budget goes on and pays nothing twice.
+    """
+    from ragmonitor.cli.golden_files import generate_from_documents
+
+    return generate_from_documents(options)
 
 
 def main() -> None:

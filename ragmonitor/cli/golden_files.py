@@ -1,0 +1,187 @@
+"""`ragmonitor goldens`: golden questions made of documents or traffic, reviewed, converted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, get_args
+
+import msgspec
+
+from ragmonitor.cli.golden_options import GenerateOptions
+from ragmonitor.cli.terminal import (
+    FINE,
+    SOMETHING_WRONG,
+    figures_table,
+    print_json,
+    progress,
+    say,
+)
+from ragmonitor.errors import InputError, SettingsError
+from ragmonitor.goldens import Difficulty, GoldenKind, read_goldens, write_goldens
+from ragmonitor.goldens.generating import Generation, generate
+from ragmonitor.goldens.paid_replies import SUFFIX, PaidModel, ReplyFile
+from ragmonitor.goldens.question_plan import DIFFICULTIES, MIX, QuestionPlan, parsed_weights
+from ragmonitor.goldens.source_documents import SourceChunks, read_documents
+from ragmonitor.offline.evaluating import scorer_of
+from ragmonitor.records import Language
+
+INTERRUPTED: Final = 130
+PROBLEMS_SHOWN: Final = 10
+
+# --- generate -------------------------------------------------------------------------------------
+
+
+def generate_from_documents(options: GenerateOptions) -> int:
+    """Make golden questions, and return the exit code: 1 if there are fewer than were wanted.
+
+    Raises:
+        RagMonitorError: Nothing was made: documents, a setting or a budget is missing or wrong.
+    """
+    plan_options = _plan_options(options)
+    source = read_documents(options.documents, queries=options.query or ())
+    run = _Generating(options, source, QuestionPlan(source.chunks, **plan_options))
+    is_interrupted = False
+    title = "making questions"
+    with progress(title, options.count, quiet=options.quiet, text=run.progress_text) as advance:
+        run.advance = advance
+        try:
+            asyncio.run(run.make())
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            is_interrupted = True
+    run.write()
+    run.report()
+    if is_interrupted:
+        say("interrupted; the same command goes on from here")
+        return INTERRUPTED
+    return FINE if len(run.result.goldens) >= options.count else SOMETHING_WRONG
+
+
+def _plan_options(options: GenerateOptions) -> dict[str, Any]:
+    languages = [each.strip() for each in options.language.split(",") if each.strip()]
+    if not set(languages) <= set(get_args(Language)):
+        raise SettingsError(f"--language {options.language!r}: expected en, zh or en,zh")
+    return {
+        "n": options.count,
+        "mix": parsed_weights(options.mix, GoldenKind, "--mix") if options.mix else MIX,
+        "difficulties": parsed_weights(options.difficulty, get_args(Difficulty), "--difficulty")
+        if options.difficulty
+        else DIFFICULTIES,
+        "languages": languages,
+        "seed": options.seed,
+    }
+
+
+class _Generating:
+    """One run of `goldens generate`."""
+
+    def __init__(self, options: GenerateOptions, source: SourceChunks, plan: QuestionPlan) -> None:
+        self._options = options
+        self._source = source
+        self._plan = plan
+        self._known = read_goldens(options.output) if options.output.exists() else []
+        self._scorer = scorer_of(
+            judge=options.judge,
+            budget_usd=options.budget_usd,
+            budget_tokens=options.budget_tokens,
+            api_base=options.api_base,
+        )
+        if not options.output.parent.is_dir():
+            raise InputError(f"{options.output.parent}: no such folder")
+        replies = ReplyFile(options.output.with_name(options.output.name + SUFFIX))
+        self._model = PaidModel(
+            self._scorer.judge, self._scorer.budget, replies, concurrency=options.concurrency
+        )
+        self.result = Generation()
+        self.advance: Any = lambda _done: None
+
+    async def make(self) -> None:
+        await self._scorer.prepare()
+        try:
+            self.result = await generate(
+                self._plan,
+                self._model,
+                known=self._known,
+                concurrency=self._options.concurrency,
+                progressed=self._progressed,
+            )
+        finally:
+            await self._scorer.close()
+
+    def _progressed(self, result: Generation) -> None:
+        self.result = result
+        self.write()
+        self.advance(len(result.goldens))
+
+    def write(self) -> None:
+        """Write what there is: the file's own goldens as they stand, and the new ones."""
+        ids = {golden.id for golden in self._known}
+        new = [golden for golden in self.result.goldens if golden.id not in ids]
+        try:
+            write_goldens(self._options.output, [*self._known, *new])
+            if self._options.dropped is not None:
+                lines = b"".join(msgspec.json.encode(drop) + b"\n" for drop in self.result.dropped)
+                self._options.dropped.write_bytes(lines)
+        except OSError as error:
+            raise InputError(f"{error.filename}: {error.strerror or error}") from error
+
+    def progress_text(self) -> str:
+        """Return what stands behind the bar."""
+        result, usage = self.result, self._model.usage
+        return (
+            f"{len(result.goldens)} kept, {len(result.dropped)} dropped, {usage.cost_usd:.4f} USD"
+        )
+
+    def report(self) -> None:
+        """Say what was made and what it cost."""
+        if self._options.json_output:
+            print_json(self._as_json())
+        if self._options.quiet or self._options.json_output:
+            return
+        result = self.result
+        for problem in self._source.problems[:PROBLEMS_SHOWN]:
+            say(f"left out: {problem}")
+        table = figures_table("kind", "kept", "dropped", "because", texts=["because"])
+        for kind, counts in sorted(result.counts().items()):
+            reasons = [(name, n) for name, n in counts.most_common() if name != "kept"]
+            because = ", ".join(f"{name} {n}" for name, n in reasons)
+            table.add_row(kind, str(counts["kept"]), str(sum(n for _, n in reasons)), because)
+        from rich.console import Console
+
+        console = Console(stderr=True, highlight=False)
+        console.print(table)
+        usage = self._model.usage
+        console.print(
+            f"{len(result.goldens)} of {self._options.count} questions, of "
+            f"{self._source.documents} documents in {len(self._source.chunks)} chunks; "
+            f"{usage.calls} calls, {usage.input_tokens + usage.output_tokens} tokens, "
+            f"{usage.cost_usd:.4f} USD in all, {self._model.paid_calls} replies of this run; "
+            f"written to {self._options.output}",
+            markup=False,
+            soft_wrap=True,
+        )
+        if result.failure:
+            say(f"ended early: {result.failure}; the same command goes on from here")
+        elif result.is_budget_spent:
+            say("the budget is spent; the same command with a larger one goes on from here")
+
+    def _as_json(self) -> dict[str, Any]:
+        result, usage, budget = self.result, self._model.usage, self._scorer.budget
+        return {
+            "output": str(self._options.output),
+            "wanted": self._options.count,
+            "kept": len(result.goldens),
+            "kinds": {kind: dict(counts) for kind, counts in result.counts().items()},
+            "documents": self._source.documents,
+            "chunks": len(self._source.chunks),
+            "left_out": self._source.problems,
+            "replies_of_this_run": self._model.paid_calls,
+            "usage": {
+                "calls": usage.calls,
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "cost_usd": usage.cost_usd,
+            },
+            "budget": None if budget is None else {"total": budget.capacity, "unit": budget.unit},
+            "is_budget_spent": result.is_budget_spent,
+            "failure": result.failure,
+        }

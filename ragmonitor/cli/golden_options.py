@@ -1,0 +1,80 @@
+"""The options of `ragmonitor goldens ...`.
+
+The annotations are objects and no texts, since the command line is built of them.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragmonitor.cli.options import QuietOption
+
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateOptions:
+    """The options of `ragmonitor goldens generate`."""
+
+    documents: Annotated[
+        str,
+        typer.Argument(
+            metavar="DOCS",
+            help="A file or folder of Markdown, text, HTML, PDF or docx; or module:object, a "
+            "vector store, index or retriever of LangChain or LlamaIndex.",
+        ),
+    ]
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The file of golden questions (JSON lines). What stands in it stays; the replies "
+            "that were paid for stand in FILE.replies beside it.",
+        ),
+    ]
+    judge: Annotated[
+        str, typer.Option(help="Who writes and checks: a litellm model, openai/gpt-4o-mini.")
+    ]
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, max=10_000, help="How many questions.")
+    ] = 100
+    budget_usd: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Most that all runs with this output may spend, in dollars."),
+    ] = None
+    budget_tokens: Annotated[
+        int | None, typer.Option(min=0, help="Most tokens that all runs with this output may use.")
+    ] = None
+    mix: Annotated[
+        str,
+        typer.Option(
+            help="Kinds with weights: single_fact=40,several_chunks=15,comparison=10,"
+            "unanswerable=15,false_premise=10,follow_up=10, which is the default."
+        ),
+    ] = ""
+    difficulty: Annotated[
+        str, typer.Option(help="Difficulties with weights; easy=1,medium=2,hard=1 by default.")
+    ] = ""
+    language: Annotated[
+        str,
+        typer.Option(help="en, zh, or en,zh in turn; by default that of the chunk asked about."),
+    ] = ""
+    seed: Annotated[int, typer.Option(help="Of which chunks are asked about, and how.")] = 1
+    query: Annotated[
+        list[str] | None,
+        typer.Option(help="What to ask a retriever first, to find its documents. Repeatable."),
+    ] = None
+    dropped: Annotated[
+        Path | None, typer.Option(help="Write what was dropped here, with the reason (JSON lines).")
+    ] = None
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=64, help="Questions under way at once.")
+    ] = 4
+    api_base: Annotated[
+        str | None, typer.Option(help="Address of an OpenAI-compatible server for the judge.")
+    ] = None
+    json_output: JsonOption = False
+    quiet: QuietOption = False

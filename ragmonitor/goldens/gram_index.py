@@ -1,0 +1,69 @@
+"""Finds texts that are written alike, by their pieces of words; needs neither model nor network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ragmonitor.evaluators.embeddings import character_grams
+
+
+class Neighbour(NamedTuple):
+    """One text of the index, and how near it is."""
+
+    position: int
+    """Of the text, in the order of adding."""
+    similarity: float
+    """Cosine of the two vectors, 0 to 1."""
+
+
+class GramIndex:
+    """An inverted index over the vectors of `character_grams`, for the nearest texts to another."""
+
+    def __init__(self, texts: Iterable[str] = (), *, by_rarity: bool = False) -> None:
+        """Add the texts.
+
+        Args:
+            texts: In order.
+            by_rarity: Weigh each piece by its inverse document frequency, log(1 + n / df), so that
+                words that stand everywhere say little. For finding what a text speaks of.
+        """
+        self._by_rarity = by_rarity
+        self._postings: dict[int, list[tuple[int, float]]] = {}
+        self._size = 0
+        for text in texts:
+            self.add(text)
+
+    def __len__(self) -> int:
+        """Return how many texts it holds."""
+        return self._size
+
+    def add(self, text: str) -> None:
+        """Add a text; it is the last."""
+        for at, weight in _sparse(text):
+            self._postings.setdefault(at, []).append((self._size, weight))
+        self._size += 1
+
+    def nearest(self, text: str, count: int = 1) -> list[Neighbour]:
+        """Return the texts that are nearest, the nearest first; none that shares nothing.
+
+        With `by_rarity` the similarities order the texts and are no cosines.
+        """
+        sums: dict[int, float] = {}
+        for at, weight in _sparse(text):
+            found = self._postings.get(at, ())
+            rarity = math.log(1 + self._size / len(found)) if self._by_rarity and found else 1.0
+            for position, other in found:
+                sums[position] = sums.get(position, 0.0) + weight * other * rarity
+        ranked = sorted(sums.items(), key=lambda each: (-each[1], each[0]))[:count]
+        return [Neighbour(position, similarity) for position, similarity in ranked]
+
+    def similarity(self, text: str) -> float:
+        """Return how near the nearest text is; 0 if there is none."""
+        return next((each.similarity for each in self.nearest(text)), 0.0)
+
+
+def _sparse(text: str) -> list[tuple[int, float]]:
+    [vector] = character_grams([text])
+    return [(at, weight) for at, weight in enumerate(vector) if weight]

@@ -1,0 +1,214 @@
+"""Asks the judge's model within a budget, and never pays for the same question twice.
+
+Each reply is kept in a file beside the output as soon as it is there. The key is what was asked,
+so that a run that was interrupted goes on where it stood.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from ragmonitor.capabilities import CapableJudge
+from ragmonitor.errors import InputError, RagMonitorError, SettingsError
+from ragmonitor.goldens.golden_prompts import Task, prompts_version
+from ragmonitor.protocols import Asker
+from ragmonitor.records import Assessment, Interaction, JudgeUsage
+from ragmonitor.sampling import Budget, spent_in
+
+SUFFIX: Final = ".replies"
+
+
+class BudgetSpentError(RagMonitorError):
+    """The next call might cost more than is left."""
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True):
+    key: str
+    reply: dict[str, Any] | None
+    """None: paid, and not readable."""
+    usage: JudgeUsage
+
+
+class ReplyFile:
+    """The replies that were paid for, by what was asked; appended to as they come."""
+
+    def __init__(self, path: Path) -> None:
+        """Read what earlier runs paid for. A last line that was cut short is passed over.
+
+        Raises:
+            InputError: The file cannot be read, or is no such file.
+        """
+        self.path = path
+        self.usage = JudgeUsage()
+        """Of all runs together."""
+        self._replies: dict[str, dict[str, Any]] = {}
+        try:
+            lines = path.read_bytes().split(b"\n") if path.exists() else []
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror or error}") from error
+        whole = lines[:-1]
+        for number, line in enumerate(whole, 1):
+            try:
+                kept = msgspec.json.decode(line, type=_Line)
+            except msgspec.MsgspecError as error:
+                raise InputError(
+                    f"{path}, line {number}: {error}; it keeps paid replies of earlier runs: "
+                    "move it away to begin anew"
+                ) from error
+            self._take(kept)
+        self._torn = lines[-1] if lines else b""
+
+    def _take(self, kept: _Line) -> None:
+        self.usage += kept.usage
+        if kept.reply is not None:
+            self._replies[kept.key] = kept.reply
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """Return the reply; None: it was not asked, or gave nothing."""
+        return self._replies.get(key)
+
+    def add(self, key: str, reply: Mapping[str, Any] | None, usage: JudgeUsage) -> None:
+        """Keep what a call gave and cost. Raises `OSError`."""
+        kept = _Line(key=key, reply=None if reply is None else dict(reply), usage=usage)
+        data = msgspec.json.encode(kept) + b"\n"
+        with open(self.path, "ab", opener=_for_its_owner) as file:
+            if self._torn:
+                file.truncate(file.tell() - len(self._torn))
+                self._torn = b""
+            file.write(data)
+        self._take(kept)
+
+
+def _for_its_owner(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)
+
+
+class PaidModel:
+    """The judge's model, asked about chunks and questions."""
+
+    def __init__(
+        self,
+        judge: CapableJudge,
+        budget: Budget | None,
+        replies: ReplyFile,
+        *,
+        concurrency: int = 4,
+    ) -> None:
+        """Take what earlier runs have spent out of the budget.
+
+        Args:
+            judge: Its `asker` is asked; it counts in the budget's unit.
+            budget: For all runs together that share the file of replies; None: the judge is free.
+            replies: What was paid for already.
+            concurrency: Calls in flight.
+        """
+        self._judge = judge
+        self._budget = budget
+        self._replies = replies
+        self._slots = asyncio.Semaphore(concurrency)
+        self._in_flight = 0
+        self._returned = asyncio.Event()
+        self.paid_calls = 0
+        """Of this run."""
+        spent = 0.0 if budget is None else spent_in(budget.unit, replies.usage)
+        self._is_empty = budget is not None and not budget.reserve(spent)
+
+    @property
+    def name(self) -> str:
+        """The judge's name, and the version of what it is asked."""
+        return f"{self._judge.identity.name}@{prompts_version()}"
+
+    @property
+    def usage(self) -> JudgeUsage:
+        """The cost of all runs together."""
+        return self._replies.usage
+
+    async def ask(self, task: Task, shown: Interaction) -> Mapping[str, Any]:
+        """Return the fields of the reply, from the file or from the model.
+
+        Raises:
+            BudgetSpentError: It might cost more than is left; nothing was asked.
+            JudgeError: There is no usable reply.
+            SettingsError: The judge cannot be asked.
+        """
+        asker = self._judge.asker(shown, _nothing_read(self._judge, shown))
+        if asker is None:
+            raise SettingsError(
+                f"judge {self._judge.identity.name} cannot be asked; questions are made by a "
+                "language model, such as --judge openai/gpt-4o-mini"
+            )
+        key = _key(asker, task, shown)
+        kept = self._replies.get(key)
+        if kept is not None:
+            return kept
+        async with self._slots:
+            reserved = await self._reserve(shown)
+            try:
+                return await self._call(asker, task, key, reserved)
+            finally:
+                self._in_flight -= 1
+                self._returned.set()
+
+    async def _reserve(self, shown: Interaction) -> float:
+        if self._is_empty:
+            raise BudgetSpentError("the budget is spent")
+        cost = self._judge.expected_cost(shown)
+        while self._budget is not None and not self._budget.reserve(cost):
+            # What is in flight was reserved by upper estimates; some of it may come back.
+            if not self._in_flight:
+                self._is_empty = True
+            if self._is_empty:
+                raise BudgetSpentError("the budget is spent")
+            self._returned.clear()
+            await self._returned.wait()
+        self._in_flight += 1
+        return cost
+
+    async def _call(
+        self, asker: Asker, task: Task, key: str, reserved: float
+    ) -> Mapping[str, object]:
+        reply: Mapping[str, object] | None = None
+        self.paid_calls += 1
+        try:
+            reply = await asker.ask(task.instructions, fields=task.fields, shown=task.shown)
+            return reply
+        finally:
+            usage = asker.usage
+            if self._budget is not None:
+                self._budget.refund(reserved, spent_in(self._budget.unit, usage))
+            if usage.calls:
+                self._replies.add(key, reply, usage)
+
+
+def _nothing_read(judge: CapableJudge, shown: Interaction) -> Assessment:
+    """Return an assessment of an answer that nobody gave: the asker takes its language."""
+    return Assessment(
+        judge=judge.identity,
+        language="zh" if shown.name == "zh" else "en",
+        sentences=(),
+        answer_relevancy=None,
+        evasive=None,
+        chunk_relevance=None,
+    )
+
+
+def _key(asker: Asker, task: Task, shown: Interaction) -> str:
+    texts = [
+        str(asker.identity),
+        task.instructions,
+        dict(task.fields),
+        task.shown,
+        shown.query,
+        shown.answer,
+        shown.reference,
+        [chunk.text for chunk in shown.chunks],
+    ]
+    return hashlib.blake2b(json.dumps(texts).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,90 @@
+"""`ragmonitor goldens`: made of documents, reviewed, converted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from ragmonitor.cli.app import app
+from ragmonitor.goldens import read_goldens
+from tests.support.golden_model import GoldenModel
+from tests.support.openai_server import OpenAiServer
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["goldens", *map(str, words)])
+
+
+# --- generate -------------------------------------------------------------------------------------
+
+TEXT = """# The harbour
+
+The harbour of Aarhus opens its eastern gate at nine and closes at six.
+
+# Boats
+
+Whoever rents a rowing boat leaves a deposit of forty crowns at the desk.
+
+# 渡船
+
+往返对岸的渡船每天早上七点从北码头出发，晚上十点返回，周日停航，船票每人三元，儿童免费乘坐，自行车另付一元，宠物不得上船，
+遇到大风时停航并退票，请在码头售票处办理退票手续，当天有效。
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a folder with a document, in which the command runs."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "harbour.md").write_text(TEXT.replace("\n遇", "遇"), "utf-8")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_questions_are_made_through_a_provider_and_gone_on_with(folder, monkeypatch):
+    """With the yield and the cost; the second run pays for what is new alone."""
+    monkeypatch.setenv("RAGMONITOR_JUDGE__INPUT_USD_PER_MILLION_TOKENS", "1")
+    monkeypatch.setenv("RAGMONITOR_JUDGE__OUTPUT_USD_PER_MILLION_TOKENS", "1")
+    words = ["generate", "docs", "-o", "goldens.jsonl", "--judge", "openai/scripted", "--json"]
+    words += ["--mix", "single_fact,unanswerable", "--dropped", "dropped.jsonl"]
+    with OpenAiServer() as server:
+        server.always(GoldenModel())
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        words += ["--api-base", server.api_base]
+        result = run(*words, "-n", 2, "--budget-usd", 1)
+        assert result.exit_code == 0, result.output
+        told = json.loads(result.stdout)
+        assert told["kinds"] == {"single_fact": {"kept": 1}, "unanswerable": {"kept": 1}}
+        assert told["usage"]["calls"] == len(server.chats) == 7
+        result = run(*words, "-n", 4, "--budget-usd", 1)
+        told = json.loads(result.stdout)
+        assert told["kept"] == 4, result.output
+        calls = told["usage"]["calls"]
+        assert calls == len(server.chats) == 7 + told["replies_of_this_run"]
+        result = run(*words, "-n", 6, "--budget-usd", told["usage"]["cost_usd"])
+        assert result.exit_code == 1
+        assert json.loads(result.stdout)["is_budget_spent"]
+        assert len(server.chats) == calls
+    assert len(read_goldens("goldens.jsonl")) == 4
+    assert (folder / "dropped.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "budget"),
+        (["--budget-usd", 1, "--budget-tokens", 5], "one budget"),
+        (["--budget-usd", 1, "--mix", "trivia"], "single_fact"),
+        (["--budget-usd", 1, "--language", "fr"], "en, zh"),
+        (["--budget-usd", 1, "-o", "nowhere/goldens.jsonl"], "no such folder"),
+    ],
+)
+def test_what_cannot_begin_says_why(folder, words, told):
+    """Exit code 2, and nothing is written."""
+    result = run("generate", "docs", "--judge", "openai/x", "-o", "goldens.jsonl", *words)
+    assert result.exit_code == 2
+    assert told in result.output
+    assert [each.name for each in folder.iterdir()] == ["docs"]

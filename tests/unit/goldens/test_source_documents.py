@@ -1,0 +1,252 @@
+"""Documents in their formats, and the stores of real frameworks."""
+
+from __future__ import annotations
+
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.errors import InputError
+from ragmonitor.goldens.source_documents import (
+    CHUNK_CHARACTERS,
+    MIN_CHUNK_CHARACTERS,
+    cut,
+    read_documents,
+    store_chunks,
+)
+
+LONG = "The harbour of the old town opens at nine and closes at six, on Sundays at four."
+OTHER = "Whoever rents a boat leaves a deposit of forty crowns, which is paid back on return of it."
+
+
+def texts(found) -> str:
+    return "\n".join(chunk.text for chunk in found.chunks)
+
+
+# --- cutting --------------------------------------------------------------------------------------
+
+
+@given(
+    text=st.lists(
+        st.sampled_from(["# A", "word " * 30, "Short.", "", "```", "| a | b |"]), max_size=60
+    )
+)
+def test_cutting_loses_no_word(text):
+    """In order, and no chunk is longer than it may be unless one block is."""
+    joined = "\n".join(text)
+    chunks = cut(joined)
+    assert " ".join(chunks).split() == joined.split()
+    blocks_are_short = "```" not in text and "| a | b |" not in text
+    assert not blocks_are_short or all(len(chunk) <= CHUNK_CHARACTERS for chunk in chunks)
+
+
+def test_a_heading_begins_a_chunk_and_paragraphs_fill_it():
+    """Code keeps its empty lines; a long paragraph is cut between sentences."""
+    text = f"# One\n\n{LONG}\n\n## Two\n{OTHER}\n\n```\na\n\n# no heading\n```"
+    assert cut(text) == [f"# One\n\n{LONG}", f"## Two\n{OTHER}\n\n```\na\n\n# no heading\n```"]
+    pieces = cut(" ".join([LONG, OTHER] * 10), most=300)
+    assert len(pieces) == 7
+    assert all(len(piece) <= 300 for piece in pieces)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_read_in_the_order_of_its_names(tmp_path):
+    """Hidden files and other kinds are passed over; what cannot be read is said."""
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "x.md").write_text(LONG, "utf-8")
+    (tmp_path / "a.txt").write_text(OTHER, "utf-8")
+    (tmp_path / "c.md").symlink_to(tmp_path / "gone.md")
+    (tmp_path / ".hidden.md").write_text(LONG * 2, "utf-8")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    (tmp_path / "short.md").write_text("Too short.", "utf-8")
+    found = read_documents(str(tmp_path))
+    assert [(chunk.source, chunk.text) for chunk in found.chunks] == [
+        ("a.txt", OTHER),
+        ("b/x.md", LONG),
+    ]
+    assert found.documents == 2
+    assert len(found.problems) == 1
+    assert found.problems[0].startswith("c.md: ")
+
+
+@pytest.mark.parametrize("named", ["nowhere", "picture.png", "empty", "no_such_module:store"])
+def test_what_holds_no_documents_is_refused(tmp_path, monkeypatch, named):
+    """With what was expected."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    with pytest.raises(InputError):
+        read_documents(named)
+
+
+def test_html_keeps_its_text_and_loses_what_is_around_it(tmp_path):
+    """Headings and tables stay; scripts and navigation go."""
+    pytest.importorskip("markdownify")
+    page = tmp_path / "page.html"
+    page.write_text(
+        f"<html><head><title>t</title></head><body><nav>Home</nav><h2>Harbour</h2><p>{LONG}</p>"
+        "<table><tr><th>boat</th><th>price</th></tr><tr><td>small</td><td>40</td></tr></table>"
+        "<script>var x = 1</script><footer>Imprint</footer></body></html>",
+        "utf-8",
+    )
+    text = texts(read_documents(str(page)))
+    assert text.startswith("## Harbour")
+    assert "| small | 40 |" in text
+    assert not any(word in text for word in ("Home", "var x", "Imprint"))
+
+
+def test_docx_keeps_its_headings(tmp_path):
+    """As Markdown."""
+    pytest.importorskip("mammoth")
+    pytest.importorskip("markdownify")
+    main = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    document = (
+        f'<w:document xmlns:w="{main}"><w:body><w:p><w:pPr><w:pStyle w:val="Heading1"/></w:pPr>'
+        f"<w:r><w:t>Harbour</w:t></w:r></w:p><w:p><w:r><w:t>{LONG}</w:t></w:r></w:p></w:body>"
+        "</w:document>"
+    )
+    path = tmp_path / "letter.docx"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(
+            "[Content_Types].xml",
+            f'<Types xmlns="{package}/content-types"><Default Extension="rels" ContentType='
+            '"application/vnd.openxmlformats-package.relationships+xml"/><Override PartName='
+            '"/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.'
+            'wordprocessingml.document.main+xml"/></Types>',
+        )
+        file.writestr(
+            "_rels/.rels",
+            f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1" '
+            f'Type="{office}/officeDocument" Target="word/document.xml"/></Relationships>',
+        )
+        file.writestr("word/document.xml", document)
+    assert texts(read_documents(str(path))) == f"# Harbour\n\n{LONG}"
+
+
+def test_pdf_gives_its_text(tmp_path):
+    """Of all pages; a broken one is left out, with the reason."""
+    pytest.importorskip("pypdf")
+    (tmp_path / "good.pdf").write_bytes(_pdf(LONG))
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    found = read_documents(str(tmp_path))
+    assert texts(found).strip() == LONG
+    assert [problem.partition(":")[0] for problem in found.problems] == ["broken.pdf"]
+
+
+def _pdf(text: str) -> bytes:
+    """Return a document of one page with one line."""
+    line = text.replace("(", r"\(").replace(")", r"\)").encode()
+    stream = b"BT /F1 8 Tf 10 100 Td (" + line + b") Tj ET"
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 200] /Contents 4 0 R /Resources 6 0 R >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        b"<< /Font << /F1 5 0 R >> >>",
+    ]
+    data, offsets = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        offsets.append(len(data))
+        data += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    data += b"xref\n0 7\n0000000000 65535 f \n" + table
+    return data + (
+        b"trailer\n<< /Size 7 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % data.index(b"xref\n0 7")
+    )
+
+
+# --- stores ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_langchains_stores_and_retrievers():
+    """A store lists its documents; a retriever is explored from a query on."""
+    pytest.importorskip("langchain_core")
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import DeterministicFakeEmbedding
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    store.add_documents(
+        [Document(id="1", page_content=LONG, metadata={"source": "a.md"}), Document(OTHER, id="2")]
+    )
+    listed = {(chunk.text, chunk.id, chunk.source) for chunk in store_chunks(store)}
+    assert listed == {(LONG, "1", "a.md"), (OTHER, "2", "")}
+    retriever = store.as_retriever(search_kwargs={"k": 1})
+    with pytest.raises(InputError, match="--query"):
+        store_chunks(retriever)
+    assert {chunk.text for chunk in store_chunks(retriever, queries=["harbour"])} <= {LONG, OTHER}
+
+
+@pytest.mark.slow
+def test_llama_indexs_indexes_and_retrievers():
+    """An index lists its nodes; a retriever is explored from a query on."""
+    pytest.importorskip("llama_index.core")
+    from llama_index.core import MockEmbedding, VectorStoreIndex
+    from llama_index.core.schema import TextNode
+
+    nodes = [
+        TextNode(id_="1", text=LONG, metadata={"file_name": "a.md"}),
+        TextNode(id_="2", text=OTHER),
+    ]
+    index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
+    expected = {(LONG, "1", "a.md"), (OTHER, "2", "")}
+    assert {(c.text, c.id, c.source) for c in store_chunks(index)} == expected
+    retriever = index.as_retriever(similarity_top_k=2)
+    explored = store_chunks(retriever, queries=["harbour"])
+    assert {(c.text, c.id, c.source) for c in explored} == expected
+
+
+class Chroma:
+    """What LangChain's Chroma has."""
+
+    def get(self):
+        return {"ids": ["1"], "documents": [LONG], "metadatas": [None]}
+
+    def similarity_search(self, query, k):
+        raise AssertionError(query, k)
+
+
+class Searching:
+    """A vector store of which nothing but searching is known; it finds the neighbour."""
+
+    def similarity_search(self, query, k):
+        assert k > 1
+        return [{"text": OTHER if query.startswith("The") else LONG}]
+
+
+@pytest.mark.parametrize(
+    ("store", "expected"),
+    [
+        (Chroma(), {LONG}),
+        (Searching(), {LONG, OTHER}),
+        ([LONG, {"text": OTHER, "id": "x"}], {LONG, OTHER}),
+        (lambda: [LONG], {LONG}),
+        ({"a": LONG}, {LONG}),
+    ],
+)
+def test_other_stores(store, expected):
+    """By what they have."""
+    assert {chunk.text for chunk in store_chunks(store, queries=["boat"])} == expected
+
+
+@pytest.mark.parametrize("store", [3, [3], [{"title": "x"}]])
+def test_what_is_no_store_is_refused(store):
+    """With its type."""
+    with pytest.raises(InputError):
+        store_chunks(store, queries=["boat"])
+
+
+def test_a_store_is_named_by_module_and_attribute(tmp_path, monkeypatch):
+    """The current folder is looked in first."""
+    (tmp_path / "shop_of_goldens.py").write_text(f"store = [{LONG!r}]\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert texts(read_documents("shop_of_goldens:store")) == LONG
+    assert len(LONG) >= MIN_CHUNK_CHARACTERS
