@@ -348,16 +348,24 @@ class Documents(Part):
     def _ranked(self, now_s: float) -> tuple[list[tuple[float, Document]], int]:
         """Return the documents by their evidence, and how many of the first are named.
 
-        Which are tested is decided by how often they were judged, whatever the verdicts are.
+        Which are tested is decided by how often they were judged, whatever the verdicts are. Each
+        weighs as much as it was shown for: what is shown often can explain more of a rise.
         """
         tested = [
             (each.evidence.e_value(now_s), each)
             for each in self._table
             if each.judged >= MIN_JUDGED
         ]
-        tested.sort(key=lambda each: -each[0])
-        e_values = [e_value for e_value, _ in tested]
-        return tested, len(discovered(e_values, [1.0] * len(tested), len(tested)))
+        shown = sum(each.shown for _, each in tested) or 1
+        weights = {id(each): each.shown * len(tested) / shown for _, each in tested}
+        tested.sort(key=lambda found: -found[0] * weights[id(found[1])])
+        return tested, len(
+            discovered(
+                [e_value for e_value, _ in tested],
+                [weights[id(each)] for _, each in tested],
+                len(tested),
+            )
+        )
 
     def _entry(self, document: Document, overall: _Overall) -> dict[str, Any]:
         verdicts = list(document.verdicts())

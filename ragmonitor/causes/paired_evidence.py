@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import exp, log1p
+from functools import lru_cache
+from math import exp, log1p, log2
 from typing import Final
 
 LIFE_S: Final = 172_800.0
@@ -15,13 +16,28 @@ _HALF_S: Final = LIFE_S / 2
 _MEMORY: Final = 0.1
 """Weight of the newest answer in the rate that is betted on."""
 _REST_MEMORY: Final = 0.005
+_TYPICAL_MEMORY: Final = 0.05
 _MAX_E: Final = 1e12
+MAX_WAITING: Final = 8
+"""Answers of a kind in one block, the newest ones: of a kind that nearly all answers are of."""
+
+
+@lru_cache(maxsize=4_096)
+def _begins_at(block: int) -> float:
+    """Return the share of the evidence that begins at a block, from 0 on."""
+    return _begins_from(block) - _begins_from(block + 1)
+
+
+@lru_cache(maxsize=4_096)
+def _begins_from(block: int) -> float:
+    """Return the share of the evidence that begins at a block or later."""
+    return 1 / log2(block + 2)
 
 
 class Others:
     """Sums over all answers, from which follows what came between two answers of one kind."""
 
-    __slots__ = ("rate", "sampled", "seen", "seen_bad")
+    __slots__ = ("rate", "sampled", "seen", "seen_bad", "typical")
 
     def __init__(self) -> None:
         self.sampled = 0.0
@@ -32,6 +48,8 @@ class Others:
         """Those of the bad ones."""
         self.rate = 0.05
         """About the share of bad answers of late."""
+        self.typical = 1.0
+        """About the importance weight of the judged ones of late."""
 
     def add(self, rate: float, weight: float, bad: float) -> None:
         """Take in one answer, after every kind that it is of.
@@ -47,23 +65,26 @@ class Others:
             self.seen_bad += weight * bad
             rate_now = self.rate + _REST_MEMORY * weight * (bad - self.rate)
             self.rate = min(0.9, max(0.01, rate_now))
+            self.typical += _TYPICAL_MEMORY * (weight - self.typical)
 
 
 class PairedEvidence:
     """An e-process against "answers of this kind are bad no more often than the others".
 
-    Each answer of the kind makes a block with the others since the one before. It bets that it is
-    bad more often than m, and the others together bet as much that they are bad less often than m:
+    Answers of the kind make a block with the others since those before. Each bets that it is bad
+    more often than m, and the others together bet as much that they are bad less often than m:
 
-        1 + k l (y - m)   for the answer,   1 - k l r / R (y - m)   for each other,
+        1 + k l (y - m)   for an answer of the kind,   1 - k l S / R (y - m)   for each other,
 
-    with k its importance weight if it was judged, else 0, r its sampling rate and R the sum of
-    theirs. Over draws and verdicts the mean of the product is at most exp(0) = 1 whatever m is, as
+    with k its importance weight if it was judged, else 0, S the sum of the sampling rates of the
+    kind's answers and R that of the others'. Over draws and verdicts the mean of the product is at most exp(0) = 1 whatever m is, as
     long as both kinds are bad equally often within the block: the rate may change from block to
     block, and so may the sampling. m and l come from what was known before the block.
+    A block ends with the first answer of the kind after another one.
 
     When the kind became worse is not known. So the evidence is the mean over all blocks at which it
-    may have begun, that of block t with weight 1 / ((t + 1) (t + 2)).
+    may have begun, that of block t with weight 1 / log2(t + 2) - 1 / log2(t + 3): they sum up to
+    1, and fall off hardly faster than 1 / t, so that a kind that was good for long is found too.
 
     Source:
         Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting" (2024),
@@ -74,6 +95,7 @@ class PairedEvidence:
 
     __slots__ = (
         *("_bad", "_m", "_sampled", "_stake", "_seen", "_seen_bad", "_until_s"),
+        "_waiting",
         *("_old", "_old_blocks", "_young", "_young_blocks"),
     )
 
@@ -88,61 +110,74 @@ class PairedEvidence:
         """The share of bad answers of this kind that is betted on."""
         self._old = self._young = 0.0
         """The evidence of two lives, of which the younger one began half a life later."""
-        self._old_blocks = self._young_blocks = 0.0
+        self._old_blocks = self._young_blocks = 0
         self._until_s = (at_s // _HALF_S + 1) * _HALF_S
         """When the older life ends."""
         self._sampled, self._seen, self._seen_bad = others.sampled, others.seen, others.seen_bad
-        self._learn(others.rate, 0.0, 0.0)
+        self._waiting: tuple[tuple[float, float, float], ...] = ()
+        """Sampling rates, weights and badness of the answers of the block so far."""
+        self._choose(others)
 
     def add(self, others: Others, rate: float, weight: float, bad: float, at_s: float) -> None:
         """Take in one answer of this kind; arguments as of `Others.add`, which comes afterwards."""
         between = others.sampled - self._sampled
+        if rate > 0:
+            self._waiting = (*self._waiting[1 - MAX_WAITING :], (rate, weight, bad))
+        if weight:
+            self._bad += _MEMORY * weight * (bad - self._bad)
         if between > 0 and rate > 0:
-            m = self._m
-            stake = min(self._stake, _MAX_LOSS * between / (rate * (1 - m)))
-            of_others = stake * rate / between
-            seen, seen_bad = others.seen - self._seen, others.seen_bad - self._seen_bad
-            # log(1 + k x) >= k log(1 + x) for a weight k up to 1: sums are all that is needed.
-            evidence = (seen - seen_bad) * log1p(of_others * m)
-            if seen_bad:
-                evidence += seen_bad * log1p(-of_others * (1 - m))
-            factor = exp(evidence)
-            if weight:
-                factor *= 1 + weight * stake * (bad - m)
+            factor = self._factor(others, between)
             if at_s >= self._until_s:
                 self._renew(at_s)
-            blocks = self._old_blocks
-            self._old = (self._old + 1 / ((blocks + 1) * (blocks + 2))) * factor
-            self._old_blocks = blocks + 1
-            blocks = self._young_blocks
-            self._young = (self._young + 1 / ((blocks + 1) * (blocks + 2))) * factor
-            self._young_blocks = blocks + 1
+            self._old = (self._old + _begins_at(self._old_blocks)) * factor
+            self._old_blocks += 1
+            self._young = (self._young + _begins_at(self._young_blocks)) * factor
+            self._young_blocks += 1
             if self._old > _MAX_E or self._young > _MAX_E:
                 self._old, self._young = min(_MAX_E, self._old), min(_MAX_E, self._young)
-        if weight:
-            self._learn(others.rate, weight, bad)
-        # `others` does not hold this answer yet: what it adds is no part of the next block.
+            self._waiting = ()
+            self._choose(others)
+            # `others` does not hold this answer yet: what it adds is no part of the next block.
+            self._seen, self._seen_bad = others.seen, others.seen_bad
         self._sampled = others.sampled + rate
-        self._seen, self._seen_bad = others.seen + weight, others.seen_bad + weight * bad
+        self._seen += weight
+        self._seen_bad += weight * bad
 
-    def _learn(self, rate: float, weight: float, bad: float) -> None:
-        """Choose what the next blocks bet, by a verdict and the rate of the others so far."""
-        self._bad += _MEMORY * weight * (bad - self._bad)
-        self._m = rate
+    def _factor(self, others: Others, between: float) -> float:
+        """Return what the bets on a block come to: the answers that wait, and those between."""
+        m, waiting = self._m, self._waiting
+        ratio = sum(rate for rate, _, _ in waiting) / between
+        stake = min(self._stake, _MAX_LOSS / (ratio * (1 - m)))
+        of_others = stake * ratio
+        seen, seen_bad = others.seen - self._seen, others.seen_bad - self._seen_bad
+        # log(1 + k x) >= k log(1 + x) for a weight k up to 1: sums are all that is needed.
+        evidence = (seen - seen_bad) * log1p(of_others * m)
+        if seen_bad:
+            evidence += seen_bad * log1p(-of_others * (1 - m))
+        factor = exp(evidence)
+        for _, weight, bad in waiting:
+            factor *= 1 + weight * stake * (bad - m)
+        return factor
+
+    def _choose(self, others: Others) -> None:
+        """Choose what the next block bets, by the verdicts so far."""
+        self._m = rate = others.rate
         # On twice the others' rate at least: a kind that was good may turn bad.
         target = min(0.95, max(0.15, 2 * rate, self._bad))
-        self._stake = min(_MAX_LOSS, max(0.0, target - rate) / (1 - rate)) / rate
+        stake = max(0.0, target - rate) / (1 - rate)
+        # An answer that is drawn with the common rate has half of the greatest weight.
+        self._stake = min(_MAX_LOSS, stake / others.typical) / rate
 
     def _renew(self, at_s: float) -> None:
         """Let the older life end: the younger one takes its place."""
         is_next = at_s < self._until_s + _HALF_S
-        self._old, self._old_blocks = (self._young, self._young_blocks) if is_next else (0.0, 0.0)
-        self._young = self._young_blocks = 0.0
+        self._old, self._old_blocks = (self._young, self._young_blocks) if is_next else (0.0, 0)
+        self._young, self._young_blocks = 0.0, 0
         self._until_s = (at_s // _HALF_S + 1) * _HALF_S
 
     def e_value(self, at_s: float) -> float:
         """Return the evidence now: an e-value, 1 where nothing is known."""
         if at_s >= self._until_s:
             self._renew(at_s)
-        old = self._old + 1 / (self._old_blocks + 1)
-        return (old + self._young + 1 / (self._young_blocks + 1)) / 2
+        old = self._old + _begins_from(self._old_blocks)
+        return (old + self._young + _begins_from(self._young_blocks)) / 2

@@ -143,6 +143,7 @@ def judged_until_named(
     others = Others()
     evidence = [PairedEvidence(others, 0.0) for _ in range(KINDS)]
     half, of_it = answers // 2, 0
+    shown = [1] * KINDS
     for turn in range(answers):
         names = rng.sample(range(1, KINDS), 5)
         if rng.random() < share:
@@ -155,11 +156,13 @@ def judged_until_named(
         weight = judged / probability / 2 if drawn else 0.0
         for at in names:
             evidence[at].add(others, judged, weight, float(is_bad), 0.0)
+            shown[at] += 1
         others.add(judged, weight, float(is_bad))
         of_it += drawn and 0 in names and turn >= half
         if turn % 20 == 0:
             e_values = [each.e_value(0.0) for each in evidence]
-            if discovered(e_values, [1.0] * KINDS, KINDS):
+            total = sum(shown)
+            if discovered(e_values, [each * KINDS / total for each in shown], KINDS):
                 return of_it
     return None
 

@@ -52,7 +52,7 @@ def test_a_short_demo_shows_the_spike_and_accounts_for_all(capsys):
 @pytest.mark.parametrize("cause", ["document", "version"])
 def test_the_incident_names_what_was_planted(capsys, cause):
     """A wrong edition of a document, or a version of the prompt; and says how long that took."""
-    run(DemoOptions(seconds=60, json_output=True, port=0, cause=cause))
+    run(DemoOptions(seconds=60, json_output=True, port=0, cause=cause, rate=16))
     incident = json.loads(capsys.readouterr().out.splitlines()[-1])["incident"]
     named = incident["cause"]
     assert named["kind"] == cause
