@@ -77,10 +77,10 @@ class PairedEvidence:
         1 + k l (y - m)   for an answer of the kind,   1 - k l S / R (y - m)   for each other,
 
     with k its importance weight if it was judged, else 0, S the sum of the sampling rates of the
-    kind's answers and R that of the others'. Over draws and verdicts the mean of the product is at most exp(0) = 1 whatever m is, as
-    long as both kinds are bad equally often within the block: the rate may change from block to
-    block, and so may the sampling. m and l come from what was known before the block.
-    A block ends with the first answer of the kind after another one.
+    kind's answers and R that of the others'. Over draws and verdicts the mean of the product is at
+    most exp(0) = 1 whatever m is, as long as both kinds are bad equally often within the block: the
+    rate may change from block to block, and so may the sampling. m and l come from what was known
+    before the block. A block ends with the first answer of the kind after another one.
 
     When the kind became worse is not known. So the evidence is the mean over all blocks at which it
     may have begun, that of block t with weight 1 / log2(t + 2) - 1 / log2(t + 3): they sum up to
