@@ -733,7 +733,7 @@ STREAM_OLDEST_SECONDS: Final = _operation(
 DROPPED: Final = _operation(
     "counter",
     "ragmonitor_dropped",
-    "Interactions, runs and sent scores that were given up.",
+    "Interactions, runs, scores, and spans and log events that were given up.",
     "reason",
 )
 INTERNAL_ERRORS: Final = _operation(

@@ -125,8 +125,13 @@ def _feedback_intake(
     )
 
 
-def traces_of(settings: Settings) -> OtelExporter:
-    """Return what emits an interaction's trace."""
+def traces_of(settings: Settings, lost: Callable[[str, int], None] | None = None) -> OtelExporter:
+    """Return what emits an interaction's trace.
+
+    Args:
+        settings: The settings.
+        lost: Counts spans and events that did not arrive, by reason.
+    """
     return OtelExporter(
         service=settings.service,
         enabled=settings.export.traces,
@@ -134,6 +139,7 @@ def traces_of(settings: Settings) -> OtelExporter:
         hash_key=settings.content.key,
         max_attribute_bytes=settings.export.max_attribute_bytes,
         max_span_bytes=settings.export.max_span_bytes,
+        lost=lost,
     )
 
 

@@ -117,7 +117,7 @@ class _Helper:
             redactor=redactor_of(setup.settings, None),
             poll=self._poll,
             queue=self._queue,
-            traces=_Traces(self, traces_of(setup.settings)),
+            traces=_Traces(self, traces_of(setup.settings, self._lose)),
             exporters=[_exporter(self, n, each) for n, each in enumerate(setup.exporters)],
         )
         self.link = Link(
@@ -164,6 +164,10 @@ class _Helper:
 
     def _provider(self, has_provider: bool) -> None:
         self.has_provider = has_provider
+
+    def _lose(self, reason: str, n: int) -> None:
+        """Count spans and events that did not arrive."""
+        self._back.meters.dropped(reason, n)
 
     def _flush(self, timeout_s: float) -> bool:
         flushed = self._back.flush(timeout_s)

@@ -75,7 +75,7 @@ class LocalBackHalf:
         """Where finished interactions wait."""
         self.meters = meters_of(settings, view, self.feedback)
         """What people scrape."""
-        self.traces = traces_of(settings) if traces is None else traces
+        self.traces = traces_of(settings, self._lose) if traces is None else traces
         """Emits each interaction's trace."""
         self.estimates = estimates_of(settings, reader or builtin, judging, embedding)
         """The windowed means and the alarms."""

@@ -23,7 +23,7 @@ from opentelemetry.trace import (
 from ragmonitor import conventions as names
 from ragmonitor.export import span_attributes
 from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy
-from ragmonitor.export.providers import Providers
+from ragmonitor.export.providers import Lost, Providers
 from ragmonitor.export.span_budget import (
     MAX_ATTRIBUTE_BYTES,
     MAX_ATTRIBUTES,
@@ -65,6 +65,7 @@ class OtelExporter:
         logger_provider: _logs.LoggerProvider | None = None,
         max_attribute_bytes: int = MAX_ATTRIBUTE_BYTES,
         max_span_bytes: int = MAX_SPAN_BYTES,
+        lost: Lost | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Look for no provider yet.
@@ -79,6 +80,7 @@ class OtelExporter:
             logger_provider: Instead of the application's global one.
             max_attribute_bytes: UTF-8 bytes after which a value is cut.
             max_span_bytes: Of all names and values of one span.
+            lost: Counts spans and events that did not arrive, by reason, from any thread.
             clock_ns: Nanoseconds since the epoch.
         """
         self._enabled = enabled
@@ -86,7 +88,10 @@ class OtelExporter:
         self._limits = SpanLimits(attribute_bytes=max_attribute_bytes, span_bytes=max_span_bytes)
         self._clock_ns = clock_ns
         self._providers = Providers(
-            service, tracer_provider=tracer_provider, logger_provider=logger_provider
+            service,
+            tracer_provider=tracer_provider,
+            logger_provider=logger_provider,
+            lost=lost,
         )
 
     def emit(self, interaction: Interaction, reports: Sequence[Report]) -> SpanReference | None:

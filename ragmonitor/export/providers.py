@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 import socket
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
@@ -19,17 +20,22 @@ from ragmonitor.addresses import shown
 from ragmonitor.conventions import OI_PROJECT_NAME, SCOPE
 from ragmonitor.errors import MissingExtraError
 from ragmonitor.export.content import package_version
+from ragmonitor.forks import survive_forks
 from ragmonitor.guard import logger, shielded
 from ragmonitor.protocols import Clock
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import LoggerProvider as SdkLoggerProvider
+    from opentelemetry.sdk._logs import ReadWriteLogRecord
     from opentelemetry.sdk._logs.export import LogRecordExporter
     from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
 
 Signal = Literal["TRACES", "LOGS"]
+Lost = Callable[[str, int], None]
+"""Takes why spans or log events were lost (`otlp_failed`) and how many."""
 
 CLOSE_TIMEOUT_S = 5.0
 LOOK_AGAIN_S = 10.0
@@ -170,10 +176,22 @@ class Providers:
         *,
         tracer_provider: trace.TracerProvider | None = None,
         logger_provider: _logs.LoggerProvider | None = None,
+        lost: Lost | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
+        """Look for none yet.
+
+        Args:
+            service: `service.name` of our own, unless `OTEL_*` variables name another.
+            tracer_provider: Instead of the application's global one.
+            logger_provider: Instead of the application's global one.
+            lost: Counts spans and log events that our own providers could not deliver, by reason,
+                from any thread. Of the application's providers nobody knows.
+            clock: For looking again.
+        """
         collector = _Collector(clock)
-        tracers, loggers = partial(_tracers, service), partial(_loggers, service)
+        count = lost or _uncounted
+        tracers, loggers = partial(_tracers, service, count), partial(_loggers, service, count)
         self._traces = _Source("TRACES", tracer_provider, tracers, collector)
         self._logs = _Source("LOGS", logger_provider, loggers, collector)
 
@@ -230,21 +248,110 @@ class Providers:
             within(CLOSE_TIMEOUT_S, shut_down)
 
 
-def _tracers(service: str, exporter: SpanExporter) -> SdkTracerProvider:
+class _Deliveries:
+    """Stands before an OTLP exporter and counts what it does not deliver.
+
+    The SDK's batching says in its log only that it drops what is too much, and that an endpoint
+    fails. What was taken is delivered, has failed, or waits; what is missing was dropped.
+    """
+
+    def __init__(self, exporter: Any, lost: Lost, *, batching: str) -> None:
+        """Stand before an exporter.
+
+        Args:
+            exporter: OpenTelemetry's own.
+            lost: Takes why, and how many.
+            batching: Where the environment says how many may wait: `BSP` or `BLRP`.
+        """
+        self._exporter = exporter
+        self._lost = lost
+        self._most_waiting = _size(f"{batching}_MAX_QUEUE_SIZE", 2048) + _size(
+            f"{batching}_MAX_EXPORT_BATCH_SIZE", 512
+        )
+        self._lock = threading.Lock()
+        self._waiting = 0
+        survive_forks(self)
+
+    def taken(self) -> None:
+        """Note one span or event; with too many waiting, the oldest was dropped for it."""
+        with self._lock:
+            dropped = self._waiting >= self._most_waiting
+            self._waiting += not dropped
+        if dropped:
+            self._lost("otlp_full", 1)
+
+    def export(self, batch: Sequence[Any]) -> Any:
+        """Pass a batch on."""
+        result = None
+        try:
+            result = self._exporter.export(batch)
+        finally:
+            with self._lock:
+                self._waiting = max(0, self._waiting - len(batch))
+            if result is None or result.name != "SUCCESS":
+                with shielded("export"):
+                    self._lost("otlp_failed", len(batch))
+        return result
+
+    def shutdown(self) -> None:
+        """End it; what still waits is lost."""
+        with self._lock:
+            left, self._waiting = self._waiting, 0
+        if left:
+            with shielded("export"):
+                self._lost("otlp_closed", left)
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Have the exporter send what it holds itself."""
+        return bool(self._exporter.force_flush(timeout_millis))
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: what waits is the parent's."""
+        self._lock = threading.Lock()
+        self._waiting = 0
+
+
+def _size(name: str, default: int) -> int:
+    """Return a number of the environment; what is none counts as not set, as in the SDK."""
+    text = _variable(name)
+    return int(text) if text.isdecimal() else default
+
+
+def _uncounted(_reason: str, _n: int) -> None:
+    """Count nothing."""
+
+
+def _tracers(service: str, lost: Lost, exporter: SpanExporter) -> SdkTracerProvider:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+    deliveries: Any = _Deliveries(exporter, lost, batching="BSP")
+
+    class Processor(BatchSpanProcessor):
+        def on_end(self, span: ReadableSpan) -> None:
+            if span.context is not None and span.context.trace_flags.sampled:
+                deliveries.taken()
+            super().on_end(span)
+
     provider = TracerProvider(resource=_resource(service))
-    provider.add_span_processor(BatchSpanProcessor(exporter))
+    provider.add_span_processor(Processor(deliveries))
     return provider
 
 
-def _loggers(service: str, exporter: LogRecordExporter) -> SdkLoggerProvider:
+def _loggers(service: str, lost: Lost, exporter: LogRecordExporter) -> SdkLoggerProvider:
     from opentelemetry.sdk._logs import LoggerProvider
     from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 
+    deliveries: Any = _Deliveries(exporter, lost, batching="BLRP")
+
+    class Processor(BatchLogRecordProcessor):
+        def on_emit(self, log_record: ReadWriteLogRecord) -> None:
+            deliveries.taken()
+            super().on_emit(log_record)
+
     provider = LoggerProvider(resource=_resource(service))
-    provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
+    provider.add_log_record_processor(Processor(deliveries))
     return provider
 
 
