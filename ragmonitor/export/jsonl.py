@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ from ragmonitor.records import Evaluation, Report, Scored, evaluator_name
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 """Of what we make: the lines hold the application's texts. What is there keeps its own."""
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
+"""A pipe in the file's place would keep all scoring waiting for its reader."""
 
 
 def report_line(
@@ -155,9 +159,9 @@ class JsonLines:
             )
 
     def _write(self, data: bytes) -> None:
+        file = self._open()
         if self._torn:
             data = b"\n" + data
-        file = self._open()
         try:
             written = os.write(file, data)
         except OSError:
@@ -183,8 +187,9 @@ class JsonLines:
             return self._file
         self.close()
         self.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, FILE_MODE)
+        self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _AT_ONCE, FILE_MODE)
         self._opened = self._identity()
+        self._torn = self._torn or _ends_torn(self._file, self.path)
         return self._file
 
     def _identity(self) -> tuple[int, int] | None:
@@ -193,3 +198,14 @@ class JsonLines:
         except OSError:
             return None
         return found.st_dev, found.st_ino
+
+
+def _ends_torn(file: int, path: Path) -> bool:
+    """Return whether a file's last line was cut short, by a process that died while it wrote."""
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode) or not status.st_size:
+        return False
+    with contextlib.suppress(OSError), path.open("rb") as read:  # it may be written only
+        read.seek(-1, os.SEEK_END)
+        return read.read(1) != b"\n"
+    return False

@@ -226,12 +226,9 @@ class Application:
         if self.cell.endpoint not in ("disk", "state"):
             return []
         begin = {
-            (
-                "disk",
-                "hang",
-            ): 'mkdir "$CHAOS_DISK/reports"; mkfifo "$CHAOS_DISK/reports/reports.jsonl"',
+            ("disk", "hang"): 'mkdir "$CHAOS_DISK/reports" && mkfifo "$CHAOS_REPORTS"',
             ("disk", "garbage"): (
-                'mkdir "$CHAOS_DISK/reports"; printf \'{"torn": \' > "$CHAOS_DISK/reports/reports.jsonl"'
+                'mkdir "$CHAOS_DISK/reports" && printf \'{"torn": \' > "$CHAOS_REPORTS"'
             ),
             ("disk", "read-only"): 'mount -o remount,ro "$CHAOS_DISK"',
             ("state", "read-only"): 'mount -o remount,ro "$CHAOS_DISK"',

@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,12 +16,12 @@ from opentelemetry import context, trace
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode
 
-from ragmonitor.export import OtelExporter
+from ragmonitor.export import OtelExporter, providers
 from ragmonitor.export.providers import Providers, otlp_protocol, within
 from ragmonitor.records import (
     Cause,
@@ -682,3 +683,57 @@ def test_a_reference_survives_the_round_trip(emitted: Emitted) -> None:
     carrier = emitted.spans["evaluation openai/gpt-4o-mini"]
     assert carrier.parent is not None
     assert trace.format_span_id(carrier.parent.span_id) == reference.span_id
+
+
+SPANS = 3
+"""Of one interaction: its root, its retrieval and its model call."""
+
+
+class Refusing:
+    """An OTLP exporter whose collector takes nothing, by a reply or by an error."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self.error = error
+
+    def export(self, batch: Any) -> Any:
+        if self.error is not None:
+            raise self.error
+        return SpanExportResult.FAILURE
+
+    def shutdown(self) -> None:
+        """Nothing to end."""
+
+    def force_flush(self, timeout_millis: int = 0) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("error", [None, ConnectionError("reset")], ids=["refused", "reset"])
+def test_spans_that_no_collector_takes_are_counted(
+    monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    """Each span and each event is counted as lost once."""
+    monkeypatch.setattr("ragmonitor.export.providers._exporter", lambda _: Refusing(error))
+    lost: Counter[str] = Counter()
+    exporter = OtelExporter("shop", lost=lambda reason, n: lost.update({reason: n}))
+    exporter.emit(interaction(), [])
+    exporter.flush(5)
+    exporter.close()
+    assert lost == {"otlp_failed": SPANS}
+
+
+def test_spans_that_wait_for_a_collector_are_bounded_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the SDK drops from its full queue is counted, and what waits at the end."""
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "4")
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2")
+    lost: Counter[str] = Counter()
+    deliveries = providers._Deliveries(
+        Refusing(None), lambda reason, n: lost.update({reason: n}), batching="BSP"
+    )
+    for _ in range(10):
+        deliveries.taken()
+    assert lost == {"otlp_full": 4}
+    deliveries.export([None] * 2)
+    deliveries.shutdown()
+    assert lost == {"otlp_full": 4, "otlp_failed": 2, "otlp_closed": 4}
