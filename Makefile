@@ -11,7 +11,7 @@ INTEGRATIONS := $(wildcard integrations/*)
 PACKAGES := . $(INTEGRATIONS)
 SOURCES := ragmonitor $(wildcard integrations/*/ragmonitor_*)
 
-.PHONY: help setup phoenix proxy demo demo-stack test test-all check bench bench-numbers bench-judge build docs sbom clean
+.PHONY: help setup phoenix proxy demo demo-stack test test-all check bench bench-numbers bench-judge soak chaos fuzz build docs sbom clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -87,6 +87,18 @@ bench-numbers: $(STAMP)  ## Estimates and alarms on simulated traffic, beside th
 
 bench-judge: $(STAMP)  ## Calls and tokens of the LLM judge beside those of RAGAS (which it installs: 800 MB)
 	$(BIN)/python tests/bench/judge_cost.py $(ARGS)
+
+HOURS ?= 1
+
+soak: $(STAMP)  ## Run an application for HOURS whose endpoints fail in turns: memory, threads, counts (HOURS=1)
+	$(BIN)/python -m tests.reliability.soak --hours $(HOURS) $(ARGS)
+
+chaos: $(STAMP)  ## Every endpoint, fault and way of running: what an application felt (two hours; ARGS="--mode sync")
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group chaos
+	$(BIN)/python -m tests.reliability.chaos $(ARGS)
+
+fuzz: $(STAMP)  ## Spoiled examples through every parser for HOURS (HOURS=1)
+	$(BIN)/python -m tests.reliability.fuzz --hours $(HOURS) $(ARGS)
 
 build: $(STAMP)  ## Build the wheels into dist/
 	rm -rf dist

@@ -187,7 +187,9 @@ class JsonLines:
             return self._file
         self.close()
         self.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _AT_ONCE, FILE_MODE)
+        self._file = os.open(
+            self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _AT_ONCE, FILE_MODE
+        )
         self._opened = self._identity()
         self._torn = self._torn or _ends_torn(self._file, self.path)
         return self._file

@@ -93,7 +93,7 @@ def refusals(reply: bytes) -> Mapping[str, Refusal]:
             )
             for error in errors
         }
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return {}  # the batch was taken, and the reply has another form
 
 

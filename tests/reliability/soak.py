@@ -34,6 +34,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from http.client import HTTPException
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
@@ -285,7 +286,7 @@ class Watched:
                 try:
                     with urlopen(path, timeout=15) as response:
                         response.read()
-                except OSError:
+                except (OSError, HTTPException):
                     self.unanswered += not self._over.is_set()
                 else:
                     self.scrapes += path == urls["url"]

@@ -108,6 +108,8 @@ def read_own(path: Path) -> dict[str, tuple[Anchor, Interaction]]:
                 anchor, texts = _own_anchor(json.loads(line))
             except (ValueError, InputError) as error:
                 raise InputError(f"{path}, line {number}: {error}") from error
+            except RecursionError as error:
+                raise InputError(f"{path}, line {number}: nested too deeply") from error
             own[anchor.id] = anchor, texts
     if len(own) > MAX_ANCHORS:
         logger.warning(

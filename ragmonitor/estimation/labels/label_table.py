@@ -51,7 +51,7 @@ def opened(cell: str, where: str) -> dict[str, str]:
             raise ValueError
         values = json.loads(_mixed(bytes.fromhex(match[2]), bytes.fromhex(match[1])))
         return {str(name): str(value) for name, value in values.items()}
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         raise InputError(f"{where}: not what `ragmonitor labels sample` wrote there") from error
 
 

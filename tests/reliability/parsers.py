@@ -1,0 +1,368 @@
+"""Everything that reads what others wrote: each with examples of it, and what it may raise.
+
+A parser may refuse what it is given, by the error that its documentation names. Any other exception
+is a defect, and so is an example that takes longer than its size allows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from ragmonitor import guard
+from ragmonitor.capture.otel_spans.convention import Convention
+from ragmonitor.capture.otel_spans.genai import GenAi
+from ragmonitor.capture.otel_spans.openinference import OpenInference
+from ragmonitor.capture.otel_spans.openllmetry import OpenLLMetry
+from ragmonitor.capture.otel_spans.spans import SpanRecord
+from ragmonitor.cli.record_files import Records
+from ragmonitor.errors import InputError, WireError
+from ragmonitor.estimation.anchors.anchor_files import anchors_of, read_own
+from ragmonitor.estimation.labels.label_table import read_labels, seal
+from ragmonitor.export.endpoint import Endpoint
+from ragmonitor.export.langfuse import refusals
+from ragmonitor.judges.reply import read_reply
+from ragmonitor.redaction import Redactor
+from ragmonitor.state import StateFile
+from ragmonitor.wire import decode, decode_report, encode, encode_report
+from tests.support.stories import interaction
+from tests.unit.export.examples import report
+
+CORPUS: Final = Path(__file__).parent / "corpus"
+"""Inputs that once found a defect, by parser; they are tried again each time."""
+ATTRIBUTES: Final = (
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+    "gen_ai.retrieval.documents",
+    "gen_ai.system",
+    "gen_ai.retrieval.query.text",
+    "gen_ai.system_instructions",
+    "gen_ai.tool.call.result",
+    "gen_ai.usage.input_tokens",
+    "gen_ai.operation.name",
+    "gen_ai.prompt.0.content",
+    "gen_ai.completion.0.content",
+    "input.mime_type",
+    "input.value",
+    "llm.input_messages.0.message.content",
+    "llm.output_messages.0.message.content",
+    "llm.prompt_template.variables",
+    "llm.prompts",
+    "llm.token_count.prompt",
+    "metadata",
+    "output.mime_type",
+    "output.value",
+    "reranker.input_documents",
+    "reranker.query",
+    "retrieval.documents.0.document.content",
+    "retrieval.documents.0.document.metadata",
+    "session.id",
+    "tag.tags",
+    "traceloop.entity.input",
+    "traceloop.entity.output",
+    "traceloop.span.kind",
+)
+_QUESTIONS: Final = (
+    *("role", "name", "query", "question_variable", "documents", "reranked", "prompt"),
+    *("context", "answer", "model", "usage", "labels", "withholds", "is_engine"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parser:
+    """One way in."""
+
+    read: Callable[[bytes], object]
+    examples: Sequence[bytes]
+    """To be changed a little."""
+    refuses: tuple[type[Exception], ...] = ()
+    """What it may raise."""
+    pieces: Sequence[bytes] = ()
+    """What its format is made of."""
+
+
+# --- judges and servers
+
+
+def _judge_reply(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    read_reply(text, sentences=["It is red.", "Paris is in Spain."], chunks=["It is red.", "No."])
+
+
+def _langfuse_reply(data: bytes) -> None:
+    refusals(data)
+
+
+# --- records and spans
+
+
+def _span(data: bytes) -> None:
+    text = data.decode("utf-8", "surrogateescape")
+    for convention in _conventions():
+        for kind in ("", "CHAIN", "RETRIEVER", "LLM", "workflow"):
+            kinds = {"openinference.span.kind": kind, "traceloop.span.kind": kind}
+            span = SpanRecord(
+                span_id="0" * 16,
+                name="x",
+                scope="openinference.instrumentation.x",
+                attributes=dict.fromkeys(ATTRIBUTES, text) | kinds,
+                started_ns=0,
+                ended_ns=1,
+            )
+            for question in _QUESTIONS:
+                getattr(convention, question)(span)
+
+
+@cache
+def _conventions() -> tuple[Convention, ...]:
+    # Not as they are registered: what stands around them there counts their faults and goes on.
+    return OpenInference(), OpenLLMetry(), GenAi()
+
+
+# --- files
+
+
+@cache
+def _folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="parsers-"))
+
+
+def _file(name: str, data: bytes) -> Path:
+    path = _folder() / name
+    path.write_bytes(data)
+    return path
+
+
+def _records(name: str) -> Callable[[bytes], None]:
+    def read(data: bytes) -> None:
+        for _ in Records(str(_file(name, data))):
+            pass
+
+    return read
+
+
+def _state(data: bytes) -> None:
+    path = _file("state.json", data)
+    found = StateFile(path, version=1).read()
+    if found is not None:
+        anchors_of(found)
+
+
+def _parquet() -> bytes:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    file = io.BytesIO()
+    table = {"question": ["Why?"] * 3, "contexts": [["Red."]] * 3, "answer": ["It is red."] * 3}
+    parquet.write_table(pa.table(table), file)
+    return file.getvalue()
+
+
+# --- HTTP
+
+
+@cache
+def _endpoint() -> Endpoint:
+    registry = CollectorRegistry(auto_describe=True)
+    Gauge("temperature", "of something", registry=registry).set(1)
+    endpoint = Endpoint(
+        registry,
+        service="t",
+        host="127.0.0.1",
+        port=0,
+        shared=False,
+        rejected=lambda _: None,
+        state=dict,
+    )
+    endpoint.open()
+    return endpoint
+
+
+def _request(data: bytes) -> None:
+    url = _endpoint().url
+    assert url is not None
+    port = int(url.rpartition(":")[2].partition("/")[0])
+    before = dict(guard.errors)
+    with (
+        contextlib.suppress(OSError),  # it may hang up at any time
+        socket.create_connection(("127.0.0.1", port), 30) as client,
+    ):
+        client.sendall(data)
+        client.shutdown(socket.SHUT_WR)
+        reply = b"".join(iter(lambda: client.recv(65_536), b""))
+        assert b" 500 " not in reply[:64]
+    assert guard.errors == before
+
+
+# --- redaction
+
+
+@cache
+def _redactor() -> Redactor:
+    return Redactor()
+
+
+def _redaction(data: bytes) -> None:
+    before = dict(guard.errors)
+    text = data.decode("utf-8", "replace")
+    _redactor().text(text)
+    _redactor()(interaction(query=text[:1_000], answer=text))
+    assert guard.errors == before
+
+
+_RECORD: Final = json.dumps(
+    {"question": "Why?", "contexts": ["It is red."], "answer": "It is red.", "hallucinated": False}
+).encode()
+_REPLY: Final = (
+    b'{"s": [[1], "N"], "bad": [[2, "Spain"]], "rel": 3, "evasive": false, "ctx": [2, 0]}'
+)
+_JSON: Final = (
+    *(b"{", b"}", b"[", b"]", b",", b":", b'"', b"'", b"\\", b"\\u", b"\\ud800", b"null", b"NaN"),
+    *(b"true", b"1e999", b"-0", b"9" * 40, b"\n", b"\r\n", b"\x00", b"\xff", b"\xef\xbb\xbf"),
+)
+_MESSAGES: Final = json.dumps(
+    [{"role": "user", "parts": [{"type": "text", "content": "Why?"}], "content": "Why?"}]
+).encode()
+_SEALED: Final = seal({"judged": "yes"}, bytes(8)).encode()
+_SECRETS: Final = (
+    b"Mail me at a.person@example.com, api_key=sk-abcdefghij0123456789abcdefghij0123456789.",
+    b"AKIAIOSFODNN7EXAMPLE password: hunter2hunter2 postgres://u:p4ssw0rd@h/db",
+    b"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3jVmNHl0w5N Bearer abcdefghijklmnop",
+    b"-----BEGIN RSA PRIVATE KEY-----\nMIIEabcdefghijklmnop\n-----END RSA PRIVATE KEY-----",
+)
+
+
+def parsers() -> dict[str, Parser]:
+    """Return every parser by name."""
+    header = (
+        b"GET /metrics?name[]=a HTTP/1.1\r\nHost: localhost\r\nAccept: text/plain;q=0.5\r\n\r\n"
+    )
+    return {
+        "judge reply": Parser(
+            read=_judge_reply,
+            examples=(_REPLY, b"<think>no</think>```json\n" + _REPLY + b"\n```", b"'rel':3,"),
+            pieces=(*_JSON, b"s", b"ctx", b'"rel":', b"[1],", b'"X",', b"```", b"</think>"),
+        ),
+        "langfuse reply": Parser(
+            read=_langfuse_reply,
+            examples=(b'{"successes": [], "errors": [{"id": "a", "status": 400}]}', b"{}"),
+            pieces=_JSON,
+        ),
+        "wire record": Parser(
+            read=decode,
+            examples=(encode(interaction()), encode(interaction(), compressed=True)),
+            refuses=(WireError,),
+            pieces=(b"\x91", b"\xdd\xff\xff\xff\xff", b"\xc7\xff\x02", b"\xc1i\x01\x00"),
+        ),
+        "wire report": Parser(
+            read=decode_report,
+            examples=(encode_report(report()),),
+            refuses=(WireError,),
+            pieces=(b"\x91", b"\xdd\xff\xff\xff\xff", b"\xc7\xff\x02", b"\xc1r\x01\x00"),
+        ),
+        "span": Parser(
+            read=_span,
+            examples=(_MESSAGES, b'{"input": "Why?", "documents": [{"page_content": "a"}]}', b"7"),
+            pieces=(*_JSON, b'"content":', b'"role":', b'"parts":', b'{"kwargs":'),
+        ),
+        "state": Parser(
+            read=_state,
+            examples=(b'{"version": 1, "anchors": {}, "checks": [1, 2.5]}', b'{"version": 1}'),
+            refuses=(ValueError,),
+            pieces=_JSON,
+        ),
+        "JSON lines": Parser(
+            read=_records("records.jsonl"),
+            examples=(_RECORD + b"\n" + _RECORD, b'{"results": [' + _RECORD + b"]}"),
+            refuses=(InputError,),
+            pieces=_JSON,
+        ),
+        "CSV": Parser(
+            read=_records("records.csv"),
+            examples=(
+                b"question,contexts,answer\nWhy?,\"['It is red.' 'No.']\",It is red.\n",
+                b'question,contexts,answer\nWhy?,"[""It is red.""]",It is red.\n',
+            ),
+            refuses=(InputError,),
+            pieces=(*_JSON, b'"', b'""', b"array(", b"...", b"(", b")"),
+        ),
+        "Parquet": Parser(
+            read=_records("records.parquet"),
+            examples=(_parquet(),),
+            refuses=(InputError,),
+            pieces=(b"PAR1", b"\x15", b"\x00" * 8, b"\xff" * 8),
+        ),
+        "labels": Parser(
+            read=lambda data: read_labels(_file("labels.csv", data)),
+            examples=(
+                b"id,judged,human,at,chance\n1,yes,no,2026-01-01,0.5\n2,no,,1790000000,1\n",
+                "id;judged;human;at\n1;是;否;2026-01-01 10:00\n".encode(),
+                b"id,human,at,sealed\n1,yes,2026-01-01," + _SEALED + b"\n",
+            ),
+            refuses=(InputError,),
+            pieces=(b",", b";", b"\t", b'"', b"yes", b"1e999", b"\n", b"\x00", b"\xff\xfe", b"vff"),
+        ),
+        "reference answers": Parser(
+            read=lambda data: read_own(_file("anchors.jsonl", data)),
+            examples=(_RECORD,),
+            refuses=(InputError,),
+            pieces=_JSON,
+        ),
+        "HTTP request": Parser(
+            read=_request,
+            examples=(header, b"GET / HTTP/1.0\r\n\r\n", b"GET /metrics.json HTTP/1.1\r\n\r\n"),
+            pieces=(
+                b"\r\n",
+                b" ",
+                b":",
+                b"?",
+                b"%",
+                b"GET",
+                b"Accept: ",
+                b"\t",
+                b"\xff",
+                b"[",
+                b";",
+            ),
+        ),
+        "redaction": Parser(
+            read=_redaction,
+            examples=_SECRETS,
+            pieces=(
+                b"@",
+                b".",
+                b"=",
+                b":",
+                b"-",
+                b"/",
+                b"sk-",
+                b"://",
+                b"key",
+                b"eyJ",
+                b" ",
+                b"0a",
+            ),
+        ),
+    }
+
+
+def remembered(name: str) -> Iterator[bytes]:
+    """Yield the inputs that once found a defect of this parser."""
+    for file in sorted((CORPUS / name.replace(" ", "_")).glob("*")):
+        yield file.read_bytes()
+
+
+def check(parser: Parser, data: bytes) -> None:
+    """Read an input. Raises what is a defect."""
+    with contextlib.suppress(*parser.refuses):
+        parser.read(data)
