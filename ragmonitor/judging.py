@@ -416,6 +416,10 @@ class JudgeRunner:
         finally:
             self._prepared.set()
 
+    async def wait_prepared(self) -> None:
+        """Return once the judges are loaded."""
+        await self._prepared.wait()
+
     async def close(self) -> None:
         """Close connections of the running loop."""
         for judge in self.config.reporting:

@@ -19,6 +19,11 @@ ROLES: Final[tuple[JudgeRole, ...]] = ("builtin", "sampled", "second")
 """Who reports on every interaction. A fallback does where it was asked, and owes nothing."""
 
 
+def is_probe(finished: Finished) -> bool:
+    """Return whether it is known, before it is built, that a golden question is answered."""
+    return getattr(finished, "is_probe", False) is True
+
+
 class Ledger:
     """The accounts of one worker, and the notes of what it was not given."""
 
@@ -50,7 +55,10 @@ class Ledger:
     # --- from any thread, without a lock --------------------------------------------------------
 
     def refuse(self, finished: Finished, cause: Cause) -> None:
-        """Note an interaction that is not taken."""
+        """Note an interaction that is not taken; the answer to a golden question is no traffic."""
+        if is_probe(finished):
+            self._given_up.note("probe")
+            return
         self._refused.note((finished.framework, finished.status, cause))
 
     def give_up(self, reason: str, n: int = 1) -> None:
@@ -140,7 +148,7 @@ class Account:
         self._on_closed: Callable[[], None] | None = getattr(finished, "closed", None)
         # Popping a key is atomic: of two threads that pay, one does.
         self._owed: dict[JudgeRole | Literal["capture"], None] = dict.fromkeys(
-            ("capture", *ledger.roles())
+            () if is_probe(finished) else ("capture", *ledger.roles())
         )
 
     def captured(self, interaction: Interaction) -> bool:

@@ -88,6 +88,7 @@ _alarms = partial(_row, "Alarms")
 _spending = partial(_row, "Sampling and money", "gauge")
 _judging = partial(_row, "The judge")
 _versions = partial(_row, "Versions and events")
+_goldens = partial(_row, "Golden questions")
 _inputs = partial(_row, "What comes in", "gauge")
 _people = partial(_row, "What people say")
 _operation = partial(_row, "Operation")
@@ -613,6 +614,94 @@ VERSION_DIFFERENCE_LOWER: Final = _versions(
 )
 VERSION_DIFFERENCE_UPPER: Final = _versions(
     "gauge", "ragmonitor_version_difference_upper", "The upper end of it.", _PAIR
+)
+
+
+def _golden(name: str, text: str, labels: str, *, root: str = "") -> str:
+    """Add a mean over the golden questions with the ends of its interval."""
+    _goldens("gauge", name, text, labels, unit="ratio")
+    for end in ("lower", "upper"):
+        _goldens(
+            "gauge",
+            f"{root or name}_{end}",
+            f"The {end} end of the 95 % interval.",
+            labels,
+            unit="ratio",
+        )
+    return name
+
+
+_OF_QUESTIONS: Final = "of the golden questions asked in the window, as of all of them now."
+GOLDEN_SCORES: Final[dict[str, str]] = {
+    evaluator: _golden(f"ragmonitor_golden_{evaluator}", f"{text} {_OF_QUESTIONS}", "judge window")
+    for evaluator, text in (
+        ("answer_correctness", "Mean correctness"),
+        ("context_recall", "Mean share of the reference answer that the chunks hold,"),
+        ("context_precision", "Mean average precision of the ranking of chunks,"),
+        ("faithfulness", "Mean faithfulness"),
+        ("refusal_correctness", "Share of unanswerable questions that are declined,"),
+    )
+}
+"""Gauges by evaluator."""
+GOLDEN_RAGCHECKER_SCORES: Final = (
+    *("precision", "recall", "f1", "claim_recall", "context_precision", "context_utilization"),
+    *("noise_sensitivity_in_relevant", "hallucination", "self_knowledge"),
+)
+GOLDEN_RAGCHECKER: Final = _golden(
+    "ragmonitor_golden_ragchecker",
+    f"RAGChecker's metrics {_OF_QUESTIONS}",
+    "metric judge window",
+)
+GOLDEN_AVAILABILITY: Final = _golden(
+    "ragmonitor_golden_availability_ratio",
+    "Share of golden questions that got an answer.",
+    "window",
+    root="ragmonitor_golden_availability",
+)
+GOLDEN_LATENCY_SECONDS: Final = _goldens(
+    "gauge",
+    "ragmonitor_golden_latency_seconds",
+    "Time to the answers to golden questions.",
+    "quantile window",
+    unit="seconds",
+)
+GOLDEN_QUESTIONS: Final = _goldens(
+    "gauge",
+    "ragmonitor_golden_questions",
+    "Different golden questions asked in the window.",
+    "window",
+    unit="questions",
+)
+GOLDEN_ASKS: Final = _goldens(
+    "counter",
+    "ragmonitor_golden_asks",
+    "Golden questions asked, by outcome: answered, or why there is no answer.",
+    "outcome",
+)
+GOLDEN_FAULTS: Final = _goldens(
+    "gauge",
+    "ragmonitor_golden_faults",
+    "Golden questions whose own reference answer the judge rejects; their scores are left out.",
+    "judge",
+    unit="questions",
+)
+GOLDEN_REFERENCES: Final = _goldens(
+    "gauge",
+    "ragmonitor_golden_references_ratio",
+    "Share of the reference answers that the judge bears out.",
+    "judge",
+    unit="ratio",
+)
+GOLDEN_CAUSE: Final = _goldens(
+    "gauge",
+    "ragmonitor_golden_cause",
+    "Who is at fault while an alarm of golden questions is active: 1 for what is known, else 0.",
+    "judge cause",
+)
+PROBE_INTERACTIONS: Final = _goldens(
+    "counter",
+    "ragmonitor_probe_interactions",
+    "Interactions of the application that golden questions caused; they are no traffic.",
 )
 
 EVENT_TIMESTAMP: Final = _versions(

@@ -26,6 +26,9 @@ from ragmonitor.capture import (
 from ragmonitor.errors import SettingsError
 from ragmonitor.feedback import feedback_of
 from ragmonitor.forks import survive_forks
+from ragmonitor.goldens.asking import Ask
+from ragmonitor.goldens.golden import Golden, read_goldens
+from ragmonitor.goldens.probing import Probe
 from ragmonitor.guard import logger, shielded
 from ragmonitor.protocols import Exporter, Finished, Judge
 from ragmonitor.records import AlarmState, Assessment, Cause, Chunk, Interaction, Report, Severity
@@ -176,6 +179,7 @@ class Monitor:
         self._spans: InteractionSpanProcessor | None = None
         self._refreshes = 0
         self._closed = False
+        self._probes: list[Probe] = []
         self._back = back_half_of(
             settings,
             redactor=self._redactor,
@@ -362,6 +366,54 @@ class Monitor:
         """
         return self._answer_checks.guarded(stream, chunks, question)
 
+    def probe(
+        self,
+        ask: Ask,
+        goldens: str | Path | Iterable[Golden],
+        *,
+        every: float | str = "1h",
+        per_hour: float = 60.0,
+        timeout_s: float = 60.0,
+        concurrency: int = 4,
+        once: bool = False,
+    ) -> Probe:
+        """Ask the application golden questions, again and again, and judge what it answers.
+
+        `ragmonitor_golden_*` shows the scores beside each question's own history; docs/goldens.md.
+        Asking begins at once, on a thread of ours, and ends with the monitor. What golden questions
+        cause in the application is marked, and is no traffic. Each answer costs the judge two
+        readings, outside of the monitor's budget: `per_hour` bounds them.
+
+        Args:
+            ask: A function from a question to an answer, with its chunks if it says them; a
+                coroutine function is awaited on an event loop of ours. Or `HttpAsk(url, ...)`.
+            goldens: A file of them, or the questions; rejected ones are left out.
+            every: How often each question is asked: seconds, or a text such as `"1h"`.
+            per_hour: Questions that are asked in an hour at most; with more of them, each is asked
+                less often.
+            timeout_s: For one question.
+            concurrency: Questions under way at once.
+            once: Whether to ask each of them once, as fast as `concurrency` permits.
+
+        Raises:
+            GoldensError: The file cannot be read.
+            SettingsError: There is no question, or a number is out of range.
+        """
+        given = read_goldens(goldens) if isinstance(goldens, str | Path) else goldens
+        probe = Probe(
+            ask,
+            given,
+            put=self.observe,
+            every=every,
+            per_hour=per_hour,
+            timeout_s=timeout_s,
+            concurrency=concurrency,
+            once=once,
+        )
+        self._probes = [*(each for each in self._probes if each.is_running), probe]
+        probe.start()
+        return probe
+
     def redacted(self, interaction: Interaction) -> Interaction:
         """Return the interaction as judges and exporters see it."""
         return self._redactor(sound(interaction))
@@ -509,6 +561,8 @@ class Monitor:
             return True
         deadline = time.monotonic() + timeout_s
         with shielded("close"):
+            for probe in self._probes:
+                probe.stop(min(1.0, timeout_s / 4))
             # Half of the time at most: what waits is to be scored in the other.
             self._drain(timeout_s / 2)
             if self._spans is not None:

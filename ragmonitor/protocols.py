@@ -14,6 +14,7 @@ from ragmonitor.records import (
     Estimate,
     Evaluation,
     GaugeValue,
+    GoldenAnswer,
     Interaction,
     JudgeIdentity,
     JudgeUsage,
@@ -273,6 +274,10 @@ class Meters(Exporter, Protocol):
         """Count what was decided of answers, or of sentences, before they were seen."""
         ...
 
+    def kept_apart(self) -> None:
+        """Count an interaction of the application that a golden question caused."""
+        ...
+
     def restarted(self) -> None:
         """Count that the worker's thread began again after an error that ended its work."""
         ...
@@ -361,6 +366,10 @@ class Estimates(Protocol):
 
     def repeated(self, first: Report, again: Report) -> None:
         """Take in an answer that the judge read twice."""
+        ...
+
+    def probed(self, answer: GoldenAnswer) -> None:
+        """Take in what came of one golden question."""
         ...
 
     def due(self) -> Sequence[Interaction]:

@@ -551,10 +551,11 @@ class CompletedAnswer:
         return self.builtin.interaction
 
 
-JudgeRole = Literal["builtin", "sampled", "fallback", "second", "repeat", "anchor"]
+JudgeRole = Literal["builtin", "sampled", "fallback", "second", "repeat", "anchor", "golden"]
 """What a judge reads an answer as: the built-in judge of every answer, the judge of a drawn share,
-one that stands in where that judge failed, a second opinion, the same judge once more, or the same
-judge on an answer of the past. It is the role and not the judge's kind."""
+one that stands in where that judge failed, a second opinion, the same judge once more, the same
+judge on an answer of the past, or on one to a golden question. It is the role and not the judge's
+kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -630,6 +631,17 @@ class Report:
         if not near:
             return said
         return f"{said}; chunk {sentence.chunks[0] + 1}: {shorten(near, 120, placeholder=' …')!r}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenAnswer:
+    """What came of one golden question: the answer's report, and that on the reference answer."""
+
+    report: Report
+    """Its interaction has a `probe`; without an assessment where there was no answer."""
+    reference: Report | None = None
+    """By the same judge, on the reference answer put in the place of the answer, with the reference
+    chunks; None: there is none to read."""
 
 
 def _scores(evaluations: Sequence[Evaluation]) -> list[str]:

@@ -22,6 +22,7 @@ from ragmonitor.estimation import (
     Alarms,
     Anchors,
     EarlyWarning,
+    GoldenQuestions,
     HumanLabels,
     JudgeDrift,
     Part,
@@ -44,6 +45,7 @@ from ragmonitor.estimation.drift import InputDrift
 from ragmonitor.estimation.drift.embedding_queue import Embed
 from ragmonitor.estimation.feedback_store import STATE_VERSION as FEEDBACK_VERSION
 from ragmonitor.estimation.feedback_store import FeedbackStore
+from ragmonitor.estimation.golden_questions import STATE_VERSION as GOLDENS_VERSION
 from ragmonitor.estimation.predictions import STATE_VERSION as PREDICTIONS_VERSION
 from ragmonitor.estimation.predictions import state_name
 from ragmonitor.estimation.signals import FROM_ASSESSMENT
@@ -58,6 +60,7 @@ from ragmonitor.export import (
 )
 from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
 from ragmonitor.feedback import Feedback
+from ragmonitor.golden_reading import GoldenReader
 from ragmonitor.guard import clean_messages, logger, withhold_messages
 from ragmonitor.incidents import IncidentKeeper, Journal
 from ragmonitor.incidents.incident_pages import IncidentPages
@@ -66,7 +69,7 @@ from ragmonitor.incidents.notices import Notifier
 from ragmonitor.judges import JUDGES, AssessmentCache, BuiltinJudge, EncoderJudge, LlmJudge
 from ragmonitor.judges.builtin import Limits
 from ragmonitor.judges.every_answer import EveryAnswerReader
-from ragmonitor.judging import JudgeConfig, RepeatJudge, SecondJudge
+from ragmonitor.judging import JUDGE_GRACE_S, JudgeConfig, RepeatJudge, SecondJudge
 from ragmonitor.prices import Prices
 from ragmonitor.protocols import (
     ConfigurableExporter,
@@ -383,6 +386,25 @@ def judging_of(settings: Settings) -> JudgeConfig | None:
     )
 
 
+def golden_reader(
+    settings: Settings, builtin: CapableJudge, judging: JudgeConfig | None, clean: Redact
+) -> GoldenReader:
+    """Return what has answers to golden questions judged.
+
+    By the judge of a share of the traffic, where there is one; else by the built-in one.
+    """
+    judge, timeout_s = builtin, None
+    if judging is not None:
+        judge = judging.judge if judging.repeat is None else judging.repeat.judge
+        timeout_s = judging.reading_timeout_s + JUDGE_GRACE_S
+    return GoldenReader(
+        judge,
+        clean=clean,
+        timeout_s=timeout_s,
+        min_severity=Severity(settings.estimation.min_severity),
+    )
+
+
 def _within_budget(judge: Judge, settings: Settings) -> CapableJudge:
     """Return the judge, saying what it costs in the unit of the budget.
 
@@ -520,8 +542,9 @@ def estimates_of(
         events_of(settings, is_judged=judge is not None),
         feedback_of_people(settings),
     ]
+    goldens = goldens_of(settings, name or reader.identity.name)
     if judge is None:
-        return Statistics(parts, means=means, alarms=alarms)
+        return Statistics(parts, means=means, alarms=alarms, goldens=goldens)
     parts += [Residuals(clock=time.monotonic), SelfDisagreement(clock=time.monotonic)]
     predictions = Predictions(
         judge=judge.name,
@@ -551,6 +574,18 @@ def estimates_of(
             threshold_s=every_days * DAY_S,
             now=time.time,
         ),
+        goldens=goldens,
+    )
+
+
+def goldens_of(settings: Settings, judge: str) -> GoldenQuestions:
+    """Return what keeps the scores of golden questions, which this judge gives."""
+    return GoldenQuestions(
+        judge=judge,
+        false_alarm_every_days=settings.alarms.false_alarm_every_days,
+        shows_texts=settings.content.policy == "all",
+        file=_state_file(settings, "goldens", GOLDENS_VERSION),
+        alarms_file=_state_file(settings, "golden-alarms", ALARMS_VERSION),
     )
 
 

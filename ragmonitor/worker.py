@@ -23,10 +23,12 @@ from opentelemetry import context
 
 from ragmonitor.apart import run, within
 from ragmonitor.capabilities import CapableJudge
+from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.errors import JudgeError
 from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.forks import survive_forks
+from ragmonitor.golden_reading import GoldenReader
 from ragmonitor.guard import (
     contained,
     errors,
@@ -108,6 +110,7 @@ class Worker:
         poll: Callable[[], int],
         min_severity: Severity = Severity.MAJOR,
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
+        goldens: GoldenReader | None = None,
     ) -> None:
         """Wire the stages; nothing runs yet.
 
@@ -127,7 +130,9 @@ class Worker:
             poll: Called now and then; gives up abandoned runs and returns how many are open.
             min_severity: The least severity of a finding that makes an answer hallucinated.
             gauges: Further ones, as of now; waits for nothing.
+            goldens: Has answers to golden questions judged; None: they are counted only.
         """
+        self._goldens = goldens
         self._gauges = gauges
         self._queue = queue
         self._builtin = builtin
@@ -172,11 +177,17 @@ class Worker:
         self._keeping: asyncio.TimerHandle | None = None
         self._checks: set[asyncio.Task[None]] = set()
         """Readings outside the sample, of answers that were judged before."""
+        self._readings: set[asyncio.Task[None]] = set()
+        """Of answers to golden questions."""
         self._batch: asyncio.Task[None] | None = None
         """The batch that the reader of every answer has in hand."""
         if self._runner is not None:
             with contained("judge"):
                 self._runner.forget()
+
+    @property
+    def _begun(self) -> tuple[asyncio.Task[None], ...]:
+        return (*self._judgements, *self._checks, *self._readings)
 
     # --- the application's side -----------------------------------------------------------------
 
@@ -316,7 +327,7 @@ class Worker:
                 with contained("worker"):
                     run(self._main())
                 self._loop = self._waker = None
-                begun = [task.get_coro() for task in (*self._judgements, *self._checks)]
+                begun = [task.get_coro() for task in self._begun]
                 for work in (*self._submitted, *begun):
                     # It came when the loop had ended, or had not begun when an error ended it.
                     if inspect.iscoroutine(work) and _has_not_begun(work):
@@ -359,7 +370,7 @@ class Worker:
                 await asyncio.sleep(LINGER_S)
         finally:
             batch = () if self._batch is None else (self._batch,)
-            unfinished = (ticking, preparing, *batch, *self._judgements, *self._checks)
+            unfinished = (ticking, preparing, *batch, *self._begun)
             for task in unfinished:
                 task.cancel()
             await asyncio.wait(unfinished, timeout=CANCEL_S)
@@ -400,7 +411,7 @@ class Worker:
     async def _drain(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         await self._work_off()
-        while unfinished := [t for t in (*self._judgements, *self._checks) if not t.done()]:
+        while unfinished := [task for task in self._begun if not task.done()]:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 break
@@ -589,10 +600,39 @@ class Worker:
         """Return the record; None: it is no interaction, or was counted already."""
         with self._timed("assemble"):
             interaction = self._assembled(finished)
-        if interaction is None:
+        if interaction is None or is_probe(interaction):
             account.void()
+            if interaction is not None:
+                self._probe(interaction)
             return None
         return interaction if account.captured(interaction) else None
+
+    def _probe(self, interaction: Interaction) -> None:
+        """Keep the answer to a golden question apart; judge it, if it is the asker's record."""
+        if self._goldens is None or interaction.probe is None:
+            with contained("count"):
+                self._meters.kept_apart()
+            if self._goldens is not None:
+                self._goldens.note_captured(interaction)
+            return
+        reading = asyncio.get_running_loop().create_task(self._judge_golden(interaction))
+        self._readings.add(reading)
+        reading.add_done_callback(self._readings.discard)
+
+    async def _judge_golden(self, interaction: Interaction) -> None:
+        with contained("judge"):
+            if self._goldens is None:
+                return
+            if self._runner is not None:
+                await self._runner.wait_prepared()
+            answer = await self._goldens.read(interaction)
+            with self._step:
+                with contained("estimate"):
+                    self._estimates.probed(answer)
+                for report in (answer.report, answer.reference):
+                    if report is not None:
+                        with contained("export"):
+                            self._meters.charged(report)
 
     def _draw(self, account: Account, builtin: Report) -> asyncio.Task[None] | None:
         """Return who goes on with it; None: it was reported."""

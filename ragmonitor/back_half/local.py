@@ -24,6 +24,7 @@ from ragmonitor.wiring import (
     builtin_judge,
     estimates_of,
     exporters_of,
+    golden_reader,
     incidents_of,
     judging_of,
     meters_of,
@@ -99,6 +100,7 @@ class LocalBackHalf:
             poll=poll,
             min_severity=Severity(settings.estimation.min_severity),
             gauges=gauges,
+            goldens=golden_reader(settings, builtin, judging, redactor.text),
         )
         """The thread's work."""
 

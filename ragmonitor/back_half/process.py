@@ -39,6 +39,7 @@ from ragmonitor.back_half.setup import (
 from ragmonitor.feedback import Feedback
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import contained, logger, record_problem, shielded
+from ragmonitor.ledger import is_probe
 from ragmonitor.protocols import Exporter, Finished
 from ragmonitor.queues import MemoryQueue, Notes
 from ragmonitor.records import (
@@ -236,6 +237,8 @@ class ProcessBackHalf:
         """Note an interaction that is not taken, so that nothing is missing from the sums."""
         if self._local is not None:
             self._local.refuse(finished, cause)
+        elif is_probe(finished):
+            self._dropped.note("probe")
         else:
             self._refused.note((finished.framework, finished.status, cause))
 
@@ -575,7 +578,8 @@ class ProcessBackHalf:
             helper.link.send("record", self._numbers, framework, status, data)
         elif outcome == "lost":
             self._dropped.note("unreadable")
-            self._refused.note((framework, status, Cause.INTERNAL_ERROR))
+            if not is_probe(finished):
+                self._refused.note((framework, status, Cause.INTERNAL_ERROR))
         return True
 
     def _tell_provider(self, helper: _Helper) -> None:

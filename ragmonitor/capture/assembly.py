@@ -18,6 +18,7 @@ from ragmonitor.capture.interaction_labels import merged
 from ragmonitor.capture.prompts import BoundedSearch, not_among, seen_in
 from ragmonitor.capture.readers import SafeReader
 from ragmonitor.capture.runs import Root, Run
+from ragmonitor.conventions import PROBE_BAGGAGE
 from ragmonitor.guard import record_error
 from ragmonitor.records import (
     Chunk,
@@ -103,6 +104,11 @@ class FinishedRuns:
     def status(self) -> Status:
         """How the root ended."""
         return self._root.status
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether a golden question is answered here."""
+        return bool(self._root.labels and PROBE_BAGGAGE in self._root.labels)
 
     @property
     def ended_ns(self) -> int:

@@ -11,7 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from opentelemetry import baggage
+from opentelemetry.context import Context
+
 from ragmonitor.capture.coercion import RecordReader, json_in, text_in
+from ragmonitor.conventions import PROBE_BAGGAGE
 
 _SESSION = "session.id"
 _USER = "user.id"
@@ -26,12 +30,16 @@ _FRAMEWORK_TAGS = ("seq:step:", "map:key:", "graph:step:", "langsmith:")
 _SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
 
 
-def labels_in(context: Mapping[str, object]) -> Mapping[str, Any] | None:
+def labels_in(context: Context) -> Mapping[str, Any] | None:
     """Return the labels in an OpenTelemetry context, by name; None: there are none.
 
-    In the request path: look-ups only.
+    The mark of a golden question is among them. In the request path: look-ups only.
     """
-    return {name: context[name] for name in _NAMES if name in context} or None
+    labels = {name: context[name] for name in _NAMES if name in context}
+    mark = baggage.get_baggage(PROBE_BAGGAGE, context)
+    if mark is not None:
+        labels[PROBE_BAGGAGE] = mark
+    return labels or None
 
 
 def merged(own: Mapping[str, Any], inherited: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -54,7 +62,10 @@ def merged(own: Mapping[str, Any], inherited: Mapping[str, Any] | None) -> dict[
     attributes = read.attributes(json_in(metadata) if isinstance(metadata, str) else metadata)
     if version := read.label(inherited.get(_TEMPLATE_VERSION)):
         attributes["prompt_version"] = version
-    labels["attributes"] = attributes | read.attributes(labels.get("attributes"))
+    attributes |= read.attributes(labels.get("attributes"))
+    if mark := read.label(inherited.get(PROBE_BAGGAGE)):
+        attributes[PROBE_BAGGAGE] = mark
+    labels["attributes"] = attributes
     return labels
 
 

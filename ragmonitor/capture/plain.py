@@ -44,6 +44,7 @@ from ragmonitor.capture.coercion import (
 )
 from ragmonitor.capture.current_id import make_current
 from ragmonitor.capture.interaction_labels import labels_in, merged
+from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.capture.prompts import not_among
 from ragmonitor.capture.recorder import status_of
 from ragmonitor.capture.scopes import MAX_PARTS, InteractionScope, Part, entered_scope
@@ -54,6 +55,7 @@ from ragmonitor.capture.streamed_answers import (
     ObservedAsyncIterator,
     ObservedIterator,
 )
+from ragmonitor.conventions import PROBE_BAGGAGE
 from ragmonitor.guard import record_error, shielded
 from ragmonitor.protocols import Finished
 from ragmonitor.records import (
@@ -70,11 +72,12 @@ from ragmonitor.records import (
 class Record:
     """An interaction that the application recorded itself."""
 
-    __slots__ = ("_interaction", "framework", "status")
+    __slots__ = ("_interaction", "framework", "is_probe", "status")
 
     def __init__(self, interaction: Interaction) -> None:
         self._interaction = interaction
         self.framework = text_in(getattr_of(interaction, "framework")) or FRAMEWORK
+        self.is_probe = is_probe(interaction)
         self.status: Status = status_in(getattr_of(interaction, "status"))
 
     def interaction(self) -> Interaction:
@@ -174,6 +177,11 @@ class InteractionRecorder:
         trace_: TracebackType | None,
     ) -> None:
         self.__exit__(kind, error, trace_)
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether a golden question is answered here."""
+        return bool(self._inherited and PROBE_BAGGAGE in self._inherited)
 
     # --- entering and leaving: generators do both at every step ----------------------------------
 

@@ -33,6 +33,16 @@ def current_mark(within: context.Context | None = None) -> str:
     return value[:MAX_MARK_CHARACTERS] if isinstance(value, str) else ""
 
 
+def is_probe(interaction: Any) -> bool:
+    """Return whether a record answers a golden question: by its probe, an attribute or a tag."""
+    if getattr(interaction, "probe", None) is not None:
+        return True
+    attributes, tags = (getattr(interaction, each, None) for each in ("attributes", "tags"))
+    return (isinstance(attributes, Mapping) and PROBE_BAGGAGE in attributes) or (
+        isinstance(tags, tuple | list) and PROBE_BAGGAGE in tags
+    )
+
+
 @contextmanager
 def marked(golden: str) -> Iterator[None]:
     """Mark what is done within the block, and what inherits its context."""

@@ -4,6 +4,7 @@ from ragmonitor.estimation.alarm_streams import streams
 from ragmonitor.estimation.alarms import Alarms
 from ragmonitor.estimation.anchors import Anchors
 from ragmonitor.estimation.early_warning import EarlyWarning
+from ragmonitor.estimation.golden_questions import GoldenQuestions
 from ragmonitor.estimation.interval import summarise
 from ragmonitor.estimation.judge_drift import JudgeDrift
 from ragmonitor.estimation.labels import HumanLabels
@@ -19,6 +20,7 @@ __all__ = [
     "Alarms",
     "Anchors",
     "EarlyWarning",
+    "GoldenQuestions",
     "HumanLabels",
     "JudgeDrift",
     "Part",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ragmonitor.estimation.alarms import Alarms
 from ragmonitor.estimation.early_warning import EarlyWarning
+from ragmonitor.estimation.golden_questions import GOLDEN, GoldenQuestions
 from ragmonitor.estimation.judge_drift import JudgeDrift
 from ragmonitor.estimation.means import WindowedMeans
 from ragmonitor.estimation.parts import Answer, Observation, Part
@@ -20,6 +21,7 @@ from ragmonitor.records import (
     AlarmState,
     CompletedAnswer,
     Estimate,
+    GoldenAnswer,
     Interaction,
     Prediction,
     Report,
@@ -47,6 +49,7 @@ class Statistics:
         predictions: Predictions | None = None,
         early_warning: EarlyWarning | None = None,
         judge_drift: JudgeDrift | None = None,
+        goldens: GoldenQuestions | None = None,
     ) -> None:
         """Begin with what the parts hold.
 
@@ -58,7 +61,9 @@ class Statistics:
                 give for the other two either.
             early_warning: By the built-in judge's score.
             judge_drift: Whether the sampled judge has changed.
+            goldens: The scores of golden questions; None: they are left out.
         """
+        self._goldens = goldens
         self._means = means
         self._alarms = alarms
         self._predictions = predictions
@@ -69,7 +74,7 @@ class Statistics:
             reader=means.reader,
             higher_is_better=alarms.higher_is_better,
         )
-        listed = (predictions, *parts, means, early_warning, verdicts, judge_drift, alarms)
+        listed = (predictions, *parts, means, early_warning, verdicts, judge_drift, alarms, goldens)
         self._parts = tuple(part for part in listed if part is not None)
         self._latest: tuple[Report | None, Outcomes] = (None, ())
 
@@ -147,6 +152,11 @@ class Statistics:
             for part in self._parts:
                 part.repeated(first, again)
 
+    def probed(self, answer: GoldenAnswer) -> None:
+        """Take in what came of one golden question; no other part hears of it."""
+        if self._goldens is not None:
+            self._goldens.probed(answer)
+
     # --- now and then ---------------------------------------------------------------------------
 
     def tick(self) -> Sequence[AlarmEvent]:
@@ -178,8 +188,12 @@ class Statistics:
 
     @property
     def alarmed(self) -> bool:
-        """Whether any alarm is active."""
-        return any(state.active for state in self._states())
+        """Whether any alarm is active that rests on the traffic."""
+        return any(
+            state.active
+            for state in self._states()
+            if not state.signal.startswith(GOLDEN)  # what is spent on traffic is not theirs to say
+        )
 
     def _states(self) -> Iterator[AlarmState]:
         drift = self._judge_drift

@@ -56,11 +56,13 @@ _HEXADECIMAL = lazy_pattern("[0-9a-fA-F]{1,32}")
 _EQUAL_WITHIN = 1e-9
 _SERIES = guard.shielded("metrics")
 """Around each series, so that one that cannot be shown does not take the others along."""
-_OF_PAIRS = (
-    metrics.VERSION_DIFFERENCE,
-    metrics.VERSION_DIFFERENCE_LOWER,
-    metrics.VERSION_DIFFERENCE_UPPER,
+_PASSING = frozenset(
+    name
+    for name, metric in metrics.TABLE.items()
+    if metric.kind == "gauge"
+    and name.startswith(("ragmonitor_version_difference", "ragmonitor_golden_"))
 )
+"""Gauges of what passes: a comparison of two versions, golden questions that were asked lately."""
 _BREAKER_LEVELS = {"closed": 0, "half_open": 1, "open": 2}
 _TOTALS = {
     "answers": metrics.ANSWERS,
@@ -207,6 +209,10 @@ class PrometheusExporter:
         """Count what was decided of answers, or of sentences, before they were seen."""
         self._instruments.counter(metrics.CHECKS, of, outcome).inc(n)
 
+    def kept_apart(self) -> None:
+        """Count an interaction of the application that a golden question caused."""
+        self._instruments.counter(metrics.PROBE_INTERACTIONS).inc()
+
     def restarted(self) -> None:
         """Count that the worker's thread began again after an error that ended its work."""
         self._instruments.counter(metrics.WORKER_RESTARTS).inc()
@@ -288,10 +294,10 @@ class PrometheusExporter:
                     self._instruments.counter(gauge.name, *labels).inc(more)
                     continue
                 self._instruments.gauge(gauge.name, *labels).set(gauge.value)
-                if gauge.name in _OF_PAIRS:
+                if gauge.name in _PASSING:
                     pairs.add(key)
         for name, labels in self._pairs - pairs:
-            # Which versions are compared changes: one that is not any more has no difference.
+            # What is not compared or asked any more has no number.
             if self._folder is None:
                 self._instruments.remove(name, *labels)
             else:

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from ragmonitor.apart import call_apart, is_on_a_loop, run
+from ragmonitor.golden_reading import GOLDEN_EVALUATORS
 from ragmonitor.goldens.asking import Ask, Asked, ask_all
 from ragmonitor.goldens.golden import Golden
 from ragmonitor.offline.evaluating import scorer_of
@@ -17,23 +18,6 @@ from ragmonitor.offline.shapes import Line
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Cause, JudgeUsage, Report, Scored, evaluator_name
 
-GOLDEN_EVALUATORS: Final = (
-    "answer_correctness",
-    "context_recall",
-    "context_precision",
-    "faithfulness",
-    "refusal_correctness",
-    "ragchecker_precision",
-    "ragchecker_recall",
-    "ragchecker_f1",
-    "ragchecker_claim_recall",
-    "ragchecker_context_precision",
-    "ragchecker_context_utilization",
-    "ragchecker_noise_sensitivity_in_relevant",
-    "ragchecker_hallucination",
-    "ragchecker_self_knowledge",
-)
-"""What golden questions are scored by; docs/evaluations.md defines each."""
 DOCUMENT_EVALUATORS: Final = ("document_recall", "document_precision")
 """Retrieved chunks beside the golden's own, by ids or texts; texts need rapidfuzz."""
 

@@ -19,6 +19,7 @@ from ragmonitor.capture.otel_spans.ancestry import Ancestry
 from ragmonitor.capture.otel_spans.known_conventions import SCOPES, convention_of
 from ragmonitor.capture.otel_spans.spans import SpanRecord, span_record
 from ragmonitor.capture.otel_spans.trees import Choice, OpenSpan, ancestry_of, trees_of
+from ragmonitor.capture.probe_mark import current_mark
 from ragmonitor.capture.recorder import oldest_of, tool_matcher
 from ragmonitor.capture.scopes import scope_of
 from ragmonitor.conventions import SCOPE
@@ -126,7 +127,7 @@ class InteractionSpanProcessor(SpanProcessor):
 
     # --- the application's side -----------------------------------------------------------------
 
-    def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Note that a span began."""
         try:
             if self._closed:
@@ -140,6 +141,10 @@ class InteractionSpanProcessor(SpanProcessor):
             if current and otel.get_value(_SUPPRESSED, current):
                 return
             if scope_of(self._hand_over) is not None:
+                return
+            if current_mark(parent_context if parent_context is not None else current):
+                if span.parent is None or span.parent.is_remote:
+                    self._on_forgotten("probe")
                 return
             if self._held >= self._max_spans:
                 self._forget_oldest()

@@ -1,0 +1,112 @@
+"""Means over a fixed set of questions, from the newest asking of some of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from ragmonitor.estimation.beta import beta_quantile
+from ragmonitor.estimation.interval import TAIL
+from ragmonitor.estimation.paired import paired_difference
+
+MEMORY: Final = 20
+"""Askings after which an earlier one counts for 1 / MEMORY less with each that follows."""
+
+
+class Level(NamedTuple):
+    """A mean with its 95 % interval."""
+
+    mean: float
+    lower: float
+    upper: float
+
+
+@dataclass(slots=True)
+class ScoreHistory:
+    """One question's scores by one evaluator: its newest, and the mean of the earlier ones."""
+
+    n: int = 0
+    mean: float = 0.0
+    """Of all so far; the plain mean of the first `MEMORY`, then a moving one."""
+    newest: float = 0.0
+    expected: float | None = None
+    """The mean before the newest one came; None: it is the first."""
+    at_s: float = -math.inf
+    """When the newest came, in seconds since the epoch."""
+
+    def add(self, score: float, at_s: float) -> float | None:
+        """Take in a score, and return what was expected of it; None: it is the first."""
+        self.expected = self.mean if self.n else None
+        self.n += 1
+        self.mean += (score - self.mean) / min(self.n, MEMORY)
+        self.newest, self.at_s = score, at_s
+        return self.expected
+
+    def dump(self) -> list[float | None]:
+        """Return it for JSON."""
+        return [self.n, self.mean, self.newest, self.expected, self.at_s]
+
+    @classmethod
+    def load(cls, told: Any) -> ScoreHistory:
+        """Return what `dump` returned. Raises `ValueError`, `TypeError`."""
+        n, mean, newest, expected, at_s = told
+        numbers = [float(each) for each in (mean, newest, at_s)]
+        before = None if expected is None else float(expected)
+        if not all(map(math.isfinite, (*numbers, before or 0.0))) or int(n) < 1:
+            raise ValueError("a history of scores is none")
+        return cls(int(n), numbers[0], numbers[1], before, numbers[2])
+
+
+def level_of(histories: Sequence[ScoreHistory], since_s: float) -> Level | None:
+    """Return the mean score of a set of questions as of now; None: none was asked since then.
+
+    The questions are the population, and those asked since then a sample of it, drawn by the order
+    of asking, which is random. The mean is the difference estimator: the mean over all questions of
+    what their own earlier scores let expect, plus the mean difference between newest and expected
+    score over those that were asked. What tells questions apart is in both and falls out, so that
+    the interval is as wide as the differences are, and not as the scores. A question without an
+    earlier score is expected to score as the others do on average.
+
+    Args:
+        histories: Of every question that has a score.
+        since_s: In seconds since the epoch.
+
+    Source:
+        Saerndal, Swensson & Wretman, "Model Assisted Survey Sampling" (1992), section 6.3, without
+        its correction for a finite population: what is asked anew may be answered anew. The
+        interval of the mean difference is `paired_difference`'s.
+    """
+    asked = [each for each in histories if each.at_s >= since_s]
+    if not asked:
+        return None
+    means = [each.expected for each in histories if each.expected is not None]
+    usual = math.fsum(means) / len(means) if means else 0.5
+
+    def expected(each: ScoreHistory) -> float:
+        if each.at_s < since_s:
+            return each.mean
+        return usual if each.expected is None else each.expected
+
+    base = math.fsum(map(expected, histories)) / len(histories)
+    moved = paired_difference([(expected(each), each.newest) for each in asked])
+    if moved is None:
+        return None
+    low, mean, high = (
+        min(1.0, max(0.0, base + each)) for each in (moved.lower, moved.difference, moved.upper)
+    )
+    return Level(mean, low, high)
+
+
+def share_of(hits: int, n: int) -> Level:
+    """Return hits / n with its 95 % interval; n is 1 or more.
+
+    Source:
+        Clopper & Pearson (1934), Biometrika 26(4).
+    """
+    return Level(
+        hits / n,
+        beta_quantile(TAIL, hits, n - hits + 1),
+        beta_quantile(1 - TAIL, hits + 1, n - hits),
+    )

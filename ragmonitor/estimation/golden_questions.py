@@ -1,0 +1,419 @@
+"""What golden questions say of an application: scores, availability, and whose fault a fall is."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ragmonitor import metrics
+from ragmonitor.estimation.alarm_streams import FLIPS_OBJECTIVE, half
+from ragmonitor.estimation.alarms import Alarms, Stream
+from ragmonitor.estimation.golden_history import Level, ScoreHistory, level_of, share_of
+from ragmonitor.estimation.parts import Means, Observation, Part
+from ragmonitor.guard import record_error, record_unkept
+from ragmonitor.records import (
+    AlarmEvent,
+    AlarmState,
+    GaugeValue,
+    GoldenAnswer,
+    Interaction,
+    Report,
+    Scored,
+    Window,
+    evaluator_name,
+)
+from ragmonitor.state import StateFile
+
+GOLDEN: Final = "golden_"
+"""Begins the names of signals of golden questions."""
+CORRECTNESS: Final = "answer_correctness"
+AVAILABILITY: Final = "golden_availability"
+REFERENCES: Final = "golden_references"
+WATCHED: Final = (CORRECTNESS, "context_recall", "refusal_correctness")
+MAX_DROP: Final = 0.05
+"""How far scores may be, on average, below what each question's own history lets expect."""
+MIN_AVAILABILITY: Final = 0.95
+SHARES: Final = (0.4, 0.15, 0.15, 0.15, 0.15)
+"""Of the false alarms that golden questions are allowed: the watched scores, then availability,
+then reference answers."""
+MIN_OWN_SCORE: Final = 0.75
+"""Correctness of the reference answer beside itself, below which the judge cannot read it."""
+MAX_QUESTIONS: Final = 5_000
+"""Questions with a history; the one asked longest ago gives way."""
+MAX_ASKS: Final = 20_000
+"""Askings of the last day of which outcome and time are kept."""
+MAX_SHOWN: Final = 30
+"""Questions on the page."""
+KEEP_EACH_S: Final = 10.0
+STATE_VERSION: Final = 1
+WINDOWS: Final[dict[Window, float]] = {"1h": 3_600.0, "24h": 86_400.0}
+QUANTILES: Final = (("0.5", 0.5), ("0.95", 0.95))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Question:
+    """What is known of one golden question."""
+
+    version: str
+    """Of its texts: other texts are another question."""
+    text: str = ""
+    judge: str = ""
+    """Whose scores these are, with its version."""
+    scores: dict[str, ScoreHistory] = field(default_factory=dict)
+    outcome: str = ""
+    at_s: float = 0.0
+    first_reference: bool | None = None
+    """Whether the judge bore the reference answer out when it first read it; None: not read."""
+    reference: bool | None = None
+    """Whether it does now."""
+    fault: str = ""
+    """What it finds wrong with the reference answer."""
+
+    def dump(self) -> dict[str, Any]:
+        """Return it for JSON, without a text."""
+        return {
+            "version": self.version,
+            "judge": self.judge,
+            "scores": {name: each.dump() for name, each in self.scores.items()},
+            "at_s": self.at_s,
+            "first": self.first_reference,
+            "reference": self.reference,
+        }
+
+    @classmethod
+    def load(cls, told: Any) -> _Question:
+        """Return what `dump` returned. Raises `ValueError`, `TypeError`, `KeyError`."""
+        return cls(
+            version=str(told["version"]),
+            judge=str(told["judge"]),
+            scores={str(k): ScoreHistory.load(each) for k, each in told["scores"].items()},
+            at_s=float(told["at_s"]),
+            first_reference=told["first"],
+            reference=told["reference"],
+        )
+
+
+class GoldenQuestions(Part):
+    """Scores of golden questions, each beside its own history, and the alarms that rest on them.
+
+    An asking compares a question's score with the mean of its own earlier ones, `h`. The alarm on
+    a score is on the mean of `(1 + y - h) / 2`, which is one half where nothing has changed and is
+    to be at least `(1 - MAX_DROP) / 2`: the e-detector of `estimation.detector`, whose evidence is
+    a number of days. As long as the scores of what is asked are, given the past, on average at most
+    `MAX_DROP` below their history, and so on for the others, all golden alarms together are raised
+    at most once in `false_alarm_every_days`; they are apart from those of the traffic, whose
+    allowance they leave alone.
+
+    The reference answer is read by the same judge beside every answer. Where it fails, the judge or
+    the golden question is at fault: the question is named, and its score is left out. Where many
+    that did not fail now do, the judge has changed: the alarm `golden_references`, of kind `judge`.
+
+    Scores of a judge of another version begin a new history; reference answers do not.
+    """
+
+    def __init__(
+        self,
+        *,
+        judge: str,
+        false_alarm_every_days: float,
+        shows_texts: bool = True,
+        file: StateFile | None = None,
+        alarms_file: StateFile | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Begin with what the file holds.
+
+        Args:
+            judge: Who reads the answers.
+            false_alarm_every_days: Of all alarms of golden questions together.
+            shows_texts: Whether the page may show questions.
+            file: Keeps the histories; of version `STATE_VERSION`.
+            alarms_file: Keeps the alarms.
+            now: Seconds since the epoch.
+        """
+        self._judge = judge
+        self._shows_texts = shows_texts
+        self._file = file
+        self._now = now
+        kinds = [(f"{GOLDEN}{name}", half(-MAX_DROP)) for name in WATCHED]
+        self._alarms = Alarms(
+            [
+                Stream(
+                    signal=signal,
+                    judge=judge,
+                    kind="judge" if signal == REFERENCES else "quality",
+                    share=share,
+                    higher_is_better=signal != REFERENCES,
+                    default_objective=objective,
+                )
+                for (signal, objective), share in zip(
+                    [*kinds, (AVAILABILITY, MIN_AVAILABILITY), (REFERENCES, FLIPS_OBJECTIVE)],
+                    SHARES,
+                    strict=True,
+                )
+            ],
+            false_alarm_every_days=false_alarm_every_days,
+            now=now,
+            file=alarms_file,
+        )
+        self._questions: OrderedDict[str, _Question] = OrderedDict()
+        self._asks: deque[tuple[float, bool, float]] = deque(maxlen=MAX_ASKS)
+        self._outcomes: Counter[str] = Counter()
+        self._kept_s, self._is_new = -math.inf, False
+        self._load()
+
+    # --- taking in ------------------------------------------------------------------------------
+
+    def probed(self, answer: GoldenAnswer) -> None:
+        """Take in what came of one asking."""
+        interaction = answer.report.interaction
+        probe = interaction.probe
+        if probe is None:
+            return
+        at_s = interaction.ended_ns / 1e9
+        question = self._question(probe.golden, interaction)
+        question.outcome, question.at_s = probe.outcome, at_s
+        is_answered = probe.outcome == "answered"
+        self._is_new = True
+        self._outcomes[probe.outcome] += 1
+        self._asks.append((at_s, is_answered, interaction.latency_s))
+        self._observe(AVAILABILITY, float(is_answered), at_s)
+        if answer.reference is not None:
+            self._take_reference(question, answer.reference, at_s)
+        if question.reference is not False:
+            self._take_scores(question, answer.report, at_s)
+
+    def _question(self, golden: str, interaction: Interaction) -> _Question:
+        version = _version(interaction)
+        known = self._questions.pop(golden, None)
+        if known is None or known.version != version:
+            known = _Question(version=version)
+        known.text = interaction.query
+        self._questions[golden] = known
+        while len(self._questions) > MAX_QUESTIONS:
+            self._questions.popitem(last=False)
+        return known
+
+    def _take_reference(self, question: _Question, report: Report, at_s: float) -> None:
+        is_borne_out, fault = _borne_out(report)
+        if is_borne_out is None:
+            return
+        question.reference, question.fault = is_borne_out, fault
+        if question.first_reference is None:
+            question.first_reference = is_borne_out
+        elif question.first_reference:
+            self._observe(REFERENCES, float(not is_borne_out), at_s)
+
+    def _take_scores(self, question: _Question, report: Report, at_s: float) -> None:
+        judge = str(report.judge)
+        if report.assessment is not None and question.judge != judge:
+            question.judge, question.scores = judge, {}
+        for each in report.evaluations:
+            if isinstance(each, Scored):
+                name = evaluator_name(each.evaluator)
+                expected = question.scores.setdefault(name, ScoreHistory()).add(each.score, at_s)
+                if expected is not None and name in WATCHED:
+                    self._observe(f"{GOLDEN}{name}", half(each.score - expected), at_s)
+
+    def _observe(self, signal: str, value: float, at_s: float) -> None:
+        self._alarms.update(Observation(signal=signal, value=value, at_s=at_s))
+
+    # --- now and then ---------------------------------------------------------------------------
+
+    def tick(self) -> Iterable[Observation]:
+        """Keep the histories, every few seconds."""
+        if self._is_new and self._now() - self._kept_s >= KEEP_EACH_S:
+            self._keep()
+        return ()
+
+    def alarm_events(self) -> Iterable[AlarmEvent]:
+        """Return the alarms that were raised or cleared since this was last asked."""
+        return self._alarms.apply(lambda _: None) if self._questions else ()
+
+    def alarm_states(self) -> Iterable[AlarmState]:
+        """Return where the alarms stand, once a golden question was asked."""
+        return self._alarms.states() if self._questions else ()
+
+    @property
+    def cause(self) -> str:
+        """Who is at fault, as far as alarms tell: `judge`, `application` or `none`."""
+        active = {state.signal for state in self.alarm_states() if state.active}
+        return "judge" if REFERENCES in active else "application" if active else "none"
+
+    # --- showing --------------------------------------------------------------------------------
+
+    def gauges(self, means: Means) -> Iterable[GaugeValue]:
+        """Return every gauge of golden questions; nothing before the first was asked."""
+        if not self._questions:
+            return
+        for window, length_s in WINDOWS.items():
+            yield from self._windowed(window, self._now() - length_s)
+        yield from self._plain()
+
+    def _windowed(self, window: Window, since_s: float) -> Iterator[GaugeValue]:
+        whose = (("judge", self._judge), ("window", window))
+        for name, metric in metrics.GOLDEN_SCORES.items():
+            level = self.level(name, since_s)
+            yield from _interval(metric, level, whose)
+        for name in metrics.GOLDEN_RAGCHECKER_SCORES:
+            labels = (("metric", name), *whose)
+            level = self.level(f"ragchecker_{name}", since_s)
+            yield from _interval(metrics.GOLDEN_RAGCHECKER, level, labels)
+        asks = [each for each in self._asks if each[0] >= since_s]
+        times = sorted(seconds for _, is_answered, seconds in asks if is_answered)
+        availability = share_of(len(times), len(asks)) if asks else None
+        yield from _interval(metrics.GOLDEN_AVAILABILITY, availability, (("window", window),))
+        for label, quantile in QUANTILES if times else ():
+            yield GaugeValue(
+                name=metrics.GOLDEN_LATENCY_SECONDS,
+                value=times[min(len(times) - 1, int(quantile * len(times)))],
+                labels=(("quantile", label), ("window", window)),
+            )
+        asked = sum(each.at_s >= since_s for each in self._questions.values())
+        yield GaugeValue(name=metrics.GOLDEN_QUESTIONS, value=asked, labels=(("window", window),))
+
+    def level(self, evaluator: str, since_s: float) -> Level | None:
+        """Return the mean of a score over all questions as of now; as `level_of`."""
+        histories = [
+            history
+            for each in self._questions.values()
+            if each.reference is not False and (history := each.scores.get(evaluator)) is not None
+        ]
+        return level_of(histories, since_s)
+
+    def _plain(self) -> Iterator[GaugeValue]:
+        whose = (("judge", self._judge),)
+        read = [each for each in self._questions.values() if each.reference is not None]
+        faults = sum(each.reference is False for each in read)
+        yield GaugeValue(name=metrics.GOLDEN_FAULTS, value=faults, labels=whose)
+        if read:
+            yield GaugeValue(
+                name=metrics.GOLDEN_REFERENCES, value=1 - faults / len(read), labels=whose
+            )
+        for cause in ("judge", "application"):
+            is_it = float(self.cause == cause)
+            yield GaugeValue(
+                name=metrics.GOLDEN_CAUSE, value=is_it, labels=(*whose, ("cause", cause))
+            )
+        for outcome, n in self._outcomes.items():
+            yield GaugeValue(name=metrics.GOLDEN_ASKS, value=n, labels=(("outcome", outcome),))
+
+    def views(self) -> Mapping[str, Any]:
+        """Return the questions that need somebody: at fault, unanswered, or fallen the furthest."""
+        if not self._questions:
+            return {}
+        rows = [self._row(golden, each) for golden, each in self._questions.items()]
+        rows.sort(
+            key=lambda row: (-bool(row["fault"]), row["outcome"] == "answered", row["change"])
+        )
+        level = self.level(CORRECTNESS, self._now() - WINDOWS["24h"])
+        return {
+            "goldens": {
+                "questions": len(rows),
+                "cause": self.cause,
+                "answer_correctness": None if level is None else list(level),
+                "faults": sum(bool(row["fault"]) for row in rows),
+                "worst": rows[:MAX_SHOWN],
+            }
+        }
+
+    def _row(self, golden: str, question: _Question) -> dict[str, Any]:
+        history = question.scores.get(CORRECTNESS)
+        expected = None if history is None else history.expected
+        newest = None if history is None else history.newest
+        return {
+            "id": golden,
+            "question": question.text if self._shows_texts else "",
+            "outcome": question.outcome,
+            "answer_correctness": newest,
+            "expected": expected,
+            "change": 0.0 if newest is None or expected is None else newest - expected,
+            "fault": (question.fault if self._shows_texts else "the judge rejects it")
+            if question.reference is False
+            else "",
+        }
+
+    # --- keeping --------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Forget what belongs to the parent of a forked process: it asks, and keeps the file."""
+        self._questions.clear()
+        self._asks.clear()
+        self._outcomes.clear()
+        self._alarms.clear()
+        self._is_new = False
+
+    def close(self) -> None:
+        """Keep the histories."""
+        if self._is_new:
+            self._keep()
+        self._alarms.close()
+
+    def _load(self) -> None:
+        if self._file is None:
+            return
+        try:
+            told = self._file.read()
+            for golden, each in () if told is None else told["questions"].items():
+                self._questions[golden] = _Question.load(each)
+        except OSError as error:
+            record_unkept("estimation", "histories of golden questions", error)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            record_error("estimation", error)
+
+    def _keep(self) -> None:
+        self._kept_s, self._is_new = self._now(), False
+        if self._file is None:
+            return
+        try:
+            with self._file.alone():
+                questions = {golden: each.dump() for golden, each in self._questions.items()}
+                self._file.write({"questions": questions})
+        except OSError as error:
+            record_unkept("estimation", "histories of golden questions", error)
+
+
+def _version(interaction: Interaction) -> str:
+    texts = (
+        interaction.query,
+        interaction.reference,
+        *(chunk.text for chunk in interaction.reference_chunks),
+    )
+    return hashlib.blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def _borne_out(report: Report) -> tuple[bool | None, str]:
+    """Return whether the judge bears a reference answer out, and else what it says against it.
+
+    It fails if a sentence of it is not in its own chunks, or if it is not found correct beside
+    itself. None: the judge gave nothing, or found that it claims nothing.
+    """
+    assessment = report.assessment
+    if assessment is None:
+        return None, ""
+    if assessment.hallucinated:
+        sentences = [each.text.strip() for each in report.unsupported]
+        return False, f"not in its chunks: {' '.join(sentences)[:200]}"
+    scores = {
+        evaluator_name(each.evaluator): each.score
+        for each in report.evaluations
+        if isinstance(each, Scored)
+    }
+    own = scores.get(CORRECTNESS)
+    if own is not None and own < MIN_OWN_SCORE:
+        return False, f"found correct to {own:.2f} beside itself"
+    return (None, "") if own is None and assessment.hallucinated is None else (True, "")
+
+
+def _interval(
+    name: str, level: Level | None, labels: Sequence[tuple[str, str]]
+) -> Iterator[GaugeValue]:
+    """Return a mean and the ends of its interval; nothing where there is none."""
+    root = name.removesuffix("_ratio")
+    for each, value in zip((name, f"{root}_lower", f"{root}_upper"), level or (), strict=False):
+        yield GaugeValue(name=each, value=value, labels=tuple(labels))

@@ -1,0 +1,162 @@
+"""Asks golden questions again and again, from a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import random
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from ragmonitor.apart import run
+from ragmonitor.errors import SettingsError
+from ragmonitor.goldens.asking import Ask, Asker
+from ragmonitor.goldens.golden import Golden, ReviewStatus
+from ragmonitor.guard import contained
+from ragmonitor.records import Interaction
+
+JITTER: Final = 0.5
+"""Share of a pause by which it is longer or shorter, at random."""
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+
+
+def duration_s(value: float | str) -> float:
+    """Return seconds above 0, of a number of them or a text such as `90s`, `15m`, `1h`, `1d`.
+
+    Raises:
+        SettingsError: It is neither.
+    """
+    if isinstance(value, str):
+        found = _DURATION.fullmatch(value.strip())
+        value = float(found[1]) * _UNITS[found[2]] if found else math.nan
+    if not 0 < value < math.inf:
+        raise SettingsError("every: give seconds above 0, or a text such as 15m or 1h")
+    return float(value)
+
+
+class Probe:
+    """Puts golden questions to one application, evenly over time, and hands over what comes of it.
+
+    All questions are asked in a random order, then all of them in another one. The thread is a
+    daemon, and so are those of plain functions: none holds the exit of the process. A forked child
+    does not ask; its parent goes on.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        goldens: Iterable[Golden],
+        *,
+        put: Callable[[Interaction], None],
+        every: float | str = "1h",
+        per_hour: float = 60.0,
+        timeout_s: float = 60.0,
+        concurrency: int = 4,
+        once: bool = False,
+        chance: random.Random | None = None,
+    ) -> None:
+        """Prepare; `start` begins.
+
+        Args:
+            ask: The application.
+            goldens: The questions; rejected ones are left out.
+            put: Takes what came of each asking; must not wait.
+            every: How often each is asked.
+            per_hour: The most that are asked in an hour.
+            timeout_s: For one question.
+            concurrency: Questions under way at once.
+            once: Ask each once, without pauses.
+            chance: Draws orders and pauses.
+
+        Raises:
+            SettingsError: There is no question, or a number is out of range.
+        """
+        self._goldens = [each for each in goldens if each.status is not ReviewStatus.REJECTED]
+        if not self._goldens:
+            raise SettingsError("probe: there is no golden question to ask")
+        if not per_hour > 0 or not timeout_s > 0 or concurrency < 1:
+            raise SettingsError("probe: per_hour, timeout_s and concurrency are above 0")
+        self.pause_s = max(duration_s(every) / len(self._goldens), 3_600.0 / per_hour)
+        """Mean time between two questions, in seconds."""
+        if once:
+            self.pause_s = 0.0
+        self.asked = 0
+        """Questions so far, answered or not."""
+        self._asker = Asker(ask, timeout_s=timeout_s)
+        self._put = put
+        self._concurrency = concurrency
+        self._once = once
+        self._chance = chance or random.Random()
+        self._thread = threading.Thread(target=self._run, name="ragmonitor-probe", daemon=True)
+        self._stopping = threading.Event()
+        self._wake: Callable[[], object] = lambda: None
+
+    def start(self) -> None:
+        """Begin to ask."""
+        with contained("probe"):
+            self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it asks, or waits to."""
+        return self._thread.is_alive()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until it has ended; return whether it has. Only with `once` it ends by itself."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def stop(self, timeout_s: float = 1.0) -> bool:
+        """Ask no more; what is under way is given up. Return whether the thread ended in time."""
+        self._stopping.set()
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._wake()
+        if self._thread is threading.current_thread() or not self._thread.is_alive():
+            return True
+        return self.wait(timeout_s)
+
+    def _run(self) -> None:
+        with contained("probe"):
+            run(self._main())
+
+    async def _main(self) -> None:
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+        self._wake = lambda: loop.call_soon_threadsafe(stopped.set)
+        slots = asyncio.Semaphore(self._concurrency)
+        under_way: set[asyncio.Task[None]] = set()
+        for golden in self._order():
+            if self._stopping.is_set():
+                break
+            await slots.acquire()
+            task = loop.create_task(self._ask(golden, slots))
+            under_way.add(task)
+            task.add_done_callback(under_way.discard)
+            pause_s = self.pause_s * (1 + JITTER * (2 * self._chance.random() - 1))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopped.wait(), pause_s)
+        if not self._stopping.is_set() and under_way:
+            await asyncio.wait(under_way)
+        for task in under_way:
+            task.cancel()
+
+    async def _ask(self, golden: Golden, slots: asyncio.Semaphore) -> None:
+        try:
+            with contained("probe"):
+                asked = await self._asker.put(golden)
+                self.asked += 1
+                self._put(asked.record())
+        finally:
+            slots.release()
+
+    def _order(self) -> Iterator[Golden]:
+        """Yield the questions in a random order, and again in another one unless it is `once`."""
+        while True:
+            order = list(self._goldens)
+            self._chance.shuffle(order)
+            yield from order
+            if self._once:
+                return

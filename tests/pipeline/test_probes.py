@@ -1,0 +1,197 @@
+"""Golden questions asked of an application that is monitored: their answers are no traffic."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry import context
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from ragmonitor import Budget, Monitor
+from ragmonitor.capture.probe_mark import ProbeMiddleware, current_mark, marked
+from ragmonitor.goldens import Golden, ReferenceChunk, write_goldens
+from ragmonitor.records import Cause, Interaction, Probe
+from ragmonitor.testing import ListExporter, ScriptedJudge
+from tests.support.otel_spans import Told
+from tests.support.plain_framework import Plain
+from tests.support.scrape import outcomes, total
+from tests.support.stories import assessment, interaction
+
+QUIET: dict[str, Any] = {"service": "test", "server": False}
+TALL = "The tower is 330 metres tall."
+GOLDEN = Golden(
+    id="tall",
+    question="How tall is the tower?",
+    answer=TALL,
+    chunks=(ReferenceChunk(text=TALL, id="c0"),),
+)
+WORKERS = [
+    "thread",
+    pytest.param("process", marks=pytest.mark.skipif(os.name != "posix", reason="POSIX")),
+]
+
+
+def answered(golden: str, answer: str = TALL, outcome: str = "answered") -> Interaction:
+    """Return the asker's record of a golden question."""
+    return replace(
+        interaction(query=GOLDEN.question, texts=[TALL], answer=answer),
+        id=f"probe-{golden}",
+        status="ok" if outcome == "answered" else "error",
+        reference=TALL,
+        reference_chunks=GOLDEN.reference_chunks,
+        probe=Probe(golden=golden, outcome=outcome),
+    )
+
+
+@pytest.mark.parametrize("worker", WORKERS)
+def test_what_golden_questions_cause_is_kept_apart(worker: Any):
+    """The application's interaction is counted apart, and gives the asker its chunks."""
+    exported = ListExporter()
+    with Monitor(**QUIET, worker=worker, exporters=[exported]) as monitor:
+
+        def ask(question: str) -> str:
+            with monitor.interaction(query=question) as i:
+                i.retrieved([TALL])
+                i.answered(TALL)
+            return TALL
+
+        ask("Is it tall?")
+        assert monitor.probe(ask, [GOLDEN], once=True).wait(20)
+        assert monitor.flush(20)
+        count = monitor.registry
+        assert total(count, "ragmonitor_interactions_total") == 1
+        assert total(count, "ragmonitor_probe_interactions_total") == 1
+        assert total(count, "ragmonitor_golden_asks_total", outcome="answered") == 1
+        score = "ragmonitor_golden_{}"
+        for name in ("answer_correctness", "context_recall", "faithfulness"):
+            assert total(count, score.format(name), window="1h") == 1
+        assert total(count, "ragmonitor_golden_availability_ratio", window="1h") == 1
+    assert {report.interaction.query for report in exported.reports} == {"Is it tall?"}
+
+
+@given(st.lists(st.sampled_from(["traffic", "wrong", "golden", "fallen", "timeout", "captured"])))
+@settings(max_examples=6, deadline=None)
+def test_no_number_of_the_traffic_depends_on_golden_questions(story: list[str]):
+    """Estimates, alarms, the sampling, its budget and the counts are those without them."""
+
+    def state(kinds: list[str]) -> dict[str, Any]:
+        judge = ScriptedJudge(
+            lambda told: assessment("absent" if told.answer == "Wrong." else "supported")
+        )
+        monitor = Monitor(**QUIET, judge=judge, sample=0.5, budget=Budget(calls_per_day=10))
+        try:
+            for n, kind in enumerate(kinds):
+                if not kind:
+                    continue
+                if kind in ("traffic", "wrong"):
+                    answer = "Wrong." if kind == "wrong" else TALL
+                    told = replace(interaction(texts=[TALL], answer=answer), id=f"traffic-{n}")
+                    monitor.observe(told)
+                elif kind == "captured":
+                    with marked("g"):
+                        monitor.observe(
+                            replace(interaction(), attributes={"ragmonitor.probe": "g"})
+                        )
+                else:
+                    outcome = "timeout" if kind == "timeout" else "answered"
+                    answer = "It is 9 feet." if kind == "fallen" else TALL
+                    monitor.observe(answered(f"g{n}", answer, outcome))
+            assert monitor.flush(20)
+            snapshot = monitor._back.estimates.snapshot()  # type: ignore[attr-defined]
+            traffic = [told.id for told in judge.asked if told.id.startswith("traffic-")]
+            return {
+                "moments": snapshot.moments,
+                "totals": snapshot.totals,
+                "alarms": [each for each in snapshot.alarms if "golden" not in each.signal],
+                "alarmed": monitor._back.estimates.alarmed,  # type: ignore[attr-defined]
+                "drawn": sorted(traffic),
+                "evaluations": outcomes(monitor.registry),
+                "interactions": total(monitor.registry, "ragmonitor_interactions_total"),
+                "chunks": total(monitor.registry, "ragmonitor_retrieved_chunks_count"),
+            }
+        finally:
+            monitor.close()
+
+    # Ids carry the place, so that the same answers are drawn in both.
+    assert state(story) == state([each if each in ("traffic", "wrong") else "" for each in story])
+
+
+def test_a_full_queue_loses_no_traffic_count_for_a_golden_question():
+    """One that is refused is counted as given up, and as no interaction."""
+    monitor = Monitor(**QUIET)
+    try:
+        monitor._back.refuse(_finished(answered("g")), Cause.QUEUE_FULL)
+        monitor.flush()
+        assert total(monitor.registry, "ragmonitor_interactions_total") == 0
+        assert not outcomes(monitor.registry)
+        assert total(monitor.registry, "ragmonitor_dropped_total", reason="probe") == 1
+    finally:
+        monitor.close()
+
+
+def _finished(record: Interaction) -> Any:
+    from ragmonitor.capture import Record
+
+    return Record(record)
+
+
+def test_runs_of_a_framework_under_the_mark_are_known_as_golden():
+    """The recorder notes the mark with the root; no translator has to know it."""
+    with Monitor(**QUIET) as monitor:
+        recorder = monitor.recorder(Plain())
+        with marked("tall"):
+            recorder.started(1, None, "chain", "root", "How tall?")
+            recorder.started(2, 1, "retriever", "search", "How tall?")
+            recorder.ended(2, [TALL])
+            recorder.started(3, 1, "model", "model", ["?"])
+            recorder.ended(3, TALL)
+            recorder.ended(1, TALL)
+        monitor.flush()
+        assert total(monitor.registry, "ragmonitor_interactions_total") == 0
+        assert total(monitor.registry, "ragmonitor_probe_interactions_total") == 1
+
+
+def test_spans_under_the_mark_make_no_interaction():
+    """What other instrumentations trace of a golden question is left out, and counted."""
+    told = Told()
+    with marked("tall"):
+        current = context.get_current()
+        span = told.provider.get_tracer("openinference.instrumentation.x").start_span(
+            "root", context=current, attributes={"openinference.span.kind": "CHAIN"}
+        )
+        span.end()
+    assert (told.handed, told.forgotten) == ([], ["probe"])
+
+
+def test_the_middleware_marks_requests_that_have_the_header():
+    """And no others."""
+
+    async def ask(_request: Any) -> JSONResponse:
+        return JSONResponse({"mark": current_mark()})
+
+    client = TestClient(ProbeMiddleware(Starlette(routes=[Route("/ask", ask, methods=["POST"])])))
+    assert client.post("/ask").json() == {"mark": ""}
+    headers = {"x-ragmonitor-probe": "a%20b"}
+    assert client.post("/ask", headers=headers).json() == {"mark": "a b"}
+
+
+def test_asking_ends_with_the_monitor():
+    """A file is enough to begin, and nothing goes on after the close."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "goldens.jsonl"
+        write_goldens(path, [GOLDEN])
+        monitor = Monitor(**QUIET)
+        probe = monitor.probe(lambda _: TALL, path)
+        assert probe.is_running
+        assert monitor.close()
+        assert not probe.is_running

@@ -1,0 +1,90 @@
+"""Means over a fixed set of questions, of which some were asked anew."""
+
+from __future__ import annotations
+
+import math
+import random
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.estimation.golden_history import ScoreHistory, level_of, share_of
+from ragmonitor.estimation.paired import paired_difference
+
+SCORES = st.floats(0, 1)
+
+
+def histories(rounds: list[list[float]]) -> list[ScoreHistory]:
+    """Return the histories of questions with these scores each, a second between two rounds."""
+    found = []
+    for scores in rounds:
+        history = ScoreHistory()
+        for at_s, score in enumerate(scores):
+            history.add(score, float(at_s))
+        found.append(history)
+    return found
+
+
+@given(st.lists(st.tuples(SCORES, SCORES), min_size=1, max_size=30))
+def test_where_all_were_asked_it_is_the_plain_mean_of_the_newest(rounds: list[tuple[float, float]]):
+    """What was expected falls out, and the interval holds the mean."""
+    level = level_of(histories([list(each) for each in rounds]), 1.0)
+    assert level is not None
+    assert level.mean == pytest.approx(fmean(newest for _, newest in rounds), abs=1e-9)
+    assert 0 <= level.lower <= level.mean <= level.upper <= 1
+
+
+@given(st.lists(SCORES, min_size=1, max_size=30), st.data())
+def test_a_history_is_the_same_after_a_restart(scores: list[float], data: st.DataObject):
+    """What is kept is all that counts."""
+    (history,) = histories([scores])
+    loaded = ScoreHistory.load(history.dump())
+    score = data.draw(SCORES)
+    assert loaded.add(score, 99.0) == history.add(score, 99.0)
+    assert loaded == history
+
+
+def test_nothing_asked_since_is_no_mean():
+    """An old score says nothing of now."""
+    assert level_of(histories([[0.5]]), 10.0) is None
+
+
+def test_pairs_tell_more_than_scores():
+    """A hundred questions that differ much from each other tell a fall of 5 points."""
+    chance = random.Random(1)
+    usual = [chance.choice((0.1, 0.5, 1.0)) for _ in range(100)]
+    fallen = [max(0.0, each - (0.5 if n % 10 == 0 else 0.0)) for n, each in enumerate(usual)]
+    level = level_of(histories([list(each) for each in zip(usual, fallen, strict=True)]), 1.0)
+    plain = paired_difference([(0.5, each) for each in fallen])
+    assert level is not None
+    assert plain is not None
+    assert level.upper < fmean(usual)
+    assert level.upper - level.lower < 0.5 * (plain.upper - plain.lower)
+
+
+@pytest.mark.slow
+def test_the_interval_holds_the_mean_of_all_questions_however_few_are_asked():
+    """Of 1,000 samples of 30 out of 100 questions the interval misses the mean at most 6 %."""
+    chance = random.Random(7)
+    missed = 0
+    for _ in range(1_000):
+        rates = [chance.betavariate(2, 1) for _ in range(100)]
+        rows = histories([[float(chance.random() < p) for _ in range(5)] for p in rates])
+        now = [float(chance.random() < p) for p in rates]
+        for row in chance.sample(range(100), 30):
+            rows[row].add(now[row], 100.0)
+        level = level_of(rows, 50.0)
+        assert level is not None
+        missed += not level.lower <= fmean(now) <= level.upper
+    assert missed <= 60
+
+
+@given(st.integers(1, 200), st.data())
+def test_a_share_lies_in_its_interval(n: int, data: st.DataObject):
+    """Its ends are 0 and 1 at the latest."""
+    hits = data.draw(st.integers(0, n))
+    level = share_of(hits, n)
+    assert 0 <= level.lower <= hits / n <= level.upper <= 1
+    assert math.isfinite(level.mean)
