@@ -26,9 +26,6 @@ from ragmonitor.capture import (
 from ragmonitor.errors import SettingsError
 from ragmonitor.feedback import feedback_of
 from ragmonitor.forks import survive_forks
-from ragmonitor.goldens.asking import Ask
-from ragmonitor.goldens.golden import Golden, read_goldens
-from ragmonitor.goldens.probing import Probe
 from ragmonitor.guard import logger, shielded
 from ragmonitor.protocols import Exporter, Finished, Judge
 from ragmonitor.records import AlarmState, Assessment, Cause, Chunk, Interaction, Report, Severity
@@ -55,6 +52,9 @@ if TYPE_CHECKING:
     from ragmonitor.answer_checks import GuardedPiece
     from ragmonitor.capture.otel_spans import InteractionSpanProcessor
     from ragmonitor.estimation.drift.embedding_queue import Embed
+    from ragmonitor.goldens.asking import Ask
+    from ragmonitor.goldens.golden import Golden
+    from ragmonitor.goldens.probing import Probe
     from ragmonitor.redaction import Redact
 
 EXIT_TIMEOUT_S = 5.0
@@ -399,6 +399,9 @@ class Monitor:
             GoldensError: The file cannot be read.
             SettingsError: There is no question, or a number is out of range.
         """
+        from ragmonitor.goldens.golden import read_goldens
+        from ragmonitor.goldens.probing import Probe
+
         given = read_goldens(goldens) if isinstance(goldens, str | Path) else goldens
         probe = Probe(
             ask,
