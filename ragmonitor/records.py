@@ -596,7 +596,7 @@ class Report:
         lines += [f"  {name}: no score ({cause})" for name, cause in _gaps(self.evaluations)]
         for sentence in self.unsupported:
             lines.append(f"  {sentence.verdict}: {sentence.text.strip()!r}")
-            lines.append(f"    {self._evidence(sentence)}")
+            lines.append(f"    {self.evidence(sentence)}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -610,14 +610,14 @@ class Report:
         answer += escape(self.interaction.answer[end:])
         scores = " · ".join(_scores(self.evaluations)) or "no score"
         gaps = [f"{name}: no score ({cause})" for name, cause in _gaps(self.evaluations)]
-        why = [f"{each.verdict}: {self._evidence(each)}" for each in self.unsupported]
+        why = [f"{each.verdict}: {self.evidence(each)}" for each in self.unsupported]
         items = "".join(f"<li>{escape(each)}</li>" for each in (*why, *gaps))
         return (
             f"<p><b>{escape(self.interaction.query)}</b></p><p>{answer}</p>"
             f"<p>{escape(self.judge.name)}: {escape(scores)}</p><ul>{items}</ul>"
         )
 
-    def _evidence(self, sentence: SentenceVerdict) -> str:
+    def evidence(self, sentence: SentenceVerdict) -> str:
         """Say which words are not in the chunks, or which chunk says otherwise."""
         chunks = self.interaction.chunks
         near = next((chunks[at].text for at in sentence.chunks if at < len(chunks)), "")

@@ -176,12 +176,16 @@ def explain(options: ExplainOptions) -> int:
 
 @command(app, GateOptions)
 def gate(options: GateOptions) -> int:
-    """Wait until it is decided whether a version may be rolled out, and say it by the exit code.
+    """Decide whether a version may be rolled out, and say it by the exit code.
 
-    0 better; 3 equivalent, at most --max-worse worse; 4 worse, by more than that; 5 undecided when
-    the time is over. Each is right but for 1 version in 20, although one looks again and again.
+    With GOLDENS it asks a release golden questions and compares the scores with those of a
+    baseline; without, it waits until live versions are told apart. 0 better; 3 equivalent, at most
+    --max-worse (--max-drop) worse; 4 worse, by more than that; 5 undecided.
     """
-    from ragmonitor.cli.gate import run
+    if options.goldens is not None:
+        from ragmonitor.cli.golden_gate import run
+    else:
+        from ragmonitor.cli.gate import run
 
     return run(options)
 

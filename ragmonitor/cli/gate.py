@@ -7,7 +7,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -59,8 +59,9 @@ def run(
     """Wait for a decision, say it, and return its exit code.
 
     Raises:
-        InputError: A duration or an address is none.
+        InputError: A duration or an address is none, or an option is missing.
     """
+    options = _checked(options)
     timeout_s, every_s = seconds(options.timeout), seconds(options.every)
     read = _reader(options)
     began, told = clock(), ""
@@ -84,9 +85,23 @@ def run(
             told = why
         sleep(min(every_s, timeout_s - waited_s))
     _print(options, decision, found, why, waited_s)
-    if decision in _ACCEPTED[: _ACCEPTED.index(options.accept) + 1]:
+    if decision in _ACCEPTED[: _ACCEPTED.index(options.accept or "better") + 1]:
         return FINE
     return EXIT[decision]
+
+
+def _checked(options: GateOptions) -> GateOptions:
+    """Return the options of live versions.
+
+    Raises:
+        InputError: One is missing, or is for golden questions.
+    """
+    if not (options.service and options.candidate and options.baseline):
+        raise InputError("give GOLDENS, or --service, --candidate and --baseline")
+    for name in ("url", "callable", "save", "junit", "markdown", "judge"):
+        if getattr(options, name) is not None:
+            raise InputError(f"--{name} is for golden questions; give their file, too")
+    return replace(options, signal=options.signal or "hallucination")
 
 
 def seconds(duration: str) -> float:

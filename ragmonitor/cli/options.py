@@ -241,13 +241,91 @@ class ExplainOptions:
     ] = False
 
 
+_GOLDENS = "With GOLDENS"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOptions:
     """The options of `ragmonitor gate`."""
 
-    service: Annotated[str, typer.Option(help="The monitored application.")]
-    candidate: Annotated[str, typer.Option(help="The version that may be rolled out.")]
-    baseline: Annotated[str, typer.Option(help="The version that it is compared with.")]
+    goldens: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="GOLDENS",
+            help="A file of golden questions to ask a release; without one live versions are "
+            "compared.",
+        ),
+    ] = None
+    baseline: Annotated[
+        str,
+        typer.Option(
+            help="The version that the candidate is compared with; with GOLDENS the file that "
+            "--save wrote."
+        ),
+    ] = ""
+    url: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=_GOLDENS, help="Ask this address by POST."),
+    ] = None
+    callable: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=_GOLDENS, metavar="MODULE:FUNCTION", help="Ask this function."
+        ),
+    ] = None
+    question_field: Annotated[
+        str, typer.Option(rich_help_panel=_GOLDENS, help="The question's name in a request.")
+    ] = "question"
+    answer_path: Annotated[
+        str, typer.Option(rich_help_panel=_GOLDENS, help="JMESPath of the answer in a reply.")
+    ] = "answer"
+    contexts_path: Annotated[
+        str, typer.Option(rich_help_panel=_GOLDENS, help="JMESPath of the chunks in a reply.")
+    ] = ""
+    max_drop: Annotated[
+        float,
+        typer.Option(
+            rich_help_panel=_GOLDENS, min=0.0, help="So much lower a mean score is equivalent."
+        ),
+    ] = 0.02
+    save: Annotated[
+        Path | None,
+        typer.Option(rich_help_panel=_GOLDENS, help="Write the scores, as a later baseline."),
+    ] = None
+    junit: Annotated[
+        Path | None, typer.Option(rich_help_panel=_GOLDENS, help="Write JUnit XML.")
+    ] = None
+    markdown: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=_GOLDENS,
+            help="Append a summary for a pull request: $GITHUB_STEP_SUMMARY will do.",
+        ),
+    ] = None
+    repeat: Annotated[
+        int,
+        typer.Option(
+            rich_help_panel=_GOLDENS, min=1, help="Ask each so often, to tell flaky ones apart."
+        ),
+    ] = 1
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=_GOLDENS, help="A model; by default the built-in judge, for nothing."
+        ),
+    ] = None
+    budget_usd: Annotated[
+        float | None,
+        typer.Option(rich_help_panel=_GOLDENS, min=0.0, help="The most that a model may cost."),
+    ] = None
+    answer_timeout: Annotated[
+        float, typer.Option(rich_help_panel=_GOLDENS, min=0.1, help="Seconds for one answer.")
+    ] = 60.0
+    concurrency: Annotated[
+        int, typer.Option(rich_help_panel=_GOLDENS, min=1, help="Questions under way at once.")
+    ] = 4
+    service: Annotated[str, typer.Option(help="The monitored application.")] = ""
+    candidate: Annotated[str, typer.Option(help="The version that may be rolled out.")] = ""
     max_worse: Annotated[
         float,
         typer.Option(
@@ -258,8 +336,11 @@ class GateOptions:
     ] = 0.02
     signal: Annotated[
         str,
-        typer.Option(help="hallucination, refusal, a score's name, latency_seconds or cost_usd."),
-    ] = "hallucination"
+        typer.Option(
+            help="hallucination, refusal, a score's name, latency_seconds or cost_usd; by default "
+            "hallucination, and correctness with GOLDENS."
+        ),
+    ] = ""
     by: Annotated[
         str,
         typer.Option(help="What versions are compared by: one of the setting compare_by."),
@@ -281,9 +362,13 @@ class GateOptions:
         typer.Option(metavar="URL", help="Ask the Prometheus that scrapes all of them instead."),
     ] = None
     accept: Annotated[
-        Literal["better", "equivalent", "undecided"],
-        typer.Option(help="The least decision that ends with exit code 0, with all better ones."),
-    ] = "better"
+        Literal["better", "equivalent", "undecided"] | None,
+        typer.Option(
+            help="The least decision that ends with exit code 0, with all better ones; by default "
+            "better. With GOLDENS by default equivalent, and undecided where the drop that was "
+            "seen is within --max-drop."
+        ),
+    ] = None
     json_output: Annotated[
         bool, typer.Option("--json", help="One JSON object on standard output.")
     ] = False

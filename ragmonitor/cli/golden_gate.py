@@ -1,0 +1,132 @@
+"""`ragmonitor gate GOLDENS`: asks a release golden questions and compares it with its baseline."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from ragmonitor.cli.gate import EXIT
+from ragmonitor.cli.options import GateOptions
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
+from ragmonitor.errors import InputError
+from ragmonitor.goldens.asking import Ask, CallableAsk, HttpAsk
+from ragmonitor.goldens.gate_reports import as_json, headline, junit, markdown
+from ragmonitor.goldens.golden import Golden, ReviewStatus, read_goldens
+from ragmonitor.goldens.golden_scores import ask_and_score
+from ragmonitor.goldens.release_comparison import (
+    CORRECTNESS,
+    ReleaseComparison,
+    compare_releases,
+)
+from ragmonitor.goldens.scored_runs import (
+    ScoredRun,
+    read_scored_run,
+    scored_run,
+    write_scored_run,
+)
+
+LIVE_ONLY: Final = ("service", "candidate", "address", "prometheus")
+
+
+def run(options: GateOptions) -> int:
+    """Ask, score, compare, write what was asked for, and return the exit code.
+
+    Raises:
+        InputError: A file, an address or an option is wrong.
+    """
+    given = [name for name in LIVE_ONLY if getattr(options, name)]
+    if given:
+        raise InputError(f"--{given[0]} is for live versions; leave it out, or GOLDENS")
+    goldens = chosen(read_goldens(options.goldens or ""), options.goldens or "")
+    baseline = read_scored_run(options.baseline) if options.baseline else None
+    if baseline is None and options.save is None:
+        raise InputError(
+            "nothing to compare with; give --baseline FILE, or --save FILE to make one"
+        )
+    asked = ask_and_score(
+        goldens,
+        _ask(options),
+        judge=options.judge,
+        budget_usd=options.budget_usd,
+        repeats=options.repeat,
+        timeout_s=options.answer_timeout,
+        concurrency=options.concurrency,
+    )
+    scored = scored_run(asked)
+    found = None
+    if baseline is not None:
+        found = compare_releases(
+            scored,
+            baseline,
+            max_drop=options.max_drop,
+            signal=options.signal or CORRECTNESS,
+        )
+    _write(options, scored, found)
+    return _exit_code(options, scored, found)
+
+
+def chosen(goldens: list[Golden], name: str) -> list[Golden]:
+    """Return the questions that nobody rejected.
+
+    Raises:
+        InputError: There is none.
+    """
+    left = [each for each in goldens if each.status is not ReviewStatus.REJECTED]
+    if not left:
+        raise InputError(f"{name} has no golden question that was not rejected")
+    return left
+
+
+def _ask(options: GateOptions) -> Ask:
+    if (options.url is None) == (options.callable is None):
+        raise InputError("say whom to ask: --url http://app/ask or --callable module:function")
+    if options.callable is not None:
+        # As `python -m` has it: an application of one's own lies in the working folder.
+        if "" not in sys.path:
+            sys.path.insert(0, "")
+        return CallableAsk(options.callable)
+    return HttpAsk(
+        options.url or "",
+        question_field=options.question_field,
+        answer_path=options.answer_path,
+        contexts_path=options.contexts_path,
+    )
+
+
+def _write(options: GateOptions, scored: ScoredRun, found: ReleaseComparison | None) -> None:
+    try:
+        if options.save is not None:
+            write_scored_run(options.save, scored)
+        if options.junit is not None:
+            Path(options.junit).write_bytes(junit(scored, found))
+        if options.markdown is not None and found is not None:
+            with Path(options.markdown).open("a", encoding="utf-8") as file:
+                file.write(markdown(found))
+    except OSError as error:
+        raise InputError(f"{error.filename}: {error.strerror or error}") from error
+    if options.json_output:
+        result: dict[str, Any] = as_json(scored, found)
+        print_json(result)
+    elif found is not None:
+        say(headline(found))
+        for change in ("broken", "lower", "flaky", "fixed"):
+            for each in found.of(change):
+                say(f"  {change}: {each.golden.question} ({each.before:.2f} -> {each.now:.2f})")
+    elif options.save is not None:
+        say(f"{len(scored.goldens)} questions scored; the baseline is {options.save}")
+
+
+def _exit_code(options: GateOptions, scored: ScoredRun, found: ReleaseComparison | None) -> int:
+    if found is None:
+        unanswered = any(each.error for golden in scored.goldens for each in golden.answers)
+        return SOMETHING_WRONG if unanswered else FINE
+    accepted = ("better", "equivalent", "undecided")
+    if options.accept is None:
+        # Where too few questions decide, what was seen does.
+        if found.decision != "undecided":
+            return FINE if found.decision != "worse" else EXIT["worse"]
+        return EXIT["undecided"] if found.why.startswith("only") or found.is_seen_worse else FINE
+    if found.decision in accepted[: accepted.index(options.accept) + 1]:
+        return FINE
+    return EXIT[found.decision]

@@ -1,0 +1,187 @@
+"""A comparison of two releases for pull requests (Markdown), build servers (JUnit) and programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from html import escape
+from typing import Any, Final
+from xml.etree import ElementTree as ET
+
+from ragmonitor.estimation.paired import Difference
+from ragmonitor.goldens.release_comparison import QuestionChange, ReleaseComparison
+from ragmonitor.goldens.scored_runs import ScoredGolden, ScoredRun
+
+MAX_LISTED: Final = 20
+"""Questions of one kind that a summary lists; a file for programs has all."""
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_MARKS: Final = {"better": "✅", "equivalent": "✅", "worse": "❌", "undecided": "⚠️"}
+
+
+def headline(found: ReleaseComparison) -> str:
+    """Return the decision in one sentence."""
+    text = f"{found.decision}: {found.signal}"
+    if found.difference is not None:
+        text += f" {said(found.difference)} over {found.difference.pairs} questions"
+    return f"{text}; {found.why}" if found.why else text
+
+
+def said(difference: Difference) -> str:
+    """Return a difference with its interval for people."""
+    return (
+        f"{difference.first_mean:.3f} → {difference.second_mean:.3f} "
+        f"({difference.difference:+.3f}, {difference.lower:+.3f} to {difference.upper:+.3f})"
+    )
+
+
+def markdown(found: ReleaseComparison) -> str:
+    """Return a summary for a pull request."""
+    lines = [f"### {_MARKS[found.decision]} Golden questions: {_plain(headline(found))}", ""]
+    lines += [
+        f"Limit: {found.max_drop:g} lower. Intervals: 95 %, paired by question.",
+        "",
+        "| score | baseline → now (difference, interval) | questions |",
+        "|---|---|---|",
+    ]
+    rows = [] if found.difference is None else [(f"**{found.signal}**", found.difference)]
+    for name, difference in (*rows, *found.others.items()):
+        lines.append(f"| {name} | {said(difference)} | {difference.pairs} |")
+    lines += ["", *_slice_lines(found)]
+    for title, changes in (
+        ("Broken", found.of("broken")),
+        ("Lower", found.of("lower")),
+        ("Flaky: right and wrong within one run", found.of("flaky")),
+        ("Fixed", found.of("fixed")),
+    ):
+        lines += _question_lines(title, changes)
+    for n, where in ((found.only_baseline, "baseline"), (found.only_candidate, "release")):
+        if n:
+            lines.append(f"{n} questions were answered by the {where} only, and do not count.")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _slice_lines(found: ReleaseComparison) -> Iterator[str]:
+    if not found.slices:
+        return
+    yield "| slice | baseline → now (difference, interval) | questions |"
+    yield "|---|---|---|"
+    for each in found.slices[:MAX_LISTED]:
+        mark = "❌ " if each.difference.upper < 0 else ""
+        pairs = each.difference.pairs
+        yield f"| {mark}{_plain(each.name)} | {said(each.difference)} | {pairs} |"
+    yield ""
+    yield "Of many slices some differ by chance; they do not decide."
+    yield ""
+
+
+def _question_lines(title: str, changes: Sequence[QuestionChange]) -> Iterator[str]:
+    if not changes:
+        return
+    yield f"<details><summary>{title}: {len(changes)}</summary>"
+    yield ""
+    for each in changes[:MAX_LISTED]:
+        yield f"- {_plain(each.golden.question)} ({each.before:.2f} → {each.now:.2f})"
+        for line in _what(each):
+            yield f"  - {_plain(line)}"
+    if len(changes) > MAX_LISTED:
+        yield f"- and {len(changes) - MAX_LISTED} more"
+    yield ""
+    yield "</details>"
+    yield ""
+
+
+def _what(change: QuestionChange) -> list[str]:
+    worst = change.worst
+    if worst.error:
+        return [f"no answer: {worst.error}"]
+    return [f"answer: {worst.answer[:300]}", *worst.shortcomings[:5]]
+
+
+def _plain(text: str) -> str:
+    """Return a text of the application's as one line that Markdown shows as it is."""
+    return re.sub(r"([\\`*_\[\]|#~@])", r"\\\1", escape(" ".join(text.split()), quote=False))
+
+
+def junit(run: ScoredRun, found: ReleaseComparison | None) -> bytes:
+    """Return a test suite with a case for each question, as JUnit XML.
+
+    Broken questions fail, and those that got lower; a question without an answer is an error; one
+    whose scores nobody could compare is skipped. Without a baseline only the last two are said.
+    """
+    changes = {} if found is None else {each.golden.id: each for each in found.questions}
+    suite = ET.Element("testsuite", name="ragmonitor gate")
+    for golden in run.goldens:
+        case = ET.SubElement(
+            suite,
+            "testcase",
+            classname=_xml(f"goldens.{golden.slices.get('kind', 'question')}"),
+            name=_xml(f"{golden.question[:200]} [{golden.id}]"),
+        )
+        _judge_case(case, golden, changes.get(golden.id), is_compared=found is not None)
+    if found is not None:
+        decided = ET.SubElement(suite, "testcase", classname="goldens", name="decision")
+        if found.decision in ("worse", "undecided"):
+            kind = "failure" if found.decision == "worse" else "skipped"
+            ET.SubElement(decided, kind, message=_xml(headline(found)))
+    for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        suite.set(attribute, str(len(suite.findall(f"testcase/{kind}"))))
+    suite.set("tests", str(len(suite)))
+    return bytes(ET.tostring(suite, encoding="utf-8", xml_declaration=True))
+
+
+def _judge_case(
+    case: ET.Element, golden: ScoredGolden, change: QuestionChange | None, *, is_compared: bool
+) -> None:
+    failed = next((each.error for each in golden.answers if each.error), "")
+    if failed:
+        ET.SubElement(case, "error", message=_xml(failed))
+    elif change is None:
+        if is_compared:
+            ET.SubElement(case, "skipped", message="not scored on both sides")
+    elif change.change in ("broken", "lower"):
+        message = f"{change.change}: {change.before:.2f} -> {change.now:.2f}"
+        failure = ET.SubElement(case, "failure", message=message)
+        failure.text = _xml("\n".join(_what(change)))
+    elif change.change == "flaky":
+        note = ET.SubElement(case, "system-out")
+        note.text = _xml("\n".join(["flaky: right and wrong within one run", *_what(change)]))
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("?", text)
+
+
+def as_json(run: ScoredRun, found: ReleaseComparison | None) -> dict[str, Any]:
+    """Return all of it for programs."""
+    answered = [each for golden in run.goldens for each in golden.answers]
+    result: dict[str, Any] = {
+        "scored_by": list(run.scored_by),
+        "questions": len(run.goldens),
+        "answers": len(answered),
+        "unanswered": sum(bool(each.error) for each in answered),
+    }
+    if found is None:
+        return result
+    return result | {
+        "decision": found.decision,
+        "reason": found.why or None,
+        "signal": found.signal,
+        "max_drop": found.max_drop,
+        "difference": None if found.difference is None else asdict(found.difference),
+        "others": {name: asdict(each) for name, each in found.others.items()},
+        "slices": {each.name: asdict(each.difference) for each in found.slices},
+        "only_baseline": found.only_baseline,
+        "only_candidate": found.only_candidate,
+        "changes": [
+            {
+                "id": each.golden.id,
+                "question": each.golden.question,
+                "change": each.change,
+                "before": each.before,
+                "now": each.now,
+                "what": _what(each),
+            }
+            for each in found.of("broken", "lower", "flaky", "fixed", "higher")
+        ],
+    }

@@ -1,0 +1,267 @@
+"""Whether a release answers golden questions as well as its baseline did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ragmonitor.causes.comparison import Decision
+from ragmonitor.estimation.paired import Difference, paired_difference
+from ragmonitor.evaluators import table
+from ragmonitor.goldens.golden import GoldensError
+from ragmonitor.goldens.scored_runs import ScoredAnswer, ScoredGolden, ScoredRun
+
+CORRECTNESS: Final = "correctness"
+"""Of a question with a reference answer its answer correctness, of an unanswerable one whether the
+answer declines."""
+_OF_CORRECTNESS: Final = ("answer_correctness", "refusal_correctness")
+RIGHT_FROM: Final = 0.5
+"""The score from which an answer counts as right."""
+CHANGED_BY: Final = 0.1
+"""The difference from which a question's score counts as changed."""
+MIN_COVERAGE: Final = 0.9
+"""Share of the questions that must be scored on both sides."""
+MIN_SLICE: Final = 5
+"""Questions below which a slice is not compared."""
+MAX_QUESTIONS: Final = 100_000
+
+Change = Literal["broken", "fixed", "flaky", "lower", "higher", "same"]
+"""Of one question: `broken` was right and is wrong, `fixed` the reverse; `flaky` was both right and
+wrong within one run; `lower` and `higher` moved by at least `CHANGED_BY` on one side of right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionChange:
+    """What became of one question."""
+
+    golden: ScoredGolden
+    """As the candidate answered it."""
+    before: float
+    """Mean score of its answers by the baseline, 0 to 1; the higher the better."""
+    now: float
+    change: Change
+    has_failed: bool
+    """The candidate gave no answer at least once."""
+
+    @property
+    def worst(self) -> ScoredAnswer:
+        """The candidate's answer that says most of what went wrong."""
+        answers = self.golden.answers
+        return max(answers, key=lambda each: (bool(each.error), len(each.shortcomings)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceDifference:
+    """What a part of the questions differs by."""
+
+    name: str
+    """`kind=comparison`, `route=billing`."""
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseComparison:
+    """A candidate beside its baseline, on one signal turned so that higher is better."""
+
+    signal: str
+    max_drop: float
+    decision: Decision
+    why: str
+    """What a decision lacks; empty: nothing."""
+    difference: Difference | None
+    """None: no question was scored on both sides."""
+    slices: Sequence[SliceDifference]
+    """The largest drop first."""
+    questions: Sequence[QuestionChange]
+    only_baseline: int
+    """Questions that only the baseline has answers to."""
+    only_candidate: int
+    others: Mapping[str, Difference]
+    """By evaluator: the other scores, as they are."""
+
+    def of(self, *changes: Change) -> list[QuestionChange]:
+        """Return the questions that changed so, the largest drop first."""
+        found = [each for each in self.questions if each.change in changes]
+        return sorted(found, key=lambda each: each.now - each.before)
+
+    @property
+    def is_seen_worse(self) -> bool:
+        """Whether the drop that was seen, without its interval, is more than `max_drop`."""
+        return self.difference is None or -self.difference.difference > self.max_drop
+
+
+def compare_releases(
+    candidate: ScoredRun, baseline: ScoredRun, *, max_drop: float, signal: str = CORRECTNESS
+) -> ReleaseComparison:
+    """Return how a candidate's scores differ from its baseline's, question by question.
+
+    The interval is that of `paired_difference`: Bonett and Price's for paired proportions, scaled.
+    A question's score is the mean of its answers, so that repeats narrow the noise of an answer and
+    do not count as more questions. A question without an answer scores worst: nobody was served.
+
+    Args:
+        candidate: The release to be decided on.
+        baseline: What it is compared with.
+        max_drop: So much lower is still equivalent; 0 or more.
+        signal: An evaluator's name, or `CORRECTNESS`.
+
+    Raises:
+        GoldensError: Another judge, or another version of an evaluator, scored the baseline; or
+            neither has a score of that name.
+    """
+    changed = set(candidate.scored_by) ^ set(baseline.scored_by)
+    names = {each.partition("@")[0] for each in changed}
+    if candidate.scored_by[0] != baseline.scored_by[0] or any(
+        len({each for each in changed if each.partition("@")[0] == name}) > 1 for name in names
+    ):
+        raise GoldensError(
+            f"the baseline was scored by other rules ({', '.join(sorted(changed))}): a changed "
+            "judge must not look like a changed application; save it anew with this one"
+        )
+    before = {each.id: each for each in baseline.goldens}
+    pairs = [(before[each.id], each) for each in candidate.goldens if each.id in before]
+    applying = [pair for pair in pairs if any(_has(each, signal) for each in pair)]
+    if not applying:
+        raise GoldensError(f"no question that both answered has a score named {signal!r}")
+    questions = [q for pair in applying if (q := _question(*pair, signal)) is not None]
+    difference = paired_difference([(each.before, each.now) for each in questions])
+    coverage = len(questions) / len(applying)
+    decision, why = _decision(difference, max_drop, coverage)
+    return ReleaseComparison(
+        signal=signal,
+        max_drop=max_drop,
+        decision=decision,
+        why=why,
+        difference=difference,
+        slices=_slices(questions),
+        questions=questions,
+        only_baseline=len(before) - len(pairs),
+        only_candidate=len(candidate.goldens) - len(pairs),
+        others=_others(pairs, signal),
+    )
+
+
+def _names(signal: str) -> tuple[str, ...]:
+    return _OF_CORRECTNESS if signal == CORRECTNESS else (signal,)
+
+
+def _has(golden: ScoredGolden, signal: str) -> bool:
+    return any(name in each.scores for each in golden.answers for name in _names(signal))
+
+
+def _values(golden: ScoredGolden, signal: str) -> list[float]:
+    """Return the scores of its answers, turned so that higher is better; 0 where there is none."""
+    found = []
+    for answer in golden.answers:
+        name = next((each for each in _names(signal) if each in answer.scores), None)
+        if answer.error:
+            found.append(0.0)
+        elif name is not None:
+            score = answer.scores[name]
+            found.append(1 - score if _is_lower_better(name) else score)
+    return found
+
+
+def _is_lower_better(name: str) -> bool:
+    return any(entry.name == name and entry.lower_is_better for entry in table.select(("*",)))
+
+
+def _question(before: ScoredGolden, now: ScoredGolden, signal: str) -> QuestionChange | None:
+    """Return what became of a question; None: the judge scored none of its answers on one side."""
+    first, second = _values(before, signal), _values(now, signal)
+    if not first or not second:
+        return None
+    old, new = math.fsum(first) / len(first), math.fsum(second) / len(second)
+    return QuestionChange(
+        golden=now,
+        before=old,
+        now=new,
+        change=_change(first, second, new - old),
+        has_failed=any(each.error for each in now.answers),
+    )
+
+
+def _change(first: Sequence[float], second: Sequence[float], by: float) -> Change:
+    was, now = ({value >= RIGHT_FROM for value in values} for values in (first, second))
+    if len(was) > 1 or len(now) > 1:
+        return "flaky"
+    if was != now:
+        return "fixed" if now == {True} else "broken"
+    if abs(by) < CHANGED_BY:
+        return "same"
+    return "higher" if by > 0 else "lower"
+
+
+def _decision(
+    difference: Difference | None, max_drop: float, coverage: float
+) -> tuple[Decision, str]:
+    """Return the decision, and what it lacks if there is none."""
+    if difference is None or coverage < MIN_COVERAGE:
+        return "undecided", (
+            f"only {coverage:.0%} of the questions were scored on both sides; a decision needs "
+            f"{MIN_COVERAGE:.0%}"
+        )
+    if difference.lower > 0:
+        return "better", ""
+    if -difference.lower <= max_drop:
+        return "equivalent", ""
+    if -difference.upper > max_drop:
+        return "worse", ""
+    return "undecided", _needed(difference, max_drop)
+
+
+def _needed(difference: Difference, max_drop: float) -> str:
+    """Say about how many questions would decide it, were the difference what was seen."""
+    n = difference.pairs
+    half = (difference.upper - difference.lower) / 2
+    distance = abs(max_drop + difference.difference)
+    if distance <= 0:
+        return "the drop that was seen is the limit itself"
+    needed = max(n + 1, math.ceil(n * (half / distance) ** 2))
+    many = f"about {needed:,}" if needed < MAX_QUESTIONS else f"more than {MAX_QUESTIONS:,}"
+    return f"{n} questions leave the interval too wide; {many} would do"
+
+
+def _slices(questions: Iterable[QuestionChange]) -> list[SliceDifference]:
+    """Return the differences of the slices that do not hold every question."""
+    parts: dict[str, list[tuple[float, float]]] = {}
+    total = 0
+    for each in questions:
+        total += 1
+        for name, value in each.golden.slices.items():
+            parts.setdefault(f"{name}={value}", []).append((each.before, each.now))
+    found = [
+        SliceDifference(name=name, difference=difference)
+        for name, pairs in parts.items()
+        if MIN_SLICE <= len(pairs) < total and (difference := paired_difference(pairs)) is not None
+    ]
+    return sorted(found, key=lambda each: each.difference.difference)
+
+
+def _others(
+    pairs: Sequence[tuple[ScoredGolden, ScoredGolden]], signal: str
+) -> dict[str, Difference]:
+    names = dict.fromkeys(
+        name for _, now in pairs for answer in now.answers for name in answer.scores
+    )
+    found = {}
+    for name in names:
+        if name == signal:
+            continue
+        means = [
+            (before, now)
+            for pair in pairs
+            if (before := _mean(pair[0], name)) is not None
+            and (now := _mean(pair[1], name)) is not None
+        ]
+        difference = paired_difference(means)
+        if difference is not None:
+            found[name] = difference
+    return found
+
+
+def _mean(golden: ScoredGolden, name: str) -> float | None:
+    scores = [each.scores[name] for each in golden.answers if name in each.scores]
+    return math.fsum(scores) / len(scores) if scores else None

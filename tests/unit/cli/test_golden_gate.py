@@ -1,0 +1,109 @@
+"""`ragmonitor gate GOLDENS`: an application is asked, and the exit code says how it compares."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from typer.testing import CliRunner
+
+from ragmonitor.cli.app import app
+
+APPLICATION = """
+import os
+FACTS = {"parcel": "A parcel may weigh 40 kg.", "shop": "The shop opens at 9."}
+def ask(question):
+    if os.environ.get("DOWN"):
+        raise RuntimeError("down")
+    for name, fact in FACTS.items():
+        if name in question:
+            told = fact.replace("40", "90") if os.environ.get("BROKEN") else fact
+            return {"answer": told, "chunks": [fact]}
+    return {"answer": "The documents do not say.", "chunks": []}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a folder with an application and its golden questions, as the working folder."""
+    name = f"gated_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(APPLICATION)
+    goldens = [{"question": f"Who is king? ({n})", "kind": "unanswerable"} for n in range(3)]
+    for n in range(15):
+        for subject, fact in (
+            ("parcel", "A parcel may weigh 40 kg."),
+            ("shop", "The shop opens at 9."),
+        ):
+            goldens.append({"question": f"Tell me of the {subject} ({n})", "answer": fact})
+    goldens.append({"question": "gone?", "answer": "x", "status": "rejected"})
+    (tmp_path / "goldens.jsonl").write_text("\n".join(map(json.dumps, goldens)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")
+    yield name
+    sys.modules.pop(name, None)
+
+
+def gate(name, *arguments):
+    return CliRunner().invoke(
+        app, ["gate", "goldens.jsonl", "--callable", f"{name}:ask", *arguments]
+    )
+
+
+@pytest.fixture
+def baseline(folder):
+    assert gate(folder, "--save", "base.jsonl").exit_code == 0
+    return folder
+
+
+def test_what_is_as_good_as_before_passes(baseline):
+    """33 questions do not rule a drop of 0.02 out; none was seen, but strictly it is undecided."""
+    assert gate(baseline, "--baseline", "base.jsonl").exit_code == 0
+    assert gate(baseline, "--baseline", "base.jsonl", "--accept", "equivalent").exit_code == 5
+    assert gate(baseline, "--baseline", "base.jsonl", "--max-drop", "0.1").exit_code == 0
+
+
+def test_a_broken_release_fails_and_says_where(baseline, monkeypatch):
+    monkeypatch.setenv("BROKEN", "1")
+    given = ("--baseline", "base.jsonl", "--junit", "j.xml", "--markdown", "m.md", "--json")
+    result = gate(baseline, *given)
+    assert result.exit_code == 4
+    found = json.loads(result.stdout)
+    assert found["decision"] == "worse"
+    assert {each["question"].split(" (")[0] for each in found["changes"]} == {
+        "Tell me of the parcel"
+    }
+    assert "90" in found["changes"][0]["what"][1]
+    assert int(ET.parse("j.xml").getroot().get("failures", "")) == 16
+    assert "Broken: 15" in Path("m.md").read_text("utf-8")
+
+
+def test_an_application_that_is_down_is_worse(baseline, monkeypatch):
+    monkeypatch.setenv("DOWN", "1")
+    assert gate(baseline, "--baseline", "base.jsonl").exit_code == 4
+    assert gate(baseline, "--save", "other.jsonl").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--baseline FILE"),
+        (["--baseline", "missing.jsonl"], "missing.jsonl"),
+        (["--save", "x", "--url", "http://a"], "whom to ask"),
+        (["--save", "x", "--service", "shop"], "live versions"),
+    ],
+)
+def test_wrong_use_is_said_before_anything_is_asked(folder, arguments, message):
+    result = gate(folder, *arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_options_of_golden_questions_need_their_file():
+    given = ["--service", "a", "--candidate", "2", "--baseline", "1", "--save", "x"]
+    result = CliRunner().invoke(app, ["gate", *given])
+    assert result.exit_code == 2
+    assert "give their file" in result.output
+    assert CliRunner().invoke(app, ["gate", "--service", "a"]).exit_code == 2

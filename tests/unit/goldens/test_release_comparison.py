@@ -1,0 +1,208 @@
+"""Two releases on the same golden questions: what is decided, and what is said of each question."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ragmonitor.goldens.gate_reports import as_json, junit, markdown
+from ragmonitor.goldens.golden import GoldensError
+from ragmonitor.goldens.release_comparison import compare_releases
+from ragmonitor.goldens.scored_runs import (
+    ScoredAnswer,
+    ScoredGolden,
+    ScoredRun,
+    read_scored_run,
+    write_scored_run,
+)
+
+SCORED_BY = ("builtin@5", "answer_correctness@1")
+NAME = "answer_correctness"
+
+
+def answered(*scores, name=NAME):
+    return tuple(
+        ScoredAnswer(error="timeout: late")
+        if score is None
+        else ScoredAnswer(answer="said", scores={name: score})
+        for score in scores
+    )
+
+
+def run(*questions, scored_by=SCORED_BY, name=NAME, **slices):
+    """Return a run; each question is a tuple of scores, None where there was no answer."""
+    goldens = tuple(
+        ScoredGolden(id=f"{n}", question=f"q{n}", answers=answered(*scores, name=name), **slices)
+        for n, scores in enumerate(questions)
+    )
+    return ScoredRun(scored_by=scored_by, goldens=goldens)
+
+
+def compared(candidate, baseline, max_drop=0.02, **options):
+    return compare_releases(candidate, baseline, max_drop=max_drop, **options)
+
+
+@pytest.mark.parametrize(
+    ("now", "decision"),
+    [
+        ([(1.0,)] * 300, "better"),
+        ([(0.5,)] * 300, "equivalent"),
+        ([(0.1,)] * 300, "worse"),
+        ([(1.0,), (0.0,)] * 10, "undecided"),
+    ],
+)
+def test_the_whole_interval_decides(now, decision):
+    assert compared(run(*now), run(*[(0.5,)] * len(now))).decision == decision
+
+
+def test_few_questions_without_a_change_decide_nothing_and_say_how_many_would():
+    """Twenty that are right twice do not show that of all questions not one in fifty broke."""
+    found = compared(run(*[(1.0,)] * 20), run(*[(1.0,)] * 20))
+    assert found.decision == "undecided"
+    assert not found.is_seen_worse
+    assert "20 questions leave the interval too wide" in found.why
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "change"),
+    [
+        ((1.0,), (0.2,), "broken"),
+        ((0.2,), (1.0,), "fixed"),
+        ((1.0, 1.0), (1.0, 0.2), "flaky"),
+        ((0.0, 1.0), (0.0, 0.0), "flaky"),
+        ((1.0,), (0.7,), "lower"),
+        ((0.6,), (0.9,), "higher"),
+        ((1.0,), (0.95,), "same"),
+    ],
+)
+def test_each_question_has_a_word(before, now, change):
+    (question,) = compared(run(now), run(before)).questions
+    assert question.change == change
+
+
+def test_repeats_are_no_more_questions():
+    once = compared(run(*[(1.0,), (0.0,)] * 20), run(*[(1.0,)] * 40))
+    twice = compared(run(*[(1.0,) * 5, (0.0,) * 5] * 20), run(*[(1.0,) * 5] * 40))
+    assert once.difference == twice.difference
+
+
+def test_a_question_without_an_answer_was_answered_worst():
+    """Of a score that is the better the lower it is, too."""
+    found = compared(run((None,), (1.0,)), run((1.0,), (1.0,)))
+    assert found.of("broken")[0].has_failed
+    of_hallucination = {"name": "hallucination", "scored_by": ("builtin@5", "hallucination@1")}
+    lower = compared(
+        run((None,), (0.0,), **of_hallucination),
+        run((0.0,), (0.0,), **of_hallucination),
+        signal="hallucination",
+    )
+    assert [each.change for each in lower.questions] == ["broken", "same"]
+
+
+def test_a_question_that_the_judge_could_not_score_is_missing_and_not_wrong():
+    unscored = ScoredGolden(id="0", question="q0", answers=(ScoredAnswer(answer="said"),))
+    others = run((1.0,), (1.0,)).goldens[1:]
+    found = compared(
+        ScoredRun(scored_by=SCORED_BY, goldens=(unscored, *others)), run((1.0,), (1.0,))
+    )
+    assert [each.golden.id for each in found.questions] == ["1"]
+    assert found.decision == "undecided"
+    assert found.why.startswith("only 50%")
+
+
+@pytest.mark.parametrize(
+    "other", [("builtin@6", "answer_correctness@1"), ("builtin@5", "answer_correctness@2")]
+)
+def test_another_ruler_is_refused(other):
+    with pytest.raises(GoldensError, match="other rules"):
+        compared(run((1.0,)), run((1.0,), scored_by=other))
+
+
+def test_a_baseline_without_a_newer_evaluator_will_do():
+    assert compared(run((1.0,), scored_by=(*SCORED_BY, "new@1")), run((1.0,))).difference
+
+
+def test_slices_are_compared_where_there_are_enough():
+    bad = run(*[(0.0,)] * 8, slices={"kind": "comparison"}).goldens
+    fine = run(*[(1.0,)] * 8, slices={"kind": "single_fact"}).goldens
+    few = run((0.0,), slices={"kind": "follow_up"}).goldens
+    renamed = [
+        ScoredGolden(id=f"{n}", question="q", answers=each.answers, slices=each.slices)
+        for n, each in enumerate((*bad, *fine, *few))
+    ]
+    before = [
+        ScoredGolden(id=each.id, question="q", answers=answered(1.0), slices=each.slices)
+        for each in renamed
+    ]
+    found = compared(
+        ScoredRun(scored_by=SCORED_BY, goldens=tuple(renamed)),
+        ScoredRun(scored_by=SCORED_BY, goldens=tuple(before)),
+    )
+    assert [each.name for each in found.slices] == ["kind=comparison", "kind=single_fact"]
+    assert found.slices[0].difference.upper < 0 <= found.slices[1].difference.upper
+
+
+SCORES = st.floats(0, 1) | st.none()
+RUNS = st.lists(st.tuples(SCORES, SCORES), min_size=1, max_size=30)
+
+
+@given(RUNS, RUNS)
+def test_what_is_worse_one_way_is_better_the_other_way(left, right):
+    """And the mean lies within its interval."""
+    n = min(len(left), len(right))
+    assume(any(score is not None for scores in (*left[:n], *right[:n]) for score in scores))
+    one = compared(run(*left[:n]), run(*right[:n]), max_drop=0.0)
+    other = compared(run(*right[:n]), run(*left[:n]), max_drop=0.0)
+    if one.decision == "worse":
+        assert other.decision == "better"
+    assert one.difference.lower <= one.difference.difference <= one.difference.upper
+
+
+@settings(max_examples=40)
+@given(st.text(max_size=50), st.text(max_size=200))
+def test_whatever_an_application_says_the_files_can_be_read(tmp_path_factory, question, said):
+    """XML has no control characters, a table's row no line feed, and a mention reaches nobody."""
+    path = tmp_path_factory.mktemp("run") / "scored.jsonl"
+    golden = ScoredGolden(
+        id="0",
+        question=question.encode("utf-8", "replace").decode(),
+        answers=(
+            ScoredAnswer(
+                answer=said.encode("utf-8", "replace").decode(),
+                scores={NAME: 0.0},
+                shortcomings=("@team <script> | x",),
+            ),
+        ),
+    )
+    candidate = ScoredRun(scored_by=SCORED_BY, goldens=(golden,))
+    write_scored_run(path, candidate)
+    assert read_scored_run(path) == candidate
+    found = compared(candidate, run((1.0,)))
+    ET.fromstring(junit(candidate, found))
+    text = markdown(found)
+    assert "<script>" not in text
+    assert r"\@team" in text
+    assert as_json(candidate, found)["changes"][0]["change"] == "broken"
+
+
+def test_a_case_for_each_question_and_the_decision():
+    candidate = run(*[(0.0,)] * 40, (None,), (1.0,))
+    suite = ET.fromstring(junit(candidate, compared(candidate, run(*[(1.0,)] * 42))))
+    assert suite.attrib == {
+        "name": "ragmonitor gate",
+        "tests": "43",
+        "failures": "41",
+        "errors": "1",
+        "skipped": "0",
+    }
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"scored_by": ["a"]}\n{}', b"\xff"])
+def test_a_file_that_is_no_baseline_is_refused_with_what_writes_one(tmp_path, content):
+    path = tmp_path / "scored.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(GoldensError, match="--save"):
+        read_scored_run(path)
