@@ -22,6 +22,10 @@ Merge = Literal["livesum", "livemax", "livemin", "livemostrecent", "max"]
 SCORE_BUCKETS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 SECONDS_BUCKETS: Final = (0.001, 0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 CHUNK_BUCKETS: Final = (0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50)
+GENAI_SECONDS_BUCKETS: Final = tuple(0.01 * 2**n for n in range(14))
+GENAI_TOKEN_BUCKETS: Final = tuple(float(4**n) for n in range(11))
+"""The first of those that the conventions recommend: up to a million tokens."""
+COST_BUCKETS: Final = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
 STAGE_BUCKETS: Final = (0.0001, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
 
 
@@ -85,6 +89,7 @@ _events = partial(_row, "What happened")
 _means = partial(_row, "Means, each with its 95 % interval", "gauge", unit="ratio", derived=True)
 _sums = partial(_row, "The same means as counters", "counter", labels="signal judge")
 _alarms = partial(_row, "Alarms")
+_amounts = partial(_row, "Time and money", "histogram")
 _spending = partial(_row, "Sampling and money", "gauge")
 _judging = partial(_row, "The judge")
 _versions = partial(_row, "Versions and events")
@@ -170,6 +175,59 @@ RETRIEVAL_TOP_SCORE: Final = _events(
     "summary",
     "ragmonitor_retrieval_top_score",
     "Score of the first chunk, on the retriever's own scale; without quantiles.",
+)
+
+# Under the names that OpenTelemetry's GenAI conventions give them, as its exporter for Prometheus
+# writes them: https://github.com/open-telemetry/semantic-conventions-genai
+_GENAI_CALL: Final = "gen_ai_operation_name gen_ai_provider_name gen_ai_request_model"
+GENAI_DURATION: Final = _amounts(
+    "gen_ai_client_operation_duration_seconds",
+    "Time of one model call (operation chat) or of one retrieval (operation retrieval).",
+    f"{_GENAI_CALL} error_type",
+    unit="seconds",
+    buckets=GENAI_SECONDS_BUCKETS,
+)
+GENAI_FIRST_CHUNK: Final = _amounts(
+    "gen_ai_client_operation_time_to_first_chunk_seconds",
+    "Time from a streamed model call to the first text of its output.",
+    _GENAI_CALL,
+    unit="seconds",
+    buckets=GENAI_SECONDS_BUCKETS,
+)
+GENAI_TOKENS: Final = _amounts(
+    "gen_ai_client_token_usage",
+    "Tokens of one model call, as its provider counted them.",
+    f"{_GENAI_CALL} gen_ai_token_type",
+    unit="tokens",
+    buckets=GENAI_TOKEN_BUCKETS,
+)
+FIRST_TOKEN_SECONDS: Final = _amounts(
+    "ragmonitor_time_to_first_token_seconds",
+    "Time from the question to the first token of a streamed answer, retrieval included.",
+    "framework",
+    unit="seconds",
+    buckets=SECONDS_BUCKETS,
+)
+ANSWER_COST_USD: Final = _amounts(
+    "ragmonitor_answer_cost_usd",
+    "Price of the tokens of an answer's model calls; of answers whose tokens and prices are known.",
+    "model",
+    unit="US dollars",
+    buckets=COST_BUCKETS,
+)
+_good_cost = partial(
+    _row, "Time and money", "gauge", labels="judge window model", unit="US dollars"
+)
+COST_PER_GOOD_ANSWER: Final = _good_cost(
+    "ragmonitor_cost_per_good_answer_usd",
+    "Cost of all answers of the window / answers that claim something, all of it supported; by the "
+    "model that answered, and of all without that label.",
+)
+COST_PER_GOOD_ANSWER_LOWER: Final = _good_cost(
+    "ragmonitor_cost_per_good_answer_usd_lower", "The lower end of the 95 % interval."
+)
+COST_PER_GOOD_ANSWER_UPPER: Final = _good_cost(
+    "ragmonitor_cost_per_good_answer_usd_upper", "The upper end of the 95 % interval."
 )
 
 SCORE_MEAN: Final = _estimate(

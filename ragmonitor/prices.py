@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,8 @@ from ragmonitor.records import Generation, Interaction
 
 _TABLE: Final = "model_prices_and_context_window_backup.json"
 _MILLION: Final = 1_000_000
+MAX_ENTRY_BYTES: Final = 65_536
+"""Of one model in the table."""
 
 Price = tuple[float, float]
 """US dollars per token that goes in, and per token that comes out."""
@@ -62,36 +64,39 @@ class Prices:
         return usage.input_tokens * price[0] + usage.output_tokens * price[1]
 
     def _price(self, model: str, provider: str) -> Price | None:
+        if not model:
+            return None
         names = (model, f"{provider}/{model}")
-        for name in names if model else ():
-            if name in self._given:
-                return self._given[name]
-        table = litellm_prices()
-        return next((table[name] for name in names if model and name in table), None)
+        given = next((self._given[name] for name in names if name in self._given), None)
+        return given or litellm_price(model) or litellm_price(names[1])
 
 
-@cache
-def litellm_prices() -> Mapping[str, Price]:
-    """Return the prices that an installed litellm carries; empty: it is not installed.
+@lru_cache(maxsize=1_000)
+def litellm_price(model: str) -> Price | None:
+    """Return the price of a model in the table of an installed litellm; None: it is not there.
 
-    Its table is read and it is not imported, which would take seconds.
+    litellm is not imported, which would take seconds, and the model's entry alone is parsed: all of
+    the table (3 MB) would hold the other threads for 15 ms.
     """
     spec = find_spec("litellm")
     places = () if spec is None else spec.submodule_search_locations or ()
     for place in places:
         try:
-            table = json.loads((Path(place) / _TABLE).read_text(encoding="utf-8"))
-            return dict(_read(table))
+            table = (Path(place) / _TABLE).read_bytes()
+            return _read(table, f"{json.dumps(model)}: {{".encode())
         except (OSError, ValueError, AttributeError) as error:
             record_problem("prices", f"litellm's table of prices cannot be read: {error!r}")
-    return {}
+    return None
 
 
-def _read(table: Mapping[str, Mapping[str, object]]) -> list[tuple[str, Price]]:
-    """Return the models that have both prices."""
-    found = []
-    for model, entry in table.items():
-        into, out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
-        if isinstance(into, int | float) and isinstance(out, int | float):
-            found.append((model, (float(into), float(out))))
-    return found
+def _read(table: bytes, begins: bytes) -> Price | None:
+    """Return the price in the entry that begins so; None: there is none, or it lacks a price."""
+    at = table.find(begins)
+    if at < 0:
+        return None
+    text = table[at + len(begins) - 1 :][:MAX_ENTRY_BYTES].decode("utf-8", "replace")
+    entry, _ = json.JSONDecoder().raw_decode(text)
+    into, out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+    if isinstance(into, int | float) and isinstance(out, int | float):
+        return float(into), float(out)
+    return None

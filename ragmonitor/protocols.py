@@ -410,5 +410,14 @@ class Estimates(Protocol):
 Summarise = Callable[[Moments], Estimate | None]
 """From a window's sums to its mean and interval; None: too little to say anything."""
 
+Cost = Callable[[Interaction], float | None]
+"""What the model calls of an answer cost, in US dollars; None: that is not known."""
+
+
+def unknown_cost(_: Interaction) -> float | None:
+    """Stand in for prices where nobody knows any."""
+    return None
+
+
 Clock = Callable[[], float]
 """Seconds, from any origin, never going back: `time.monotonic`."""

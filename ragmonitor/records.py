@@ -114,6 +114,14 @@ class Generation:
     provider: str = ""
     usage: Usage = field(default_factory=Usage)
     error: str = ""
+    first_token_ns: int = 0
+    """When the first text of a streamed output came; 0: it was not streamed, or that is not known.
+    """
+
+    @property
+    def first_token_s(self) -> float | None:
+        """From the call to the first text of its output; None: not streamed, or not known."""
+        return _first_token_s(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,11 +187,30 @@ class Interaction:
     """How many of its texts, each counted once, redaction changed."""
     probe: Probe | None = None
     """Set where a golden question was asked; None: the application's own traffic."""
+    first_token_ns: int = 0
+    """When the first text of a streamed answer came; 0: it was not streamed, or that is not known.
+    """
 
     @property
     def latency_s(self) -> float:
         """From the question to the last token."""
         return max(0, self.ended_ns - self.started_ns) / 1e9
+
+    @property
+    def first_token_s(self) -> float | None:
+        """From the question to the first token; None: not streamed, or not known."""
+        return _first_token_s(self)
+
+    @property
+    def model(self) -> str:
+        """The model that gave the answer: the one that was asked last; empty: not known."""
+        return self.generations[-1].model if self.generations else ""
+
+
+def _first_token_s(timed: Generation | Interaction) -> float | None:
+    if not timed.first_token_ns:
+        return None
+    return max(0, timed.first_token_ns - timed.started_ns) / 1e9
 
 
 class Verdict(StrEnum):

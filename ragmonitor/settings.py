@@ -627,9 +627,10 @@ class EstimationSettings(Group):
     place = "estimation"
 
     group_by: Names = option(
-        ("language",),
-        "Parts of the traffic that get a hallucination rate of their own: 'language', 'topic', or "
-        "attributes of interactions (route, version, ...); 'none' for nothing.",
+        ("language", "model", "latency_s"),
+        "Parts of the traffic that get a hallucination rate of their own: 'language', 'topic', "
+        "'model', 'latency_s' (bands of the time to the last token), or attributes of interactions "
+        "(route, version, ...); 'none' for nothing.",
         change="To compare tenants, routes or versions.",
     )
     compare_by: Names = option(
@@ -644,7 +645,7 @@ class EstimationSettings(Group):
         "What models of the application cost, in US dollars per million tokens: "
         "'my-model=0.5/1.5', input and output. Others have the price of litellm's table, where it "
         "is installed.",
-        change="For models of your own, or prices of your own, when versions are compared by cost.",
+        change="For models of your own, or prices of your own.",
     )
     min_severity: Literal["minor", "major"] = option(
         "major",

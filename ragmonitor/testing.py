@@ -242,12 +242,20 @@ def check_story(story: Story, run: Callable[[Story, Monitor], None]) -> None:
                 began_ns <= found.started_ns <= found.ended_ns <= time.time_ns(),
                 True,
             ),
+            ("first token in time", _has_first_token(found, story), story.streamed),
             ("runs left open", left_open, 0),
         )
         if was != expected
     ]
     if wrong:
         raise AssertionError(f"{story}: " + "; ".join(wrong))
+
+
+def _has_first_token(found: Interaction, story: Story) -> bool:
+    """Return whether the first token has a time; one of a stream closed early may have none."""
+    if found.first_token_ns:
+        return found.started_ns <= found.first_token_ns <= found.ended_ns
+    return story.streamed and found.status != "ok"
 
 
 def _chunks_of(found: Interaction, story: Story) -> tuple[list[object], list[object]]:

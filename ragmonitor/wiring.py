@@ -39,6 +39,7 @@ from ragmonitor.estimation.alarm_streams import MAX_IMPORTANCE_WEIGHT
 from ragmonitor.estimation.alarms import STATE_VERSION as ALARMS_VERSION
 from ragmonitor.estimation.alarms import Stream
 from ragmonitor.estimation.anchors import VERSION as ANCHORS_VERSION
+from ragmonitor.estimation.answer_cost import AnswerCost
 from ragmonitor.estimation.detector import DAY_S
 from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
 from ragmonitor.estimation.drift import InputDrift
@@ -103,6 +104,7 @@ def meters_of(
         host=settings.server.host,
         port=settings.server.port,
         pages=view,
+        cost_usd=Prices(settings.estimation.prices).cost_usd,
         receive=_feedback_intake(settings, take),
     )
 
@@ -143,6 +145,7 @@ def traces_of(settings: Settings, lost: Callable[[str, int], None] | None = None
         max_attribute_bytes=settings.export.max_attribute_bytes,
         max_span_bytes=settings.export.max_span_bytes,
         lost=lost,
+        cost_usd=Prices(settings.estimation.prices).cost_usd,
     )
 
 
@@ -541,6 +544,7 @@ def estimates_of(
         versions_of(settings, reader.identity.name, name),
         events_of(settings, is_judged=judge is not None),
         feedback_of_people(settings),
+        answer_cost_of(settings, reader.identity.name, name),
     ]
     goldens = goldens_of(settings, name or reader.identity.name)
     if judge is None:
@@ -662,6 +666,12 @@ def versions_of(settings: Settings, reader: str, judge: str | None) -> Versions:
         cost_usd=Prices(settings.estimation.prices).cost_usd,
         file=_state_file(settings, "versions", VERSIONS_VERSION),
     )
+
+
+def answer_cost_of(settings: Settings, reader: str, judge: str | None) -> AnswerCost:
+    """Return what estimates the cost per good answer, by the judge that quality is measured by."""
+    cost_usd = Prices(settings.estimation.prices).cost_usd
+    return AnswerCost(cost_usd, reader=reader, judge=judge, clock=time.monotonic)
 
 
 def events_of(settings: Settings, *, is_judged: bool) -> Events:

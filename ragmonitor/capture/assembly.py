@@ -248,6 +248,7 @@ class FinishedRuns:
             usage=sum((g.usage for g in generations), Usage()),
             caller=reference(root.caller),
             target=reference(root.target),
+            first_token_ns=self.first_token_ns(),
             session_id=labels.get("session_id", ""),
             user_id=labels.get("user_id", ""),
             tags=tuple(labels.get("tags", ())),
@@ -282,6 +283,14 @@ class FinishedRuns:
             candidates = models[-1:] if failed else models
             answer = next((text for m in reversed(candidates) if (text := self._output(m))), "")
         return answer
+
+    def first_token_ns(self) -> int:
+        """Return when the first text of the answer came; 0: it was not streamed.
+
+        The root's own stream tells it, else that of the model that was asked last.
+        """
+        models = self._models()
+        return self._root.first_piece_ns or (models[-1].first_piece_ns if models else 0)
 
     def retrievals(self) -> tuple[Retrieval, ...]:
         """Return the outermost retriever runs, and the tools that retrieved without one."""
@@ -391,7 +400,14 @@ class FinishedRuns:
             provider=provider,
             usage=translator.usage(run),
             error=run.error,
+            first_token_ns=run.first_piece_ns or self._first_read_ns(run),
         )
+
+    def _first_read_ns(self, model: Run) -> int:
+        """Return when the root's stream had its first text, if it came while this model wrote."""
+        first_ns = self._root.first_piece_ns
+        ended_ns = model.ended_ns or self._root.ended_ns
+        return first_ns if model.started_ns <= first_ns <= ended_ns else 0
 
     def _output(self, model: Run) -> str:
         return self._safe_reader().answer(model) or "".join(model.pieces)

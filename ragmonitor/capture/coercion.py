@@ -265,6 +265,7 @@ class RecordReader:
             provider=self.label(value.provider),
             usage=usage_in(value.usage),
             error=self.label(value.error)[:MAX_ERROR_CHARACTERS],
+            first_token_ns=_moment(value.first_token_ns) if value.first_token_ns else 0,
         )
 
     def _miss(self, what: str, value: Any) -> None:
@@ -359,6 +360,7 @@ def _sound(given: Interaction) -> Interaction:
         attributes=read.attributes(given.attributes),
         redacted=given.redacted if type(given.redacted) is int else 0,
         probe=given.probe if type(given.probe) is Probe else None,
+        first_token_ns=_moment(given.first_token_ns) if given.first_token_ns else 0,
     )
     incomplete = read.incomplete or given.capture_incomplete is not False
     return replace(checked, capture_incomplete=True) if incomplete else checked

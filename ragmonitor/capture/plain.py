@@ -141,6 +141,8 @@ class InteractionRecorder:
         self.status: Status = "ok"
         self._error = ""
         self._started_ns = self.step_ns = time.time_ns()
+        self.first_token_ns = 0
+        """When the first text of a streamed answer came; 0: none has."""
         self._ended_ns = 0
         self._is_over = False
         self._caller: SpanContext | None = None
@@ -272,7 +274,10 @@ class InteractionRecorder:
         usage: Usage | None = None,
         prompt: str | Sequence[Message] = (),
     ) -> None:
-        """Note the answer. If it is called twice, the user saw the last one."""
+        """Note the answer. If it is called twice, the user saw the last one.
+
+        After a stream has been read, with its text: what else is known of that model call.
+        """
         with shielded("capture"):
             now_ns = time.time_ns()
             answer = text_in(text)
@@ -281,18 +286,31 @@ class InteractionRecorder:
                 note_unreadable(f"answered() takes a text, not {type(text).__name__}")
             elif text is not None:
                 self._answer = answer
+            streamed = self._generations.pop() if self._repeats_stream(answer) else None
             if self._takes(len(self._generations)):
                 self._generations.append(
                     Generation(
                         input=prompt if type(prompt) is tuple else items_in(prompt)[0],
                         output=answer or "",
-                        started_ns=self.step_ns,
-                        ended_ns=now_ns,
+                        started_ns=streamed.started_ns if streamed else self.step_ns,
+                        ended_ns=streamed.ended_ns if streamed else now_ns,
                         model=model,
                         usage=Usage() if usage is None else usage,
+                        first_token_ns=self._first_since(streamed),
                     )
                 )
             self.step_ns = now_ns
+
+    def _repeats_stream(self, answer: str | None) -> bool:
+        """Return whether this is the text of the stream that was read last."""
+        last = self._generations[-1] if self._generations else None
+        return last is not None and bool(last.first_token_ns) and last.output == answer
+
+    def _first_since(self, streamed: Generation | None) -> int:
+        """Return when the stream of the model call that ends now had its first text; 0: none."""
+        if streamed is not None:
+            return streamed.first_token_ns
+        return self.first_token_ns if self.first_token_ns >= self.step_ns else 0
 
     def returned(self, text: str, *, unreadable: bool) -> None:
         """Note the text in what the function returned that answers the question.
@@ -454,6 +472,8 @@ class InteractionRecorder:
             user_id=labels["user_id"],
             tags=labels["tags"],
             attributes=labels["attributes"],
+            first_token_ns=self.first_token_ns
+            or (generations[-1].first_token_ns if generations else 0),
             # Asked last: what could not be read above is noted there.
             capture_incomplete=any(part.labels().get("capture_incomplete") for part in parts),
         )
@@ -608,6 +628,8 @@ class StreamedAnswer(Listener):
         if text is None:
             self._kept.complete = False
         elif text:
+            if not self._recorder.first_token_ns:
+                self._recorder.first_token_ns = time.time_ns()
             self._kept.add(text, len(text))
 
     def give(self, result: Any) -> Any:

@@ -323,17 +323,27 @@ class Recorder:
             if run is None or not text or run.root.ended_ns:
                 return
             if not run.inside_retriever:
+                if not run.first_piece_ns:
+                    run.first_piece_ns = time.time_ns()
                 run.pieces.append(text)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
-    def pieces(self, run_id: Hashable) -> list[str]:
+    def pieces(self, run_id: Hashable, *, began: bool = False) -> list[str]:
         """Return the list that a run's pieces are noted in.
 
         For an integration that reads the stream itself: appending to it is all that a piece costs.
+
+        Args:
+            run_id: As in `started`.
+            began: The first text of the stream has just come.
         """
         run = self._open.get(run_id)
-        return [] if run is None or run.root.ended_ns or run.inside_retriever else run.pieces
+        if run is None or run.root.ended_ns or run.inside_retriever:
+            return []
+        if began and not run.first_piece_ns:
+            run.first_piece_ns = time.time_ns()
+        return run.pieces
 
     def ended(
         self,
@@ -345,6 +355,7 @@ class Recorder:
         error: str = "",
         asked: bool = True,
         at_ns: int = 0,
+        first_piece_ns: int = 0,
     ) -> None:
         """Note that a run ended, with its outputs.
 
@@ -356,11 +367,14 @@ class Recorder:
             error: `TypeName: message`, where the status is `error`; see `failed`.
             asked: False takes back what `started` said: it was asked for texts only.
             at_ns: When it ended, in nanoseconds since the epoch; 0: now.
+            first_piece_ns: When the first text of its stream came, where no piece was reported.
         """
         try:
             run = self._open.pop(run_id, None)
             if run is None or run.id != run_id:
                 return
+            if first_piece_ns:
+                run.first_piece_ns = first_piece_ns
             if isinstance(run, Root):
                 if self._held:
                     self._held.pop(run_id, None)

@@ -26,6 +26,7 @@ class Run:
         "details",
         "ended_ns",
         "error",
+        "first_piece_ns",
         "id",
         "inputs",
         "inside_retriever",
@@ -54,6 +55,8 @@ class Run:
         """0 while the run is open."""
         self.status: Status = "ok"
         self.error = ""
+        self.first_piece_ns = 0
+        """When the first text of the stream came; 0: none has."""
         self.pieces: list[str] = []
         """Text of the stream so far, piece by piece."""
         self.retrieved = False

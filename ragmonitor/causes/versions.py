@@ -16,6 +16,7 @@ from ragmonitor.estimation import Part
 from ragmonitor.estimation.parts import Answer, Means, Observation
 from ragmonitor.estimation.signals import HALLUCINATION, MINOR_HALLUCINATION, Outcome
 from ragmonitor.guard import record_problem
+from ragmonitor.protocols import Cost, unknown_cost
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
@@ -81,7 +82,7 @@ class Versions(Part):
         judge: str | None,
         higher_is_better: Callable[[str], bool],
         threshold_s: float,
-        cost_usd: Callable[[Interaction], float | None] = lambda _: None,
+        cost_usd: Cost = unknown_cost,
         file: StateFile | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from ragmonitor.estimation.interval import summarise
@@ -27,6 +29,19 @@ MAX_GROUPS: Final = 40
 """Of one dimension; further values are taken together: an id is no part of the traffic."""
 OTHER_GROUPS: Final = "other"
 _NOTHING: Final = (0.0, 0.0)
+
+
+LATENCY_CUTS_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
+_LATENCY_BANDS: Final = (
+    "below 1",
+    *(f"{low:g} to {high:g}" for low, high in pairwise(LATENCY_CUTS_S)),
+    "16 or more",
+)
+
+
+def latency_band(seconds: float) -> str:
+    """Return the band of an answer's latency, in seconds; the same at all times."""
+    return _LATENCY_BANDS[bisect_right(LATENCY_CUTS_S, seconds)]
 
 
 class _Series(dict[str, Sums]):
@@ -62,7 +77,7 @@ class WindowedMeans(Part):
             judge: The one that scores a sample; None: there is none.
             clock: For the windows.
             group_by: Dimensions with a hallucination rate of their own for each value: `language`,
-                `topic`, or attributes of interactions.
+                `topic`, `model`, `latency_s`, or attributes of interactions.
             topic: Returns the topic of a question; empty: not known.
         """
         self._builtin = builtin
@@ -174,8 +189,12 @@ class WindowedMeans(Part):
                 group = language_of(report)
             elif dimension == "topic":
                 group = self._topic(report.interaction)
+            elif dimension == "latency_s":
+                group = latency_band(report.interaction.latency_s)
             else:
                 group = report.interaction.attributes.get(dimension, "")
+                if not group and dimension == "model":
+                    group = report.interaction.model
             if group:
                 known = self._groups.get((judge, dimension, group))
                 yield self._new_group(judge, dimension, group) if known is None else known

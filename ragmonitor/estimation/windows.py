@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ragmonitor.estimation.sums import Sums, moments_of, row_difference
 from ragmonitor.guard import record_problem
@@ -30,13 +30,24 @@ SPANS: Final[dict[Window, Span]] = {"1h": Span(3_600.0, 30), "24h": Span(86_400.
 MAX_SERIES: Final = 1_000
 
 
-class _Kept:
+class Summed(Protocol):
+    """Sums that only grow, as a row of numbers whose differences are those of a span of time."""
+
+    def row(self) -> Sequence[float]:
+        """Return the sums since the beginning; a later row may be longer."""
+        ...
+
+
+S = TypeVar("S", bound=Summed)
+
+
+class _Kept(Generic[S]):
     """The sums of one series: since the beginning, as of the last tick, and as of each step."""
 
     __slots__ = ("marks", "seen", "sums")
 
-    def __init__(self) -> None:
-        self.sums = Sums()
+    def __init__(self, sums: S) -> None:
+        self.sums = sums
         self.seen: array[float] = _row(self.sums)
         """As of the last tick."""
         self.marks: dict[Window, deque[array[float]]] = {
@@ -52,7 +63,7 @@ class _Kept:
         return row_difference(self.seen, marks[0] if is_full else ())
 
 
-class Windows:
+class SlidingSums(Generic[S]):
     """The sums of every series. Answers between two ticks have the same age.
 
     Of each series its sums since the beginning are kept as they stood at each step of a window;
@@ -60,18 +71,20 @@ class Windows:
     altogether once its time is over, and one without an answer holds nothing at all.
     """
 
-    def __init__(self, *, clock: Clock) -> None:
+    def __init__(self, make: Callable[[], S], *, clock: Clock) -> None:
+        """Begin without a series; `make` returns the empty sums of one."""
+        self._make = make
         self._clock = clock
         self._ticked_at = clock()
         self._age_s = 0.0
         """How long the windows have been going; a clock that is put back does not count."""
-        self._kept: dict[SeriesKey, _Kept] = {}
+        self._kept: dict[Hashable, _Kept[S]] = {}
 
-    def sums(self, key: SeriesKey) -> Sums:
+    def sums(self, key: Hashable) -> S:
         """Return the sums to add an answer to; beyond `MAX_SERIES` some that nobody reads."""
         kept = self._kept.get(key)
         if kept is None:
-            kept = _Kept()
+            kept = _Kept(self._make())
             if len(self._kept) < MAX_SERIES:
                 self._kept[key] = kept
             else:
@@ -99,26 +112,45 @@ class Windows:
             if row != kept.seen:
                 kept.seen = row
 
-    def moments(self) -> Iterator[tuple[SeriesKey, Window, Moments]]:
+    def rows(self) -> Iterator[tuple[Hashable, Window, list[float]]]:
         """Return the sums of each window as of the last tick."""
         for key, kept in self._kept.items():
             for window in SPANS:
-                yield key, window, moments_of(kept.since(window))
+                yield key, window, kept.since(window)
 
-    def of(self, key: SeriesKey, window: Window) -> Moments | None:
+    def row(self, key: Hashable, window: Window) -> list[float] | None:
         """Return one window's sums as of the last tick; None: nothing was ever added."""
         kept = self._kept.get(key)
-        return None if kept is None else moments_of(kept.since(window))
-
-    def totals(self) -> Iterator[tuple[SeriesKey, Totals]]:
-        """Return what each series came to since the process began."""
-        for key, kept in self._kept.items():
-            yield key, kept.sums.totals()
+        return None if kept is None else kept.since(window)
 
     def clear(self) -> None:
         """Forget everything."""
         self._kept.clear()
 
 
-def _row(sums: Sums) -> array[float]:
+class Windows(SlidingSums[Sums]):
+    """The sums of every signal, by `SeriesKey`."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        super().__init__(Sums, clock=clock)
+
+    def moments(self) -> Iterator[tuple[SeriesKey, Window, Moments]]:
+        """Return the sums of each window as of the last tick."""
+        for key, window, row in self.rows():
+            if isinstance(key, SeriesKey):
+                yield key, window, moments_of(row)
+
+    def of(self, key: SeriesKey, window: Window) -> Moments | None:
+        """Return one window's sums as of the last tick; None: nothing was ever added."""
+        row = self.row(key, window)
+        return None if row is None else moments_of(row)
+
+    def totals(self) -> Iterator[tuple[SeriesKey, Totals]]:
+        """Return what each series came to since the process began."""
+        for key, kept in self._kept.items():
+            if isinstance(key, SeriesKey):
+                yield key, kept.sums.totals()
+
+
+def _row(sums: Summed) -> array[float]:
     return array("d", sums.row())

@@ -32,6 +32,7 @@ from ragmonitor.export.span_budget import (
     SpanLimits,
 )
 from ragmonitor.feedback import JoinedFeedback
+from ragmonitor.protocols import Cost, unknown_cost
 from ragmonitor.records import (
     AlarmEvent,
     Cause,
@@ -66,6 +67,7 @@ class OtelExporter:
         max_attribute_bytes: int = MAX_ATTRIBUTE_BYTES,
         max_span_bytes: int = MAX_SPAN_BYTES,
         lost: Lost | None = None,
+        cost_usd: Cost = unknown_cost,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Look for no provider yet.
@@ -81,9 +83,11 @@ class OtelExporter:
             max_attribute_bytes: UTF-8 bytes after which a value is cut.
             max_span_bytes: Of all names and values of one span.
             lost: Counts spans and events that did not arrive, by reason, from any thread.
+            cost_usd: What an answer cost.
             clock_ns: Nanoseconds since the epoch.
         """
         self._enabled = enabled
+        self._cost_usd = cost_usd
         self._policy = ContentPolicy(content=content, key=hash_key or PROCESS_KEY)
         self._limits = SpanLimits(attribute_bytes=max_attribute_bytes, span_bytes=max_span_bytes)
         self._clock_ns = clock_ns
@@ -183,7 +187,13 @@ class OtelExporter:
         if root.is_recording():
             policy, limits = self._policy, self._limits_of(root)
             root.set_attributes(
-                span_attributes.root_attributes(interaction, reports, policy=policy, limits=limits)
+                span_attributes.root_attributes(
+                    interaction,
+                    reports,
+                    policy=policy,
+                    limits=limits,
+                    cost_usd=self._cost_usd(interaction),
+                )
             )
             if interaction.status == "error":
                 self._fail(root, interaction.error)

@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
 from ragmonitor import guard, metrics
+from ragmonitor.export.amounts import amounts
 from ragmonitor.export.content import package_version
 from ragmonitor.export.endpoint import Endpoint, Pages
 from ragmonitor.export.families import NO_PAIRS, ScrapeSums, described, final_families
@@ -29,7 +30,7 @@ from ragmonitor.export.server import Receive, Rejection
 from ragmonitor.export.service_state import service_state
 from ragmonitor.forks import survive_forks
 from ragmonitor.patterns import lazy_pattern
-from ragmonitor.protocols import BreakerState, Clock, Summarise
+from ragmonitor.protocols import BreakerState, Clock, Cost, Summarise, unknown_cost
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
@@ -60,9 +61,12 @@ _PASSING = frozenset(
     name
     for name, metric in metrics.TABLE.items()
     if metric.kind == "gauge"
-    and name.startswith(("ragmonitor_version_difference", "ragmonitor_golden_"))
+    and name.startswith(
+        ("ragmonitor_version_difference", "ragmonitor_golden_", "ragmonitor_cost_per")
+    )
 )
-"""Gauges of what passes: a comparison of two versions, golden questions that were asked lately."""
+"""Gauges of what passes: a comparison of two versions, golden questions that were asked lately,
+what a good answer costs."""
 _BREAKER_LEVELS = {"closed": 0, "half_open": 1, "open": 2}
 _TOTALS = {
     "answers": metrics.ANSWERS,
@@ -101,6 +105,7 @@ class PrometheusExporter:
         registry: CollectorRegistry | None = None,
         pages: Pages | None = None,
         receive: Receive | None = None,
+        cost_usd: Cost = unknown_cost,
         clock: Clock = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -116,11 +121,13 @@ class PrometheusExporter:
             registry: Where the series are registered too, beside our own `registry`.
             pages: What is served beside /metrics; None: nothing.
             receive: Answers requests that send something; None: there are none.
+            cost_usd: What an answer cost.
             clock: For decay.
             now: Seconds since the epoch.
         """
         self._service = cleaned(service)
         self._summarise = summarise
+        self._cost_usd = cost_usd
         self._version = version
         self._clock = clock
         self._now = now
@@ -156,7 +163,7 @@ class PrometheusExporter:
         self._checked: Counter[str] = Counter()
         self._plain: dict[tuple[str, tuple[str, ...]], float] = {}
         """Counters that come as plain numbers, as they were last shown."""
-        self._pairs: set[tuple[str, tuple[str, ...]]] = set()
+        self._passing: set[tuple[str, tuple[str, ...]]] = set()
         self._identities: dict[str, tuple[str, str]] = {}
         self._labels = Labels()
         self._instruments = Instruments(
@@ -275,6 +282,8 @@ class PrometheusExporter:
         self._instruments.histogram(metrics.RETRIEVED_CHUNKS).observe(len(chunks))
         if chunks and chunks[0].score is not None and math.isfinite(chunks[0].score):
             self._instruments.histogram(metrics.RETRIEVAL_TOP_SCORE).observe(chunks[0].score)
+        for name, labels, amount in amounts(interaction, self._cost_usd(interaction)):
+            self._instruments.histogram(name, *labels).observe(amount)
 
     def worked(self, stage: str, seconds: float) -> None:
         """Observe the time of one stage behind the request."""
@@ -282,7 +291,7 @@ class PrometheusExporter:
 
     def _show_gauges(self, gauges: Iterable[GaugeValue]) -> None:
         """Show plain gauges, until they are shown anew; of a counter the increase is counted."""
-        pairs: set[tuple[str, tuple[str, ...]]] = set()
+        passing: set[tuple[str, tuple[str, ...]]] = set()
         for gauge in gauges:
             with _SERIES:
                 labels = tuple(value for _, value in gauge.labels)
@@ -295,14 +304,14 @@ class PrometheusExporter:
                     continue
                 self._instruments.gauge(gauge.name, *labels).set(gauge.value)
                 if gauge.name in _PASSING:
-                    pairs.add(key)
-        for name, labels in self._pairs - pairs:
+                    passing.add(key)
+        for name, labels in self._passing - passing:
             # What is not compared or asked any more has no number.
             if self._folder is None:
                 self._instruments.remove(name, *labels)
             else:
                 self._instruments.gauge(name, *labels).set(math.nan)
-        self._pairs = pairs
+        self._passing = passing
 
     def alarm(self, event: AlarmEvent) -> None:
         """Count an alarm that was raised."""

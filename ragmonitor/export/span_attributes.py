@@ -61,8 +61,17 @@ def root_attributes(
     *,
     policy: ContentPolicy = SHOW_ALL,
     limits: SpanLimits = DEFAULTS,
+    cost_usd: float | None = None,
 ) -> Attributes:
-    """Return the root span's attributes: the interaction, and the scores known by now."""
+    """Return the root span's attributes: the interaction, and the scores known by now.
+
+    Args:
+        interaction: The interaction.
+        reports: On it.
+        policy: Which texts may be shown.
+        limits: Of values and spans.
+        cost_usd: What its model calls cost; None: that is not known.
+    """
     budget = SpanBudget(limits)
     budget.reserve(size_bytes(status_description(interaction.error, policy, limits)))
     query, answer = policy.text(interaction.query), policy.text(interaction.answer)
@@ -76,6 +85,8 @@ def root_attributes(
             names.STATUS: interaction.status,
         }
     )
+    amounts = {names.FIRST_TEXT: interaction.first_token_s, names.COST_USD: cost_usd}
+    budget.add_each({name: value for name, value in amounts.items() if value is not None})
     _add_verdict(budget, reports)
     budget.add_each(_context(interaction, limits))
     _add_unsupported(budget, reports, policy)
@@ -159,6 +170,8 @@ def generation_attributes(
         provider = limits.clipped(generation.provider)
         budget.add_each({names.GENAI_PROVIDER_NAME: provider, names.OI_LLM_PROVIDER: provider})
     budget.add_each(_tokens(generation.usage))
+    if generation.first_token_s is not None:
+        budget.add({names.GENAI_FIRST_CHUNK: generation.first_token_s})
     if policy.shows:
         budget.add({names.OI_OUTPUT_MIME_TYPE: _TEXT})
         budget.add_texts(

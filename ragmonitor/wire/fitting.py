@@ -110,6 +110,7 @@ def _shortest(record: Interaction) -> Interaction:
         attributes={_label(name): _label(value) for name, value in attributes},
         capture_incomplete=True,
         redacted=record.redacted,
+        first_token_ns=record.first_token_ns,
     )
 
 

@@ -428,6 +428,119 @@ RETRIEVAL = (
     ),
 )
 
+
+def quantiles(series: str, by: str, legend: str) -> tuple[Query, ...]:
+    """Return half and 95 % of a histogram of seconds."""
+    return tuple(
+        Query(
+            expr=f"histogram_quantile({quantile}, sum by ({by}, le)"
+            f" (rate({series}_bucket{{{SERVICE}}}[$__rate_interval])))",
+            legend=f"{legend} · {name}",
+        )
+        for quantile, name in (("0.5", "p50"), ("0.95", "p95"))
+    )
+
+
+MODEL_LEGEND = "{{service}} · {{model}}"
+MONEY = (
+    Row(title=Words("Time and money", "时间与费用"), y=78),
+    Panel(
+        kind="lines",
+        title=Words("Time to first token", "首个 Token 时间"),
+        description=Words(
+            "From the question to the first token of streamed answers, retrieval included: half and"
+            " 95 % took at most this long.",
+            "流式回答从提问到首个 Token 的时间（含检索）：一半以及 95 % 不超过此值。",
+        ),
+        at=(0, 79, 8, 8),
+        unit="s",
+        low=0,
+        if_empty=Words("No streamed answers", "没有流式回答"),
+        queries=quantiles("ragmonitor_time_to_first_token_seconds", "service", "{{service}}"),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Retrieval and model calls", "检索与模型调用耗时"),
+        description=Words(
+            "Time of one retrieval (operation retrieval) and of one model call (operation chat), by"
+            " model: which step is slow.",
+            "单次检索（retrieval）与单次模型调用（chat）的耗时，按模型：慢在哪一步。",
+        ),
+        at=(8, 79, 8, 8),
+        unit="s",
+        low=0,
+        queries=quantiles(
+            "gen_ai_client_operation_duration_seconds",
+            "gen_ai_operation_name, gen_ai_request_model",
+            "{{gen_ai_operation_name}} {{gen_ai_request_model}}",
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Tokens per second", "每秒 Token 数"),
+        description=Words(
+            "Tokens that model calls used, as providers counted them, by model and direction.",
+            "模型调用使用的 Token（提供方计数），按模型与方向。",
+        ),
+        at=(16, 79, 8, 8),
+        unit="short",
+        low=0,
+        if_empty=Words("Providers give no counts", "提供方未给出计数"),
+        queries=(
+            Query(
+                expr="sum by (gen_ai_request_model, gen_ai_token_type) (rate("
+                f"gen_ai_client_token_usage_sum{{{SERVICE}}}[$__rate_interval]))",
+                legend="{{gen_ai_request_model}} {{gen_ai_token_type}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Cost per good answer", "每条合格回答的费用"),
+        description=Words(
+            "What all answers cost, divided by those that claim something and in which nothing is"
+            " hallucinated, with the 95 % interval: a cheaper model whose answers are worse may be"
+            " dearer. Of models whose price is known.",
+            "全部回答的费用除以合格回答数（有论断且无幻觉），含 95 % 区间："
+            "更便宜但更差的模型可能更贵。仅含已知价格的模型。",
+        ),
+        at=(0, 87, 12, 8),
+        unit="currencyUSD",
+        low=0,
+        if_empty=Words("No prices or too few verdicts", "没有价格或评审结论太少"),
+        queries=tuple(
+            Query(
+                expr=f"avg by (service, model) (ragmonitor_cost_per_good_answer_usd{end}"
+                f'{{{SERVICE}, judge=~"$judge", window="$window"}})',
+                legend=f"{MODEL_LEGEND}{name}",
+                look=Look(color=GREY, dashed=True) if end else Look(),
+            )
+            for end, name in (("", ""), ("_lower", " · 2.5 %"), ("_upper", " · 97.5 %"))
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Cost per answer", "每条回答的费用"),
+        description=Words(
+            "Mean price of the tokens of an answer's model calls, good or not, by the model that"
+            " answered.",
+            "每条回答模型调用的平均费用（不论好坏），按作答模型。",
+        ),
+        at=(12, 87, 12, 8),
+        unit="currencyUSD",
+        low=0,
+        if_empty=Words("No prices", "没有价格"),
+        queries=(
+            Query(
+                expr=f"sum by (service, model) (rate(ragmonitor_answer_cost_usd_sum{{{SERVICE}}}"
+                "[$__rate_interval])) / sum by (service, model) (rate("
+                f"ragmonitor_answer_cost_usd_count{{{SERVICE}}}[$__rate_interval]))",
+                legend=MODEL_LEGEND,
+            ),
+        ),
+    ),
+)
+
 INVESTIGATE = Board(
     uid="ragmonitor-investigate",
     title=Words("ragmonitor / Investigate", "ragmonitor / 排查"),
@@ -437,5 +550,5 @@ INVESTIGATE = Board(
     ),
     since="now-6h",
     variables=(DATASOURCE, SERVICES, JUDGE, EVALUATOR, WINDOW, DIMENSION),
-    contents=(*FIRST, *SCORES, *GROUPS, *RETRIEVAL),
+    contents=(*FIRST, *SCORES, *GROUPS, *RETRIEVAL, *MONEY),
 )

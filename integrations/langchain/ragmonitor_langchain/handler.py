@@ -305,7 +305,10 @@ class RagMonitorHandler(BaseCallbackHandler):
             # A hundred times per answer, and nearly always of the run that the last one was of.
             writing = self._writing
             if writing[0] is not run_id:
-                writing = self._writing = (run_id, self._pieces(_key(run_id)).append)
+                if not token:
+                    return  # a stream may begin with pieces without text
+                append = self._pieces(_key(run_id), began=True).append
+                writing = self._writing = (run_id, append)
             writing[1](token)
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error(_STAGE, error)

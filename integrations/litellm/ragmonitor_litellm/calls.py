@@ -68,6 +68,8 @@ class Call:
     """When the last request failed."""
     earlier_error: str = ""
     """The error of the request before the last one."""
+    first_token_ns: int = 0
+    """When the first piece of a stream came."""
     was_seen: bool = False
     """A request failed after the user had seen a part of its answer."""
     is_cached: bool = False

@@ -274,6 +274,9 @@ class RagMonitorLogger(CustomLogger):
         call = self._told_of(kwargs, start_time)
         if call is not None:
             call.is_cached = kwargs.get("cache_hit") is True
+            began = kwargs.get("completion_start_time")
+            if call.streams and not call.is_cached and isinstance(began, datetime):
+                call.first_token_ns = _nanoseconds(began)
             reply = reply_in(response, call.model, is_redacted=call.is_redacted)
             self._end(call, reply, at_ns=_nanoseconds(end_time))
 
@@ -348,7 +351,14 @@ class RagMonitorLogger(CustomLogger):
         if recorder is None:
             return
         self._forget_failure(call)
-        recorder.ended(call.request, reply, status=status, error=error, at_ns=at_ns)
+        recorder.ended(
+            call.request,
+            reply,
+            status=status,
+            error=error,
+            at_ns=at_ns,
+            first_piece_ns=call.first_token_ns,
+        )
         if status == "ok" and not call.is_in_scope and not (reply and reply.is_answer):
             recorder.forget(call.run_id)
         else:

@@ -152,6 +152,10 @@ class _Root(_Place):
         except Exception as error:  # noqa: BLE001 - the border to the host application
             record_error("capture", error)
 
+    def note_first(self) -> None:
+        """Note that the stream's first text has just come."""
+        self.recorder.pieces(self.id, began=True)
+
     def finish(
         self,
         failure: BaseException | None = None,

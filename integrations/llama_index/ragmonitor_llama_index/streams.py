@@ -22,6 +22,10 @@ class Listener(Protocol):
     streams: dict[str, Any]
     """Streams of its models that have begun and, as far as is known, not ended."""
 
+    def note_first(self) -> None:
+        """Note that the stream's first text has just come."""
+        ...
+
     def finish(self, failure: BaseException | None = None, *, whole: bool = True) -> None:
         """Note that nothing more comes; only the first call counts."""
         ...
@@ -100,8 +104,9 @@ def _read(inner: Any, listener: Listener, take: Callable[[Any], None]) -> Iterat
     It holds no reference to the `ObservedStream` that it serves: that must end when it is dropped.
     Nobody reads what it takes after the interaction's end.
     """
+    has_text = False
     try:
-        while not listener.streams:
+        while not (listener.streams and has_text):
             before = _pulling.get()
             _pulling.set(listener)
             try:
@@ -111,6 +116,7 @@ def _read(inner: Any, listener: Listener, take: Callable[[Any], None]) -> Iterat
                 return
             finally:
                 _pulling.set(before)
+            has_text = has_text or _begins(listener, item)
             take(item)
             yield item
         _unmarked.add(id(inner))
@@ -125,6 +131,15 @@ def _read(inner: Any, listener: Listener, take: Callable[[Any], None]) -> Iterat
         raise
     finally:
         _unmarked.discard(id(inner))
+
+
+def _begins(listener: Listener, item: Any) -> bool:
+    """Return whether the stream has come to its text, and note when it did."""
+    if not item:
+        return False
+    if type(item) is str:  # of another kind of stream whoever takes it notes this
+        listener.note_first()
+    return True
 
 
 class ObservedStream(_Observed, chain[Any]):
@@ -242,8 +257,9 @@ class ObservedAsyncStream(_Observed):
             raise
         finally:
             _pulling.set(before)
+        has_text = _begins(listener, item)
         self._take(item)
-        if listener.streams:
+        if listener.streams and has_text:
             _unmarked.add(id(self._inner))
             self._advance = self._inner.__anext__
         return item

@@ -23,6 +23,7 @@ from ragmonitor.capture.otel_spans.spans import SpanRecord
 from ragmonitor.capture.otel_spans.texts import UNKNOWN_DOCUMENTS, Documents, is_repr
 from ragmonitor.capture.prompts import seen_in
 from ragmonitor.capture.runs import Root, Run
+from ragmonitor.conventions import GENAI_FIRST_CHUNK
 from ragmonitor.guard import record_error
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import Chunk, Generation, Interaction, Message, Status, Usage
@@ -214,6 +215,9 @@ class FinishedTree:
             return parent
         run.started_ns, run.ended_ns = span.started_ns, span.ended_ns
         run.status, run.error = _ending(span)
+        waited_s = span.attributes.get(GENAI_FIRST_CHUNK)
+        if role == "model" and isinstance(waited_s, int | float) and 0 < waited_s < 1e6:
+            run.first_piece_ns = span.started_ns + int(waited_s * 1e9)
         root.members.append(run)
         return run
 

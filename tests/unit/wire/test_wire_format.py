@@ -77,6 +77,7 @@ TOWER = Interaction(
             provider="p",
             usage=Usage(input_tokens=12, output_tokens=7),
             error="e",
+            first_token_ns=3,
         ),
     ),
     usage=Usage(input_tokens=12, output_tokens=7),
@@ -89,6 +90,7 @@ TOWER = Interaction(
     capture_incomplete=True,
     redacted=2,
     probe=Probe(golden="g", outcome="answered", expects_refusal=True, knows_chunks=False),
+    first_token_ns=1_700_000_000_500_000_000,
 )
 JUDGE = JudgeIdentity(name="builtin", version="1", kind="CODE")
 REPORT = Report(

@@ -188,7 +188,17 @@ function showNow() {
     const whole = (share) => `${(100 * share).toFixed(0)}%`;
     facts.push(fact(whole(agree("")), t("factPeople"), t("factPeopleMore", { lower: whole(agree("_lower")), upper: whole(agree("_upper")), n: count(n) })));
   }
+  const cost = ["1h", "24h"].map((window) => costOf(window)).find(Boolean);
+  if (cost) facts.push(fact(dollars(cost.mean), t("factGoodAnswer"), `${t("interval", { lower: dollars(cost.lower), upper: dollars(cost.upper) })} · ${t("h", { n: Number.parseInt(cost.window, 10) })}`));
   renew(byId("facts"), facts);
+}
+
+const dollars = (value) => `$${Number(value.toPrecision(3))}`;
+
+// What all answers cost, by good answer; null: prices or verdicts are missing.
+function costOf(window) {
+  const [mean, lower, upper] = ["", "_lower", "_upper"].map((end) => gauge(`ragmonitor_cost_per_good_answer_usd${end}`, { window, model: "" })?.value);
+  return upper === undefined ? null : { window, mean, lower, upper };
 }
 
 function range() {

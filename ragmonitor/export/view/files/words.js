@@ -136,6 +136,7 @@ const TEXTS = {
   factCommon: ["base rate, before uncertainty is weighed", "基础抽样比例"],
   factBudget: ["of {limit} per {per} spent on answers", "每{per}预算 {limit} 中已用于评审"],
   factAtOnce: ["{level} may be spent at once now", "当前可一次性使用 {level}"],
+  factGoodAnswer: ["per good answer", "每条合格回答"],
   factNoBudget: ["no budget is set", "未设预算"],
   budget: ["Budget", "预算"],
   estimateTitle: ["{signal}, last hour", "{signal}，最近一小时"],
