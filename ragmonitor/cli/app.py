@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from ragmonitor import __version__
-from ragmonitor.cli.golden_options import GenerateOptions
+from ragmonitor.cli.golden_options import ConvertOptions, GenerateOptions, ReviewOptions
 from ragmonitor.cli.options import (
     DemoOptions,
     DoctorOptions,
@@ -389,6 +389,30 @@ def generate(options: GenerateOptions) -> int:
     from ragmonitor.cli.golden_files import generate_from_documents
 
     return generate_from_documents(options)
+
+
+@command(goldens, ReviewOptions)
+def review(options: ReviewOptions) -> int:
+    """Accept, edit and reject golden questions on a page of this machine, or by a CSV.
+
+    Keys: a accepts, r rejects, e edits, j and k move. Each decision is written at once, with who
+    made it and when. The page's address, with its token, goes to standard output.
+    """
+    from ragmonitor.cli.golden_files import review_file
+
+    return review_file(options)
+
+
+@command(goldens, ConvertOptions)
+def convert(options: ConvertOptions) -> int:
+    """Write golden questions in the dataset format of another tool, or read them out of it.
+
+    RAGAS, DeepEval, LangSmith, Langfuse, Phoenix, CSV and Parquet. What the format has no place for
+    is said. Exit code 1 if a record of IN is no golden question.
+    """
+    from ragmonitor.cli.golden_files import convert_file
+
+    return convert_file(options)
 
 
 def main() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
+from pathlib import Path
 from typing import Any, Final, get_args
 
 import msgspec
 
-from ragmonitor.cli.golden_options import GenerateOptions
+from ragmonitor.cli.golden_options import ConvertOptions, GenerateOptions, ReviewOptions
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
@@ -19,8 +21,10 @@ from ragmonitor.cli.terminal import (
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.goldens import Difficulty, GoldenKind, read_goldens, write_goldens
 from ragmonitor.goldens.generating import Generation, generate
+from ragmonitor.goldens.golden_tables import read_any, write_any
 from ragmonitor.goldens.paid_replies import SUFFIX, PaidModel, ReplyFile
 from ragmonitor.goldens.question_plan import DIFFICULTIES, MIX, QuestionPlan, parsed_weights
+from ragmonitor.goldens.reviewing import Review, ReviewServer
 from ragmonitor.goldens.source_documents import SourceChunks, read_documents
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.records import Language
@@ -185,3 +189,72 @@ class _Generating:
             "is_budget_spent": result.is_budget_spent,
             "failure": result.failure,
         }
+
+
+# --- convert --------------------------------------------------------------------------------------
+
+
+def convert_file(options: ConvertOptions) -> int:
+    """Write a file of golden questions in another format; 1 if a record could not be read.
+
+    Raises:
+        RagMonitorError: A file cannot be read or written.
+    """
+    if options.output.exists() and not options.overwrite:
+        raise InputError(f"{options.output} is there already; --overwrite replaces it")
+    read = read_any(options.source)
+    try:
+        lost = write_any(options.output, read.goldens, options.to)
+    except OSError as error:
+        raise InputError(f"{options.output}: {error.strerror or error}") from error
+    for problem in read.errors[:PROBLEMS_SHOWN]:
+        say(f"left out: {problem}")
+    if options.json_output:
+        told = {"written": len(read.goldens), "errors": read.errors}
+        print_json(told | {"formats": dict(read.formats), "lost": dict(lost)})
+    else:
+        formats = ", ".join(read.formats) or "no record"
+        say(f"{options.output}: {len(read.goldens)} questions ({formats} to {options.to})")
+        for name, count in lost.most_common():
+            say(f"lost: {name} of {count}, for which {options.to} has no place")
+    return SOMETHING_WRONG if read.errors else FINE
+
+
+# --- review ---------------------------------------------------------------------------------------
+
+
+def review_file(options: ReviewOptions) -> int:
+    """Serve the page until Ctrl-C, or write or take a CSV; 1 if a row could not be taken.
+
+    Raises:
+        RagMonitorError: A file cannot be read or written, or the port is taken.
+    """
+    review = Review(options.file, options.reviewer or getpass.getuser())
+    try:
+        if options.csv_in is not None:
+            return _take_decisions(review, options.csv_in)
+        if options.csv_out is not None:
+            if options.csv_out.exists():
+                raise InputError(f"{options.csv_out} is there already; it may hold decisions")
+            write_any(options.csv_out, review.goldens(), "csv")
+            say(f"{options.csv_out}: write accepted or rejected into the column status")
+            return FINE
+        server = ReviewServer(review, options.port)
+    except OSError as error:
+        raise InputError(f"{error.filename or options.port}: {error.strerror or error}") from error
+    say(f"{options.file} is reviewed by {review.reviewer} at (Ctrl-C ends it):")
+    print(server.url, flush=True)  # noqa: T201 - what it is for
+    with server:
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            say("ended; every decision is in the file")
+    return FINE
+
+
+def _take_decisions(review: Review, table: Path) -> int:
+    changed, problems = review.take(table)
+    for problem in problems[:PROBLEMS_SHOWN]:
+        say(f"left out: {problem}")
+    say(f"{review.path}: {changed} questions changed by {review.reviewer}")
+    return SOMETHING_WRONG if problems else FINE

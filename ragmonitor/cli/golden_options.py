@@ -5,7 +5,7 @@ The annotations are objects and no texts, since the command line is built of the
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -78,3 +78,48 @@ class GenerateOptions:
     ] = None
     json_output: JsonOption = False
     quiet: QuietOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertOptions:
+    """The options of `ragmonitor goldens convert`."""
+
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="IN", help="Recognised by its columns: .jsonl, .json, .csv or .parquet."
+        ),
+    ]
+    output: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Its suffix says whether JSON lines, JSON or CSV.")
+    ]
+    to: Annotated[
+        Literal[
+            "ragmonitor", "ragas", "deepeval", "langsmith", "langfuse", "phoenix", "csv", "parquet"
+        ],
+        typer.Option(help="The format of OUT; csv and parquet have our own columns."),
+    ]
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace OUT if it is there already.")
+    ] = False
+    json_output: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewOptions:
+    """The options of `ragmonitor goldens review`."""
+
+    file: Annotated[Path, typer.Argument(help="Golden questions, JSON lines; written in place.")]
+    reviewer: Annotated[
+        str, typer.Option(help="Who decides; by default the user's name on this machine.")
+    ] = ""
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the page, on 127.0.0.1; 0: any free one.")
+    ] = 0
+    csv_out: Annotated[
+        Path | None, typer.Option(help="Instead of a page: write a CSV for a spreadsheet.")
+    ] = None
+    csv_in: Annotated[
+        Path | None,
+        typer.Option(help="Instead of a page: take question, answer and status from that CSV."),
+    ] = None

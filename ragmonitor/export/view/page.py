@@ -53,7 +53,7 @@ _TYPES: Final = {
     "writing.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-_SAFE: Final = (
+SAFE_HEADERS: Final = (
     (
         "Content-Security-Policy",
         (
@@ -272,7 +272,7 @@ class View:
             parsed = urlsplit(target)
             query = parse_qs(parsed.query, max_num_fields=20)
         except ValueError:
-            return Reply(status=400, body=b"this request cannot be read\n", headers=_SAFE)
+            return Reply(status=400, body=b"this request cannot be read\n", headers=SAFE_HEADERS)
         if parsed.path in ("/", PATH[:-1]) or (parsed.path == PATH and "token" in query):
             return self._enter(parsed.path, query.get("token", [""])[0])
         if not parsed.path.startswith(PATH):
@@ -296,14 +296,14 @@ class View:
         into = PATH if path == PATH else PATH[1:]  # relative: a proxy may serve us under a prefix
         into = "./" if path == PATH else into
         if not (token and self._access.needs_token):
-            return Reply(status=302, headers=(("Location", into), *_SAFE))
+            return Reply(status=302, headers=(("Location", into), *SAFE_HEADERS))
         if not self._access.is_token(token):
             return _refused("token")
         return Reply(
             status=200,
             content_type="text/html; charset=utf-8",
             body=_LET_IN.format(path=into).encode(),
-            headers=(("Set-Cookie", self._access.cookie), *_SAFE),
+            headers=(("Set-Cookie", self._access.cookie), *SAFE_HEADERS),
         )
 
     def state(self, since: str = "") -> bytes:
@@ -396,12 +396,12 @@ def _one() -> int:
 
 
 def _ok(content_type: str, body: bytes) -> Reply:
-    return Reply(status=200, content_type=content_type, body=body, headers=_SAFE)
+    return Reply(status=200, content_type=content_type, body=body, headers=SAFE_HEADERS)
 
 
 def _refused(refusal: Refusal) -> Reply:
     status, text = _REFUSALS[refusal]
-    headers = _SAFE if status != 401 else (*_SAFE, ("WWW-Authenticate", "Bearer"))
+    headers = SAFE_HEADERS if status != 401 else (*SAFE_HEADERS, ("WWW-Authenticate", "Bearer"))
     return Reply(status=status, body=text.encode(), headers=headers)
 
 

@@ -88,3 +88,39 @@ def test_what_cannot_begin_says_why(folder, words, told):
     assert result.exit_code == 2
     assert told in result.output
     assert [each.name for each in folder.iterdir()] == ["docs"]
+
+
+# --- convert --------------------------------------------------------------------------------------
+
+
+def test_a_file_goes_to_another_tool_and_back(folder):
+    """What has no place there is said; a file that is there is not replaced."""
+    line = {"question": "Open?", "answer": "Until six.", "attributes": {"route": "shop"}}
+    (folder / "g.jsonl").write_text(json.dumps(line))
+    result = run("convert", "g.jsonl", "ragas.json", "--to", "ragas")
+    assert result.exit_code == 0, result.output
+    assert "lost: attributes of 1" in result.stderr
+    assert json.loads((folder / "ragas.json").read_text())[0]["user_input"] == "Open?"
+    assert run("convert", "g.jsonl", "ragas.json", "--to", "langfuse").exit_code == 2
+    result = run("convert", "ragas.json", "back.csv", "--to", "csv", "--json")
+    told = json.loads(result.stdout)
+    assert told == {"written": 1, "errors": [], "formats": {"ragas": 1}, "lost": {}}
+    assert run("convert", "g.jsonl", "g.csv", "--to", "langsmith").exit_code == 2
+
+
+# --- review ---------------------------------------------------------------------------------------
+
+
+def test_a_csv_goes_out_and_decisions_come_in(folder):
+    """With who decided; a CSV that is there is not replaced."""
+    path = folder / "g.jsonl"
+    path.write_text('{"question": "Open?", "answer": "Until six."}')
+    assert run("review", "g.jsonl", "--csv-out", "g.csv").exit_code == 0
+    assert run("review", "g.jsonl", "--csv-out", "g.csv").exit_code == 2
+    table = folder / "g.csv"
+    table.write_text(table.read_text("utf-8-sig").replace("candidate", "rejected"), "utf-8")
+    assert "rejected" in table.read_text("utf-8")
+    result = run("review", "g.jsonl", "--csv-in", "g.csv", "--reviewer", "ada")
+    assert result.exit_code == 0, result.output
+    (golden,) = read_goldens(path)
+    assert (golden.status, golden.reviewed_by) == ("rejected", "ada")

@@ -1,0 +1,369 @@
+"""Golden questions in the dataset files of other tools, out and in.
+
+Column names as of RAGAS 0.4.3 (`Testset.to_list`), DeepEval 4.3.1 (`EvaluationDataset.save_as`),
+LangSmith 0.14.17 (`Example`), Langfuse 5.0.4 (`DatasetItem`) and Phoenix 20.26.1 (a dataset's JSONL
+and CSV). What a format has no column for stands in its metadata; where it has none, it is lost, and
+whoever writes the file says so.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, get_type_hints
+
+import msgspec
+
+from ragmonitor.errors import InputError
+from ragmonitor.goldens.golden import Golden, GoldenKind, golden_id
+from ragmonitor.judges import sentences as splitter
+
+Record = dict[str, Any]
+_ROLES: Final = {"user": "human", "assistant": "ai"}
+_SYNTHESIZERS: Final = {
+    "single_hop": GoldenKind.SINGLE_FACT,
+    "multi_hop_abstract": GoldenKind.COMPARISON,
+    "multi_hop": GoldenKind.SEVERAL_CHUNKS,
+}
+"""RAGAS' own synthesizers, by what their names begin with."""
+_QUESTIONS: Final = ("question", "input", "query", "user_input", "prompt")
+_ANSWERS: Final = ("answer", "output", "reference", "expected_output", "ground_truth", "response")
+_SAID: Final = ("kind", "difficulty", "language", "source", "status")
+_TYPES: Final = get_type_hints(Golden)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenFormat:
+    """How one tool writes a golden question."""
+
+    fits: Callable[[Mapping[str, Any]], bool]
+    """Whether a record is of this tool, by its columns."""
+    write: Callable[[Golden], Record]
+    read: Callable[[Mapping[str, Any]], Golden]
+    """Raises `InputError`."""
+
+
+def recognised(record: Mapping[str, Any]) -> str:
+    """Return the name of the format that a record is of.
+
+    Raises:
+        InputError: It is of none; the message names its columns.
+    """
+    found = next((name for name, each in FORMATS.items() if each.fits(record)), None)
+    if found is None:
+        columns = ", ".join(map(repr, list(record)[:8])) or "(none)"
+        raise InputError(f"no format has the columns {columns}; known: {', '.join(FORMATS)}")
+    return found
+
+
+def _made(record: Mapping[str, Any]) -> Golden:
+    """Return the golden question of a record in our own columns.
+
+    Raises:
+        InputError: A field has another type, or there is no question.
+    """
+    try:
+        golden = msgspec.convert(dict(record), Golden)
+    except msgspec.ValidationError as error:
+        raise InputError(str(error)) from error
+    if not golden.question.strip():
+        raise InputError("the question is empty")
+    if golden.id:
+        return golden
+    return msgspec.structs.replace(golden, id=golden_id(golden.question, golden.history))
+
+
+# --- metadata -------------------------------------------------------------------------------------
+
+
+def _metadata(golden: Golden, *without: str) -> Record:
+    """Return the fields of ours, also such that have their default: another tool knows none."""
+    record = {name: getattr(golden, name) for name in _SAID} | _plain(golden)
+    return {name: value for name, value in record.items() if name not in without}
+
+
+def _plain(golden: Golden) -> Record:
+    record: Record = msgspec.json.decode(msgspec.json.encode(golden))
+    return record
+
+
+def _with_metadata(fields: Record, metadata: Any, tool: str) -> Golden:
+    """Return a golden question of a tool's own columns and of its metadata.
+
+    Metadata of other people's that are no field of ours become attributes.
+    """
+    found: Record = {}
+    attributes: dict[str, str] = {}
+    for name, value in (_json(metadata) or {}).items():
+        if name in _TYPES and _is_one(value, _TYPES[name]):
+            found[name] = value
+        elif isinstance(value, str | int | float) and name not in fields:
+            attributes[str(name)] = str(value)
+    found |= {name: value for name, value in fields.items() if value or name not in found}
+    if attributes:
+        found["attributes"] = attributes | found.get("attributes", {})
+    found.setdefault("source", tool)
+    if "language" not in found:
+        found["language"] = splitter.language(str(found.get("question", "")))
+    if "kind" not in found and not found.get("answer"):
+        found["kind"] = GoldenKind.UNANSWERABLE
+    return _made(found)
+
+
+def _is_one(value: object, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _json(value: object) -> Record | None:
+    """Return an object, also one that a cell of a table holds as text; None: it is none."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def _list(value: object, separator: str | None = None) -> list[str]:
+    """Return texts, also those that a cell of a table holds as JSON or as Python writes them."""
+    if isinstance(value, str):
+        text: str = value
+        for parse in (json.loads, ast.literal_eval):
+            try:
+                value = parse(text)
+            except (ValueError, SyntaxError, MemoryError, RecursionError):
+                continue
+            if isinstance(value, list):
+                break
+        if not isinstance(value, list):
+            value = text.split(separator) if separator else [text]
+    return [str(each) for each in value if str(each)] if isinstance(value, list | tuple) else []
+
+
+# --- questions and answers that are objects -------------------------------------------------------
+
+
+def _asked(golden: Golden) -> Record:
+    history = [{"role": turn.role, "content": turn.text} for turn in golden.history]
+    return {"question": golden.question} | ({"chat_history": history} if history else {})
+
+
+def _question(value: object) -> Record:
+    """Return question and history of an input: a text, an object, or a list of messages."""
+    inputs = _json(value)
+    if inputs is None:
+        return {"question": _one(value, _QUESTIONS)}
+    messages = inputs.get("messages")
+    if isinstance(messages, list) and messages:
+        *before, last = messages
+        return {"question": _one(last.get("content"), ()), "history": _turns(before)}
+    history = _turns(inputs.get("chat_history") or ())
+    return {"question": _one(inputs, _QUESTIONS)} | ({"history": history} if history else {})
+
+
+def _turns(messages: Iterable[Any]) -> list[Record]:
+    names = {"human": "user", "ai": "assistant"}
+    turns = [(each, str(each.get("role") or each.get("type"))) for each in messages]
+    return [
+        {"role": names.get(role, role), "text": str(each.get("content", each.get("text", "")))}
+        for each, role in turns
+    ]
+
+
+def _one(value: object, names: Sequence[str]) -> str:
+    """Return the text of a value: itself, or of an object the first of the names, or its only one.
+
+    Raises:
+        InputError: It has none, or several of which none is known.
+    """
+    whole = _json(value) if names else None
+    if whole is not None:
+        values = [whole[name] for name in names if isinstance(whole.get(name), str)]
+        values = values or [each for each in whole.values() if isinstance(each, str)]
+        if len(values) == 1 or any(name in whole for name in names):
+            return str(values[0]) if values else ""
+        raise InputError(f"expected one of {', '.join(names)}, not {', '.join(whole) or '(none)'}")
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InputError(f"expected a text, not a {type(value).__name__}")
+    return value
+
+
+# --- the tools ------------------------------------------------------------------------------------
+
+
+def _to_ragas(golden: Golden) -> Record:
+    name = {"synthesizer_name": f"ragmonitor_{golden.kind.value}"}
+    if golden.history:
+        turns = [{"content": each.text, "type": _ROLES[each.role]} for each in golden.history]
+        asked = {"content": golden.question, "type": "human"}
+        return {"user_input": [*turns, asked], "reference": golden.answer, **name}
+    record: Record = {"user_input": golden.question}
+    if golden.chunks:
+        record["reference_contexts"] = [chunk.text for chunk in golden.chunks]
+        if all(chunk.id for chunk in golden.chunks):
+            record["reference_context_ids"] = [chunk.id for chunk in golden.chunks]
+    return record | {"reference": golden.answer, **name}
+
+
+def _of_ragas(record: Mapping[str, Any]) -> Golden:
+    asked = record["user_input"]
+    fields: Record = {"question": asked}
+    if isinstance(asked, list):
+        fields = _question({"messages": asked})
+    texts = _list(record.get("reference_contexts") or [])
+    ids = _list(record.get("reference_context_ids") or [])
+    ids = ids if len(ids) == len(texts) else [""] * len(texts)
+    fields["chunks"] = [{"text": t, "id": i} for t, i in zip(texts, ids, strict=True)]
+    fields["answer"] = record.get("reference") or ""
+    name = str(record.get("synthesizer_name") or "")
+    kinds = [kind for kind in GoldenKind if name == f"ragmonitor_{kind.value}"]
+    kinds += [kind for begin, kind in _SYNTHESIZERS.items() if name.startswith(begin)]
+    kinds += [GoldenKind.FOLLOW_UP] if fields.get("history") else []
+    return _with_metadata(fields | ({"kind": kinds[0].value} if kinds else {}), None, "ragas")
+
+
+def _to_deepeval(golden: Golden) -> Record:
+    return {
+        "input": golden.question,
+        "actual_output": None,
+        "expected_output": golden.answer or None,
+        "context": [chunk.text for chunk in golden.chunks] or None,
+        "retrieval_context": None,
+        "name": golden.id,
+        "comments": golden.comment or None,
+        "source_file": next((chunk.source for chunk in golden.chunks if chunk.source), None),
+        "additional_metadata": _metadata(golden, "question", "answer", "id", "comment"),
+    }
+
+
+def _of_deepeval(record: Mapping[str, Any]) -> Golden:
+    if record.get("scenario"):
+        raise InputError("a conversational golden has a scenario and no question")
+    source = record.get("source_file") or ""
+    fields: Record = {
+        "question": record.get("input"),
+        "answer": record.get("expected_output") or "",
+        "id": record.get("name") or "",
+        "comment": record.get("comments") or "",
+    }
+    metadata = _json(record.get("additional_metadata")) or {}
+    texts = _list(record.get("context") or [], "|")
+    if texts and "chunks" not in metadata:
+        fields["chunks"] = [{"text": text, "source": source} for text in texts]
+    return _with_metadata(fields, metadata, "deepeval")
+
+
+def _to_langsmith(golden: Golden) -> Record:
+    return {
+        "inputs": _asked(golden),
+        "outputs": {"answer": golden.answer},
+        "metadata": _metadata(golden, "question", "answer", "history"),
+    }
+
+
+def _of_langsmith(record: Mapping[str, Any]) -> Golden:
+    fields = _question(record["inputs"])
+    fields["answer"] = _one(record.get("outputs") or None, _ANSWERS)
+    return _with_metadata(fields, record.get("metadata"), "langsmith")
+
+
+def _to_langfuse(golden: Golden) -> Record:
+    return {
+        "id": golden.id,
+        "input": _asked(golden),
+        "expectedOutput": {"answer": golden.answer},
+        "metadata": _metadata(golden, "question", "answer", "history", "id"),
+        "status": "ARCHIVED" if golden.status.value == "rejected" else "ACTIVE",
+    }
+
+
+def _of_langfuse(record: Mapping[str, Any]) -> Golden:
+    fields = _question(record["input"])
+    fields["answer"] = _one(record.get("expectedOutput") or None, _ANSWERS)
+    fields["id"] = str(record.get("id") or "")
+    metadata = _json(record.get("metadata")) or {}
+    if record.get("status") == "ARCHIVED":
+        fields["status"] = "rejected"
+    return _with_metadata(fields, metadata, "langfuse")
+
+
+def _to_phoenix(golden: Golden) -> Record:
+    return {
+        "id": golden.id,
+        "input": _asked(golden),
+        "output": {"answer": golden.answer},
+        "metadata": _metadata(golden, "question", "answer", "history", "id"),
+        "splits": [],
+    }
+
+
+def _of_phoenix(record: Mapping[str, Any]) -> Golden:
+    if any(name.startswith("input.") for name in record):
+        record = _nested(record)
+    fields = _question(record["input"])
+    fields["answer"] = _one(record.get("output") or None, _ANSWERS)
+    fields["id"] = str(record.get("id") or "")
+    return _with_metadata(fields, record.get("metadata"), "phoenix")
+
+
+def _nested(row: Mapping[str, Any]) -> Record:
+    """Return the record of a row of Phoenix' CSV, whose columns are `input.question` and so on."""
+    record: Record = {"id": row.get("id")}
+    for name, cell in row.items():
+        first, *inner = name.split(".")
+        if first not in ("input", "output", "metadata") or not inner or cell in (None, ""):
+            continue
+        place = record.setdefault(first, {})
+        for part in inner[:-1]:
+            place = place.setdefault(part, {})
+        is_list = isinstance(cell, str) and name.split(".")[1:] in _LISTS
+        place[inner[-1]] = json.loads(cell) if is_list else cell
+    return record
+
+
+_LISTS: Final = (["chat_history"], ["messages"], ["chunks"])
+
+
+def flattened(record: Mapping[str, Any]) -> Record:
+    """Return a record as a row of Phoenix' CSV: nested names with points, lists as JSON."""
+    row: Record = {}
+    for name, value in record.items():
+        if isinstance(value, dict):
+            row |= {f"{name}.{inner}": cell for inner, cell in flattened(value).items()}
+        else:
+            row[name] = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+    return row
+
+
+def _has(*names: str) -> Callable[[Mapping[str, Any]], bool]:
+    return lambda record: any(name in record for name in names)
+
+
+FORMATS: Final[dict[str, GoldenFormat]] = {
+    "ragas": GoldenFormat(fits=_has("user_input"), write=_to_ragas, read=_of_ragas),
+    "deepeval": GoldenFormat(
+        fits=_has("expected_output", "additional_metadata", "scenario"),
+        write=_to_deepeval,
+        read=_of_deepeval,
+    ),
+    "langsmith": GoldenFormat(fits=_has("inputs"), write=_to_langsmith, read=_of_langsmith),
+    "langfuse": GoldenFormat(fits=_has("expectedOutput"), write=_to_langfuse, read=_of_langfuse),
+    "phoenix": GoldenFormat(
+        fits=lambda record: (
+            "question" not in record
+            and ("input" in record or any(name.startswith("input.") for name in record))
+        ),
+        write=_to_phoenix,
+        read=_of_phoenix,
+    ),
+    "ragmonitor": GoldenFormat(fits=_has("question"), write=_plain, read=_made),
+}
+"""By name; in the order in which a record's columns are looked at."""

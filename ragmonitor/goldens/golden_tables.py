@@ -1,0 +1,201 @@
+"""Reads and writes files of golden questions in any format: JSON lines, JSON, CSV, Parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from ragmonitor.errors import InputError, MissingExtraError
+from ragmonitor.goldens.golden import Golden, write_goldens
+from ragmonitor.goldens.golden_formats import FORMATS, flattened, recognised
+
+TABLES: Final = ("csv", "parquet")
+"""Formats with our own columns."""
+NESTED: Final = ("chunks", "history", "attributes")
+MAX_CELL_BYTES: Final = 64 * 1024 * 1024
+_FORMULA: Final = re.compile(r"'*\s*[=+\-@]")
+"""How a cell begins that a spreadsheet would compute, quoted or not."""
+
+
+@dataclass(slots=True, kw_only=True)
+class GoldensRead:
+    """The golden questions of a file, and what was none."""
+
+    goldens: list[Golden] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    """One line for each record that could not be read."""
+    formats: Counter[str] = field(default_factory=Counter)
+
+
+def read_any(path: Path) -> GoldensRead:
+    """Return the golden questions of a file of any format, recognised record by record.
+
+    Raises:
+        InputError: The file cannot be read, or its first record is of no known format.
+        MissingExtraError: It is Parquet, and pyarrow is not installed.
+    """
+    read = GoldensRead()
+    try:
+        for number, record in enumerate(_records(path), 1):
+            try:
+                name = recognised(record)
+                read.goldens.append(FORMATS[name].read(record))
+                read.formats[name] += 1
+            except (InputError, KeyError, AttributeError) as error:
+                if number == 1 and isinstance(error, InputError) and "no format" in str(error):
+                    raise InputError(f"{path}: {error}") from error
+                read.errors.append(f"record {number}: {error}")
+    except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
+        raise InputError(f"{path}: {error}") from error
+    return read
+
+
+def write_any(path: Path, goldens: Sequence[Golden], name: str) -> Counter[str]:
+    """Write a file, and return in how many of them which fields were lost.
+
+    Raises:
+        InputError: The format is none of this suffix.
+        OSError: It cannot be written.
+        MissingExtraError: It is Parquet, and pyarrow is not installed.
+    """
+    suffix = path.suffix.lower()
+    if name == "parquet":
+        _write_parquet(path, goldens)
+    elif name == "csv" or (suffix == ".csv" and name in ("ragmonitor", "phoenix")):
+        if name == "phoenix":
+            rows = [flattened(FORMATS[name].write(golden)) for golden in goldens]
+        else:
+            rows = [_cells(golden) for golden in goldens]
+        _write_csv(path, rows)
+    elif suffix in (".csv", ".parquet"):
+        raise InputError(f"{path}: {name} is written as JSON lines (.jsonl) or as JSON (.json)")
+    elif name == "ragmonitor" and suffix != ".json":
+        write_goldens(path, goldens)
+    else:
+        records = [FORMATS[name].write(golden) for golden in goldens]
+        if suffix == ".json":
+            text = json.dumps(records, ensure_ascii=False, indent=1) + "\n"
+        else:
+            text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in records)
+        path.write_text(text, "utf-8")
+    return _lost(path, goldens)
+
+
+def _lost(path: Path, goldens: Sequence[Golden]) -> Counter[str]:
+    """Return what does not come back out of the file: it is read again to see."""
+    lost = Counter[str]()
+    for golden, back in zip_longest(goldens, read_any(path).goldens):
+        for name in Golden.__struct_fields__:
+            lost[name] += getattr(back, name, None) != getattr(golden, name, None)
+    return +lost
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _records(path: Path) -> Iterator[Mapping[str, Any]]:
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        yield from _parquet_rows(path)
+    elif suffix == ".csv":
+        yield from _csv_rows(path)
+    else:
+        text = path.read_text("utf-8-sig")
+        values = (
+            json.loads(text) if text.lstrip().startswith("[") else map(json.loads, _lines(text))
+        )
+        for value in values:
+            if not isinstance(value, dict):
+                raise InputError(f"expected objects, not a {type(value).__name__}")
+            yield value
+
+
+def _lines(text: str) -> Iterator[str]:
+    return (line for line in text.split("\n") if line.strip())
+
+
+def _csv_rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_BYTES))
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        for row in csv.DictReader(file):
+            cells = {name: _plain(cell) for name, cell in row.items() if name and cell}
+            if "question" in cells:
+                cells |= {name: json.loads(cells[name]) for name in NESTED if name in cells}
+            yield cells
+
+
+def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    parquet = _pyarrow("parquet")
+    for row in parquet.read_table(path).to_pylist():
+        record = {name: value for name, value in row.items() if value is not None}
+        if isinstance(record.get("attributes"), list):  # a map comes as pairs
+            record["attributes"] = dict(record["attributes"])
+        yield record
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def _cells(golden: Golden) -> dict[str, Any]:
+    record: dict[str, Any] = dict.fromkeys(Golden.__struct_fields__, "")
+    record |= msgspec.to_builtins(golden)
+    for name in NESTED:
+        if record[name]:
+            record[name] = json.dumps(record[name], ensure_ascii=False)
+    return record
+
+
+def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    # Excel takes UTF-8 for what it is only by this mark, and Chinese for Chinese then.
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        table = csv.DictWriter(file, columns or list(Golden.__struct_fields__), restval="")
+        table.writeheader()
+        table.writerows({name: _guarded(cell) for name, cell in row.items()} for row in rows)
+
+
+def _guarded(cell: Any) -> Any:
+    """Return a cell that is nobody's formula; `_plain` takes back what this adds."""
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
+
+
+def _plain(cell: Any) -> Any:
+    is_guarded = isinstance(cell, str) and cell.startswith("'") and _FORMULA.match(cell[1:])
+    return cell[1:] if is_guarded else cell
+
+
+def _write_parquet(path: Path, goldens: Iterable[Golden]) -> None:
+    pa, parquet = _pyarrow(), _pyarrow("parquet")
+    text = pa.string()
+    kinds = {
+        "chunks": pa.list_(pa.struct([("text", text), ("id", text), ("source", text)])),
+        "history": pa.list_(pa.struct([("role", text), ("text", text)])),
+        "attributes": pa.map_(text, text),
+    }
+    schema = pa.schema([(name, kinds.get(name, text)) for name in Golden.__struct_fields__])
+    rows = []
+    for golden in goldens:
+        row = msgspec.structs.asdict(golden)
+        row["chunks"] = [msgspec.structs.asdict(chunk) for chunk in golden.chunks]
+        row["history"] = [msgspec.structs.asdict(turn) for turn in golden.history]
+        row["attributes"] = list(golden.attributes.items())
+        rows.append(row | {"kind": golden.kind.value, "status": golden.status.value})
+    parquet.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+
+
+def _pyarrow(part: str = "") -> Any:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtraError("pyarrow, which reads and writes Parquet,", "datasets") from error
+    return parquet if part else pa

@@ -1,0 +1,167 @@
+"""Golden questions in other tools' files."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragmonitor.errors import InputError
+from ragmonitor.goldens import Golden, GoldenKind, ReferenceChunk
+from ragmonitor.goldens.golden_formats import FORMATS, recognised
+from ragmonitor.goldens.golden_tables import read_any, write_any
+from tests.unit.goldens.test_golden import GOLDENS
+
+WHOLE = ("langsmith", "langfuse", "phoenix", "deepeval", "ragmonitor")
+"""Formats that have metadata."""
+OF_RAGAS = {"id", "difficulty", "language", "attributes", "source", "chunks"}
+OF_RAGAS |= {"interaction_id", "status", "reviewed_by", "reviewed_at", "comment"}
+
+
+@given(golden=GOLDENS)
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_format_with_metadata_holds_everything(name, golden):
+    """And is recognised by its columns."""
+    record = json.loads(json.dumps(FORMATS[name].write(golden)))
+    assert recognised(record) == name
+    assert FORMATS[name].read(record) == golden
+
+
+@given(golden=GOLDENS)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_ragas_cannot_hold_is_counted(tmp_path, golden):
+    """Question, answer, history and kind come back; what else changed is said."""
+    path = tmp_path / "g.jsonl"
+    lost = write_any(path, [golden], "ragas")
+    read = read_any(path)
+    (back,) = read.goldens
+    assert read.formats == {"ragas": 1}
+    assert set(lost) <= OF_RAGAS
+    assert set(lost) == {
+        name for name in golden.__struct_fields__ if getattr(back, name) != getattr(golden, name)
+    }
+
+
+@given(goldens=st.lists(GOLDENS, min_size=1, max_size=3))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("csv", "g.csv"),
+        ("parquet", "g.parquet"),
+        ("phoenix", "g.jsonl"),
+        ("deepeval", "g.json"),
+        ("ragmonitor", "g.json"),
+    ],
+)
+def test_a_file_holds_everything(tmp_path, name, file, goldens):
+    """Any character, also what a spreadsheet would compute."""
+    path = tmp_path / file
+    assert not write_any(path, goldens, name)
+    read = read_any(path)
+    assert (read.goldens, read.errors) == (goldens, [])
+
+
+@pytest.mark.parametrize("text", ["=1+1", "'=1+1", "''@x", "'Tis", "-3", " +x", "a=b"])
+def test_a_cell_is_nobodys_formula(tmp_path, text):
+    """And comes back as it was."""
+    path = tmp_path / "g.csv"
+    golden = Golden(id="a", question=text, answer=text)
+    write_any(path, [golden], "csv")
+    cells = path.read_text("utf-8-sig").splitlines()[1].split(",")
+    assert not any(cell.lstrip(" ").startswith(("=", "+", "-", "@")) for cell in cells)
+    assert read_any(path).goldens == [golden]
+
+
+def test_phoenix_csv_has_its_columns(tmp_path):
+    """As its export has them, nested names with points."""
+    path = tmp_path / "g.csv"
+    golden = Golden(
+        id="a", question="[1]?", answer="x", chunks=(ReferenceChunk(text="t"),), source="written"
+    )
+    assert not write_any(path, [golden], "phoenix")
+    assert write_any(path, [msgspec.structs.replace(golden, attributes={"a.b": "c"})], "phoenix")
+    write_any(path, [golden], "phoenix")
+    head = path.read_text("utf-8-sig").splitlines()[0]
+    assert head.startswith("id,input.question,output.answer,metadata.kind,")
+    assert "metadata.chunks" in head
+    back = read_any(path).goldens[0]
+    assert back == golden
+
+
+RAGAS_ROW = {
+    "user_input": "How tall?",
+    "reference_contexts": "['It is 330 m.', 'Built in 1889.']",
+    "reference": "330 m.",
+    "synthesizer_name": "multi_hop_specific_query_synthesizer",
+}
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (RAGAS_ROW, {"kind": "several_chunks", "source": "ragas", "answer": "330 m."}),
+        ({"inputs": {"q": "How tall?"}, "outputs": {"a": "330 m."}}, {"answer": "330 m."}),
+        (
+            {
+                "inputs": {
+                    "messages": [
+                        {"type": "human", "content": "Hi"},
+                        {"type": "ai", "content": "Yes?"},
+                        {"type": "human", "content": "How tall?"},
+                    ]
+                },
+                "outputs": {"output": "330 m."},
+                "metadata": {"route": "towers", "kind": "trivia"},
+            },
+            {"attributes": {"route": "towers", "kind": "trivia"}, "source": "langsmith"},
+        ),
+        (
+            {"id": "i", "input": "How tall?", "expectedOutput": "330 m.", "status": "ARCHIVED"},
+            {"id": "i", "status": "rejected"},
+        ),
+        (
+            {"input": "How tall?", "expected_output": None, "context": "a|b"},
+            {"kind": "unanswerable"},
+        ),
+        ({"id": "n", "input.query": "How tall?", "output.answer": "330 m."}, {"id": "n"}),
+        ({"question": "How tall?", "answer": "330 m."}, {"kind": "single_fact"}),
+    ],
+)
+def test_other_peoples_records_are_read(record, expected):
+    """As the tools themselves write them."""
+    golden = FORMATS[recognised(record)].read(record)
+    assert golden.question == "How tall?"
+    assert golden.id
+    built = msgspec.to_builtins(golden) | {"kind": golden.kind.value}
+    assert built | expected == built
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"frage": "x"}', "'frage'"),
+        ("[3]", "expected objects"),
+        ("{", "g.jsonl"),
+    ],
+)
+def test_a_file_of_no_format_is_refused(tmp_path, text, told):
+    """With its columns."""
+    path = tmp_path / "g.jsonl"
+    path.write_text(text)
+    with pytest.raises(InputError, match=told):
+        read_any(path)
+
+
+def test_a_record_that_is_none_is_said_and_the_others_are_read(tmp_path):
+    """With its number."""
+    path = tmp_path / "g.jsonl"
+    good, bad = {"inputs": {"question": "q"}}, {"inputs": {"a": "x", "b": "y"}}
+    path.write_text("\n".join(map(json.dumps, (good, bad, {"scenario": "s"}))))
+    read = read_any(path)
+    assert [golden.question for golden in read.goldens] == ["q"]
+    assert [error.partition(":")[0] for error in read.errors] == ["record 2", "record 3"]
+    assert read.goldens[0].kind is GoldenKind.UNANSWERABLE
