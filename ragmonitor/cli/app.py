@@ -27,6 +27,7 @@ from ragmonitor.cli.options import (
     IncidentListOptions,
     IncidentShowOptions,
     LearnedOptions,
+    McpOptions,
     RateOptions,
     ReplayOptions,
     RulesOptions,
@@ -328,6 +329,19 @@ def rate(options: RateOptions) -> int:
     from ragmonitor.cli import human_labels
 
     return human_labels.rate(options)
+
+
+@command(app, McpOptions)
+def mcp(options: McpOptions) -> int:
+    """Let an assistant read a running monitor: a server of the Model Context Protocol.
+
+    Its tools read rates with their intervals, alarms, incidents, slices, documents, changes and
+    the worst answers, and change nothing. Texts come only as far as the monitor's `content` lets
+    them onto its page.
+    """
+    from ragmonitor.cli import mcp_server
+
+    return mcp_server.run(options)
 
 
 incidents = typer.Typer(

@@ -605,6 +605,35 @@ LanguageOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class McpOptions:
+    """The options of `ragmonitor mcp`."""
+
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            help="Of the running monitor; host and port are enough. By default as the settings "
+            "say.",
+        ),
+    ] = None
+    token: Annotated[
+        str,
+        typer.Option(
+            envvar="RAGMONITOR_SERVER__UI_TOKEN",
+            show_envvar=False,
+            help="The page's; clients of --transport http must show it, too.",
+        ),
+    ] = ""
+    transport: Annotated[
+        Literal["stdio", "http"],
+        typer.Option(help="stdio: an assistant starts this command; http: it listens on --port."),
+    ] = "stdio"
+    port: Annotated[
+        int, typer.Option(min=1, max=65_535, help="Of 127.0.0.1, for --transport http.")
+    ] = 9466
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentListOptions(IncidentSource):
     """The options of `ragmonitor incident list`."""
 

@@ -1,0 +1,184 @@
+"""An assistant's own client against `ragmonitor mcp` over a real running monitor."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+
+from ragmonitor import Chunk, Monitor
+from ragmonitor.cli.mcp_server import MonitorTools, server_of
+from ragmonitor.settings import AlarmSettings
+
+mcp = pytest.importorskip("mcp")
+
+TOKEN = "a token of enough length"
+CHUNK = "Goods may be returned within 30 days of delivery, free of charge."
+WRONG = "Goods may be returned within 90 days by paying a fee of 12 euros in Helsinki."
+COMMAND = [sys.executable, "-c", "from ragmonitor.cli.app import app; app()", "mcp"]
+
+
+def alarmed(*, content: str = "all", worker: str = "thread") -> Monitor:
+    """Return a running monitor whose answers are bad enough for an alarm."""
+    monitor = Monitor(
+        "shop",
+        objectives={"hallucination": 0.05},
+        alarms=AlarmSettings(signals=("hallucination",), false_alarm_every_days=0.01),
+        export={"traces": False},
+        server={"ui": True, "port": 0, "ui_token": TOKEN},
+        content=content,
+        worker=worker,
+    ).start()
+    for number in range(60):
+        with monitor.interaction(query=f"Question {number}?", attributes={"route": "/r"}) as i:
+            i.retrieved([Chunk(text=CHUNK, id="policy", metadata={"source": "returns.md"})])
+            i.answered(WRONG, model="mine")
+    monitor.event("reindexed")
+    monitor.flush()
+    return monitor
+
+
+async def asked(server, *calls):
+    """Return the tools' names and what each call gives: its data, or its text."""
+    async with mcp.Client(server) as client:
+        listed = (await client.list_tools()).tools
+        replies = [await client.call_tool(name, arguments) for name, arguments in calls]
+    assert all(each.annotations.read_only_hint for each in listed)
+    return [each.name for each in listed], [_read(each) for each in replies]
+
+
+def _read(reply):
+    text = "".join(getattr(each, "text", "") for each in reply.content)
+    if reply.is_error:
+        return f"error: {text}"
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def ask(monitor, *calls, token=TOKEN):
+    """Ask a server in this process."""
+    return asyncio.run(asked(server_of(MonitorTools(monitor.metrics_url, token=token)), *calls))
+
+
+@pytest.mark.parametrize("worker", ["thread", "process"])
+def test_an_assistant_finds_out_why_an_alarm_was_raised(worker):
+    """Rates with intervals, the alarm, its incident, slices, documents and worst answers."""
+    with alarmed(worker=worker) as monitor:
+        names, found = ask(
+            monitor,
+            ("rates", {}),
+            ("alarms", {}),
+            ("incidents", {}),
+            ("incident", {}),
+            ("slices", {"dimension": "model", "window": "1h"}),
+            ("documents", {}),
+            ("changes", {}),
+            ("worst_answers", {"limit": 2, "containing": "helsinki"}),
+            ("explain", {}),
+        )
+    rates, alarms, incidents, incident, slices, documents, changes, worst, explained = found
+    assert len(names) == len(found) == 9
+    (rate,) = [r for r in rates["services"][0]["rates"] if r["signal"] == "hallucination"]
+    assert rate["lower"] > 0.8 < rate["mean"] <= rate["upper"]
+    assert alarms["services"][0]["alarms"][0]["active"]
+    assert incidents["incidents"][0]["id"] in incident
+    assert WRONG.partition(".")[0] in incident
+    assert slices["slices"][0]["group"] == "mine"
+    assert {"misleading", "missing"} <= documents.keys()
+    assert changes["services"][0]["events"][0]["name"] == "reindexed"
+    assert worst["answers"][0]["question"].startswith("Question")
+    assert 1 <= len(worst["answers"]) <= 2
+    assert explained["services"][0]["service"] == "shop"
+
+
+@pytest.mark.parametrize("content", ["none", "hashed"])
+def test_a_withheld_text_is_in_no_tool(content):
+    """Whatever is asked for."""
+    with alarmed(content=content) as monitor:
+        names, _ = ask(monitor)
+        _, found = ask(monitor, *((name, {}) for name in names))
+    told = json.dumps(found, ensure_ascii=False)
+    assert "builtin" in told
+    for text in ("Helsinki", "free of charge", "Question 1"):
+        assert text not in told
+
+
+def test_what_cannot_be_had_is_said_and_nothing_breaks():
+    """A wrong token, a name that is none, a monitor that has gone."""
+    with alarmed() as monitor:
+        _, (refused,) = ask(monitor, ("worst_answers", {}), token="another")
+        _, (none, odd) = ask(
+            monitor, ("incident", {"id": "20260101-none"}), ("incident", {"id": "../state"})
+        )
+    _, (gone,) = asyncio.run(asked(server_of(MonitorTools("127.0.0.1:1")), ("rates", {})))
+    assert "needs its token" in refused
+    assert "404" in none
+    assert "is no id" in odd
+    assert "nothing answers" in gone
+
+
+@pytest.mark.slow
+def test_over_standard_input_and_output():
+    """As an assistant starts it."""
+    with alarmed() as monitor:
+        started = mcp.StdioServerParameters(
+            command=COMMAND[0],
+            args=[*COMMAND[1:], "--url", monitor.metrics_url],
+            env={**os.environ, "RAGMONITOR_SERVER__UI_TOKEN": TOKEN},
+        )
+        names, (rates,) = asyncio.run(asked(started, ("rates", {})))
+    assert "worst_answers" in names
+    assert rates["services"][0]["service"] == "shop"
+
+
+@pytest.mark.slow
+def test_over_http_on_this_machine():
+    """With the page's token only, and under this machine's own names only."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/mcp"
+    with alarmed() as monitor:
+        words = ["--transport", "http", "--port", str(port), "--url", monitor.metrics_url]
+        process = subprocess.Popen(
+            [*COMMAND, *words], env={**os.environ, "RAGMONITOR_SERVER__UI_TOKEN": TOKEN}
+        )
+        try:
+            assert waited_for(url) == 401
+            bearer = {"Authorization": f"Bearer {TOKEN}"}
+            rebound = httpx.post(url, json={}, headers=bearer | {"Host": "evil.example"})
+            names, (alarms,) = asyncio.run(asked(over_http(url, bearer), ("alarms", {})))
+        finally:
+            process.terminate()
+            process.wait(10)
+    assert rebound.status_code == 421
+    assert "incident" in names
+    assert alarms["services"][0]["alarms"]
+
+
+def over_http(url, headers):
+    """Return the transport of the protocol's own client."""
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    return streamable_http_client(url, http_client=httpx2.AsyncClient(headers=headers))
+
+
+def waited_for(url):
+    """Return the status of the first reply."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            return httpx.get(url).status_code
+        except httpx.TransportError:
+            time.sleep(0.1)
+    raise AssertionError("it does not listen")
