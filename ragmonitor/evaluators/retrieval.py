@@ -33,14 +33,15 @@ def document_precision(interaction: Interaction, _assessment: Assessment) -> flo
         0 to 1: precision at k, with k chunks retrieved.
 
     Raises:
-        NotScorableError: There are no reference chunks, nothing was retrieved, or as `_matches`.
+        NotScorableError: There are no reference chunks, nothing was retrieved, or as
+            `reference_matches`.
         MissingExtraError: rapidfuzz is not installed, and texts must be compared.
 
     Source:
         RAGAS 0.4.3, `NonLLMContextPrecisionWithReference` and `IDBasedContextPrecision`, over
         chunks instead of ranks.
     """
-    matches = _matches(interaction)
+    matches = reference_matches(interaction)
     return sum(match is not None for match in matches) / len(matches)
 
 
@@ -52,13 +53,13 @@ def document_recall(interaction: Interaction, _assessment: Assessment) -> float:
         0 to 1: recall at k, with k chunks retrieved.
 
     Raises:
-        NotScorableError: There are no reference chunks, or as `_matches`.
+        NotScorableError: There are no reference chunks, or as `reference_matches`.
         MissingExtraError: rapidfuzz is not installed, and texts must be compared.
 
     Source:
         RAGAS 0.4.3, `NonLLMContextRecall` and `IDBasedContextRecall`.
     """
-    matches = {match for match in _matches(interaction) if match is not None}
+    matches = {match for match in reference_matches(interaction) if match is not None}
     return len(matches) / len(interaction.reference_chunks)
 
 
@@ -72,7 +73,8 @@ def document_ndcg(interaction: Interaction, _assessment: Assessment) -> float:
         0 (nothing that is wanted) to 1 (as much of it as fits, first).
 
     Raises:
-        NotScorableError: There are no reference chunks, nothing was retrieved, or as `_matches`.
+        NotScorableError: There are no reference chunks, nothing was retrieved, or as
+            `reference_matches`.
         MissingExtraError: rapidfuzz is not installed, and texts must be compared.
 
     Source:
@@ -80,7 +82,7 @@ def document_ndcg(interaction: Interaction, _assessment: Assessment) -> float:
     """
     seen: set[int] = set()
     hits = []
-    for match in _matches(interaction):
+    for match in reference_matches(interaction):
         hits.append(match is not None and match not in seen)
         if match is not None:
             seen.add(match)
@@ -120,7 +122,7 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
-def _matches(interaction: Interaction) -> list[int | None]:
+def reference_matches(interaction: Interaction) -> list[int | None]:
     """Return for each retrieved chunk which reference chunk it is; None: none.
 
     Raises:

@@ -1,0 +1,307 @@
+"""Assertions on one answer of an application, for its tests: faithful, correct, well retrieved."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from textwrap import shorten
+from typing import Any, Final
+
+from ragmonitor.capabilities import CapableJudge, as_judge
+from ragmonitor.errors import JudgeError, RagMonitorError, SettingsError
+from ragmonitor.evaluators import table
+from ragmonitor.evaluators.retrieval import reference_matches
+from ragmonitor.goldens.asking import chunks_of
+from ragmonitor.goldens.golden import Golden, ReferenceChunk
+from ragmonitor.goldens.recorded_verdicts import RecordedVerdicts
+from ragmonitor.goldens.scored_runs import shortcomings
+from ragmonitor.judges import BuiltinJudge
+from ragmonitor.judges.cache import key_of
+from ragmonitor.judging import ReadingEngine
+from ragmonitor.offline import evaluate
+from ragmonitor.protocols import Judge
+from ragmonitor.records import (
+    BUILTIN,
+    Assessment,
+    Cause,
+    Chunk,
+    Interaction,
+    Probe,
+    Report,
+    Scored,
+    Unscored,
+    evaluator_name,
+)
+from ragmonitor.settings import Settings
+from ragmonitor.wiring import judge_named
+
+EVALUATORS: Final = ("faithfulness", "answer_correctness", "refusal_correctness")
+_NOTHING_CLAIMED: Final = (Cause.REFUSAL, Cause.NO_CLAIMS)
+
+Expected = Golden | str
+"""A golden question, or the reference answer itself."""
+
+
+class NotJudgedError(RagMonitorError):
+    """Nothing can be asserted: the judge did not score the answer; says why and what to do."""
+
+
+class AnswerAssertions:
+    """Asserts on answers by one judge, within one budget; each answer is read once."""
+
+    def __init__(
+        self,
+        judge: Judge | str | None = None,
+        *,
+        budget_usd: float | None = None,
+        replies: Path | None = None,
+        records: bool = False,
+    ) -> None:
+        """Ask nobody yet.
+
+        Args:
+            judge: As of `ragmonitor.evaluate`; None: the built-in one.
+            budget_usd: The most that all readings may cost.
+            replies: A file of recorded verdicts.
+            records: Ask the judge for what is not recorded, and record it; otherwise what is not in
+                the file fails.
+
+        Raises:
+            InputError: The file cannot be read.
+            SettingsError: The verdicts of the built-in judge are to be recorded.
+        """
+        self._judge: CapableJudge | None = None
+        self._named: Judge | str | None = None
+        if judge not in (None, BUILTIN):
+            self._named = judge
+            self._judge = as_judge(
+                judge_named(Settings.load(judge=""), judge, with_cache=False)
+                if isinstance(judge, str)
+                else judge
+            )
+        if replies is not None and self._judge is None:
+            raise SettingsError("the built-in judge needs no recorded replies; name a judge")
+        self._left_usd = budget_usd
+        self._replies = None if replies is None else RecordedVerdicts(replies)
+        self._records = records
+        self._engine = ReadingEngine(table.select(EVALUATORS, with_reference=True))
+        self._reports: dict[str, Report] = {}
+
+    # --- what tests call ------------------------------------------------------------------------
+
+    def assert_faithful(
+        self, answer: str, chunks: Iterable[Any], question: Expected = "", *, at_least: float = 1.0
+    ) -> Report:
+        """Assert that the chunks support what an answer claims; one that claims nothing passes.
+
+        Args:
+            answer: The whole answer.
+            chunks: What the model was shown: texts, `Chunk`s, or documents of a framework.
+            question: The golden question, or the question itself.
+            at_least: Least share of the sentences with a claim that are supported.
+        """
+        __tracebackhide__ = True
+        golden = question if isinstance(question, Golden) else Golden(question=question)
+        report = self.report(answer, chunks_of(chunks), golden)
+        score = self._score(report, "faithfulness", passed=_NOTHING_CLAIMED)
+        if score is not None and score < at_least:
+            raise AssertionError(_failure(f"faithfulness {score:.2f} < {at_least:g}", report))
+        return report
+
+    def assert_correct(
+        self,
+        answer: str,
+        expected: Expected,
+        chunks: Iterable[Any] = (),
+        *,
+        question: str = "",
+        at_least: float = 0.5,
+    ) -> Report:
+        """Assert that an answer says what the reference answer says.
+
+        Of a golden question that the documents leave unanswered: that it declines to answer.
+
+        Args:
+            answer: The whole answer.
+            expected: The golden question, or the reference answer.
+            chunks: What the model was shown, where it is known: one reading then serves
+                `assert_faithful` too.
+            question: Where `expected` is a text.
+            at_least: Least `answer_correctness`, 0 to 1.
+        """
+        __tracebackhide__ = True
+        golden = expected
+        if isinstance(golden, str):
+            golden = Golden(question=question, answer=golden)
+        report = self.report(answer, chunks_of(chunks), golden)
+        if golden.expects_refusal:
+            if self._score(report, "refusal_correctness") == 0:
+                raise AssertionError(
+                    _failure("the documents do not hold this, and the answer does not say", report)
+                )
+            return report
+        score = self._score(report, "answer_correctness")
+        if score is not None and score < at_least:
+            raise AssertionError(
+                _failure(f"answer_correctness {score:.2f} < {at_least:g}", report, golden.answer)
+            )
+        return report
+
+    def assert_retrieves(
+        self,
+        chunks: Iterable[Any],
+        expected: Golden | Sequence[ReferenceChunk | Chunk | str],
+        *,
+        at_least: float = 1.0,
+    ) -> None:
+        """Assert that what should be retrieved was. Needs no judge.
+
+        Chunks are compared by ids where both sides have them, else by their texts.
+
+        Args:
+            chunks: What was retrieved.
+            expected: The golden question, or its reference chunks.
+            at_least: Least share of the reference chunks that are among them.
+
+        Raises:
+            MissingExtraError: Texts that are not equal are to be compared, and rapidfuzz is not
+                installed.
+        """
+        __tracebackhide__ = True
+        if isinstance(expected, Golden):
+            wanted = expected.reference_chunks
+        else:
+            given = [
+                Chunk(text=e.text, id=e.id) if isinstance(e, ReferenceChunk) else e
+                for e in expected
+            ]
+            wanted = chunks_of(given)
+        if not wanted:
+            raise NotJudgedError("there are no reference chunks to be retrieved")
+        found = chunks_of(chunks)
+        interaction = replace(_interaction("", found, Golden(question="")), reference_chunks=wanted)
+        matches = set(reference_matches(interaction)) - {None}
+        if len(matches) >= at_least * len(wanted):
+            return
+        lines = [f"{len(matches)} of {len(wanted)} reference chunks were retrieved"]
+        lines += [
+            f"  missing: {_brief(each)}" for at, each in enumerate(wanted) if at not in matches
+        ]
+        lines += [f"  retrieved {n}: {_brief(each)}" for n, each in enumerate(found, 1)]
+        raise AssertionError("\n".join(lines))
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def report(self, answer: str, chunks: Sequence[Chunk], golden: Golden) -> Report:
+        """Return what the judge finds in an answer; each is read once.
+
+        Raises:
+            NotJudgedError: It gave nothing, or there is no recorded reply.
+        """
+        interaction = _interaction(answer, chunks, golden)
+        judge = BuiltinJudge() if self._judge is None else self._judge
+        versions = {} if self._judge is None else self._judge.prompt_versions
+        key = key_of(interaction, judge.identity, *map(str, versions.values())).hex()
+        known = self._reports.get(key)
+        if known is None:
+            assessment = self._assessed(interaction, key)
+            known = self._reports[key] = self._engine.found(interaction, assessment)
+        # Whether a refusal is right stands in no prompt, and so in no key.
+        if known.assessment is not None and known.interaction.probe != interaction.probe:
+            return self._engine.found(interaction, known.assessment)
+        return known
+
+    def _assessed(self, interaction: Interaction, key: str) -> Assessment:
+        if self._judge is None:
+            try:
+                return BuiltinJudge().read(interaction)
+            except JudgeError as error:
+                raise NotJudgedError(str(error)) from error
+        kept = None if self._replies is None else self._replies.get(key)
+        if kept is not None:
+            return kept
+        if self._replies is not None and not self._records:
+            raise NotJudgedError(
+                f"{self._replies.path} has no reply of {self._judge.identity} to this answer: it, "
+                "the chunks or the judge's prompts changed. Run the tests once with "
+                "--ragmonitor-record and a key, and look at what the judge says now"
+            )
+        assessment = self._asked(interaction)
+        if self._replies is not None:
+            self._replies.keep(key, interaction.query, assessment)
+        return assessment
+
+    def _asked(self, interaction: Interaction) -> Assessment:
+        """Have the judge read. Raises `NotJudgedError`."""
+        result = evaluate(
+            [interaction],
+            judge=self._named,
+            evaluators=EVALUATORS,
+            budget_usd=self._left_usd,
+        )
+        (report,) = result.reports
+        if self._left_usd is not None and report.usage is not None:
+            self._left_usd = max(0.0, self._left_usd - report.usage.cost_usd)
+        if report.assessment is None:
+            causes = {
+                f"{e.cause}: {e.detail}" for e in report.evaluations if isinstance(e, Unscored)
+            }
+            raise NotJudgedError(f"the judge gave nothing ({'; '.join(sorted(causes))})")
+        return report.assessment
+
+    @staticmethod
+    def _score(report: Report, name: str, passed: Sequence[Cause] = ()) -> float | None:
+        """Return a score; None: there is none, for a cause that passes. Raises `NotJudgedError`."""
+        for each in report.evaluations:
+            if evaluator_name(each.evaluator) == name:
+                if isinstance(each, Scored):
+                    return each.score
+                if each.cause in passed:
+                    return None
+                raise NotJudgedError(f"no {name}: {each.cause} {each.detail}".strip())
+        raise NotJudgedError(f"no {name}")
+
+
+def _interaction(answer: str, chunks: Sequence[Chunk], golden: Golden) -> Interaction:
+    now_ns = time.time_ns()
+    return Interaction(
+        id=uuid.uuid4().hex,
+        query=golden.question,
+        chunks=tuple(chunks),
+        answer=answer,
+        reference="" if golden.expects_refusal else golden.answer,
+        reference_chunks=golden.reference_chunks,
+        framework="python",
+        started_ns=now_ns,
+        ended_ns=now_ns,
+        attributes=dict(golden.attributes),
+        probe=Probe(
+            golden=golden.id,
+            outcome="answered",
+            expects_refusal=golden.expects_refusal,
+            knows_chunks=True,
+        ),
+    )
+
+
+def _failure(what: str, report: Report, reference: str = "") -> str:
+    """Return the message of an assertion: what fell short, sentence by sentence."""
+    told = report.interaction
+    lines = [f"{what} (by {report.judge})"]
+    lines += [f"  {line}" for line in shortcomings(report)]
+    if told.query:
+        lines.append(f"question: {told.query}")
+    lines.append(f"answer: {told.answer}")
+    if reference:
+        lines.append(f"reference: {reference}")
+    lines += [f"chunk {n}: {_brief(each)}" for n, each in enumerate(told.chunks, 1)]
+    return "\n".join(lines)
+
+
+def _brief(chunk: Chunk) -> str:
+    name = chunk.source or chunk.id
+    text = shorten(chunk.text, 160, placeholder=" …")
+    return f"{text!r} ({name})" if name else repr(text)

@@ -1,0 +1,110 @@
+"""The plugin in pytest runs of its own: what it makes of golden questions, and what it costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.scripts import ROOT
+
+FACT = "A parcel may weigh 40 kg."
+GOLDENS = [
+    {"question": "How heavy may a parcel be?", "answer": FACT, "chunks": [{"text": FACT}]},
+    {"question": "包裹最重多少？", "answer": "包裹最重40公斤。", "language": "zh"},
+    {"question": "gone?", "answer": "x", "status": "rejected"},
+]
+TESTS = """
+import pytest
+
+ANSWERS = {"H": "A parcel may weigh %s kg.", "包": "包裹最重40公斤。"}
+
+@pytest.mark.rag(goldens="goldens.jsonl")
+def test_answers(golden, ragmonitor_check):
+    answer = ANSWERS[golden.question[0]]
+    ragmonitor_check.assert_faithful(answer, [golden.answer], golden)
+    ragmonitor_check.assert_correct(answer, golden, [golden.answer])
+
+@pytest.mark.rag(goldens="goldens.jsonl")
+async def test_on_a_loop(golden, ragmonitor_check):
+    wanted = golden.chunks or ["x"]
+    ragmonitor_check.assert_retrieves(wanted, wanted)
+
+def test_without_a_golden_question(ragmonitor_check):
+    ragmonitor_check.assert_faithful("It is 3 m tall.", ["It is 3 m tall."])
+"""
+
+
+def run(
+    folder: Path, *arguments: str, plugins: tuple[str, ...] = ("pytest_asyncio.plugin",)
+) -> str:
+    """Return what a pytest run of its own prints."""
+    named = [f"-p{name}" for name in ("ragmonitor.pytest_plugin", *plugins)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *named, "-p", "no:cacheprovider", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def made(number="40"):
+        lines = "\n".join(json.dumps(each, ensure_ascii=False) for each in GOLDENS)
+        (tmp_path / "goldens.jsonl").write_text(lines, encoding="utf-8")
+        (tmp_path / "test_app.py").write_text(TESTS.replace("%s", number), encoding="utf-8")
+        (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
+        return tmp_path
+
+    return made
+
+
+def test_a_case_for_each_golden_question_and_a_failure_that_can_be_read(folder):
+    told = run(folder("90"), "-v")
+    assert "1 failed, 4 passed" in told
+    assert "test_answers[How-heavy-may-a-parcel-be-" in told
+    assert "contradicted: 'A parcel may weigh 90 kg.'" in told
+    assert "gone" not in told
+    assert "def assert_correct" not in told  # its frames are left out
+
+
+@pytest.mark.slow
+def test_it_runs_in_parallel(folder):
+    assert "5 passed" in run(folder(), "-n", "2", plugins=("pytest_asyncio.plugin", "xdist.plugin"))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("@pytest.mark.rag(goldens='none.jsonl')\ndef test_x(golden): ...", "none.jsonl"),
+        ("@pytest.mark.rag(goldens=[])\ndef test_x(): ...", "an argument `golden`"),
+    ],
+)
+def test_wrong_use_is_said(tmp_path, body, message):
+    (tmp_path / "test_app.py").write_text(f"import pytest\n{body}\n")
+    assert message in run(tmp_path, plugins=())
+
+
+def test_a_run_that_does_not_use_it_imports_next_to_nothing(tmp_path):
+    """The package's door and the plugin: no judge, no settings, no framework."""
+    (tmp_path / "test_app.py").write_text(
+        "import sys\ndef test_x():\n"
+        "    assert {m for m in sys.modules if m.startswith('ragmonitor')} == "
+        "{'ragmonitor', 'ragmonitor.pytest_plugin'}\n"
+        "    assert 'msgspec' not in sys.modules and 'pydantic' not in sys.modules\n"
+    )
+    assert "1 passed" in run(tmp_path, plugins=())
+
+
+def test_the_plugin_is_found_by_pytest():
+    """Its entry point is the module of these tests."""
+    assert 'ragmonitor = "ragmonitor.pytest_plugin"' in (ROOT / "pyproject.toml").read_text("utf-8")
