@@ -28,6 +28,7 @@ from ragmonitor.cli.options import (
     IncidentShowOptions,
     LearnedOptions,
     McpOptions,
+    ProbeOptions,
     RateOptions,
     ReplayOptions,
     RulesOptions,
@@ -187,6 +188,19 @@ def gate(options: GateOptions) -> int:
         from ragmonitor.cli.golden_gate import run
     else:
         from ragmonitor.cli.gate import run
+
+    return run(options)
+
+
+@command(app, ProbeOptions)
+def probe(options: ProbeOptions) -> int:
+    """Ask a running service golden questions, again and again, and serve the scores.
+
+    Needs no monitor in the service; if there is one, it keeps these questions apart by their
+    header. Ctrl-C or SIGTERM ends it. Exit code 1 if nothing was answered. docs/goldens.md says
+    what the series mean, and when they raise an alarm.
+    """
+    from ragmonitor.cli.probing_commands import run
 
     return run(options)
 

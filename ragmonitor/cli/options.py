@@ -195,10 +195,11 @@ class DemoOptions:
         ),
     ] = None
     cause: Annotated[
-        Literal["document", "version", "route"],
+        Literal["document", "version", "route", "judge"],
         typer.Option(
             help="What makes the spike: one document is replaced by a wrong edition, half of the "
-            "questions get version 1.1 of the prompt, or the answers of one route are spoiled."
+            "questions get version 1.1 of the prompt, the answers of one route are spoiled, or a "
+            "harsher judge answers under the name of the judge."
         ),
     ] = "document"
     spike_share: Annotated[
@@ -242,6 +243,73 @@ class ExplainOptions:
 
 
 _GOLDENS = "With GOLDENS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeOptions:
+    """The options of `ragmonitor probe`."""
+
+    goldens: Annotated[
+        Path, typer.Argument(help="The file of golden questions: docs/goldens.md.", exists=True)
+    ]
+    url: Annotated[str, typer.Option(help="Where questions are posted to: http://app/ask.")]
+    question_field: Annotated[
+        str, typer.Option(help="Field of the posted JSON object that holds the question.")
+    ] = "question"
+    answer_path: Annotated[
+        str,
+        typer.Option(help="JMESPath of the answer in the reply; $.answer is the same as answer."),
+    ] = "answer"
+    contexts_path: Annotated[
+        str,
+        typer.Option(
+            help="JMESPath of the retrieved chunks: contexts, sources[*].text. Without it there "
+            "are no scores of what was retrieved."
+        ),
+    ] = ""
+    history_field: Annotated[
+        str, typer.Option(help="Field for the turns before a follow-up question.")
+    ] = ""
+    header: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME: VALUE", help="Sent with each question; may be repeated."),
+    ] = None
+    every: Annotated[str, typer.Option(help="How often each question is asked: 15m, 1h, 1d.")] = (
+        "1h"
+    )
+    per_hour: Annotated[
+        float, typer.Option(min=0.01, help="Questions that are asked in an hour at most.")
+    ] = 60.0
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one attempt may take.")] = (
+        60.0
+    )
+    retries: Annotated[
+        int, typer.Option(min=0, max=10, help="Further attempts where none answers, or it is busy.")
+    ] = 2
+    once: Annotated[bool, typer.Option("--once", help="Ask each once, and end.")] = False
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            help="Who judges the answers: a litellm model, or encoder:MODEL. Each question costs "
+            "two readings. By default as the settings say, else the built-in judge."
+        ),
+    ] = None
+    service: Annotated[
+        str | None, typer.Option(help="The label of the series; by default as the settings say.")
+    ] = None
+    state: Annotated[
+        str | None,
+        typer.Option(help="A folder in which each question's history outlives restarts."),
+    ] = None
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Port of /metrics; by default 9464, and none with --once."
+        ),
+    ] = None
+    json_output: Annotated[
+        bool, typer.Option("--json", help="One JSON object on standard output at the end.")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,18 +7,20 @@ import math
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ragmonitor import metrics
 from ragmonitor.estimation.alarm_streams import FLIPS_OBJECTIVE, half
 from ragmonitor.estimation.alarms import Alarms, Stream
+from ragmonitor.estimation.beta import beta_share
 from ragmonitor.estimation.golden_history import Level, ScoreHistory, level_of, share_of
 from ragmonitor.estimation.parts import Means, Observation, Part
 from ragmonitor.guard import record_error, record_unkept
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
+    Estimate,
     GaugeValue,
     GoldenAnswer,
     Interaction,
@@ -43,6 +45,8 @@ SHARES: Final = (0.4, 0.15, 0.15, 0.15, 0.15)
 then reference answers."""
 MIN_OWN_SCORE: Final = 0.75
 """Correctness of the reference answer beside itself, below which the judge cannot read it."""
+MANY_FLIPS: Final = 0.001
+"""Probability of so many flips at once, below which the judge is named."""
 MAX_QUESTIONS: Final = 5_000
 """Questions with a history; the one asked longest ago gives way."""
 MAX_ASKS: Final = 20_000
@@ -233,7 +237,18 @@ class GoldenQuestions(Part):
 
     def alarm_events(self) -> Iterable[AlarmEvent]:
         """Return the alarms that were raised or cleared since this was last asked."""
-        return self._alarms.apply(lambda _: None) if self._questions else ()
+        if not self._questions:
+            return ()
+        return [replace(each, detail=self._detail()) for each in self._alarms.apply(_no_estimate)]
+
+    def _detail(self) -> str:
+        level = self.level(CORRECTNESS, self._now() - WINDOWS["24h"])
+        told = "Golden questions"
+        if level is not None:
+            told += f", correct to {level.mean:.2f} ({level.lower:.2f} to {level.upper:.2f})"
+        if self.cause == "judge":
+            return f"{told}: the judge rejects reference answers that it bore out before"
+        return f"{told}: 0.5 is what each question's earlier answers let expect"
 
     def alarm_states(self) -> Iterable[AlarmState]:
         """Return where the alarms stand, once a golden question was asked."""
@@ -241,9 +256,18 @@ class GoldenQuestions(Part):
 
     @property
     def cause(self) -> str:
-        """Who is at fault, as far as alarms tell: `judge`, `application` or `none`."""
+        """Who is at fault, as far as is known: `judge`, `application` or `none`.
+
+        The judge is, too, as long as so many reference answers fail that did not, that a judge who
+        contradicts itself as seldom as `FLIPS_OBJECTIVE` would do so once in a thousand looks.
+        """
         active = {state.signal for state in self.alarm_states() if state.active}
-        return "judge" if REFERENCES in active else "application" if active else "none"
+        flips = [not each.reference for each in self._questions.values() if each.first_reference]
+        k, n = sum(flips), len(flips)
+        has_flipped = k > 0 and beta_share(FLIPS_OBJECTIVE, k, n - k + 1) < MANY_FLIPS
+        if REFERENCES in active or has_flipped:
+            return "judge"
+        return "application" if active else "none"
 
     # --- showing --------------------------------------------------------------------------------
 
@@ -376,6 +400,11 @@ class GoldenQuestions(Part):
                 self._file.write({"questions": questions})
         except OSError as error:
             record_unkept("estimation", "histories of golden questions", error)
+
+
+def _no_estimate(_signal: str) -> Estimate | None:
+    """Return None: windowed means are of the traffic."""
+    return None
 
 
 def _version(interaction: Interaction) -> str:

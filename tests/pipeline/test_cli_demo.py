@@ -49,6 +49,19 @@ def test_a_short_demo_shows_the_spike_and_accounts_for_all(capsys):
     assert told["metrics_url"].startswith("http://127.0.0.1:")
 
 
+@pytest.mark.parametrize(("cause", "at_fault"), [("document", "application"), ("judge", "judge")])
+def test_golden_questions_show_the_spike_and_whose_fault_it_is(capsys, cause, at_fault):
+    """Correctness falls with the application; a judge that is swapped shows as the judge."""
+    run(DemoOptions(seconds=30, json_output=True, port=0, cause=cause))
+    golden = json.loads(capsys.readouterr().out.splitlines()[-1])["golden"]
+    assert golden["at_fault"] == at_fault
+    if cause == "document":
+        correctness = golden["answer_correctness"]
+        assert correctness["during"] < correctness["before"] - 0.2
+    else:
+        assert golden["faults"]["before"] == 0 < golden["faults"]["during"]
+
+
 @pytest.mark.parametrize("cause", ["document", "version"])
 def test_the_incident_names_what_was_planted(capsys, cause):
     """A wrong edition of a document, or a version of the prompt; and says how long that took."""

@@ -1,4 +1,4 @@
-"""What makes the demo's spike: a wrong document, a version of the prompt, or a route."""
+"""What makes the demo's spike: a wrong document, a prompt's version, a route, or the judge."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ragmonitor.cli.demo.answerer import readable_sentences
 from ragmonitor.cli.demo.phases import Phase
 from ragmonitor.cli.demo.spoiler import other_numbers
 
-SpikeCause = Literal["document", "version", "route"]
+SpikeCause = Literal["document", "version", "route", "judge"]
 
 REPLACED: Final = "reference/settings.md"
 """The document that is replaced: many questions are answered from it."""
@@ -21,30 +21,35 @@ PLANTED: Final[Mapping[SpikeCause, str]] = {
     "document": REPLACED,
     "version": f"prompt_version={VERSIONS[1]}",
     "route": f"route={SPOILED_ROUTE}",
+    "judge": "judge",
 }
 """What an incident should name."""
 
 
 class WrongEdition:
-    """Another edition of a document, which says otherwise, and a model that knows the right one.
+    """Another edition of a document, which says otherwise, and a model that knows an older one.
 
-    The model was trained on the right edition, and says what stands there whatever it is shown.
+    The model was trained on the older edition, and says what stood there whatever it is shown: what
+    it is shown does not bear that out, and where there is a number it is wrong, too.
     """
 
     def __init__(self, text: str) -> None:
         """Take the right edition, in Markdown."""
         chance = random.Random(REPLACED)
+        older = random.Random(f"older {REPLACED}")
         right = dict.fromkeys(readable_sentences(text))
-        self._right = {_otherwise(sentence, chance): sentence for sentence in right}
-        self.text = "\n\n".join(self._right)
+        self._older = {
+            _otherwise(sentence, chance): other_numbers(sentence, older) for sentence in right
+        }
+        self.text = "\n\n".join(self._older)
 
     def remembering(self, respond: Callable[[str], str]) -> Callable[[str], str]:
-        """Return a model that says what the right edition says in place of the wrong one."""
+        """Return a model that says what the older edition says in place of the wrong one."""
 
         def answer(prompt: str) -> str:
             reply = respond(prompt)
-            for wrong, right in self._right.items():
-                reply = reply.replace(wrong, right)
+            for wrong, older in self._older.items():
+                reply = reply.replace(wrong, older)
             return reply
 
         return answer

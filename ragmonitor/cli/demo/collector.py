@@ -6,9 +6,11 @@ import threading
 import time
 from bisect import bisect_right
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragmonitor.cli.demo.demo_goldens import GoldenFigures
 from ragmonitor.cli.demo.phases import PHASES, Phase
 from ragmonitor.estimation import summarise
 from ragmonitor.records import (
@@ -118,6 +120,8 @@ class Collector:
         self.alarms: deque[ReceivedAlarm] = deque(maxlen=MAX_ALARMS)
         self.cause: AlarmCause | None = None
         """The cause of the newest alarm, as soon as it is known."""
+        self.goldens = GoldenFigures()
+        self.phase_now: Callable[[], Phase] = lambda: "before"
         self._asked_at: dict[str, deque[tuple[int, Phase]]] = {}
         self._lock = threading.Lock()
 
@@ -176,7 +180,9 @@ class Collector:
         self.alarms.append(ReceivedAlarm(event=event, at_s=time.monotonic()))
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        """Take note of the alarm's cause, once it is known."""
+        """Take note of the alarm's cause, once it is known, and of the golden questions."""
+        if snapshot.gauges:
+            self.goldens.note(self.phase_now(), snapshot.gauges)
         if snapshot.cause is not None and snapshot.cause.cause != "unknown":
             self.cause = snapshot.cause
 
@@ -185,7 +191,7 @@ class Collector:
         """The newest alarm about the answers that is not cleared; None: there is none."""
         latest: dict[str, ReceivedAlarm] = {}
         for received in tuple(self.alarms):
-            if received.event.kind == "quality":
+            if is_of_traffic(received.event):
                 latest[received.event.signal] = received
         raised = [each for each in latest.values() if each.event.raised]
         return max(raised, key=lambda each: each.at_s, default=None)
@@ -247,6 +253,11 @@ class Collector:
         self.worst = sorted([*known, unsupported], key=lambda o: (o.faithfulness, -o.risk))[
             :MAX_WORST
         ]
+
+
+def is_of_traffic(event: AlarmEvent) -> bool:
+    """Return whether an alarm is about the answers to the demo's users."""
+    return event.kind == "quality" and not event.signal.startswith("golden_")
 
 
 def _unsupported(assessment: Assessment | None) -> SentenceVerdict | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -27,6 +28,8 @@ OUTPUT_TOKENS: Final = 120
 USD_PER_MILLION_TOKENS: Final = 0.01
 """Charged by nobody: so that there is something to see of money."""
 SECONDS: Final = (0.05, 0.35)
+HARSH: Final = 0.6
+"""Share of its readings in which the other judge bears nothing out."""
 FAILS: Final = 0.02
 """Share of its readings, as with any provider."""
 
@@ -41,6 +44,8 @@ class QuoteJudge:
     def __init__(self) -> None:
         self.identity = JudgeIdentity(name="demo/stand-in", version="1", kind="LLM")
         self._builtin = BuiltinJudge()
+        self.is_swapped: Callable[[], bool] = lambda: False
+        """Whether another judge answers under its name, one that bears out too little."""
 
     budget_unit: BudgetUnit = "usd"
 
@@ -71,6 +76,8 @@ class QuoteJudge:
             )
         read = self._builtin.read(interaction)
         chunks = [_plain(" ".join(readable_sentences(c.text))) for c in interaction.chunks]
+        if self.is_swapped() and chance.random() < HARSH:
+            chunks = []
         sentences = tuple(_checked(sentence, chunks) for sentence in read.sentences or ())
         return replace(read, judge=self.identity, sentences=sentences, risk=None, usage=usage)
 

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 from ragmonitor.cli.counts import Counts, read_counts
 from ragmonitor.cli.demo.answerer import PROMPT, ExtractiveAnswerer
 from ragmonitor.cli.demo.causes_of_spikes import PLANTED, REPLACED, SpikeCause, WrongEdition
-from ragmonitor.cli.demo.collector import Collector, ReceivedAlarm, UnsupportedAnswer
+from ragmonitor.cli.demo.collector import (
+    Collector,
+    ReceivedAlarm,
+    UnsupportedAnswer,
+    is_of_traffic,
+)
+from ragmonitor.cli.demo.demo_goldens import PER_SECOND, GoldenDesk, demo_goldens
 from ragmonitor.cli.demo.demo_questions import questions
 from ragmonitor.cli.demo.documents import load_documents
 from ragmonitor.cli.demo.phases import PHASES, Schedule
@@ -27,6 +33,7 @@ from ragmonitor.cli.options import DemoOptions, IncidentSource
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, accounted_for, print_json, progress, say
 from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.evaluators import table
+from ragmonitor.goldens.probing import Probe
 from ragmonitor.incidents import Incident
 from ragmonitor.judges.sentences import language
 from ragmonitor.monitor import Monitor
@@ -61,6 +68,8 @@ class Demo:
     documents: int
     cause: SpikeCause
     stop: threading.Event = field(default_factory=threading.Event)
+    probe: Probe | None = None
+    """Asks golden questions."""
     remarks: list[str] = field(default_factory=list)
 
     @property
@@ -177,6 +186,8 @@ def _begin(
         cause=options.cause,
     )
     collector.began_ns = time.time_ns()
+    collector.phase_now = lambda: schedule.phase(demo.elapsed_s)
+    desk = GoldenDesk()
     demo.askers += [
         Asker(
             name,
@@ -193,12 +204,24 @@ def _begin(
             seed=options.seed,
             notes=collector,
             stop=demo.stop,
+            goldens=desk,
         )
         for name, application, in_spike, model in built
     ]
     for asker in demo.askers:
         asker.start()
+    _watch_goldens(demo, desk, documents)
     return demo
+
+
+def _watch_goldens(demo: Demo, desk: GoldenDesk, documents: dict[str, str]) -> None:
+    """Have golden questions asked; with the cause `judge`, another judge reads in the spike."""
+    goldens, judge = demo_goldens(documents), demo.monitor.settings.judge.model
+    if demo.cause == "judge" and isinstance(judge, QuoteJudge):
+        judge.is_swapped = lambda: demo.schedule.phase(demo.elapsed_s) == "during"
+    demo.probe = demo.monitor.probe(
+        desk.ask, goldens, every=len(goldens) / PER_SECOND, per_hour=3_600 * PER_SECOND
+    )
 
 
 def _run_to_end(demo: Demo, options: DemoOptions) -> bool:
@@ -216,6 +239,8 @@ def _run_to_end(demo: Demo, options: DemoOptions) -> bool:
         return False
     finally:
         demo.stop.set()
+        if demo.probe is not None:
+            demo.probe.stop()
         for asker in demo.askers:
             asker.join(MODEL_TIMEOUT_S if options.model else 10.0)
 
@@ -292,6 +317,7 @@ def _summary(demo: Demo, counts: Counts) -> dict[str, Any]:
         "by_phase": {phase: collector.phases[phase].interactions for phase in PHASES},
         "spike": _spike(demo),
         "alarm": _alarm(demo),
+        "golden": collector.goldens.as_json(golden_alarms(collector)),
         "incident": _incident(demo),
         "worst": [unsupported.as_json() for unsupported in collector.worst],
         "metrics_url": demo.monitor.metrics_url,
@@ -304,6 +330,15 @@ def _summary(demo: Demo, counts: Counts) -> dict[str, Any]:
     }
 
 
+def golden_alarms(collector: Collector) -> list[str]:
+    """Return the signals of the alarms of golden questions that were raised, in order."""
+    return [
+        each.event.signal
+        for each in collector.alarms
+        if each.event.raised and each.event.signal.startswith("golden_")
+    ]
+
+
 def _spike(demo: Demo) -> dict[str, float]:
     """Return when the first spike was, in seconds since the epoch."""
     began_s = demo.collector.began_ns / 1e9 + demo.schedule.before_s
@@ -313,7 +348,7 @@ def _spike(demo: Demo) -> dict[str, float]:
 def _spike_alarm(demo: Demo) -> tuple[ReceivedAlarm | None, float]:
     """Return the alarm that received the spike, and when the spike began."""
     began_s = demo.began_s + demo.schedule.before_s
-    quality = [a for a in demo.collector.alarms if a.event.kind == "quality" and a.event.raised]
+    quality = [a for a in demo.collector.alarms if is_of_traffic(a.event) and a.event.raised]
     return next((a for a in quality if a.at_s >= began_s), None), began_s
 
 
@@ -362,7 +397,7 @@ def _alarm(demo: Demo) -> dict[str, Any]:
     """Return how the spike was received; `false_alarms` is what was received before it."""
     found, began_s = _spike_alarm(demo)
     received = demo.collector.alarms
-    quality = [a for a in received if a.event.kind == "quality" and a.event.raised]
+    quality = [a for a in received if is_of_traffic(a.event) and a.event.raised]
     cleared = next(
         (
             a
@@ -423,6 +458,7 @@ def _print_summary(demo: Demo, summary: dict[str, Any], *, interrupted: bool) ->
     console.print(phases(demo.collector))
     _print_alarm(console, demo, summary["alarm"])
     _print_incident(console, summary["incident"])
+    _print_goldens(console, summary["golden"])
     by_framework = ", ".join(f"{name} {n}" for name, n in summary["by_framework"].items())
     unscored = sum(summary["unscored"].values())
     console.print(
@@ -473,6 +509,16 @@ def _print_incident(console: Console, incident: dict[str, Any] | None) -> None:
         console.print(
             f"Incident {incident['id']} names the {cause['kind']} [bold]{escape(cause['name'])}[/],"
             f" {cause['after_alarm_s']:.0f} s after the alarm."
+        )
+
+
+def _print_goldens(console: Console, golden: dict[str, Any]) -> None:
+    told = ", ".join(f"{each:.2f} {p}" for p, each in golden["answer_correctness"].items())
+    if told:
+        faults = max(golden["faults"].values(), default=0)
+        console.print(
+            f"Golden questions, {golden['asked']} asked: answer_correctness {told} the spike; of up"
+            f" to {faults} the judge rejects the reference answer. At fault: {golden['at_fault']}."
         )
 
 

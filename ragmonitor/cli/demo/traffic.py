@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal, Protocol
 
 from ragmonitor.cli.demo.causes_of_spikes import SpikeCause, attributes_of, is_concerned
+from ragmonitor.cli.demo.demo_goldens import GoldenDesk
 from ragmonitor.cli.demo.phases import Phase, Schedule
 from ragmonitor.cli.demo.spoiler import spoil
 from ragmonitor.cli.drivers import Application
@@ -67,6 +68,7 @@ class Asker(threading.Thread):
         seed: int,
         notes: Notes,
         stop: threading.Event,
+        goldens: GoldenDesk | None = None,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -85,6 +87,7 @@ class Asker(threading.Thread):
             seed: Of everything that is drawn.
             notes: Hears of every question.
             stop: Ends it.
+            goldens: Has questions that are asked between two of its own; None: there are none.
         """
         super().__init__(name=f"demo-{framework}", daemon=True)
         self.framework = framework
@@ -101,6 +104,7 @@ class Asker(threading.Thread):
         self._seed = seed
         self._notes = notes
         self._stop_asking = stop
+        self._goldens = goldens
 
     def run(self) -> None:
         """Ask until the time is over."""
@@ -115,15 +119,14 @@ class Asker(threading.Thread):
                 self._turn(turn, self._schedule.phase(elapsed_s), runner)
 
     def _turn(self, turn: int, phase: Phase, runner: asyncio.Runner) -> None:
+        if self._goldens is not None:
+            chance = random.Random(f"{self._seed}:{self.framework}:{turn}:golden")
+            application = self._prepared(turn, phase, chance)
+            self._goldens.serve(application.ask)
         chance = random.Random(f"{self._seed}:{self.framework}:{turn}")
-        attributes = attributes_of(self._cause, phase, chance)
-        concerned = phase == "during" and is_concerned(self._cause, attributes)
-        spoiled = concerned and chance.random() < self._spike_share
-        self._model.spoiled_with = f"{self._seed}:{turn}" if spoiled else None
+        application = self._prepared(turn, phase, chance)
         way = chance.choice(_WAYS)
         question = next(self._asked)
-        application = self._in_spike if phase == "during" else self._application
-        application.attributes = attributes
         self._notes.asking(self.framework, phase)
         try:
             if way == "ask":
@@ -135,3 +138,13 @@ class Asker(threading.Thread):
                 runner.run(application.aask(question))
         except Exception as error:  # noqa: BLE001 - an application's failure is what is monitored
             self._notes.failed(self.framework, error)
+
+    def _prepared(self, turn: int, phase: Phase, chance: random.Random) -> Application:
+        """Return the application as it is in this phase, for one question."""
+        attributes = attributes_of(self._cause, phase, chance)
+        concerned = phase == "during" and is_concerned(self._cause, attributes)
+        spoiled = concerned and chance.random() < self._spike_share
+        self._model.spoiled_with = f"{self._seed}:{turn}" if spoiled else None
+        application = self._in_spike if phase == "during" else self._application
+        application.attributes = attributes
+        return application

@@ -1,0 +1,135 @@
+"""`ragmonitor probe`: asks a running service golden questions, and serves what comes of it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Any, Final
+
+from ragmonitor import metrics
+from ragmonitor.cli.options import ProbeOptions
+from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, print_json, say
+from ragmonitor.errors import InputError
+from ragmonitor.goldens import read_goldens
+from ragmonitor.goldens.asking import HttpAsk
+from ragmonitor.monitor import Monitor
+from ragmonitor.settings import Budget, ExportSettings, ServerSettings
+
+FLUSH_TIMEOUT_S: Final = 120.0
+CALLS_PER_HOUR: Final = 1_000_000
+"""A judge needs a budget for traffic, of which a probe has none; `per_hour` bounds what it asks."""
+PREFIX: Final = "ragmonitor_golden_"
+
+
+def run(options: ProbeOptions) -> int:
+    """Ask until Ctrl-C or SIGTERM, or each question once; return the exit code.
+
+    Raises:
+        RagMonitorError: The file, the address, a path or a setting is wrong.
+    """
+    ask = HttpAsk(
+        options.url,
+        question_field=options.question_field,
+        answer_path=options.answer_path,
+        contexts_path=options.contexts_path,
+        history_field=options.history_field,
+        headers=headers_of(options.header or ()),
+        timeout_s=options.timeout,
+        retries=options.retries,
+    )
+    goldens = read_goldens(options.goldens)
+    with _monitor(options) as monitor:
+        say(f"metrics: {monitor.metrics_url or 'not served'}")
+        probe = monitor.probe(
+            ask,
+            goldens,
+            every=options.every,
+            per_hour=options.per_hour,
+            timeout_s=options.timeout * (1 + options.retries),
+            once=options.once,
+        )
+        stopping = threading.Event()
+        before = signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+        try:
+            while probe.is_running and not stopping.wait(0.2):
+                pass
+        except KeyboardInterrupt:
+            stopping.set()
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        probe.stop()
+        monitor.flush(FLUSH_TIMEOUT_S)
+        found = figures(monitor)
+    if options.json_output:
+        print_json(found)
+    else:
+        _say_figures(found)
+    return FINE if found["asks"].get("answered") else SOMETHING_WRONG
+
+
+def headers_of(given: Any) -> dict[str, str]:
+    """Return the headers in texts such as `Authorization: Bearer x`.
+
+    Raises:
+        InputError: A text has no colon.
+    """
+    headers = {}
+    for text in given:
+        name, colon, value = text.partition(":")
+        if not colon or not name.strip():
+            raise InputError("--header: give NAME: VALUE")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def _monitor(options: ProbeOptions) -> Monitor:
+    given: dict[str, Any] = {}
+    if options.judge is not None:
+        given = {"judge": options.judge, "budget": Budget(calls_per_hour=CALLS_PER_HOUR)}
+    return Monitor(
+        options.service,
+        worker="thread",
+        export=ExportSettings(traces=False),
+        server=False
+        if options.once and options.port is None
+        else ServerSettings(enabled=True, port=9464 if options.port is None else options.port),
+        state=options.state,
+        **given,
+    )
+
+
+def figures(monitor: Monitor) -> dict[str, Any]:
+    """Return the golden questions' gauges of the last hour as one object."""
+    scores: dict[str, Any] = {}
+    found: dict[str, Any] = {"asks": {}, "scores": scores, "faults": 0, "references": None}
+    for family in monitor.registry.collect():
+        for sample in family.samples:
+            name, labels, value = sample.name, sample.labels, sample.value
+            if name == f"{metrics.GOLDEN_ASKS}_total":
+                found["asks"][labels["outcome"]] = round(value)
+            elif name == metrics.GOLDEN_FAULTS:
+                found["faults"] = round(value)
+            elif name == metrics.GOLDEN_REFERENCES:
+                found["references"] = round(value, 4)
+            elif name == metrics.GOLDEN_LATENCY_SECONDS and labels["window"] == "1h":
+                found[f"latency_p{float(labels['quantile']) * 100:.0f}_s"] = round(value, 4)
+            elif name.startswith(PREFIX) and labels.get("window") == "1h":
+                metric = labels.get("metric")
+                key = name.removeprefix(PREFIX)
+                end = next((e for e in ("lower", "upper") if key.endswith(f"_{e}")), "mean")
+                key = key.removesuffix(f"_{end}").removesuffix("_ratio")
+                if key != "questions":
+                    row = scores.setdefault(f"{key}_{metric}" if metric else key, {})
+                    row[end] = round(value, 4)
+    return found
+
+
+def _say_figures(found: dict[str, Any]) -> None:
+    say(", ".join(f"{n} {outcome}" for outcome, n in found["asks"].items()) or "nothing was asked")
+    for name, row in found["scores"].items():
+        say(f"{name} {row['mean']:.2f} ({row['lower']:.2f} to {row['upper']:.2f})")
+    if found["faults"]:
+        say(
+            f"of {found['faults']} questions the judge rejects the reference answer: "
+            "they are left out"
+        )

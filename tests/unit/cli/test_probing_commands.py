@@ -1,0 +1,75 @@
+"""`ragmonitor probe`: a running service is asked, and the figures are printed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ragmonitor.cli.app import app
+from ragmonitor.cli.probing_commands import headers_of
+from ragmonitor.errors import InputError
+from ragmonitor.goldens import Golden, ReferenceChunk, write_goldens
+from tests.unit.goldens.test_asking import served
+
+TALL = "The tower is 330 metres tall."
+
+
+@pytest.fixture
+def goldens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "goldens.jsonl"
+    chunk = ReferenceChunk(text=TALL)
+    write_goldens(
+        path, [Golden(id="g", question="How tall is the tower?", answer=TALL, chunks=(chunk,))]
+    )
+    return str(path)
+
+
+def test_a_service_is_asked_once(goldens: str):
+    """Scores with their intervals, what failed, and the exit code of an answered question."""
+    with served((200, {"answer": TALL, "docs": [TALL]})) as (url, came):
+        result = CliRunner().invoke(
+            app,
+            [
+                *("probe", goldens, "--url", url, "--once", "--json", "--question-field", "q"),
+                *("--answer-path", "$.answer", "--contexts-path", "$.docs"),
+                *("--header", "authorization: Bearer x"),
+            ],
+        )
+    assert result.exit_code == 0
+    found = json.loads(result.stdout.splitlines()[-1])
+    assert found["asks"] == {"answered": 1}
+    assert found["scores"]["answer_correctness"]["mean"] == 1
+    assert found["scores"]["context_recall"]["mean"] == 1
+    assert 0 <= found["scores"]["availability"]["lower"] < 1
+    assert found["references"] == 1
+    assert came[0][0]["authorization"] == "Bearer x"
+    assert came[0][1] == {"q": "How tall is the tower?"}
+
+
+def test_a_service_that_answers_nothing_is_a_failure(goldens: str):
+    """Exit code 1, and the kind of failure."""
+    with served((404, {})) as (url, _):
+        result = CliRunner().invoke(
+            app, ["probe", goldens, "--url", url, "--once", "--json", "--retries", "0"]
+        )
+    assert result.exit_code == 1
+    assert json.loads(result.stdout.splitlines()[-1])["asks"] == {"http_status": 1}
+
+
+def test_a_wrong_path_is_said_before_anything_is_asked(goldens: str):
+    """Exit code 2."""
+    result = CliRunner().invoke(
+        app, ["probe", goldens, "--url", "http://127.0.0.1:9", "--answer-path", "a["]
+    )
+    assert result.exit_code == 2
+
+
+def test_a_header_needs_a_colon():
+    """Name and value."""
+    assert headers_of(["A: b:c"]) == {"A": "b:c"}
+    with pytest.raises(InputError):
+        headers_of(["A b"])
