@@ -387,7 +387,8 @@ class Monitor:
         Args:
             ask: A function from a question to an answer, with its chunks if it says them; a
                 coroutine function is awaited on an event loop of ours. Or `HttpAsk(url, ...)`.
-            goldens: A file of them, or the questions; rejected ones are left out.
+            goldens: A file of them, or the questions; rejected ones, and mined ones that nobody has
+                accepted, are left out.
             every: How often each question is asked: seconds, or a text such as `"1h"`.
             per_hour: Questions that are asked in an hour at most; with more of them, each is asked
                 less often.

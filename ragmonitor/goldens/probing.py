@@ -14,7 +14,7 @@ from typing import Final
 from ragmonitor.apart import run
 from ragmonitor.errors import SettingsError
 from ragmonitor.goldens.asking import Ask, Asker
-from ragmonitor.goldens.golden import Golden, ReviewStatus
+from ragmonitor.goldens.golden import Golden
 from ragmonitor.guard import contained
 from ragmonitor.records import Interaction
 
@@ -63,7 +63,8 @@ class Probe:
 
         Args:
             ask: The application.
-            goldens: The questions; rejected ones are left out.
+            goldens: The questions; rejected ones, and mined ones that nobody has accepted, are left
+                out.
             put: Takes what came of each asking; must not wait.
             every: How often each is asked.
             per_hour: The most that are asked in an hour.
@@ -75,7 +76,7 @@ class Probe:
         Raises:
             SettingsError: There is no question, or a number is out of range.
         """
-        self._goldens = [each for each in goldens if each.status is not ReviewStatus.REJECTED]
+        self._goldens = [each for each in goldens if each.is_askable]
         if not self._goldens:
             raise SettingsError("probe: there is no golden question to ask")
         if not per_hour > 0 or not timeout_s > 0 or concurrency < 1:
