@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from ragmonitor.redaction import Redact
 
 EXIT_TIMEOUT_S = 5.0
-ANNOUNCED_AT = 2
-"""The refresh at which the log says where everything is: the endpoint is open by then."""
+ANNOUNCED_AT = 3
+"""The refresh at which the log says where everything is: it is open, and a helper has said so."""
 
 P = ParamSpec("P")
 R = TypeVar("R")

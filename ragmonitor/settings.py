@@ -977,10 +977,12 @@ class Settings(Group):
     )
     notify: NotifySettings = option(NotifySettings, "Who is told of incidents.", change="")
     worker: Literal["thread", "process"] = option(
-        "thread",
-        "Where answers are scored and exported: on a thread of the application's process, or in a "
-        "helper process beside it (POSIX), to which the application only hands records over.",
-        change="For applications that stream or that wait for the interpreter's lock.",
+        "process",
+        "Where answers are scored and exported: in a helper process, to which the application only "
+        "hands records over, or on a thread of the application's own. What cannot leave the "
+        "application (a judge or a function given as an object), and where no helper can be "
+        "started, is on a thread, which one line of the log says.",
+        change="`thread` where memory is tight: a helper takes some 45 MB for each process.",
     )
     export: ExportSettings = option(ExportSettings, "How traces are emitted.", change="")
 

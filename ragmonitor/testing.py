@@ -205,6 +205,7 @@ def check_story(story: Story, run: Callable[[Story, Monitor], None]) -> None:
             service="contract",
             exporters=[exporter],
             server=False,
+            worker="thread",
             export=ExportSettings(traces=False),
         ) as monitor,
         TracerProvider().get_tracer("contract").start_as_current_span("caller") as caller,

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from pydantic import SecretStr
 
@@ -77,7 +78,7 @@ def reason_to_stay(settings: Settings, redact: Redact | None, embedding: Embed |
     """
     if os.name != "posix" or not hasattr(os, "fork"):
         return "helper processes need a POSIX system"
-    if getattr(sys, "frozen", False) or not sys.executable:
+    if not _can_start_interpreter():
         return "there is no interpreter to start (a frozen or embedding application)"
     objects = {
         "judge": settings.judge.model,
@@ -94,6 +95,12 @@ def reason_to_stay(settings: Settings, redact: Redact | None, embedding: Embed |
     if own:
         return f"the evaluator {own[0]} is a function of the application's"
     return ""
+
+
+def _can_start_interpreter() -> bool:
+    # An application that embeds Python is named there itself, as uWSGI is, and would start again.
+    name = Path(sys.executable or "").name.lower()
+    return not getattr(sys, "frozen", False) and name.startswith(("python", "pypy"))
 
 
 def _is_ours(entry: Entry) -> bool:

@@ -426,6 +426,23 @@ class Renamed:
         return await self._inner.assess(interaction)
 
 
+@pytest.mark.parametrize("executable", ["", "/usr/bin/uwsgi", "/opt/app/app"])
+def test_an_application_that_embeds_python_is_not_started_again(monkeypatch, executable):
+    """It would be named where an interpreter is looked for, and begin anew as a whole."""
+    monkeypatch.setattr(sys, "executable", executable)
+    assert "no interpreter" in reason_to_stay(Settings.load(service="x"), None, None)
+
+
+def test_a_helper_process_is_the_default(monkeypatch):
+    """Whoever says nothing is not felt."""
+    monkeypatch.delenv("RAGMONITOR_WORKER")
+    with Monitor(**QUIET) as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        assert HELPER.pid is not None
+        assert sums(monitor) == (1.0, Counter(scored=1))
+
+
 def test_a_plain_monitor_need_not_stay():
     """Settings that are texts and numbers can travel."""
     settings = Settings.load(service="x", judge="openai/gpt-4o-mini", budget={"usd_per_day": 1})

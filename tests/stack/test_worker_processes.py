@@ -41,12 +41,13 @@ async def asgi(scope, receive, send):
         await send({"type": "http.response.body", "body": body})
 """
 SERVERS = {
+    "gunicorn": "gunicorn --workers 3 --threads 2 --bind 127.0.0.1:{port} application:wsgi",
     "gunicorn, preloaded": (
         "gunicorn --preload --workers 3 --threads 2 --bind 127.0.0.1:{port} application:wsgi"
     ),
     "uvicorn, spawned": "uvicorn --workers 3 --port {port} --lifespan off application:asgi",
 }
-BEFORE = {"gunicorn, preloaded": 1, "uvicorn, spawned": 3}
+BEFORE = {"gunicorn": 3, "gunicorn, preloaded": 1, "uvicorn, spawned": 3}
 """Interactions at import: once in the parent that is forked, or once in each spawned worker."""
 
 
@@ -56,8 +57,14 @@ def free_port():
         return s.getsockname()[1]
 
 
+@pytest.fixture(params=["thread", "process"])
+def place(request):
+    """Where the application's monitors work."""
+    return request.param
+
+
 @pytest.fixture(params=SERVERS)
-def application(request, tmp_path):
+def application(request, tmp_path, place):
     (tmp_path / "application.py").write_text(APPLICATION, encoding="utf-8")
     web, metrics = free_port(), free_port()
     log = (tmp_path / "log").open("w")
@@ -68,6 +75,7 @@ def application(request, tmp_path):
             **os.environ,
             "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "metrics"),
             "RAGMONITOR_SERVER__PORT": str(metrics),
+            "RAGMONITOR_WORKER": place,
         },
         stdout=log,
         stderr=log,
