@@ -57,7 +57,7 @@ def main() -> None:
         "by sentence: false alarms | misses | check, p50 / p99 |"
     )
     print("|---|---|---|---|---|---|---|")
-    with Monitor(service="bench", server=False, exporters=[]) as monitor:
+    with Monitor(service="bench", server=False, worker="thread", exporters=[]) as monitor:
         for file in sorted(folder.glob("*.jsonl")):
             rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
             whole: dict[bool, list[bool]] = {True: [], False: []}

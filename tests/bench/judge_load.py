@@ -115,6 +115,7 @@ async def measure(api_base: str, arguments: argparse.Namespace) -> dict[str, obj
         ),
         sample=1.0,
         budget=Budget(tokens_per_day=10**12),
+        worker="thread",
         capture=CaptureSettings(queue_size=amount),
         server=False,
         export=ExportSettings(traces=False),

@@ -192,6 +192,7 @@ def main() -> None:
     monitor = Monitor(
         service="million",
         server=False,
+        worker="thread",
         export=ExportSettings(traces=False),
         capture=CaptureSettings(open_run_age_s=OPEN_RUN_AGE_S, max_open_runs=500),
     )

@@ -14,8 +14,8 @@ CPU:
 
 - request: of the threads that requests run on, which is what their user waits for. While requests
   are measured ragmonitor's worker is held, as it would be on a core of its own;
-- total: of all threads, until everything is processed: with ragmonitor, scored, estimated and
-  exported as a trace; with a peer, exported.
+- total: of all threads, and of a helper process, until everything is processed: with ragmonitor,
+  scored, estimated and exported as a trace; with a peer, exported. To be at most OpenLLMetry's.
 
 Printed are what is added to no watcher at all, in microseconds per request, with its 90 % interval
 by bootstrap over rounds; the ratio ragmonitor / (do-nothing handler + bare spans), which is to be
@@ -36,7 +36,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
 from applications import AT_ONCE, FRAMEWORKS, is_many
-from variants import NOTHING, OURS, SPANS, Block, Station, stations
+from variants import APART, NOTHING, OURS, SPANS, Block, Station, stations
 
 PEERS_EVERY = 4
 """Peers cost so much more that a quarter of the rounds tells as much."""
@@ -95,7 +95,11 @@ def measure(
     found: dict[str, list[Block]] = {station.variant: [] for station in watched}
     for number in range(-3, rounds):
         for station in rng.sample(watched, len(watched)):
-            if station.variant not in {NOTHING, OURS} and number > 0 and number % PEERS_EVERY:
+            if (
+                station.variant not in {NOTHING, OURS, APART}
+                and number > 0
+                and number % PEERS_EVERY
+            ):
                 continue
             block = station.call("block", mode, requests, off_first=rng.random() < 0.5)
             if number >= 0:  # the first ones warm up

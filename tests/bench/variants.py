@@ -43,6 +43,8 @@ PEERS = {
 }
 """Distributions, by name and framework; group `peers` of pyproject.toml has them all."""
 NOTHING, SPANS, OURS = "do-nothing handler", "bare spans", "ragmonitor"
+APART = "ragmonitor, in a process"
+"""`OURS` is on a thread, which can be held while requests are measured."""
 IN_FLIGHT_S = 300.0
 
 
@@ -193,6 +195,10 @@ class Watcher:
 
     def flush(self) -> None: ...
 
+    def elsewhere_s(self) -> float:
+        """Return the CPU seconds of another process of the watcher's."""
+        return 0.0
+
     def close(self) -> None: ...
 
 
@@ -262,13 +268,18 @@ def _nothing_llama() -> Iterator[None]:
 
 
 class Ours(Watcher):
-    """Ragmonitor, with traces to the same provider; its worker can be held."""
+    """Ragmonitor, with traces to the same provider; on a thread its worker can be held."""
 
-    def __init__(self, framework: str) -> None:
+    def __init__(self, framework: str, *, apart: bool = False) -> None:
         from ragmonitor import Monitor
 
-        self.gate = Gate()
-        self.monitor = Monitor(service="bench", server=False, exporters=[self.gate])
+        self.gate = None if apart else Gate()
+        self.monitor = Monitor(
+            service="bench",
+            server=False,
+            worker="process" if apart else "thread",
+            exporters=[] if self.gate is None else [self.gate],
+        )
         if framework == "langchain":
             import ragmonitor_langchain as integration
         else:
@@ -284,6 +295,12 @@ class Ours(Watcher):
     def flush(self) -> None:
         if not self.monitor.flush(IN_FLIGHT_S):
             sys.exit("the worker did not finish")
+
+    def elsewhere_s(self) -> float:
+        from ragmonitor.back_half.helper_process import HELPER
+
+        # Linux: the clock of another process's CPU time, as of `clock_getcpuclockid`.
+        return 0.0 if HELPER.pid is None else time.clock_gettime((~HELPER.pid << 3) | 2)
 
     def close(self) -> None:
         self.monitor.close()
@@ -383,8 +400,8 @@ class JudgeRunner:
         self._bare = each(bare_spans)
         if variant == NOTHING:
             self._watcher: Watcher = Nothing(framework)
-        elif variant == OURS:
-            self._watcher = Ours(framework)
+        elif variant in {OURS, APART}:
+            self._watcher = Ours(framework, apart=variant == APART)
         else:
             self._watcher = Peer(variant, framework, self._provider)
 
@@ -441,12 +458,14 @@ class JudgeRunner:
         run(warm_up)
         if gate is None:
             self._flush()
+        elsewhere_s = watcher.elsewhere_s()
         on, everything = measured(run, requests)
         began = time.process_time()
         if gate is not None:
             gate.let_go()
         self._flush()
-        behind = (time.process_time() - began) * 1e6
+        elsewhere_s = watcher.elsewhere_s() - elsewhere_s
+        behind = (time.process_time() - began + elsewhere_s) * 1e6
         # While the worker was held, the first ones waited as well, and are processed only now.
         processed = requests if gate is None else warm_up + requests
         watcher.off()
@@ -622,7 +641,7 @@ class Station:
 
 def stations(framework: str, *, peers: bool = True) -> tuple[list[Station], list[str]]:
     """Return a station for each variant that can be had, and notes on the peers."""
-    found = [Station(framework, NOTHING), Station(framework, OURS)]
+    found = [Station(framework, each) for each in (NOTHING, OURS, APART)]
     notes = []
     for peer in PEERS if peers else ():
         known = peer_version(peer, framework)

@@ -314,6 +314,7 @@ def test_a_variable_like_no_setting_is_warned_of(monkeypatch, caplog):
 def test_where_an_option_comes_from_is_known(monkeypatch, written):
     """For whoever wonders; a variable stands before the file."""
     written('[ragmonitor]\njudge = "openai/m"\n[ragmonitor.budget]\nusd_per_day = 1\n')
+    monkeypatch.delenv("RAGMONITOR_WORKER", raising=False)
     monkeypatch.setenv("RAGMONITOR_JUDGE", "openai/n")
     assert sources() == {("judge", "model"): "variable", ("budget", "usd_per_day"): "file"}
 
