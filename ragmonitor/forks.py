@@ -9,10 +9,13 @@ exception is logged and counted, and the next part is called.
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Iterable
 
 from ragmonitor.guard import shielded
+
+FORK_WAIT_S = 1.0
 
 _registered: list[weakref.ref[object]] = []
 
@@ -21,6 +24,22 @@ def survive_forks(part: object) -> None:
     """Call a part's fork methods at every fork from now on, for as long as the part lives."""
     # In one step: another thread may fork meanwhile.
     _registered[:] = [known for known in _registered if known() is not None] + [weakref.ref(part)]
+
+
+class WorksInSteps:
+    """A part whose thread holds `_step` while shared state changes: a fork waits for that."""
+
+    _step: threading.Lock
+    _has_step = False
+
+    def before_fork(self) -> None:
+        """Wait until the thread is between two steps, `FORK_WAIT_S` at most."""
+        self._has_step = self._step.acquire(timeout=FORK_WAIT_S)
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        if self._has_step:
+            self._step.release()
 
 
 def _call(method: str, references: Iterable[weakref.ref[object]]) -> None:

@@ -27,7 +27,7 @@ from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.errors import JudgeError
 from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.feedback import JoinedFeedback
-from ragmonitor.forks import survive_forks
+from ragmonitor.forks import WorksInSteps, survive_forks
 from ragmonitor.golden_reading import GoldenReader
 from ragmonitor.guard import (
     contained,
@@ -75,7 +75,6 @@ KEEP_S = 0.5
 """A verdict is kept on disk after so long at most: a process may die at any moment."""
 TICK_S = 2.0
 """Gauges are refreshed, abandoned runs given up and the endpoint's port retried this often."""
-FORK_WAIT_S = 1.0
 FIRST_RESTART_PAUSE_S = 0.5
 """Pause after the thread's work ended by an error; doubles with each that follows at once."""
 MAX_RESTART_PAUSE_S = 60.0
@@ -90,7 +89,7 @@ MAX_STOP_S = 1.5
 """Flushing leaves this share of the time for closing, `MAX_STOP_S` at most, to the rest of it."""
 
 
-class Worker:
+class Worker(WorksInSteps):
     """Works off the queue behind the application's back."""
 
     def __init__(
@@ -159,7 +158,7 @@ class Worker:
         """Begin without a thread: at first, and again in a forked child."""
         self._starting = threading.RLock()
         self._step = threading.Lock()
-        """Held while shared state changes; a fork waits for it (see `before_fork`)."""
+        """Held while shared state changes; a fork waits for it (see `WorksInSteps`)."""
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
         self._submitted: set[Coroutine[Any, Any, bool]] = set()
@@ -840,15 +839,6 @@ class Worker:
 
     # --- forks ----------------------------------------------------------------------------------
 
-    def before_fork(self) -> None:
-        """Wait until our thread holds no lock of a client library."""
-        self._forking = self._step.acquire(timeout=FORK_WAIT_S)
-
-    def after_fork_in_parent(self) -> None:
-        """Go on."""
-        if self._forking:
-            self._step.release()
-
     def after_fork_in_child(self) -> None:
         """Begin anew: the thread and the waiting interactions stayed with the parent."""
         self._prepare_thread()
@@ -859,7 +849,6 @@ class Worker:
     _working: asyncio.Lock
     _hurry: asyncio.Event
     """Set once the time for closing is running out."""
-    _forking = False
 
 
 def _has_not_begun(work: Coroutine[Any, Any, Any]) -> bool:

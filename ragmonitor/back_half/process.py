@@ -174,7 +174,7 @@ class ProcessBackHalf:
         self._at_end: tuple[list[Metric], Report | None] = [], None
         """After the end: every series, and the newest report."""
         self._late: LocalBackHalf | None = None
-        """Counts what was refused after the end; it never works."""
+        """Counts what was refused before the first helper, or after the end; it never works."""
         self._local: LocalBackHalf | None = None
         """What works in this process after all."""
         self._queue = MemoryQueue(settings.capture.queue_size)
@@ -383,12 +383,13 @@ class ProcessBackHalf:
     def _families(self) -> list[Metric]:
         if self._local is not None:
             return list(self._local.registry.collect())
-        if not self._closed:
-            return self._ask(SCRAPE_S, "families") or self._at_end[0]
-        return self._families_after_end()
+        if self._thread is None or self._closed:
+            return self._families_here(self._at_end[0], self._noted())
+        asked: list[Metric] | None = self._ask(SCRAPE_S, "families")
+        return [] if asked is None else self._families_here(asked, ())
 
-    def _families_after_end(self) -> list[Metric]:
-        noted = self._noted()
+    def _families_here(self, families: list[Metric], noted: Sequence[Any]) -> list[Metric]:
+        """Return the families, with what was counted in this process while there was no helper."""
         with self._starting:
             if any(noted) and self._late is None:
                 quiet = {"server": ServerSettings(enabled=False), "state": None, "exporters": ()}
@@ -396,11 +397,12 @@ class ProcessBackHalf:
                 self._late = LocalBackHalf(plain, redactor=self._redactor, poll=self._poll)
             late = self._late
         if late is None:
-            return self._at_end[0]
-        late.worker.ledger.take_over(*noted)
+            return families
+        if any(noted):
+            late.worker.ledger.take_over(*noted)
         counted = list(late.registry.collect())
         # Processes that share a folder count in files, and whoever looks sees all of them.
-        return counted if late.meters.is_shared else with_counters(self._at_end[0], counted)
+        return counted if late.meters.is_shared else with_counters(families, counted)
 
     # --- the thread -----------------------------------------------------------------------------
 
@@ -655,6 +657,7 @@ class ProcessBackHalf:
         self._checks.clear()
         self._refused.clear()
         self._errors_before = dict(guard.errors)
+        self._late = None
         self._prepare()
 
 

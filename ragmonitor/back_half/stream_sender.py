@@ -16,7 +16,7 @@ from ragmonitor.capture import sound
 from ragmonitor.errors import SettingsError, StreamError
 from ragmonitor.evaluators import table
 from ragmonitor.feedback import Feedback
-from ragmonitor.forks import survive_forks
+from ragmonitor.forks import WorksInSteps, survive_forks
 from ragmonitor.guard import contained, errors, record_error, record_problem, shielded
 from ragmonitor.ledger import Ledger
 from ragmonitor.protocols import Finished
@@ -34,7 +34,6 @@ PAUSE_S: Final = 0.05
 RETRY_S: Final = 1.0
 """Between attempts to reach a stream that is down."""
 REFRESH_S: Final = 2.0
-FORK_WAIT_S: Final = 1.0
 STOP_SHARE: Final = 0.25
 """Of the time for closing, what is left for the thread's end."""
 
@@ -46,7 +45,7 @@ class _Elsewhere:
     identity: JudgeIdentity
 
 
-class StreamBackHalf:
+class StreamBackHalf(WorksInSteps):
     """Captures, redacts and puts finished records on a stream; reads, judges, estimates nothing.
 
     What is not stored is counted as unscored here; what is stored the worker counts. A record whose
@@ -309,15 +308,6 @@ class StreamBackHalf:
 
     # --- forks ----------------------------------------------------------------------------------
 
-    def before_fork(self) -> None:
-        """Wait until our thread holds no lock of the counters."""
-        self._forking = self._step.acquire(timeout=FORK_WAIT_S)
-
-    def after_fork_in_parent(self) -> None:
-        """Go on."""
-        if self._forking:
-            self._step.release()
-
     def after_fork_in_child(self) -> None:
         """Begin anew: the thread, the waiting interactions and the connection are the parent's."""
         self._prepare()
@@ -325,8 +315,6 @@ class StreamBackHalf:
         self._ledger.clear()
         with contextlib.suppress(SettingsError):  # it was opened with the same before
             self._stream = self._open_stream()
-
-    _forking = False
 
 
 def stream_in(settings: Settings) -> Stream:

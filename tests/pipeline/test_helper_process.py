@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -32,8 +33,9 @@ from ragmonitor import ExportSettings, Monitor, Report, Scored
 from ragmonitor.back_half import helper_process
 from ragmonitor.back_half.helper_process import HELPER, HelperProcess
 from ragmonitor.back_half.setup import reason_to_stay
+from ragmonitor.capture import Record
 from ragmonitor.judges import BuiltinJudge
-from ragmonitor.records import AlarmEvent
+from ragmonitor.records import AlarmEvent, Cause, Chunk, Interaction
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ListExporter
 from ragmonitor_langchain import RagMonitorHandler
@@ -42,6 +44,15 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the helper needs POSIX")
 
+RECORDED = Interaction(
+    id="1",
+    query="?",
+    chunks=(Chunk(text="A parcel may weigh 40 kg."),),
+    answer="A parcel may weigh 40 kg.",
+    framework="python",
+    started_ns=0,
+    ended_ns=0,
+)
 QUIET: dict[str, Any] = {"service": "test", "server": False}
 
 
@@ -199,6 +210,18 @@ def test_what_comes_after_the_end_is_counted():
     assert unused.close(60)
     answer(unused)
     assert sums(unused) == (1.0, Counter(shutdown=1))
+
+
+def test_what_is_refused_before_the_first_helper_is_counted_once():
+    """A scrape counts it in the application, and those of the helper come on top."""
+    with contextlib.closing(Monitor(**QUIET, worker="process")) as monitor:
+        monitor._back.refuse(Record(RECORDED), Cause.QUEUE_FULL)
+        assert sums(monitor) == (1.0, Counter(queue_full=1))
+        assert HELPER.pid is None
+        answer(monitor)
+        assert monitor.flush(60)
+        assert sums(monitor) == (2.0, Counter(queue_full=1, scored=1))
+    assert sums(monitor) == (2.0, Counter(queue_full=1, scored=1))
 
 
 @pytest.mark.slow
