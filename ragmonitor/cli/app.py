@@ -16,7 +16,12 @@ import typer
 from typer.core import TyperGroup
 
 from ragmonitor import __version__
-from ragmonitor.cli.golden_options import ConvertOptions, GenerateOptions, ReviewOptions
+from ragmonitor.cli.golden_options import (
+    ConvertOptions,
+    GenerateOptions,
+    MineOptions,
+    ReviewOptions,
+)
 from ragmonitor.cli.options import (
     DemoOptions,
     DoctorOptions,
@@ -417,6 +422,20 @@ def generate(options: GenerateOptions) -> int:
     from ragmonitor.cli.golden_files import generate_from_documents
 
     return generate_from_documents(options)
+
+
+@command(goldens, MineOptions)
+def mine(options: MineOptions) -> int:
+    """Take candidates for golden questions out of live traffic, for a person to review.
+
+    The worst answers of each slice, those of which two judges say opposite things, novel questions,
+    unanswered ones, and those that people found bad; diverse, and none that is known already. The
+    reference answer is the application's own until somebody puts it right: before it is accepted
+    no candidate is asked. Exit code 1 if there is none.
+    """
+    from ragmonitor.cli.golden_files import mine_traffic
+
+    return mine_traffic(options)
 
 
 @command(goldens, ReviewOptions)

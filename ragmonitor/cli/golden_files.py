@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
 import msgspec
 
-from ragmonitor.cli.golden_options import ConvertOptions, GenerateOptions, ReviewOptions
+from ragmonitor.cli.golden_options import (
+    ConvertOptions,
+    GenerateOptions,
+    MineOptions,
+    ReviewOptions,
+)
 from ragmonitor.cli.terminal import (
     FINE,
     SOMETHING_WRONG,
@@ -18,16 +24,20 @@ from ragmonitor.cli.terminal import (
     progress,
     say,
 )
+from ragmonitor.cli.watching import Page
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.goldens import Difficulty, GoldenKind, read_goldens, write_goldens
 from ragmonitor.goldens.generating import Generation, generate
 from ragmonitor.goldens.golden_tables import read_any, write_any
+from ragmonitor.goldens.mining import MineReason, Traffic, mine, read_page, read_reports
 from ragmonitor.goldens.paid_replies import SUFFIX, PaidModel, ReplyFile
 from ragmonitor.goldens.question_plan import DIFFICULTIES, MIX, QuestionPlan, parsed_weights
 from ragmonitor.goldens.reviewing import Review, ReviewServer
 from ragmonitor.goldens.source_documents import SourceChunks, read_documents
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.records import Language
+from ragmonitor.settings import Settings
+from ragmonitor.wiring import redactor_of
 
 INTERRUPTED: Final = 130
 PROBLEMS_SHOWN: Final = 10
@@ -258,3 +268,77 @@ def _take_decisions(review: Review, table: Path) -> int:
         say(f"left out: {problem}")
     say(f"{review.path}: {changed} questions changed by {review.reviewer}")
     return SOMETHING_WRONG if problems else FINE
+
+
+# --- mine -----------------------------------------------------------------------------------------
+
+
+def mine_traffic(options: MineOptions) -> int:
+    """Add candidates of live traffic to a file; 1 if there is none.
+
+    Raises:
+        RagMonitorError: The traffic cannot be read, or the file cannot be written.
+    """
+    reasons = [MineReason(name) for name in _names(options.reasons) if name in list(MineReason)]
+    if len(reasons) < len(_names(options.reasons)):
+        raise SettingsError(f"--reasons {options.reasons!r}: expected of {', '.join(MineReason)}")
+    known = read_goldens(options.output) if options.output.exists() else []
+    traffic = _traffic(options)
+    mined = mine(
+        traffic,
+        options.count,
+        known=known,
+        reasons=reasons or MineReason,
+        slice_by=_names(options.slice_by),
+    )
+    ids = {golden.id for golden in known}
+    new = [golden for golden in mined.goldens if golden.id not in ids]
+    try:
+        write_goldens(options.output, [*known, *new])
+    except OSError as error:
+        raise InputError(f"{options.output}: {error.strerror or error}") from error
+    told = {
+        "output": str(options.output),
+        "answers": len(traffic.answers),
+        "without_text": traffic.without_text,
+        "bad_lines": traffic.bad_lines,
+        "has_feedback": traffic.has_feedback,
+        "found": dict(mined.found),
+        "chosen": dict(mined.chosen),
+        "written": len(new),
+    }
+    _tell_mined(told, as_json=options.json_output)
+    return FINE if new else SOMETHING_WRONG
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _traffic(options: MineOptions) -> Traffic:
+    redact = redactor_of(Settings.load(), None).text
+    path = Path(options.source)
+    if options.source and path.exists():
+        try:
+            with path.open("rb") as file:
+                return read_reports(file, redact=redact)
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror or error}") from error
+    return read_page(Page(options.source or None, options.token).poll(), redact=redact)
+
+
+def _tell_mined(told: Mapping[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(told)
+        return
+    found = ", ".join(f"{name} {count}" for name, count in told["found"].items()) or "none"
+    say(f"{told['answers']} answers; reasons: {found}")
+    if told["without_text"]:
+        say(f"{told['without_text']} without text: the monitor's setting content keeps it back")
+    if told["bad_lines"]:
+        say(f"{told['bad_lines']} lines are no reports")
+    if not told["has_feedback"]:
+        say("no answer carries people's feedback here, so none was chosen for thumbs_down")
+    say(
+        f"{told['written']} candidates added to {told['output']}; ragmonitor goldens review is next"
+    )

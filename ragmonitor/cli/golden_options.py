@@ -123,3 +123,42 @@ class ReviewOptions:
         Path | None,
         typer.Option(help="Instead of a page: take question, answer and status from that CSV."),
     ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MineOptions:
+    """The options of `ragmonitor goldens mine`."""
+
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="[FILE|URL]",
+            help="Reports that a monitor wrote (setting jsonl), or the address of a running "
+            "monitor with its page; by default as the settings say.",
+        ),
+    ] = ""
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="Golden questions; candidates are added to what is there."
+        ),
+    ]
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, max=10_000, help="How many candidates at most.")
+    ] = 50
+    reasons: Annotated[
+        str,
+        typer.Option(help="Only these: worst,disagreement,novel,unanswered,thumbs_down."),
+    ] = ""
+    slice_by: Annotated[
+        str,
+        typer.Option(
+            help="Attributes whose values have their own worst answers: route,tenant. By default "
+            "all that answers carry."
+        ),
+    ] = ""
+    token: Annotated[
+        str | None,
+        typer.Option(help="Of the page; by default server.ui_token as the settings say."),
+    ] = None
+    json_output: JsonOption = False

@@ -54,6 +54,8 @@ def report_line(
         line["service"] = service
     if interaction.session_id:
         line["session_id"] = interaction.session_id
+    if interaction.attributes:
+        line["attributes"] = {name: str(value) for name, value in interaction.attributes.items()}
     if content != "all":
         line["content"] = content
     if shown.shows:

@@ -146,12 +146,10 @@ def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _cells(golden: Golden) -> dict[str, Any]:
-    record: dict[str, Any] = dict.fromkeys(Golden.__struct_fields__, "")
-    record |= msgspec.to_builtins(golden)
+    record: dict[str, Any] = msgspec.structs.asdict(golden) | msgspec.to_builtins(golden)
     for name in NESTED:
-        if record[name]:
-            record[name] = json.dumps(record[name], ensure_ascii=False)
-    return record
+        record[name] = json.dumps(record[name], ensure_ascii=False) if record[name] else ""
+    return record | {"kind": golden.kind.value, "status": golden.status.value}
 
 
 def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -124,3 +124,32 @@ def test_a_csv_goes_out_and_decisions_come_in(folder):
     assert result.exit_code == 0, result.output
     (golden,) = read_goldens(path)
     assert (golden.status, golden.reviewed_by) == ("rejected", "ada")
+
+
+# --- mine -----------------------------------------------------------------------------------------
+
+
+def test_candidates_of_reports_are_added_to_a_file(folder):
+    """Without secrets; what is there stays, and a second run adds nothing."""
+    report = {
+        "id": "i-1",
+        "judge": "model@1",
+        "status": "ok",
+        "question": "Is api_key=sk-abcdefghijklmnop1234567890abcdef right?",
+        "answer": "Yes.",
+        "contexts": ["A chunk."],
+        "evaluations": {"hallucination": {"score": 1.0}},
+        "attributes": {"route": "shop"},
+    }
+    (folder / "reports.jsonl").write_text(json.dumps(report))
+    (folder / "g.jsonl").write_text('{"question": "Open?", "answer": "Until six."}\n')
+    result = run("mine", "reports.jsonl", "-o", "g.jsonl", "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert (told["written"], told["answers"], told["has_feedback"]) == (1, 1, False)
+    before, mined = read_goldens("g.jsonl")
+    assert before.question == "Open?"
+    assert "sk-abc" not in mined.question
+    assert run("mine", "reports.jsonl", "-o", "g.jsonl").exit_code == 1
+    assert len(read_goldens("g.jsonl")) == 2
+    assert run("mine", "reports.jsonl", "-o", "g.jsonl", "--reasons", "boring").exit_code == 2

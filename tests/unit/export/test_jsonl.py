@@ -43,6 +43,7 @@ def test_a_line_holds_what_is_known() -> None:
         "id": "i-1",
         "service": "shop",
         "session_id": "s-1",
+        "attributes": {"route": "/chat", "tenant": "上海"},
         "framework": "langchain",
         "status": "ok",
         "judge": "openai/gpt-4o-mini@p7",
