@@ -919,6 +919,13 @@ SERVICE_INFO: Final = _operation(
     "version",
     merge="livemax",
 )
+PAGE_INFO: Final = _operation(
+    "gauge",
+    "ragmonitor_page_info",
+    "1; the page for people, where incidents are; absent without server.ui_url.",
+    "url",
+    merge="livemax",
+)
 BUILD_INFO: Final = _operation(
     "info", "ragmonitor_build", "The version of ragmonitor.", "version", derived=True
 )

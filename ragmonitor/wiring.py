@@ -104,6 +104,7 @@ def meters_of(
         host=settings.server.host,
         port=settings.server.port,
         pages=view,
+        page_url="" if view is None else settings.server.page_url,
         cost_usd=Prices(settings.estimation.prices).cost_usd,
         receive=_feedback_intake(settings, take),
     )

@@ -24,7 +24,7 @@ from ragmonitor.export.amounts import amounts
 from ragmonitor.export.content import package_version
 from ragmonitor.export.endpoint import Endpoint, Pages
 from ragmonitor.export.families import NO_PAIRS, ScrapeSums, described, final_families
-from ragmonitor.export.instruments import Instruments, Labels, cleaned
+from ragmonitor.export.instruments import MAX_LABEL_LENGTH, Instruments, Labels, cleaned
 from ragmonitor.export.processes import opened, shared_folder
 from ragmonitor.export.server import Receive, Rejection
 from ragmonitor.export.service_state import service_state
@@ -106,6 +106,7 @@ class PrometheusExporter:
         pages: Pages | None = None,
         receive: Receive | None = None,
         cost_usd: Cost = unknown_cost,
+        page_url: str = "",
         clock: Clock = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -122,12 +123,16 @@ class PrometheusExporter:
             pages: What is served beside /metrics; None: nothing.
             receive: Answers requests that send something; None: there are none.
             cost_usd: What an answer cost.
+            page_url: The folder of the page for people, with a slash at its end; empty: there is
+                no page, or its address is not known.
             clock: For decay.
             now: Seconds since the epoch.
         """
         self._service = cleaned(service)
         self._summarise = summarise
         self._cost_usd = cost_usd
+        # An address that is cut is a dead link.
+        self._page_url = page_url if len(page_url) <= MAX_LABEL_LENGTH else ""
         self._version = version
         self._clock = clock
         self._now = now
@@ -393,6 +398,8 @@ class PrometheusExporter:
         instruments.gauge(metrics.OPEN_RUNS).set(open_runs)
         instruments.gauge(metrics.WORKER_SEEN).set(self._now())
         instruments.gauge(metrics.SERVICE_INFO, self._version).set(1)
+        if self._page_url:
+            instruments.gauge(metrics.PAGE_INFO, self._page_url).set(1)
         self._show_moments(snapshot.moments)
         self._show_totals(snapshot.totals)
         self._show_alarms(snapshot.alarms)

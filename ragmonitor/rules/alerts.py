@@ -118,6 +118,7 @@ def quality(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
         return Alert(
             name=name,
             expr=raised(scope, level_days, 'kind="quality"', signal),
+            has_incident=True,
             summary=summary,
             description=(
                 f"{SERVICE}: {finding} ({limit(is_share=is_share)}): {rise(is_share=is_share)}; "
@@ -235,6 +236,7 @@ def inputs(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
         return Alert(
             name=name,
             expr=raised(scope, ticket_days, 'kind="input"', f'signal="{signal}"'),
+            has_incident=True,
             lasts="5m",
             severity=severity,
             summary=summary,
@@ -429,6 +431,7 @@ def judging(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
             name="RagMonitorJudgeDrift",
             # At the threshold and not before: it holds pages back.
             expr=raised(scope, threshold_days, 'kind="judge"'),
+            has_incident=True,
             summary="The judge's verdicts differ from its old ones, or from the predictions.",
             description=(
                 f"{SERVICE}: {JUDGE} by {{{{ $labels.signal }}}}: {evidence()}. Share of "

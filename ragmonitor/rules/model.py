@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ragmonitor.metrics import PAGE_INFO
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
@@ -40,6 +42,8 @@ class Alert:
     """Of the dashboard: name to the label that holds its value."""
     has_service: bool = True
     """The alert has the label `service`."""
+    has_incident: bool = False
+    """The monitor opens an incident for it, which the annotation `incident_url` leads to."""
 
     @property
     def runbook(self) -> str:
@@ -69,7 +73,8 @@ class Alert:
                 "description": self.description,
                 "dashboard_url": f"{address}?{query}&from=now-6h&to=now" if query else address,
                 "runbook_url": f"{runbook_url.rstrip('/')}/{self.runbook}",
-            },
+            }
+            | ({"incident_url": INCIDENT_URL} if self.has_incident else {}),
         }
 
 
@@ -83,6 +88,11 @@ class Group:
 
 
 PREFIX: Final = "RagMonitor"
+INCIDENT_URL: Final = (
+    f'{{{{ with printf "{PAGE_INFO}{{service=%q}}" $labels.service | query }}}}'
+    '{{ . | first | label "url" }}incidents/latest{{ end }}'
+)
+"""The newest incident on the page of the service; empty where `server.ui_url` is not set."""
 
 
 def kebab(name: str) -> str:

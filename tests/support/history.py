@@ -15,7 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragmonitor.metrics import SCORE_BUCKETS, SECONDS_BUCKETS
+from ragmonitor.metrics import (
+    COST_BUCKETS,
+    GENAI_SECONDS_BUCKETS,
+    GENAI_TOKEN_BUCKETS,
+    SCORE_BUCKETS,
+    SECONDS_BUCKETS,
+)
 from tests.support.prometheus_server import require_binary
 
 STEP_S = 300
@@ -230,6 +236,7 @@ class Past:
         self._worker(n)
         released = left_s < (life.released or 0.0)
         self.recorder.gauge("ragmonitor_service_info", 1, version="1.5" if released else "1.4")
+        self.recorder.gauge("ragmonitor_page_info", 1, url="https://rag.example/ragmonitor/")
         if left_s <= REINDEXED_S:
             since_s = at_s + left_s - REINDEXED_S
             name = "ragmonitor_event_timestamp_seconds"
@@ -256,12 +263,45 @@ class Past:
             [chance.lognormvariate(math.log(1.6 * slow), 0.5) for _ in range(n)],
             framework="langchain",
         )
+        self._amounts(n, slow)
         chunks = [chance.choice((0, 3, 4, 4, 5, 5, 5, 6)) for _ in range(n)]
         record.observe("ragmonitor_retrieved_chunks", CHUNK_BUCKETS, chunks)
         top = [chance.gauss(0.72, 0.06) for _ in range(n)]
         record.count("ragmonitor_retrieval_top_score_sum", sum(top))
         record.count("ragmonitor_retrieval_top_score_count", n)
         record.gauge("ragmonitor_arrivals_per_second", n / STEP_S)
+
+    def _amounts(self, n: int, slow: float) -> None:
+        record, chance = self.recorder, self._chance
+        for name, buckets, middle, labels in (
+            ("ragmonitor_time_to_first_token_seconds", SECONDS_BUCKETS, 0.7 * slow, {}),
+            *(
+                (
+                    "gen_ai_client_operation_duration_seconds",
+                    GENAI_SECONDS_BUCKETS,
+                    seconds * slow,
+                    {"gen_ai_operation_name": operation},
+                )
+                for operation, seconds in (("retrieval", 0.2), ("chat", 1.4))
+            ),
+            *(
+                (
+                    "gen_ai_client_token_usage",
+                    GENAI_TOKEN_BUCKETS,
+                    tokens,
+                    {"gen_ai_token_type": of},
+                )
+                for of, tokens in (("input", 1_800.0), ("output", 150.0))
+            ),
+            ("ragmonitor_answer_cost_usd", COST_BUCKETS, 0.0004, {"model": MODEL}),
+        ):
+            values = [chance.lognormvariate(math.log(middle), 0.4) for _ in range(n)]
+            record.observe(name, buckets, values, **labels)
+        for model in ("", MODEL):
+            for end, share in (("", 1.0), ("_lower", 0.9), ("_upper", 1.1)):
+                for window in ("1h", "24h"):
+                    name = f"ragmonitor_cost_per_good_answer_usd{end}"
+                    record.gauge(name, 0.0005 * share, model=model, window=window)
 
     def _verdicts(self, sample: Sample, at_s: float, *, bad: bool) -> None:
         record, chance = self.recorder, self._chance

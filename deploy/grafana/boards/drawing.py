@@ -400,6 +400,10 @@ def _table(panel: Panel, language: Language) -> table.Panel:
                     id_val="custom.cellOptions", value={"type": "color-text"}
                 ),
             ]
+        if column.link:
+            title = column.title.said(language)
+            links = [{"title": title, "url": column.link, "targetBlank": True}]
+            properties.append(models.DynamicConfigValue(id_val="links", value=links))
         if properties:
             builder = builder.override_by_name(column.title.said(language), properties)
     return builder

@@ -80,7 +80,7 @@ FIRST = (
             " things went wrong.",
             "每个告警处于活动状态的时间段。色块开始的先后，就是出问题的先后。",
         ),
-        at=(0, 10, 10, 9),
+        at=(0, 10, 10, 5),
         unit="none",
         states=OFF_ON,
         thresholds=((None, GREEN), (1, RED)),
@@ -88,6 +88,38 @@ FIRST = (
             Query(
                 expr=f"max by (service, signal) (ragmonitor_alarm_active{{{SERVICE}}})",
                 legend="{{service}} · {{signal}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="table",
+        title=Words("Incidents", "事件报告"),
+        description=Words(
+            "A click opens the newest incident on the service's own page: since when, because of"
+            " what, the worst answers. Services whose server.ui_url is set.",
+            "点击打开该服务页面上最新的事件报告：自何时起、原因、最差的回答。"
+            "仅含设置了 server.ui_url 的服务。",
+        ),
+        at=(0, 15, 10, 4),
+        unit="none",
+        if_empty=Words("No address of a page is set", "未设置页面地址"),
+        queries=(
+            Query(
+                expr=f"max by (service, url) (ragmonitor_page_info{{{SERVICE}}}) * on (service)"
+                " group_left sum by (service) (max by (service, signal, judge)"
+                f" (ragmonitor_alarm_active{{{SERVICE}}}))",
+                legend="{{service}}",
+            ),
+        ),
+        columns=(
+            Column(name="service", title=Words("Service", "服务")),
+            Column(
+                name="url",
+                title=Words("Newest incident", "最新事件报告"),
+                link="${__value.raw}incidents/latest",
+            ),
+            Column(
+                name="Value", title=Words("Active alarms", "活动告警"), unit="short", decimals=0
             ),
         ),
     ),
@@ -462,25 +494,25 @@ MONEY = (
         kind="lines",
         title=Words("Retrieval and model calls", "检索与模型调用耗时"),
         description=Words(
-            "Time of one retrieval (operation retrieval) and of one model call (operation chat), by"
-            " model: which step is slow.",
-            "单次检索（retrieval）与单次模型调用（chat）的耗时，按模型：慢在哪一步。",
+            "Time of one retrieval (operation retrieval) and of one model call (operation chat):"
+            " which step is slow.",
+            "单次检索（retrieval）与单次模型调用（chat）的耗时：慢在哪一步。",
         ),
         at=(8, 79, 8, 8),
         unit="s",
         low=0,
         queries=quantiles(
             "gen_ai_client_operation_duration_seconds",
-            "gen_ai_operation_name, gen_ai_request_model",
-            "{{gen_ai_operation_name}} {{gen_ai_request_model}}",
+            "service, gen_ai_operation_name",
+            "{{service}} · {{gen_ai_operation_name}}",
         ),
     ),
     Panel(
         kind="lines",
         title=Words("Tokens per second", "每秒 Token 数"),
         description=Words(
-            "Tokens that model calls used, as providers counted them, by model and direction.",
-            "模型调用使用的 Token（提供方计数），按模型与方向。",
+            "Tokens that model calls used, as providers counted them, by direction.",
+            "模型调用使用的 Token（提供方计数），按方向。",
         ),
         at=(16, 79, 8, 8),
         unit="short",
@@ -488,9 +520,9 @@ MONEY = (
         if_empty=Words("Providers give no counts", "提供方未给出计数"),
         queries=(
             Query(
-                expr="sum by (gen_ai_request_model, gen_ai_token_type) (rate("
+                expr="sum by (service, gen_ai_token_type) (rate("
                 f"gen_ai_client_token_usage_sum{{{SERVICE}}}[$__rate_interval]))",
-                legend="{{gen_ai_request_model}} {{gen_ai_token_type}}",
+                legend="{{service}} · {{gen_ai_token_type}}",
             ),
         ),
     ),
@@ -508,14 +540,21 @@ MONEY = (
         unit="currencyUSD",
         low=0,
         if_empty=Words("No prices or too few verdicts", "没有价格或评审结论太少"),
-        queries=tuple(
+        queries=(
+            *(
+                Query(
+                    expr=f"avg by (service) (ragmonitor_cost_per_good_answer_usd{end}"
+                    f'{{{SERVICE}, window="$window", model=""}})',
+                    legend=f"{{{{service}}}}{name}",
+                    look=Look(color=GREY, dashed=True) if end else Look(width=2),
+                )
+                for end, name in (("", ""), ("_lower", " · 2.5 %"), ("_upper", " · 97.5 %"))
+            ),
             Query(
-                expr=f"avg by (service, model) (ragmonitor_cost_per_good_answer_usd{end}"
-                f'{{{SERVICE}, judge=~"$judge", window="$window"}})',
-                legend=f"{MODEL_LEGEND}{name}",
-                look=Look(color=GREY, dashed=True) if end else Look(),
-            )
-            for end, name in (("", ""), ("_lower", " · 2.5 %"), ("_upper", " · 97.5 %"))
+                expr="avg by (service, model) (ragmonitor_cost_per_good_answer_usd"
+                f'{{{SERVICE}, window="$window", model!=""}})',
+                legend=MODEL_LEGEND,
+            ),
         ),
     ),
     Panel(

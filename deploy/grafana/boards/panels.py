@@ -81,6 +81,8 @@ class Column:
     unit: str = ""
     decimals: int | None = None
     states: tuple[State, ...] = ()
+    link: str = ""
+    """An address of its own, made of the cell's value: `${__value.raw}`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

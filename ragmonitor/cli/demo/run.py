@@ -101,7 +101,7 @@ def run(options: DemoOptions) -> int:
     monitor = Monitor(
         service=SERVICE,
         exporters=[*Settings.load().exporters, collector],
-        server=ServerSettings(enabled=True, port=port, ui=True),
+        server=ServerSettings(enabled=True, port=port, ui=True, ui_url=f"http://127.0.0.1:{port}"),
         **_judging(options),
     )
     with contextlib.ExitStack() as cleanup:
@@ -135,7 +135,9 @@ def _judging(options: DemoOptions) -> dict[str, Any]:
     watched: dict[str, Any] = {
         "objectives": OBJECTIVE,
         "estimation": EstimationSettings(
-            drift_reference_size=100, compare_by=("service_version", "prompt_version")
+            drift_reference_size=100,
+            compare_by=("service_version", "prompt_version"),
+            prices=("demo=0.15/0.6",),
         ),
     }
     settings = Settings.load()

@@ -18,9 +18,9 @@ const FILTERS = {
   status: { label: "filterStatus", values: (a) => [a.status], called: (v) => called("status", v) },
 };
 
-/** The id of the answer that the address names; empty: none. */
+/** The answer's id, or the slice or document whose answers are wanted, in the address; empty: none. */
 function linked() {
-  const [, id] = /^#answer=(.+)$/.exec(location.hash) ?? [];
+  const [, id] = /^#(?:answer|find)=(.+)$/.exec(location.hash) ?? [];
   try { return decodeURIComponent(id ?? ""); } catch { return ""; }
 }
 
@@ -35,6 +35,9 @@ function searched(answer) {
     ...answer.chunks.flatMap((each) => [each.id, each.source, parts(each)]),
   ].join("\n").toLowerCase();
 }
+
+/** A link to the answers of a slice or a document. */
+export const answersOf = (text, shown = text) => element("a", { href: `#find=${encodeURIComponent(text)}` }, shown);
 
 function outcomes(answer, evaluator) {
   const found = answer.evaluations.filter((e) => !evaluator || e.evaluator === evaluator).map((e) => e.cause ?? "scored");
@@ -51,7 +54,7 @@ export class Answers {
     this.listed = null;
     this.cards = new Map();
     byId("filters").addEventListener("submit", (event) => event.preventDefault());
-    addEventListener("hashchange", () => { if (linked()) { byId("filters").elements.search.value = this.text = linked(); this.renew(); } });
+    addEventListener("hashchange", () => { if (linked()) { byId("filters").elements.search.value = this.text = linked(); this.renew(); byId("answers").scrollIntoView(); } });
     byId("more").addEventListener("click", () => { this.size += PAGE; this.show(); });
   }
 

@@ -1,6 +1,6 @@
 // Asks for what is new every few seconds, and shows it. Texts are only ever set as text.
 
-import { Answers } from "./answers.js";
+import { Answers, answersOf } from "./answers.js";
 import { Chart, interval, meter, spark } from "./charts.js";
 import { Documents } from "./documents.js";
 import { called, language, list, speak, t } from "./words.js";
@@ -9,6 +9,7 @@ import { boundary, clock, days, element, isShare, moment, number, percent, renew
 const EVERY_MS = 3000, HIDDEN_MS = 15000;
 const RANGES = { "20m": 1200, "2h": 7200, "24h": 86400 };
 const FIRST = ["hallucination", "faithfulness", "answer_relevancy", "refusal"];
+const UNSEARCHED = ["topic", "latency_s", "language"];
 const byId = (id) => document.getElementById(id);
 
 const store = { state: null, rings: {}, answers: new Map(), cursor: "", lastOk: null, lost: null };
@@ -297,7 +298,7 @@ function showTable() {
   const groups = state.groups.filter((g) => g.window === "1h");
   byId("groups-box").hidden = !groups.length;
   renew(byId("groups").tHead, [element("tr", {}, ...["colDimension", "colGroup"].map((key) => element("th", { scope: "col" }, t(key))), element("th", { scope: "col" }, called("signal", "hallucination")))]);
-  renew(byId("groups").tBodies[0], groups.sort((a, b) => b.mean - a.mean).map((g) => element("tr", {}, element("td", { "data-label": t("colDimension") }, g.dimension), element("th", { scope: "row" }, g.group), cell(g, g.basis === "builtin" ? "builtin" : "", called("signal", "hallucination")))));
+  renew(byId("groups").tBodies[0], groups.sort((a, b) => b.mean - a.mean).map((g) => element("tr", {}, element("td", { "data-label": t("colDimension") }, g.dimension), element("th", { scope: "row" }, UNSEARCHED.includes(g.dimension) ? g.group : answersOf(g.dimension === "model" ? g.group : `${g.dimension}: ${g.group}`, g.group)), cell(g, g.basis === "builtin" ? "builtin" : "", called("signal", "hallucination")))));
 }
 
 // The scored answers since the rise, or of a cleared alarm the recovery, began.
