@@ -209,6 +209,7 @@ class ExportContext:
     """What a monitor tells its exporters of itself."""
 
     service: str = ""
+    service_version: str = ""
     content: Literal["all", "hashed", "none"] = "all"
     """Which texts may leave the process."""
     hash_key: bytes | None = field(default=None, repr=False)

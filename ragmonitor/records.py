@@ -114,6 +114,8 @@ class Generation:
     provider: str = ""
     usage: Usage = field(default_factory=Usage)
     error: str = ""
+    finish_reason: str = ""
+    """Why the model stopped, in its provider's words: `stop`, `length`; empty: not known."""
     first_token_ns: int = 0
     """When the first text of a streamed output came; 0: it was not streamed, or that is not known.
     """

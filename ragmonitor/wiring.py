@@ -140,6 +140,7 @@ def traces_of(settings: Settings, lost: Callable[[str, int], None] | None = None
     """
     return OtelExporter(
         service=settings.service,
+        version=settings.service_version,
         enabled=settings.export.traces,
         content=settings.content.policy,
         hash_key=settings.content.key,
@@ -209,6 +210,7 @@ def configure(exporter: Exporter, settings: Settings, lost: Callable[[str, int],
         exporter.configure(
             ExportContext(
                 service=settings.service,
+                service_version=settings.service_version,
                 content=settings.content.policy,
                 hash_key=settings.content.key,
                 has_traces=settings.export.traces,

@@ -1,7 +1,14 @@
 """The request path: events of frameworks and of plain code are noted here, and nothing more."""
 
 from ragmonitor.capture.assembly import Translator
-from ragmonitor.capture.coercion import error_text, json_of, score_of, sound, usage_of
+from ragmonitor.capture.coercion import (
+    error_text,
+    finish_reason_of,
+    json_of,
+    score_of,
+    sound,
+    usage_of,
+)
 from ragmonitor.capture.current_id import InteractionIdMiddleware, current_id
 from ragmonitor.capture.decorators import answers, name_of, retrieves
 from ragmonitor.capture.interaction_labels import labels_of
@@ -23,6 +30,7 @@ __all__ = [
     "current_id",
     "current_interaction",
     "error_text",
+    "finish_reason_of",
     "json_of",
     "labels_of",
     "name_of",

@@ -82,6 +82,14 @@ class Translator(Protocol):
         return {}
 
 
+class _Questions(Translator, Protocol):
+    """What is asked of a translator: also what it need not know to answer."""
+
+    def finish_reason(self, run: Run) -> str:
+        """Return why a model run stopped, in its provider's words; empty if unknown."""
+        return ""
+
+
 class FinishedRuns:
     """A root run that has ended, with its members: an interaction in the framework's objects."""
 
@@ -217,7 +225,7 @@ class FinishedRuns:
 
     def _safe_reader(self) -> Any:
         if self._reader is None:
-            self._reader = SafeReader(self._translator, Translator)
+            self._reader = SafeReader(self._translator, _Questions)
         return self._reader
 
     def _interaction(self) -> Interaction | None:
@@ -401,6 +409,7 @@ class FinishedRuns:
             usage=translator.usage(run),
             error=run.error,
             first_token_ns=run.first_piece_ns or self._first_read_ns(run),
+            finish_reason=translator.finish_reason(run),
         )
 
     def _first_read_ns(self, model: Run) -> int:

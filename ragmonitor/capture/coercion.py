@@ -266,6 +266,7 @@ class RecordReader:
             usage=usage_in(value.usage),
             error=self.label(value.error)[:MAX_ERROR_CHARACTERS],
             first_token_ns=_moment(value.first_token_ns) if value.first_token_ns else 0,
+            finish_reason=self.label(value.finish_reason),
         )
 
     def _miss(self, what: str, value: Any) -> None:
@@ -451,6 +452,22 @@ def usage_of(counts: Any) -> Usage:
 
 def _member(holder: Any, name: str) -> Any:
     return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+
+
+MAX_FINISH_REASON: Final = 100
+_FINISH_REASONS: Final = ("finish_reason", "stop_reason", "done_reason")
+"""Of OpenAI and most others; of Anthropic; of Ollama."""
+
+
+def finish_reason_of(reply: Any) -> str:
+    """Return why a model stopped, as a provider's reply says, a mapping or an object; else ""."""
+    choices = _member(reply, "choices")
+    for holder in (reply, *(choices[:1] if isinstance(choices, list | tuple) else ())):
+        for name in _FINISH_REASONS:
+            reason = _member(holder, name)
+            if isinstance(reason, str) and reason:
+                return reason[:MAX_FINISH_REASON]
+    return ""
 
 
 def usage_in(value: Any) -> Usage:

@@ -39,7 +39,7 @@ class SafeReader:
         """A method has raised."""
 
     def __getattr__(self, name: str) -> Any:
-        if callable(vars(self._protocol).get(name)):
+        if callable(getattr(self._protocol, name, None)):
             return partial(self._known if self._note_loss is None else self._answer, name)
         return getattr(self._reader, name)
 
@@ -51,6 +51,8 @@ class SafeReader:
 
     def _answer(self, question: str, subject: Any) -> Any:
         try:
+            if not hasattr(self._reader, question):  # it need not know of all of them
+                return getattr(self._protocol, question)(self._reader, subject)
             return getattr(self._reader, question)(subject)
         except Exception as error:  # noqa: BLE001 - objects of the application's own classes
             record_error("capture", error)

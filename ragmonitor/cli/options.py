@@ -221,8 +221,8 @@ class DoctorOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainOptions:
-    """The options of `ragmonitor explain`."""
+class _MonitorOptions:
+    """Which running monitor a command asks."""
 
     address: Annotated[
         str | None,
@@ -232,6 +232,22 @@ class ExplainOptions:
             "settings say: http://127.0.0.1:9464/metrics.",
         ),
     ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PageOptions(_MonitorOptions):
+    """... whose page it reads."""
+
+    token: Annotated[
+        str | None,
+        typer.Option(help="Of the page; by default server.ui_token as the settings say."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainOptions(_MonitorOptions):
+    """The options of `ragmonitor explain`."""
+
     service: Annotated[str | None, typer.Option(help="Only this one.")] = None
     answers_per_hour: Annotated[
         float | None,
@@ -443,42 +459,18 @@ class GateOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentsOptions:
+class DocumentsOptions(_PageOptions):
     """The options of `ragmonitor documents`."""
 
-    address: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="URL",
-            help="Of a running monitor's /metrics; host and port are enough. By default as the "
-            "settings say: http://127.0.0.1:9464/metrics.",
-        ),
-    ] = None
-    token: Annotated[
-        str | None,
-        typer.Option(help="Of the page; by default server.ui_token as the settings say."),
-    ] = None
     json_output: Annotated[
         bool, typer.Option("--json", help="One JSON object on standard output.")
     ] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _PageOptions:
-    """Which page `ragmonitor top` and `ragmonitor tail` read, and how often."""
+class _WatchOptions(_PageOptions):
+    """How often `ragmonitor top` and `ragmonitor tail` look, and for how long."""
 
-    address: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="URL",
-            help="Of a running monitor's page; host and port are enough. By default as the "
-            "settings say: http://127.0.0.1:9464.",
-        ),
-    ] = None
-    token: Annotated[
-        str | None,
-        typer.Option(help="Of the page; by default server.ui_token as the settings say."),
-    ] = None
     every: Annotated[float, typer.Option(min=0.2, help="Seconds from look to look.")] = 2.0
     seconds: Annotated[
         float | None, typer.Option(min=0.0, help="End after so long; by default at Ctrl-C.")
@@ -486,14 +478,14 @@ class _PageOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopOptions(_PageOptions):
+class TopOptions(_WatchOptions):
     """The options of `ragmonitor top`."""
 
     once: Annotated[bool, typer.Option("--once", help="Print it once, and end.")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TailOptions(_PageOptions):
+class TailOptions(_WatchOptions):
     """The options of `ragmonitor tail`."""
 
     json_output: Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import stat
 from datetime import UTC, datetime
@@ -14,7 +15,14 @@ from ragmonitor.export.content import PROCESS_KEY, Content, ContentPolicy, compa
 from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.guard import reason, record_problem
 from ragmonitor.protocols import ExportContext
-from ragmonitor.records import Evaluation, Report, Scored, evaluator_name
+from ragmonitor.records import (
+    Chunk,
+    Evaluation,
+    Interaction,
+    Report,
+    Scored,
+    evaluator_name,
+)
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
@@ -29,6 +37,7 @@ def report_line(
     content: Content = "all",
     hash_key: bytes | None = None,
     service: str = "",
+    service_version: str = "",
 ) -> dict[str, Any]:
     """Return a report as an object for JSON, one per interaction and judge.
 
@@ -38,6 +47,7 @@ def report_line(
             of them, and the line says so.
         hash_key: Of those hashes; None: random, of this process.
         service: Named in the line if not empty.
+        service_version: Likewise.
     """
     interaction, assessment = report.interaction, report.assessment
     shown = ContentPolicy(content=content, key=hash_key or PROCESS_KEY)
@@ -52,10 +62,9 @@ def report_line(
     }
     if service:
         line["service"] = service
-    if interaction.session_id:
-        line["session_id"] = interaction.session_id
-    if interaction.attributes:
-        line["attributes"] = {name: str(value) for name, value in interaction.attributes.items()}
+    if service_version:
+        line["service_version"] = service_version
+    line |= _context(interaction, shown)
     if content != "all":
         line["content"] = content
     if shown.shows:
@@ -83,6 +92,30 @@ def report_line(
     if report.target is not None:
         line |= {"trace_id": report.target.trace_id, "span_id": report.target.span_id}
     return line
+
+
+def _context(interaction: Interaction, shown: ContentPolicy) -> dict[str, Any]:
+    """Return what one asks of an incident: whose answer it was, how it came about, what failed."""
+    calls, usage = interaction.generations, interaction.usage
+    context: dict[str, Any] = {
+        "name": interaction.name,
+        "session_id": interaction.session_id,
+        "tags": list(interaction.tags),
+        "attributes": {name: str(value) for name, value in interaction.attributes.items()},
+        "error": shown.error(interaction.error),
+        "latency_s": round(interaction.latency_s, 3),
+        "model": next((call.model for call in reversed(calls) if call.model), ""),
+        "finish_reason": calls[-1].finish_reason if calls else "",
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "chunks": [_chunk(chunk, shown) for chunk in interaction.chunks],
+    }
+    return {name: value for name, value in context.items() if value not in ("", None, [], {})}
+
+
+def _chunk(chunk: Chunk, shown: ContentPolicy) -> dict[str, Any]:
+    score = chunk.score if chunk.score is not None and math.isfinite(chunk.score) else None
+    return {"id": chunk.id, "source": shown.text(chunk.source), "score": score}
 
 
 def _outcome(evaluation: Evaluation, shown: ContentPolicy) -> dict[str, Any]:
@@ -130,7 +163,11 @@ class JsonLines:
         """Append one line; one that cannot be written is counted, and the next is tried afresh."""
         context = self._context
         line = report_line(
-            report, content=context.content, hash_key=context.hash_key, service=context.service
+            report,
+            content=context.content,
+            hash_key=context.hash_key,
+            service=context.service,
+            service_version=context.service_version,
         )
         self._append(line)
 

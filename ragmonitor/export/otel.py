@@ -59,6 +59,7 @@ class OtelExporter:
         self,
         service: str,
         *,
+        version: str = "",
         enabled: bool = True,
         content: Content = "all",
         hash_key: bytes | None = None,
@@ -74,6 +75,7 @@ class OtelExporter:
 
         Args:
             service: `service.name` of our own provider, unless `OTEL_*` variables name another.
+            version: `service.version`, likewise, and of every root span; empty: it has none.
             enabled: False: emit nothing.
             content: `none` keeps questions, prompts, chunks, answers and words of them off spans
                 and events; `hashed` puts keyed hashes there.
@@ -88,11 +90,13 @@ class OtelExporter:
         """
         self._enabled = enabled
         self._cost_usd = cost_usd
+        self._version = version
         self._policy = ContentPolicy(content=content, key=hash_key or PROCESS_KEY)
         self._limits = SpanLimits(attribute_bytes=max_attribute_bytes, span_bytes=max_span_bytes)
         self._clock_ns = clock_ns
         self._providers = Providers(
             service,
+            version=version,
             tracer_provider=tracer_provider,
             logger_provider=logger_provider,
             lost=lost,
@@ -193,10 +197,11 @@ class OtelExporter:
                     policy=policy,
                     limits=limits,
                     cost_usd=self._cost_usd(interaction),
+                    version=self._version,
                 )
             )
             if interaction.status == "error":
-                self._fail(root, interaction.error)
+                self._fail(root, interaction.error, interaction.ended_ns)
             self._emit_steps(tracer, interaction, trace.set_span_in_context(root, Context()))
         root.end(end_time=max(interaction.started_ns, interaction.ended_ns))
         return target
@@ -223,7 +228,7 @@ class OtelExporter:
         if span.is_recording():
             limits = self._limits_of(span)
             span.set_attributes(attributes_of(step, policy=self._policy, limits=limits))
-            self._fail(span, step.error)
+            self._fail(span, step.error, step.ended_ns)
         span.end(end_time=max(step.started_ns, step.ended_ns))
 
     def _emit_carrier(
@@ -280,10 +285,12 @@ class OtelExporter:
                 ),
             )
 
-    def _fail(self, span: trace.Span, error: str) -> None:
+    def _fail(self, span: trace.Span, error: str, at_ns: int) -> None:
         if error:
             description = span_attributes.status_description(error, self._policy, self._limits)
             span.set_status(Status(StatusCode.ERROR, description))
+            exception = span_attributes.exception_attributes(error, self._policy, self._limits)
+            span.add_event(names.OTEL_EXCEPTION_EVENT, exception, timestamp=at_ns)
 
     def _limits_of(self, span: trace.Span, leaving: int = 0) -> SpanLimits:
         """Return what the span may hold, beside what processors put on it when it started.

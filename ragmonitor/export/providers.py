@@ -17,7 +17,7 @@ from opentelemetry import _logs, trace
 
 from ragmonitor import apart
 from ragmonitor.addresses import shown
-from ragmonitor.conventions import OI_PROJECT_NAME, SCOPE
+from ragmonitor.conventions import OI_PROJECT_NAME, OTEL_SERVICE_VERSION, SCOPE
 from ragmonitor.errors import MissingExtraError
 from ragmonitor.export.content import package_version
 from ragmonitor.forks import survive_forks
@@ -174,6 +174,7 @@ class Providers:
         self,
         service: str,
         *,
+        version: str = "",
         tracer_provider: trace.TracerProvider | None = None,
         logger_provider: _logs.LoggerProvider | None = None,
         lost: Lost | None = None,
@@ -183,6 +184,7 @@ class Providers:
 
         Args:
             service: `service.name` of our own, unless `OTEL_*` variables name another.
+            version: `service.version`, likewise; empty: none.
             tracer_provider: Instead of the application's global one.
             logger_provider: Instead of the application's global one.
             lost: Counts spans and log events that our own providers could not deliver, by reason,
@@ -190,8 +192,8 @@ class Providers:
             clock: For looking again.
         """
         collector = _Collector(clock)
-        count = lost or _uncounted
-        tracers, loggers = partial(_tracers, service, count), partial(_loggers, service, count)
+        count, resource = lost or _uncounted, partial(_resource, service, version)
+        tracers, loggers = partial(_tracers, resource, count), partial(_loggers, resource, count)
         self._traces = _Source("TRACES", tracer_provider, tracers, collector)
         self._logs = _Source("LOGS", logger_provider, loggers, collector)
 
@@ -322,7 +324,9 @@ def _uncounted(_reason: str, _n: int) -> None:
     """Count nothing."""
 
 
-def _tracers(service: str, lost: Lost, exporter: SpanExporter) -> SdkTracerProvider:
+def _tracers(
+    resource: Callable[[], Resource], lost: Lost, exporter: SpanExporter
+) -> SdkTracerProvider:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
@@ -334,12 +338,14 @@ def _tracers(service: str, lost: Lost, exporter: SpanExporter) -> SdkTracerProvi
                 deliveries.taken()
             super().on_end(span)
 
-    provider = TracerProvider(resource=_resource(service))
+    provider = TracerProvider(resource=resource())
     provider.add_span_processor(Processor(deliveries))
     return provider
 
 
-def _loggers(service: str, lost: Lost, exporter: LogRecordExporter) -> SdkLoggerProvider:
+def _loggers(
+    resource: Callable[[], Resource], lost: Lost, exporter: LogRecordExporter
+) -> SdkLoggerProvider:
     from opentelemetry.sdk._logs import LoggerProvider
     from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 
@@ -350,7 +356,7 @@ def _loggers(service: str, lost: Lost, exporter: LogRecordExporter) -> SdkLogger
             deliveries.taken()
             super().on_emit(log_record)
 
-    provider = LoggerProvider(resource=_resource(service))
+    provider = LoggerProvider(resource=resource())
     provider.add_log_record_processor(Processor(deliveries))
     return provider
 
@@ -385,7 +391,7 @@ def _exporter(signal: Signal) -> Any:
         return None
 
 
-def _resource(service: str) -> Resource:
+def _resource(service: str, version: str) -> Resource:
     from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
 
     try:
@@ -398,6 +404,8 @@ def _resource(service: str) -> Resource:
         own[SERVICE_NAME] = named = service
     if OI_PROJECT_NAME not in resource.attributes:
         own[OI_PROJECT_NAME] = named
+    if version and OTEL_SERVICE_VERSION not in resource.attributes:
+        own[OTEL_SERVICE_VERSION] = version
     return resource.merge(Resource(own))
 
 

@@ -62,6 +62,7 @@ def root_attributes(
     policy: ContentPolicy = SHOW_ALL,
     limits: SpanLimits = DEFAULTS,
     cost_usd: float | None = None,
+    version: str = "",
 ) -> Attributes:
     """Return the root span's attributes: the interaction, and the scores known by now.
 
@@ -71,9 +72,10 @@ def root_attributes(
         policy: Which texts may be shown.
         limits: Of values and spans.
         cost_usd: What its model calls cost; None: that is not known.
+        version: The service's own; empty: it says none.
     """
     budget = SpanBudget(limits)
-    budget.reserve(size_bytes(status_description(interaction.error, policy, limits)))
+    budget.reserve(_error_bytes(interaction.error, policy, limits))
     query, answer = policy.text(interaction.query), policy.text(interaction.answer)
     if policy.shows:
         budget.add_texts({names.OI_INPUT_VALUE: query, names.OI_OUTPUT_VALUE: answer})
@@ -88,6 +90,8 @@ def root_attributes(
     amounts = {names.FIRST_TEXT: interaction.first_token_s, names.COST_USD: cost_usd}
     budget.add_each({name: value for name, value in amounts.items() if value is not None})
     _add_verdict(budget, reports)
+    if version:
+        budget.add({names.OTEL_SERVICE_VERSION: limits.clipped(version)})
     budget.add_each(_context(interaction, limits))
     _add_unsupported(budget, reports, policy)
     _add_evaluations(budget, reports, policy)
@@ -117,7 +121,7 @@ def retrieval_attributes(
 ) -> Attributes:
     """Return a retrieval span's attributes; without content, ids and scores only."""
     budget = SpanBudget(limits)
-    budget.reserve(size_bytes(status_description(retrieval.error, policy, limits)))
+    budget.reserve(_error_bytes(retrieval.error, policy, limits))
     query = policy.text(retrieval.query)
     if policy.shows:
         budget.add_texts({names.OI_INPUT_VALUE: query})
@@ -151,7 +155,7 @@ def generation_attributes(
 ) -> Attributes:
     """Return a model call's attributes: its output first, then its prompt."""
     budget = SpanBudget(limits)
-    budget.reserve(size_bytes(status_description(generation.error, policy, limits)))
+    budget.reserve(_error_bytes(generation.error, policy, limits))
     output = policy.text(generation.output)
     if policy.shows:
         budget.add_texts({names.OI_OUTPUT_VALUE: output})
@@ -169,6 +173,9 @@ def generation_attributes(
     if generation.provider:
         provider = limits.clipped(generation.provider)
         budget.add_each({names.GENAI_PROVIDER_NAME: provider, names.OI_LLM_PROVIDER: provider})
+    if generation.finish_reason:
+        reason = limits.clipped(generation.finish_reason)
+        budget.add({names.GENAI_FINISH_REASONS: [reason]})
     budget.add_each(_tokens(generation.usage))
     if generation.first_token_s is not None:
         budget.add({names.GENAI_FIRST_CHUNK: generation.first_token_s})
@@ -297,6 +304,21 @@ def _alarm_example(example: Example, policy: ContentPolicy) -> dict[str, Any]:
 def status_description(error: str, policy: ContentPolicy, limits: SpanLimits = DEFAULTS) -> str:
     """Return the description of an ERROR status; empty if there is no error."""
     return limits.clipped(policy.error(error), MAX_EXPLANATION_BYTES)
+
+
+def _error_bytes(error: str, policy: ContentPolicy, limits: SpanLimits) -> int:
+    """Return what an error takes: as the status' description, and as an `exception` event."""
+    return 2 * size_bytes(status_description(error, policy, limits))
+
+
+def exception_attributes(error: str, policy: ContentPolicy, limits: SpanLimits) -> Attributes:
+    """Return the attributes of an `exception` event: the type, and the message if it may leave."""
+    kind = error_type(error)
+    attributes: Attributes = {names.OTEL_EXCEPTION_TYPE: encodable(kind or UNTYPED_ERROR)}
+    message = policy.text((error.partition(":")[2] if kind else error).strip())
+    if message:
+        attributes[names.OTEL_EXCEPTION_MESSAGE] = limits.clipped(message, MAX_EXPLANATION_BYTES)
+    return attributes
 
 
 def failure_description(detail: str, policy: ContentPolicy, limits: SpanLimits = DEFAULTS) -> str:

@@ -10,7 +10,7 @@ from tests.support.scripts import ROOT, run_python
 
 pytestmark = pytest.mark.slow
 
-PAGES = (*ROOT.glob("README*.md"), *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (*ROOT.glob("README*.md"), *sorted((ROOT / "docs").rglob("*.md")))
 BLOCK = re.compile(r"<!-- runs: (\w+) -->\n```python\n(.*?)```(?:\n\n```\n(.*?)```)?", re.DOTALL)
 FOUND = {
     f"{page.stem} {name}": (code, printed)

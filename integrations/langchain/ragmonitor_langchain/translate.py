@@ -15,7 +15,18 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import LLMResult
 from langchain_core.prompt_values import PromptValue
 
-from ragmonitor import Chunk, Message, Root, Run, Usage, json_of, labels_of, score_of, usage_of
+from ragmonitor import (
+    Chunk,
+    Message,
+    Root,
+    Run,
+    Usage,
+    finish_reason_of,
+    json_of,
+    labels_of,
+    score_of,
+    usage_of,
+)
 
 _QUESTION_KEYS = ("question", "query", "input", "user_input", "messages")
 _ANSWER_KEYS = (
@@ -177,6 +188,14 @@ class LangChainTranslator:
                     if isinstance(counted, Mapping) and counted:
                         return usage_of(counted)
         return Usage()
+
+    def finish_reason(self, run: Run) -> str:
+        """Return why the model stopped, in its provider's words."""
+        if not isinstance(run.outputs, LLMResult):
+            return ""
+        told = [each.generation_info for batch in run.outputs.generations for each in batch]
+        told += [message.response_metadata for message in _messages_of(run.outputs)]
+        return next((reason for each in told if (reason := finish_reason_of(each))), "")
 
     def labels(self, root: Run) -> dict[str, Any]:
         """Return session, user, tags and the application's own metadata."""

@@ -149,6 +149,22 @@ def test_tokens_in_any_form(gave: LLMResult) -> None:
     assert TRANSLATOR.usage(_run("model", outputs=gave)) == Usage(input_tokens=5, output_tokens=2)
 
 
+@pytest.mark.parametrize(
+    "gave",
+    [
+        LLMResult(
+            generations=[[Generation(text="a", generation_info={"finish_reason": "length"})]]
+        ),
+        _replied(AIMessage("a", response_metadata={"finish_reason": "length"})),
+        _replied(AIMessage("a", response_metadata={"stop_reason": "length"})),
+    ],
+)
+def test_why_the_model_stopped(gave: LLMResult) -> None:
+    """Wherever the provider's package put it; nothing where it did not say."""
+    assert TRANSLATOR.finish_reason(_run("model", outputs=gave)) == "length"
+    assert TRANSLATOR.finish_reason(_run("model", outputs=_replied(AIMessage("a")))) == ""
+
+
 def test_no_count_is_none() -> None:
     """Not zero: the provider did not say."""
     assert TRANSLATOR.usage(_run("model", outputs=_replied(AIMessage("a")))) == Usage()

@@ -25,7 +25,16 @@ from llama_index.core.schema import (
 )
 from workflows.events import StopEvent
 
-from ragmonitor import INTERACTION_TAG, Chunk, Message, Run, Usage, record_error, usage_of
+from ragmonitor import (
+    INTERACTION_TAG,
+    Chunk,
+    Message,
+    Run,
+    Usage,
+    finish_reason_of,
+    record_error,
+    usage_of,
+)
 
 NotedNode = tuple[str, str | None, Any, dict[str, Any]]
 """Id, text, score and metadata of a node; None as text: its content is no text."""
@@ -328,6 +337,13 @@ class LlamaIndexTranslator:
             if usage != Usage():
                 return usage
         return Usage()
+
+    def finish_reason(self, run: Run) -> str:
+        """Return why the model stopped, wherever the provider wrote it."""
+        reply = run.outputs
+        if not isinstance(reply, NotedReply):
+            return ""
+        return finish_reason_of(reply.raw) or finish_reason_of(reply.extra)
 
     def labels(self, root: Run) -> dict[str, Any]:
         """Return session, user and tags of `instrument_tags`, and the rest as attributes."""

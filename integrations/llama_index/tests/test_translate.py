@@ -44,6 +44,21 @@ def test_tokens_are_found_wherever_a_provider_writes_them(raw: Any, extra: Any) 
         assert usage == Usage(input_tokens=3, output_tokens=4)
 
 
+@pytest.mark.parametrize(
+    ("raw", "extra"),
+    [
+        ({"choices": [{"finish_reason": "length"}]}, {}),
+        (SimpleNamespace(choices=[SimpleNamespace(finish_reason="length")]), {}),
+        ({"stop_reason": "length"}, {}),
+        (None, {"done_reason": "length"}),
+    ],
+)
+def test_why_the_model_stopped_is_found_wherever_a_provider_writes_it(raw: Any, extra: Any) -> None:
+    """In the raw response or in `additional_kwargs`, under each provider's name."""
+    chat = ChatResponse(message=ChatMessage(content="x"), raw=raw, additional_kwargs=extra)
+    assert translator.finish_reason(model_run(chat)) == "length"
+
+
 @pytest.mark.parametrize("raw", [None, {}, {"usage": {}}, "text", 5, object()])
 def test_no_tokens_are_no_zero(raw: Any) -> None:
     """A provider that does not say has not used none."""

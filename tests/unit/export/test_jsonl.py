@@ -6,11 +6,13 @@ import json
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ragmonitor.export import JsonLines, report_line
+from ragmonitor.export.content import Content
 from ragmonitor.protocols import ExportContext
 from ragmonitor.records import Chunk, Report
 from tests.unit.export.examples import (
@@ -36,14 +38,39 @@ def lines(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.parametrize(("content", "error"), [("all", "ValueError: bad"), ("none", "ValueError")])
+def test_a_line_says_what_failed_and_how_the_model_ended(content: Content, error: str) -> None:
+    """The message of an error quotes prompts: without content its type is left."""
+    [call] = interaction().generations
+    failed = interaction(
+        error="ValueError: bad",
+        status="error",
+        generations=(replace(call, finish_reason="length"),),
+    )
+    line = report_line(report(interaction=failed), content=content)
+    assert (line["error"], line["finish_reason"]) == (error, "length")
+    assert line["chunks"][0]["source"] == ("政策.md" if content == "all" else "")
+
+
 def test_a_line_holds_what_is_known() -> None:
     """Every key that readers rely on, with Chinese as it is."""
-    assert report_line(late_report(), service="shop") == {
+    assert report_line(late_report(), service="shop", service_version="2.1") == {
         "time": "2026-11-18T11:06:42.000Z",
         "id": "i-1",
         "service": "shop",
+        "service_version": "2.1",
+        "name": "support",
         "session_id": "s-1",
+        "tags": list(interaction().tags),
         "attributes": {"route": "/chat", "tenant": "上海"},
+        "latency_s": 2.0,
+        "model": "qwen-max",
+        "input_tokens": 120,
+        "output_tokens": 14,
+        "chunks": [
+            {"id": "doc-1", "source": "政策.md", "score": 0.91},
+            {"id": "doc-2", "source": "", "score": 0.42},
+        ],
         "framework": "langchain",
         "status": "ok",
         "judge": "openai/gpt-4o-mini@p7",

@@ -330,6 +330,26 @@ def test_an_error_is_told_by_status_and_type(emitted: Emitted) -> None:
     assert attributes(root)["error.type"] == "TimeoutError"
 
 
+def test_an_error_is_an_exception_event_at_its_time(emitted: Emitted) -> None:
+    """As the SDK records one, so that backends list it; without content its type is left."""
+    for each, message in ((emitted, "超时"), (Emitted(content="none"), None)):
+        failed = interaction(status="error", error="TimeoutError: 超时")
+        each.exporter.emit(failed, [])
+        [event] = each.spans["invoke_workflow support"].events
+        assert (event.name, event.timestamp) == ("exception", failed.ended_ns)
+        assert event.attributes["exception.type"] == "TimeoutError"
+        assert event.attributes.get("exception.message") == message
+
+
+def test_the_services_version_and_why_the_model_stopped_are_told() -> None:
+    """On the root, and on the model's span."""
+    emitted = Emitted(version="2.1")
+    [call] = interaction().generations
+    emitted.exporter.emit(interaction(generations=(replace(call, finish_reason="stop"),)), [])
+    assert attributes(emitted.spans["invoke_workflow support"])["service.version"] == "2.1"
+    assert attributes(emitted.spans["chat qwen-max"])["gen_ai.response.finish_reasons"] == ("stop",)
+
+
 def test_an_error_of_a_step_is_the_steps(emitted: Emitted) -> None:
     """A failed model call fails its own span only: the application may have recovered."""
     failed = Generation(

@@ -78,6 +78,7 @@ TOWER = Interaction(
             usage=Usage(input_tokens=12, output_tokens=7),
             error="e",
             first_token_ns=3,
+            finish_reason="stop",
         ),
     ),
     usage=Usage(input_tokens=12, output_tokens=7),
