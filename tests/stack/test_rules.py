@@ -124,23 +124,37 @@ def test_every_alert_is_tried():
     assert {case.alert for case in CASES} == set(ALERTS)
 
 
-@every_alert
-def test_it_fires_and_says_why(case: Case, tmp_path: Path):
-    """With its labels, its numbers, and links that have their variables."""
+@pytest.mark.parametrize(
+    ("case", "page"),
+    [
+        (case, page)
+        for case in CASES
+        for page in ("https://rag.example/ragmonitor/", "")
+        if page or ALERTS[case.alert].has_incident
+    ],
+    ids=lambda each: each.alert if isinstance(each, Case) else "page" if each else "no page",
+)
+def test_it_fires_and_says_why(case: Case, page: str, tmp_path: Path):
+    """With its labels, its numbers, and links that have their variables; or none, for a page."""
     alert = ALERTS[case.alert]
+    series = dict(case.bad("bot"))
+    if page:
+        series[f'ragmonitor_page_info{{service="bot", url="{page}"}}'] = "1x5000"
     annotations = {
         "summary": alert.summary,
         "description": case.description,
         "dashboard_url": case.dashboard,
         "runbook_url": f"docs/runbooks/{alert.runbook}",
     }
+    if alert.has_incident:
+        annotations["incident_url"] = page and f"{page}incidents/latest"
     expected = {
         "alertname": case.alert,
         "eval_time": case.at,
         "exp_alerts": [{"exp_labels": dict(case.labels), "exp_annotations": annotations}],
     }
     rules = those_of(case.alert, tmp_path)
-    check(tmp_path, case.bad("bot"), rules=rules, step=case.step, alerts=[expected])
+    check(tmp_path, series, rules=rules, step=case.step, alerts=[expected])
 
 
 @pytest.mark.slow
