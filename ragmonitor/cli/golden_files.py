@@ -131,7 +131,8 @@ class _Generating:
         ids = {golden.id for golden in self._known}
         new = [golden for golden in self.result.goldens if golden.id not in ids]
         try:
-            write_goldens(self._options.output, [*self._known, *new])
+            if new:
+                write_goldens(self._options.output, [*self._known, *new])
             if self._options.dropped is not None:
                 lines = b"".join(msgspec.json.encode(drop) + b"\n" for drop in self.result.dropped)
                 self._options.dropped.write_bytes(lines)

@@ -136,6 +136,7 @@ class PaidModel:
 
         Raises:
             BudgetSpentError: It might cost more than is left; nothing was asked.
+            InputError: The file of replies cannot be written.
             JudgeError: There is no usable reply.
             SettingsError: The judge cannot be asked.
         """
@@ -185,7 +186,16 @@ class PaidModel:
             if self._budget is not None:
                 self._budget.refund(reserved, spent_in(self._budget.unit, usage))
             if usage.calls:
-                self._replies.add(key, reply, usage)
+                self._keep(key, reply, usage)
+
+    def _keep(self, key: str, reply: Mapping[str, object] | None, usage: JudgeUsage) -> None:
+        try:
+            self._replies.add(key, reply, usage)
+        except OSError as error:
+            raise InputError(
+                f"{self._replies.path}: {error.strerror or error}; a reply was paid for and cannot "
+                "be kept, so that no further one is asked for"
+            ) from error
 
 
 def _nothing_read(judge: CapableJudge, shown: Interaction) -> Assessment:

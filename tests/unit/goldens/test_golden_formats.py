@@ -165,3 +165,22 @@ def test_a_record_that_is_none_is_said_and_the_others_are_read(tmp_path):
     assert [golden.question for golden in read.goldens] == ["q"]
     assert [error.partition(":")[0] for error in read.errors] == ["record 2", "record 3"]
     assert read.goldens[0].kind is GoldenKind.UNANSWERABLE
+
+
+@pytest.mark.slow
+def test_langsmith_and_langfuse_take_what_is_written():
+    """Their own types of today read the records."""
+    langsmith = pytest.importorskip("langsmith.schemas")
+    items = pytest.importorskip("langfuse.api.commons.types.dataset_item")
+    wire = pytest.importorskip("langfuse.api.core.pydantic_utilities")
+    golden = Golden(id="a", question="How tall?", answer="330 m.", attributes={"route": "towers"})
+    record = FORMATS["langsmith"].write(golden)
+    made = langsmith.ExampleCreate(
+        inputs=record["inputs"], reference_outputs=record["outputs"], metadata=record["metadata"]
+    )
+    assert made.reference_outputs == {"answer": "330 m."}
+    server = {"datasetId": "d", "datasetName": "n", "mediaReferences": []}
+    server |= {"createdAt": "2027-01-15T08:00:00Z", "updatedAt": "2027-01-15T08:00:00Z"}
+    item = wire.parse_obj_as(items.DatasetItem, FORMATS["langfuse"].write(golden) | server)
+    assert item.expected_output == {"answer": "330 m."}
+    assert item.status.value == "ACTIVE"
