@@ -25,6 +25,7 @@ from ragmonitor.metrics import TABLE, Metric
 OTHER = "other"
 MAX_LABEL_VALUES = 50
 MAX_LABEL_LENGTH = 120
+MAX_KNOWN = 5_000
 
 _CONTROLS = ("Cc", "Zl", "Zp")
 
@@ -112,6 +113,8 @@ class Instruments:
         self.registry = CollectorRegistry()
         self._service = service
         self._labels = labels
+        self._known: dict[tuple[str, tuple[object, ...]], Any] = {}
+        """Series by name and labels: most are counted again and again."""
         self._instruments = {
             metric.name: _instrument(kinds, metric, self.registry)
             for metric in TABLE.values()
@@ -134,9 +137,17 @@ class Instruments:
         """Forget a series, if it is there."""
         with contextlib.suppress(KeyError):
             self._instruments[name].remove(*self._values(name, labels))
+            self._known.clear()
 
-    def _series(self, name: str, labels: Sequence[object]) -> Any:
-        return self._instruments[name].labels(*self._values(name, labels))
+    def _series(self, name: str, labels: tuple[object, ...]) -> Any:
+        known = self._known.get((name, labels))
+        if known is None:
+            values = self._values(name, labels)
+            known = self._instruments[name].labels(*values)
+            # Of what was cleaned nothing is kept: those are too many, or too long.
+            if len(self._known) < MAX_KNOWN and values[1:] == [*labels]:
+                self._known[name, labels] = known
+        return known
 
     def _values(self, name: str, labels: Sequence[object]) -> list[str]:
         names = ("service", *TABLE[name].labels)

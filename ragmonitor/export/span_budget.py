@@ -165,6 +165,8 @@ def cut(value: Any, max_bytes: int) -> Any:
     """Return a value for JSON with every text in it cut to so many bytes."""
 
     def shortened(each: Any) -> Any:
+        if type(each) is str and len(each) <= max_bytes and each.isascii():
+            return each
         if each is None or isinstance(each, bool | int | float):
             return each
         return clipped(each if isinstance(each, str) else str(each), max_bytes)
