@@ -114,10 +114,16 @@ def test_a_spike_raises_the_alarm_and_good_answers_clear_it(monitors, heard, cap
     assert total(monitor.registry, "ragmonitor_alarm_active", **HALLUCINATION) == 1
     assert total(monitor.registry, "ragmonitor_alarm_evidence_seconds", **HALLUCINATION) >= 30
     assert total(monitor.registry, "ragmonitor_alarms_raised_total", **HALLUCINATION) == 1
+    rise = {
+        name: total(monitor.registry, f"ragmonitor_alarm_rise_{name}", **HALLUCINATION)
+        for name in ("start_timestamp_seconds", "answers", "mean")
+    }
+    assert tuple(rise.values()) == (event.span.since_s, event.span.scored, event.span.mean)
     answers["are"] = good
     tell(monitor, range(1_000, 1_400))
     assert [each.raised for each in heard.alarms if each.signal == "hallucination"] == [True, False]
     assert total(monitor.registry, "ragmonitor_alarm_active", **HALLUCINATION) == 0
+    assert total(monitor.registry, "ragmonitor_alarm_rise_answers", **HALLUCINATION) == 0
 
 
 def test_without_a_judge_the_builtin_verdicts_are_watched_and_named(heard):
