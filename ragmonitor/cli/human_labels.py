@@ -36,6 +36,7 @@ from ragmonitor.estimation.labels import (
     seal,
     wilson,
 )
+from ragmonitor.export import is_feedback
 from ragmonitor.records import BUILTIN, Estimate, is_builtin
 
 COLUMNS: Final = (
@@ -103,7 +104,10 @@ def _read(path: Path, judge: str, *, quiet: bool) -> _Reports:
                 if not raw.strip():
                     continue
                 try:
-                    identity, judged = _verdict(json.loads(raw), start)
+                    line = json.loads(raw)
+                    if is_feedback(line):
+                        continue
+                    identity, judged = _verdict(line, start)
                 except (ValueError, RecursionError) as error:
                     bad_lines += 1
                     if bad_lines <= MAX_BAD_LINES_SHOWN:

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from ragmonitor.cli import table_files
 from ragmonitor.errors import InputError
+from ragmonitor.export import is_feedback
 from ragmonitor.offline.shapes import (
     COLUMNS,
     Columns,
@@ -62,7 +63,7 @@ class Records:
             raise self._unreadable(error) from error
 
     def __iter__(self) -> Iterator[Line]:
-        """Yield every line that is not blank.
+        """Yield every line that is not blank, and no feedback of people.
 
         Raises:
             InputError: The file cannot be read, the columns of the first record belong to no format
@@ -73,7 +74,7 @@ class Records:
             for number, value in self._values():
                 if isinstance(value, InputError):
                     yield Line(number=number, error=str(value))
-                else:
+                elif not is_feedback(value):
                     yield self._reader.line(number, value)
         except OSError as error:
             raise self._unreadable(error) from error

@@ -132,6 +132,11 @@ def _iso(time_ns: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def is_feedback(line: object) -> bool:
+    """Return whether a line of such a file says what a person said, and is no report."""
+    return isinstance(line, dict) and "feedback" in line and "evaluations" not in line
+
+
 def encoded(line: dict[str, Any]) -> bytes:
     """Return the line's bytes, Chinese as it is, with its line feed."""
     text = compact_json(line)

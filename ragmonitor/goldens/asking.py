@@ -394,7 +394,7 @@ def _interaction(
     return Interaction(
         id=uuid.uuid4().hex,
         query=golden.question,
-        answer=reply.answer,
+        answer=str(reply.answer),  # LangChain's texts are of a class of their own
         chunks=reply.chunks or (),
         reference="" if golden.expects_refusal else golden.answer,
         reference_chunks=golden.reference_chunks,

@@ -486,3 +486,12 @@ def test_longer_texts_are_read_where_that_is_asked_for(tmp_path, monkeypatch):
     monkeypatch.setenv("RAGMONITOR_JUDGE__BUILTIN_MAX_CHARACTERS", "1000")
     (line,) = objects(run(write(tmp_path, LONG), "--builtin-max-characters", "100000").stdout)
     assert "score" in line["evaluations"]["faithfulness"]
+
+
+def test_what_people_said_is_no_line_to_score(tmp_path):
+    """A monitor's file holds feedback between its reports."""
+    path = tmp_path / "reports.jsonl"
+    said = {"time": "2026-01-01T00:00:00Z", "id": "a", "feedback": {"kind": "thumbs", "score": 0.0}}
+    record = {"question": "How tall?", "contexts": ["It is 3 m tall."], "answer": "It is 3 m tall."}
+    path.write_text("\n".join(map(json.dumps, (said, record, said))))
+    assert CliRunner().invoke(app, ["score", str(path)]).exit_code == 0

@@ -9,13 +9,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ragmonitor.goldens.gate_reports import as_json, junit, markdown
-from ragmonitor.goldens.golden import GoldensError
+from ragmonitor.goldens.golden import Golden, GoldensError
+from ragmonitor.goldens.golden_scores import ask_and_score
 from ragmonitor.goldens.release_comparison import compare_releases
 from ragmonitor.goldens.scored_runs import (
     ScoredAnswer,
     ScoredGolden,
     ScoredRun,
     read_scored_run,
+    scored_run,
     write_scored_run,
 )
 
@@ -206,3 +208,16 @@ def test_a_file_that_is_no_baseline_is_refused_with_what_writes_one(tmp_path, co
     path.write_bytes(content)
     with pytest.raises(GoldensError, match="--save"):
         read_scored_run(path)
+
+
+def test_an_answer_of_a_framework_s_own_text_class_can_be_kept(tmp_path):
+    """LangChain's messages give texts that are of a class of its own."""
+
+    class Text(str):
+        __slots__ = ()
+
+    golden = Golden(id="g", question="How heavy?", answer="40 kg.")
+    asked = ask_and_score([golden], lambda _: Text("A parcel may weigh 40 kg."))
+    path = tmp_path / "scored.jsonl"
+    write_scored_run(path, scored_run(asked))
+    assert read_scored_run(path).goldens[0].answers[0].answer == "A parcel may weigh 40 kg."
