@@ -153,7 +153,7 @@ def quality(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
         ),
         alert(
             "RagMonitorQualityDrift",
-            'signal!~"hallucination|faithfulness|refusal"',
+            'signal!~"hallucination|faithfulness|refusal|golden_.*"',
             "A score of the answers is worse than it was.",
             f"mean {{{{ $labels.signal }}}} by {JUDGE} is beyond its limit",
             is_share=False,
@@ -171,6 +171,34 @@ def quality(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
             dashboard="investigate",
             variables=BY_JUDGE,
         ),
+        golden_questions(scope, ticket_days),
+    )
+
+
+def golden_questions(scope: Scope, level_days: float) -> Alert:
+    """Return the alert on golden questions that are answered worse than they were, or not at all.
+
+    Args:
+        scope: Whose.
+        level_days: Evidence from which it fires.
+    """
+    hour = f"service=%q,{IN_THE_HOUR}"
+    correct = names.GOLDEN_SCORES["answer_correctness"]
+    return Alert(
+        name="RagMonitorGoldenQuestions",
+        expr=raised(scope, level_days, 'kind="quality"', 'signal=~"golden_.*"'),
+        lasts="5m",
+        summary="Golden questions are answered worse than they were, or not at all.",
+        description=(
+            f"{SERVICE}: {{{{ $labels.signal }}}} by {JUDGE} is below what the questions' own "
+            f"history lets expect: {evidence()}. In the last hour answers are correct to "
+            f"{number(f'avg({correct}{{{hour}}})')}, and "
+            f"{percentage(f'avg({names.GOLDEN_AVAILABILITY}{{{hour}}})')} of the questions got "
+            "one; reference answers that the judge rejects: "
+            f"{number(f'max({names.GOLDEN_FAULTS}{{service=%q}})', form='%.0f')}."
+        ),
+        dashboard="investigate",
+        variables=BY_JUDGE,
     )
 
 

@@ -268,6 +268,16 @@ QUALITY = (
         "quality",
     ),
     drifting(
+        "golden_answer_correctness",
+        "RagMonitorGoldenQuestions",
+        "bot: golden_answer_correctness by openai/gpt-4o-mini is below what the questions' own "
+        "history lets expect: evidence at 20 % of the threshold; raised: not by the monitor yet. "
+        "In the last hour answers are correct to not known yet, and not known yet of the questions "
+        "got one; reference answers that the judge rejects: not known yet.",
+        f"{INVESTIGATE}{OF_MODEL}{SINCE}",
+        "quality",
+    ),
+    drifting(
         "refusal",
         "RagMonitorRefusalSurge",
         f"bot: openai/gpt-4o-mini finds more questions declined than the limit permits (5.0 %): "

@@ -580,6 +580,90 @@ MONEY = (
     ),
 )
 
+BY_JUDGE_WINDOW = f'{{{SERVICE}, judge=~"$judge", window="$window"}}'
+
+
+def golden(series: str, legend: str, selector: str = BY_JUDGE_WINDOW) -> tuple[Query, ...]:
+    """Return a mean over the golden questions with the ends of its interval."""
+    root = series.removesuffix("_ratio")
+    return tuple(
+        Query(
+            expr=f"avg by (service) ({name}{selector})",
+            legend=f"{{{{service}}}} · {legend}{end}",
+            look=Look(color=GREY, dashed=True) if end else Look(),
+        )
+        for name, end in ((series, ""), (f"{root}_lower", " 2.5 %"), (f"{root}_upper", " 97.5 %"))
+    )
+
+
+NO_GOLDENS = Words("No golden questions are asked", "未提问标准问题")
+GOLDENS = (
+    Row(title=Words("Golden questions", "标准问题"), y=95),
+    Panel(
+        kind="lines",
+        title=Words("Correctness", "正确性"),
+        description=Words(
+            "Mean correctness over all golden questions as of now, with the 95 % interval, paired"
+            " with each question's own history. Questions whose reference answer the judge rejects"
+            " are left out.",
+            "全部标准问题当前的平均正确性及 95 % 区间，与每个问题自身的历史配对。"
+            "评审不认可其参考回答的问题不计入。",
+        ),
+        at=(0, 96, 8, 8),
+        unit="percentunit",
+        low=0,
+        if_empty=NO_GOLDENS,
+        queries=golden("ragmonitor_golden_answer_correctness", "correctness"),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Retrieval and refusals", "检索与拒答"),
+        description=Words(
+            "Recall first is the retriever or the index; correctness alone is prompt or model.",
+            "召回率先降：检索或索引；仅正确性下降：提示词或模型。",
+        ),
+        at=(8, 96, 8, 8),
+        unit="percentunit",
+        low=0,
+        if_empty=NO_GOLDENS,
+        queries=tuple(
+            Query(
+                expr=f"avg by (service) (ragmonitor_golden_{name}{BY_JUDGE_WINDOW})",
+                legend=f"{{{{service}}}} · {name}",
+            )
+            for name in (
+                *("context_recall", "context_precision", "faithfulness"),
+                "refusal_correctness",
+            )
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Answered, and reference answers borne out", "可用率与参考回答认可率"),
+        description=Words(
+            "Share of golden questions that got an answer. Share of the reference answers that the"
+            " judge bears out: if that falls, it is the judge that changed.",
+            "得到回答的标准问题占比；评审认可的参考回答占比：后者下降说明评审变了。",
+        ),
+        at=(16, 96, 8, 8),
+        unit="percentunit",
+        low=0,
+        if_empty=NO_GOLDENS,
+        queries=(
+            *golden(
+                "ragmonitor_golden_availability_ratio",
+                "answered",
+                f'{{{SERVICE}, window="$window"}}',
+            ),
+            Query(
+                expr="avg by (service, judge) (ragmonitor_golden_references_ratio"
+                f'{{{SERVICE}, judge=~"$judge"}})',
+                legend="{{service}} · {{judge}}",
+            ),
+        ),
+    ),
+)
+
 INVESTIGATE = Board(
     uid="ragmonitor-investigate",
     title=Words("ragmonitor / Investigate", "ragmonitor / 排查"),
@@ -589,5 +673,5 @@ INVESTIGATE = Board(
     ),
     since="now-6h",
     variables=(DATASOURCE, SERVICES, JUDGE, EVALUATOR, WINDOW, DIMENSION),
-    contents=(*FIRST, *SCORES, *GROUPS, *RETRIEVAL, *MONEY),
+    contents=(*FIRST, *SCORES, *GROUPS, *RETRIEVAL, *MONEY, *GOLDENS),
 )
