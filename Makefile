@@ -11,7 +11,7 @@ INTEGRATIONS := $(wildcard integrations/*)
 PACKAGES := . $(INTEGRATIONS)
 SOURCES := ragmonitor $(wildcard integrations/*/ragmonitor_*)
 
-.PHONY: help setup phoenix proxy demo demo-stack test test-all check bench bench-numbers bench-judge soak chaos fuzz build docs sbom clean
+.PHONY: help setup phoenix proxy demo demo-stack test test-all check bench bench-numbers bench-judge soak chaos fuzz build docs sbom audit clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -119,6 +119,12 @@ sbom: build  ## Write the bill of materials of the wheels as they install, sbom.
 	build/sbom/bin/python -m pip install --quiet --constraint constraints.txt dist/*.whl
 	$(BIN)/python -m pip install --quiet --group sbom
 	$(BIN)/cyclonedx-py environment --output-format JSON --output-file sbom.cdx.json build/sbom
+
+audit: sbom  ## Known vulnerabilities and licences of what the wheels install
+	$(BIN)/python -m pip install --quiet --group audit
+	$(BIN)/pip-licenses --python build/sbom/bin/python --partial-match \
+	  --fail-on 'GNU General Public;GNU Affero;Server Side Public;Business Source' >build/licences.txt
+	$(BIN)/python tools/audit.py build/sbom
 
 clean:  ## Remove what the targets made
 	rm -rf $(VENV) $(PHOENIX) $(DOCS) dist build site sbom.cdx.json .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .ragas

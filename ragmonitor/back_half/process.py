@@ -36,6 +36,7 @@ from ragmonitor.back_half.setup import (
     reason_to_stay_now,
     without_objects,
 )
+from ragmonitor.export.processes import VARIABLE as SHARED_FOLDER
 from ragmonitor.feedback import Feedback
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import contained, logger, record_problem, shielded
@@ -356,6 +357,10 @@ class ProcessBackHalf:
         if helper is not None:
             with shielded("close"):
                 helper.end(min(STOPPING_S, max(0.0, deadline - time.monotonic())))
+        if os.environ.get(SHARED_FOLDER):
+            # The processes that share it read files: nobody will ask this one after its end.
+            with contained("count"):
+                self._families_after_end()
         for each in (*self._exporters, self._traces):
             with contained("export"):
                 each.close()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import math
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
@@ -21,7 +24,7 @@ from ragmonitor.conventions import OI_PROJECT_NAME, OTEL_SERVICE_VERSION, SCOPE
 from ragmonitor.errors import MissingExtraError
 from ragmonitor.export.content import package_version
 from ragmonitor.forks import survive_forks
-from ragmonitor.guard import logger, shielded
+from ragmonitor.guard import logger, record_problem, shielded
 from ragmonitor.protocols import Clock
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ Lost = Callable[[str, int], None]
 """Takes why spans or log events were lost (`otlp_failed`) and how many."""
 
 CLOSE_TIMEOUT_S = 5.0
+HOPELESS_TIMEOUT_S = 0.3
+"""For closing after a flush that was not done in its time: the collector does not answer."""
 LOOK_AGAIN_S = 10.0
 """Seconds between two checks for a collector at the default address."""
 CONNECT_S = 0.25
@@ -192,10 +197,19 @@ class Providers:
             clock: For looking again.
         """
         collector = _Collector(clock)
-        count, resource = lost or _uncounted, partial(_resource, service, version)
-        tracers, loggers = partial(_tracers, resource, count), partial(_loggers, resource, count)
+        resource = partial(_resource, service, version)
+        deliveries = partial(self._delivering, lost or _uncounted)
+        tracers = partial(_tracers, resource, deliveries)
+        loggers = partial(_loggers, resource, deliveries)
+        self._deliveries: list[_Deliveries] = []
+        self._flushes = True
+        """Whether the last flush sent everything in time."""
         self._traces = _Source("TRACES", tracer_provider, tracers, collector)
         self._logs = _Source("LOGS", logger_provider, loggers, collector)
+
+    def _delivering(self, lost: Lost, exporter: Any, batching: str) -> Any:
+        self._deliveries.append(_Deliveries(exporter, lost, batching=batching))
+        return self._deliveries[-1]
 
     def tracer(self) -> trace.Tracer | None:
         """Return the tracer; None: there is nowhere to send traces."""
@@ -234,7 +248,8 @@ class Providers:
             flushed = [call(millis) for call in calls]
             return all(flushed)
 
-        return not calls or within(timeout_s, flush_each)
+        self._flushes = not calls or within(timeout_s, flush_each)
+        return self._flushes
 
     def close(self) -> None:
         """Shut down what is ours; the application's providers stay as they are."""
@@ -247,7 +262,44 @@ class Providers:
             return True
 
         if owned:
-            within(CLOSE_TIMEOUT_S, shut_down)
+            within(CLOSE_TIMEOUT_S if self._flushes else HOPELESS_TIMEOUT_S, shut_down)
+        for each in self._deliveries:
+            each.give_up()
+
+
+class _Quiet(logging.Filter):
+    """Keeps what the SDK's exporters log, of exports of ours, from the application's log.
+
+    They log each attempt and each batch, for as long as a collector is away. We say it once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._here = threading.local()
+
+    @contextlib.contextmanager
+    def here(self) -> Iterator[deque[str]]:
+        """Collect the lines of this thread instead, until the block is left."""
+        for name in [*logging.root.manager.loggerDict]:
+            if name.startswith("opentelemetry.exporter.otlp"):
+                logging.getLogger(name).addFilter(self)  # once: the same one is not added again
+        self._here.lines = lines = deque[str](maxlen=1)
+        try:
+            yield lines
+        finally:
+            self._here.lines = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the record goes on: it is not of an export of ours."""
+        lines = getattr(self._here, "lines", None)
+        if lines is None:
+            return True
+        with contextlib.suppress(Exception):  # its arguments do not fit its text
+            lines.append(record.getMessage())
+        return False
+
+
+_quiet = _Quiet()
 
 
 class _Deliveries:
@@ -284,24 +336,43 @@ class _Deliveries:
 
     def export(self, batch: Sequence[Any]) -> Any:
         """Pass a batch on."""
-        result = None
+        result, said = None, ""
         try:
-            result = self._exporter.export(batch)
+            with _quiet.here() as lines:
+                result = self._exporter.export(batch)
+            said = lines[-1] if lines else ""
         finally:
+            if result is None or result.name != "SUCCESS":
+                self._failed(len(batch), said)
             with self._lock:
                 self._waiting = max(0, self._waiting - len(batch))
-            if result is None or result.name != "SUCCESS":
-                with shielded("export"):
-                    self._lost("otlp_failed", len(batch))
         return result
 
-    def shutdown(self) -> None:
-        """End it; what still waits is lost."""
+    def _failed(self, n: int, said: str) -> None:
+        with self._lock:
+            n = min(n, self._waiting)  # at the end they are given up, and counted, before
+        if n:
+            with shielded("export"):
+                self._lost("otlp_failed", n)
+                first_line = said.partition("\n")[0][:200]
+                record_problem(
+                    "export",
+                    f"OTLP: what is sent does not arrive ({first_line}); spans and events are lost "
+                    "until it does, counted as otlp_failed; see OTEL_EXPORTER_OTLP_ENDPOINT",
+                    about="otlp",
+                )
+
+    def give_up(self) -> None:
+        """Count what still waits: nothing will send it."""
         with self._lock:
             left, self._waiting = self._waiting, 0
         if left:
             with shielded("export"):
                 self._lost("otlp_closed", left)
+
+    def shutdown(self) -> None:
+        """End it."""
+        self.give_up()
         self._exporter.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
@@ -324,13 +395,21 @@ def _uncounted(_reason: str, _n: int) -> None:
     """Count nothing."""
 
 
+<<<<<<< HEAD
 def _tracers(
     resource: Callable[[], Resource], lost: Lost, exporter: SpanExporter
 ) -> SdkTracerProvider:
+=======
+_Delivering = Callable[[Any, str], Any]
+"""From an exporter, and where the environment says how many may wait, to what counts."""
+
+
+def _tracers(service: str, delivering: _Delivering, exporter: SpanExporter) -> SdkTracerProvider:
+>>>>>>> 3ca48c9 (Docs: what is promised when things fail, how it is tried, what it found; losses at the end and in forked children are counted; make audit)
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    deliveries: Any = _Deliveries(exporter, lost, batching="BSP")
+    deliveries = delivering(exporter, "BSP")
 
     class Processor(BatchSpanProcessor):
         def on_end(self, span: ReadableSpan) -> None:
@@ -344,12 +423,16 @@ def _tracers(
 
 
 def _loggers(
+<<<<<<< HEAD
     resource: Callable[[], Resource], lost: Lost, exporter: LogRecordExporter
+=======
+    service: str, delivering: _Delivering, exporter: LogRecordExporter
+>>>>>>> 3ca48c9 (Docs: what is promised when things fail, how it is tried, what it found; losses at the end and in forked children are counted; make audit)
 ) -> SdkLoggerProvider:
     from opentelemetry.sdk._logs import LoggerProvider
     from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 
-    deliveries: Any = _Deliveries(exporter, lost, batching="BLRP")
+    deliveries = delivering(exporter, "BLRP")
 
     class Processor(BatchLogRecordProcessor):
         def on_emit(self, log_record: ReadWriteLogRecord) -> None:

@@ -27,7 +27,8 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from ragmonitor import ExportSettings, Monitor, Report, Scored
 from ragmonitor.back_half import helper_process
@@ -40,6 +41,8 @@ from ragmonitor.settings import Settings
 from ragmonitor.testing import ListExporter
 from ragmonitor_langchain import RagMonitorHandler
 from tests.support.prometheus_server import free_port
+from tests.support.scrape import outcomes, total
+from tests.support.scripts import run_python
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the helper needs POSIX")
@@ -540,3 +543,25 @@ def test_time_is_not_lost_on_a_monitor_that_saw_nothing():
     assert monitor.close(5)
     assert HELPER.pid is None
     assert time.monotonic() - began < 5
+
+
+def test_what_no_helper_was_ready_for_is_in_the_files_that_processes_share(tmp_path):
+    """A forked worker may end before its helper works; nobody asks it for its numbers then."""
+    script = """
+        from ragmonitor import Monitor
+
+        if __name__ == "__main__":
+            monitor = Monitor("t", worker="process", server=False)
+            with monitor.interaction(query="How heavy?") as i:
+                i.retrieved(["A parcel may weigh 40 kg."])
+                i.answered("A parcel may weigh 40 kg.")
+            monitor.close(0.05)
+    """
+    folder = tmp_path / "metrics"
+    folder.mkdir()
+    run_python(script, tmp_path, PROMETHEUS_MULTIPROC_DIR=str(folder))
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, path=str(folder))
+    assert total(registry, "ragmonitor_interactions_total") == 1
+    found = outcomes(registry, judge="builtin", evaluator="faithfulness")
+    assert sum(found.values()) == 1

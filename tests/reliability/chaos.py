@@ -266,6 +266,7 @@ class Application:
             self._ask_over_http(n, pause_s)
         elif self.cell.mode == "celery prefork":
             self._ask_by_tasks(n, pause_s)
+            self._ask_again(n)
         else:
             assert self.process.stdin is not None
             self.process.stdin.write(json.dumps({"n": n, "pause_s": pause_s}).encode() + b"\n")
@@ -306,6 +307,12 @@ class Application:
             sender.send_task("chaos.answer", args=[number])
             time.sleep(pause_s)
         sender.close()
+
+    def _ask_again(self, n: int) -> None:
+        """Send the tasks once more that the broker has lost: a folder is a poor one."""
+        with contextlib.suppress(AssertionError):
+            until("all tasks", lambda: len(self._answers()) >= self._seen + n, within_s=8)
+        self._ask_by_tasks(max(0, self._seen + n - len(self._answers())), 0)
 
     def _answers(self) -> list[dict[str, Any]]:
         with contextlib.suppress(FileNotFoundError):
@@ -540,6 +547,8 @@ def accounted(cell: Cell, app: Application, servers: Endpoints) -> None:
     """Compare what was captured, what arrived, and what is counted as lost."""
     outcomes: Counter[tuple[str, str]] = Counter()
     dropped: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
+    """Of outcomes: every score; else answers, by the built-in judge's faithfulness."""
     for sample in app.counters():
         match sample.name:
             case "ragmonitor_interactions_total":
@@ -547,18 +556,21 @@ def accounted(cell: Cell, app: Application, servers: Endpoints) -> None:
             case "ragmonitor_evaluations_total":
                 key = sample.labels["judge"], sample.labels["evaluator"]
                 outcomes[key] += int(sample.value)
-                if sample.labels["outcome"] == "scored":
-                    outcomes["", "scored"] += int(sample.value)
+                outcome = sample.labels["outcome"]
+                if outcome == "scored" or key == ("builtin", "faithfulness"):
+                    totals[outcome] += int(sample.value)
             case "ragmonitor_dropped_total":
                 dropped[sample.labels["reason"]] += int(sample.value)
     cell.dropped = dict(dropped)
-    scored = outcomes.pop(("", "scored"), 0)
+    # What was never scored was sent nowhere, and is counted by its outcome.
+    unseen = sum(totals[cause] for cause in ("shutdown", "internal_error", "queue_full"))
     if cell.captured != cell.answers:
         cell.problems.append(f"{cell.answers} answers, {cell.captured} captured")
     wrong = {key: n for key, n in outcomes.items() if n != cell.captured}
     if wrong or not outcomes:
         cell.problems.append(f"of {cell.captured} captured have outcomes: {wrong}")
-    cell.lost, cell.counted = losses(cell, app, servers, dropped, scored)
+    cell.lost, cell.counted = losses(cell, app, servers, dropped, totals["scored"])
+    cell.counted += unseen * (SPANS if cell.endpoint == "otlp" else 1)
     if cell.lost > cell.counted:
         cell.problems.append(f"{cell.lost - cell.counted} lost and not counted")
     text = app.log()

@@ -757,3 +757,26 @@ def test_spans_that_wait_for_a_collector_are_bounded_and_counted(
     deliveries.export([None] * 2)
     deliveries.shutdown()
     assert lost == {"otlp_full": 4, "otlp_failed": 2, "otlp_closed": 4}
+
+
+def test_a_collector_that_is_away_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The SDK's own lines, one for each attempt, stay those of the application's exports."""
+    sdk = logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+
+    class Talking(Refusing):
+        def export(self, batch: Any) -> Any:
+            sdk.error("Failed to export: %s", "no such collector")
+            return super().export(batch)
+
+    monkeypatch.setattr("ragmonitor.guard._logged", set())
+    deliveries = providers._Deliveries(Talking(None), lambda *_: None, batching="BSP")
+    for _ in range(3):
+        deliveries.taken()
+        deliveries.export([None])
+    sdk.error("of the application's")
+    ours, theirs = [record.getMessage() for record in caplog.records if record.levelno > 10]
+    assert "no such collector" in ours
+    assert "otlp_failed" in ours
+    assert theirs == "of the application's"
