@@ -1,3 +1,4 @@
+# ruff: noqa: INP001  # a script that make runs
 """Look up what is installed in the database of known vulnerabilities, with pip-audit.
 
     python tools/audit.py ENVIRONMENT

@@ -395,17 +395,13 @@ def _uncounted(_reason: str, _n: int) -> None:
     """Count nothing."""
 
 
-<<<<<<< HEAD
-def _tracers(
-    resource: Callable[[], Resource], lost: Lost, exporter: SpanExporter
-) -> SdkTracerProvider:
-=======
 _Delivering = Callable[[Any, str], Any]
 """From an exporter, and where the environment says how many may wait, to what counts."""
 
 
-def _tracers(service: str, delivering: _Delivering, exporter: SpanExporter) -> SdkTracerProvider:
->>>>>>> 3ca48c9 (Docs: what is promised when things fail, how it is tried, what it found; losses at the end and in forked children are counted; make audit)
+def _tracers(
+    resource: Callable[[], Resource], delivering: _Delivering, exporter: SpanExporter
+) -> SdkTracerProvider:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
@@ -423,11 +419,7 @@ def _tracers(service: str, delivering: _Delivering, exporter: SpanExporter) -> S
 
 
 def _loggers(
-<<<<<<< HEAD
-    resource: Callable[[], Resource], lost: Lost, exporter: LogRecordExporter
-=======
-    service: str, delivering: _Delivering, exporter: LogRecordExporter
->>>>>>> 3ca48c9 (Docs: what is promised when things fail, how it is tried, what it found; losses at the end and in forked children are counted; make audit)
+    resource: Callable[[], Resource], delivering: _Delivering, exporter: LogRecordExporter
 ) -> SdkLoggerProvider:
     from opentelemetry.sdk._logs import LoggerProvider
     from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
