@@ -360,7 +360,7 @@ class ProcessBackHalf:
         if os.environ.get(SHARED_FOLDER):
             # The processes that share it read files: nobody will ask this one after its end.
             with contained("count"):
-                self._families_after_end()
+                self._families()
         for each in (*self._exporters, self._traces):
             with contained("export"):
                 each.close()
