@@ -163,9 +163,12 @@ class _Source:
         if provider is not None:
             return provider if self.given or self.collector.takes(self.signal) else None
         if not self.has_looked:
-            self.has_looked = True
-            exporter = _exporter(self.signal)
-            self.own = None if exporter is None else self.build(exporter)
+            try:
+                exporter = _exporter(self.signal)
+                self.own = None if exporter is None else self.build(exporter)
+            finally:
+                # Not before: a child that is forked meanwhile would believe that there is none.
+                self.has_looked = True
         return self.own
 
 

@@ -780,3 +780,17 @@ def test_a_collector_that_is_away_is_one_line(
     assert "no such collector" in ours
     assert "otlp_failed" in ours
     assert theirs == "of the application's"
+
+
+def test_a_child_forked_while_its_parent_sets_up_emits_spans(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only a look that is over is remembered: another thread's does not go on in the child."""
+    looked: list[bool] = []
+    made = Providers("shop")
+    monkeypatch.setattr(
+        providers, "_exporter", lambda _: looked.append(made._traces.has_looked) or Refusing(None)
+    )
+    assert made.tracer() is not None
+    made.close()
+    assert looked == [False]
