@@ -149,7 +149,7 @@ def _cells(golden: Golden) -> dict[str, Any]:
     record: dict[str, Any] = msgspec.structs.asdict(golden) | msgspec.to_builtins(golden)
     for name in NESTED:
         record[name] = json.dumps(record[name], ensure_ascii=False) if record[name] else ""
-    return record | {"kind": golden.kind.value, "status": golden.status.value}
+    return record | {"kind": str(golden.kind), "status": str(golden.status)}
 
 
 def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
