@@ -40,6 +40,7 @@ from ragmonitor.testing import ManualClock
 from tests.support.browser import Page, browser
 from tests.support.incidents import Scene, ScriptedFinder, candidate, raised
 from tests.unit.causes.test_document_causes import documents, fed
+from tests.unit.estimation.test_golden_questions import Asking
 from tests.unit.export.examples import LEXICAL, MODEL, TARGET, assessment, interaction, report
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
@@ -483,6 +484,32 @@ def test_the_documents_are_listed_in_both_languages(page: Page, shown: Shown) ->
     page.run("document.querySelector('#lang-zh').click()")
     page.shows("it is Chinese", "document.querySelector('#documents-title').innerText === '文档'")
     assert "已确认" in page.text("#documents tbody tr")
+    assert page.errors() == []
+
+
+def test_golden_questions_are_listed_in_both_languages(page: Page, shown: Shown) -> None:
+    """Those that need somebody first: the reference that the judge rejects, then what failed."""
+    asking = Asking()
+    for _ in range(3):
+        asking.round({SCRIPT: 1.0, "closed": 0.9, "open": 0.8})
+    asking.round({SCRIPT: 1.0}, reference=False)
+    asking.round({"closed": 0.0}, outcome="timeout")
+    shown.fill()
+    shown.tick(Snapshot(views=asking.part.views()))
+    load(page, shown)
+    page.shows("it is drawn", "document.querySelectorAll('#goldens tbody tr').length === 3")
+    rows = page.run(
+        "return [...document.querySelectorAll('#goldens tbody tr')].map(r => r.innerText)"
+    )
+    assert SCRIPT in rows[0]
+    assert "at fault itself" in rows[0]
+    assert "no answer in time" in rows[1]
+    assert "3 questions with known answers." in page.text("#goldens-told")
+    assert "The judge rejects 1 reference answer." in page.text("#goldens-told")
+    assert not page.run("return Boolean(window.broken)")
+    page.run("document.querySelector('#lang-zh').click()")
+    page.shows("it is Chinese", "document.querySelector('#goldens-title').innerText === '参考问题'")
+    assert "超时未回答" in page.text("#goldens tbody")
     assert page.errors() == []
 
 

@@ -10,7 +10,7 @@ const share = (found) => (found ? `${number(found.mean, "hallucination")} (${t("
 const plain = (n) => String(n);
 
 /** A table of the list's columns, each [title, from an entry to its cell, kind of cell]. */
-function table(columns, entries) {
+export function table(columns, entries) {
   const head = element("tr", {}, ...columns.map(([title]) => element("th", { scope: "col" }, t(title))));
   const rows = entries.slice(0, LISTED).map((each) => element("tr", {}, ...columns.map(([title, cell], n) => element(n ? "td" : "th", n ? { "data-label": t(title) } : { scope: "row" }, cell(each)))));
   return element("div", { class: "panel" }, element("table", { class: "stacks" }, element("thead", {}, head), element("tbody", {}, ...rows)));

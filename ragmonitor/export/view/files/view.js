@@ -3,6 +3,7 @@
 import { Answers, answersOf } from "./answers.js";
 import { Chart, interval, meter, spark } from "./charts.js";
 import { Documents } from "./documents.js";
+import { Goldens } from "./goldens.js";
 import { called, language, list, speak, t } from "./words.js";
 import { boundary, clock, days, element, isShare, moment, number, percent, renew, say, span, tell } from "./writing.js";
 
@@ -354,11 +355,12 @@ function showAlarms() {
 
 const answers = new Answers(store);
 const documents = new Documents(store);
+const goldens = new Goldens(store);
 
 function show() {
   showLive();
   if (!store.state) return;
-  for (const part of [showHead, showVerdict, showNow, showCharts, showTable, showAlarms, () => documents.show(), () => answers.show()]) part();
+  for (const part of [showHead, showVerdict, showNow, showCharts, showTable, showAlarms, () => goldens.show(), () => documents.show(), () => answers.show()]) part();
 }
 
 function translate() {
@@ -432,6 +434,7 @@ async function poll() {
       ({ more } = store.state);
     }
     await documents.poll();
+    await goldens.poll();
   } catch (error) {
     store.lost = error.message === "locked" ? "locked" : "lost";
   }
