@@ -425,6 +425,36 @@ ALARM_LATE_VERDICTS: Final = _alarms(
     merge="livesum",
 )
 ALARMS_RAISED: Final = _alarms("counter", "ragmonitor_alarms_raised", "Alarms raised.", _ALARM)
+SLICE_ALARMS: Final = _alarms(
+    "gauge",
+    "ragmonitor_slice_alarms",
+    "Slices of the traffic that have an alarm of their own.",
+    merge="livemax",
+)
+_SLICE: Final = "slice judge"
+SLICE_ALARM_ACTIVE: Final = _alarms(
+    "gauge",
+    "ragmonitor_slice_alarm_active",
+    "Whether a slice's alarm on hallucination is raised and not cleared: 0 or 1. Here and below: "
+    "only slices with evidence, a hundredth of the threshold or more.",
+    _SLICE,
+    merge="livemax",
+)
+SLICE_ALARM_EVIDENCE_SECONDS: Final = _alarms(
+    "gauge",
+    "ragmonitor_slice_alarm_evidence_seconds",
+    "As ragmonitor_alarm_evidence_seconds, of a slice.",
+    _SLICE,
+    unit="seconds",
+    merge="livemax",
+)
+SLICE_ALARM_OBJECTIVE: Final = _alarms(
+    "gauge",
+    "ragmonitor_slice_alarm_objective",
+    "The limit of the slice's mean: that of the service, or what was learned of the slice.",
+    _SLICE,
+    merge="livemax",
+)
 EARLY_WARNING_EVIDENCE_SECONDS: Final = _alarms(
     "gauge",
     "ragmonitor_early_warning_evidence_seconds",

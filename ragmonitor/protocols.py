@@ -159,11 +159,12 @@ class Sampler(Protocol):
         """Raise the common chance by a factor from now on; 1 ends it. The budget stays."""
         ...
 
-    def suspect(self, values: Sequence[tuple[str, str]]) -> None:
+    def suspect(self, values: Sequence[tuple[str, str]], for_s: float) -> None:
         """Raise the chance of answers with one of these attributes and values, for a while.
 
         Args:
             values: Attribute and value, the most suspicious first.
+            for_s: How long.
         """
         ...
 

@@ -475,6 +475,15 @@ class SamplingSettings(Group):
         change="Together with floor_by.",
         gt=0,
     )
+    suspect_per_hour: float = option(
+        20.0,
+        "Answers judged per hour, at least, of each slice that is suspicious, out of the same "
+        "budget, up to five slices; all floors together at most half of what it bears. 0: none.",
+        unit="answers per hour",
+        change="Raise it to learn sooner of small slices; 0 for an even spending.",
+        ge=0,
+        le=10_000,
+    )
     early_warning_boost: float = option(
         4.0,
         "Factor by which sampling is raised for 45 minutes when the built-in judge's score alone "
@@ -618,6 +627,36 @@ class AlarmSettings(Group):
         change="Raise it for fewer false alarms and longer delays.",
         gt=0,
         le=3_650,
+    )
+    slices: Names = option(
+        ("*",),
+        "Attributes of interactions of which each frequent value has an alarm on its hallucination "
+        "rate, or patterns of their names; also 'language', 'model', 'topic' and others of "
+        "docs/causes.md, where they are named. 'none' for nothing.",
+        change="To leave out attributes of which nobody would act on a value's alarm.",
+    )
+    max_slices: int = option(
+        50,
+        "Slices that have an alarm at once: those with the most answers.",
+        change="Each has an equal part of slices_share, so that more slices are each a little "
+        "slower.",
+        ge=1,
+        le=100,
+    )
+    slices_share: float = option(
+        0.1,
+        "Of the false alarms, the share that the alarms of slices have together; 0: slices have "
+        "none.",
+        unit="share",
+        change="Raise it where slices matter more than scores, which have less of it then.",
+        ge=0,
+        le=0.4,
+    )
+    slice_limits: Names = option(
+        (),
+        "Limits of slices: 'route=billing:0.12' accepts a hallucination rate of 12 % there. Others "
+        "have that of the objective, or what was learned of them where that is more.",
+        change="For a slice that is known to be worse and stays so.",
     )
 
 

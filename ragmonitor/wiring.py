@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import fnmatch
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,6 +15,7 @@ from ragmonitor.capabilities import CapableJudge, as_judge
 from ragmonitor.causes.document_causes import Documents
 from ragmonitor.causes.events import STATE_VERSION as EVENTS_VERSION
 from ragmonitor.causes.events import Events
+from ragmonitor.causes.slice_watch import SliceWatch
 from ragmonitor.causes.slices import Slices
 from ragmonitor.causes.versions import STATE_VERSION as VERSIONS_VERSION
 from ragmonitor.causes.versions import Versions
@@ -35,7 +37,7 @@ from ragmonitor.estimation import (
     streams,
     summarise,
 )
-from ragmonitor.estimation.alarm_streams import MAX_IMPORTANCE_WEIGHT
+from ragmonitor.estimation.alarm_streams import MAX_IMPORTANCE_WEIGHT, slice_slots
 from ragmonitor.estimation.alarms import STATE_VERSION as ALARMS_VERSION
 from ragmonitor.estimation.alarms import Stream
 from ragmonitor.estimation.anchors import VERSION as ANCHORS_VERSION
@@ -49,7 +51,7 @@ from ragmonitor.estimation.feedback_store import FeedbackStore
 from ragmonitor.estimation.golden_questions import STATE_VERSION as GOLDENS_VERSION
 from ragmonitor.estimation.predictions import STATE_VERSION as PREDICTIONS_VERSION
 from ragmonitor.estimation.predictions import state_name
-from ragmonitor.estimation.signals import FROM_ASSESSMENT
+from ragmonitor.estimation.signals import FROM_ASSESSMENT, HALLUCINATION
 from ragmonitor.evaluators import table
 from ragmonitor.export import (
     EXPORTERS,
@@ -381,7 +383,11 @@ def judging_of(settings: Settings) -> JudgeConfig | None:
             ),
             by_session=settings.sample.by == "session",
             always=settings.sample.always,
-            floors=Floors(settings.sample.floor_by or "", settings.sample.floor_per_hour),
+            floors=Floors(
+                settings.sample.floor_by or "",
+                settings.sample.floor_per_hour,
+                suspect_per_hour=settings.sample.suspect_per_hour,
+            ),
         ),
         concurrency=settings.judge.concurrency,
         max_pending=settings.judge.max_pending,
@@ -537,6 +543,7 @@ def estimates_of(
         _streams(settings, reader.identity.name, name),
         false_alarm_every_days=every_days,
         objectives=settings.objectives,
+        slots=_slice_slots(settings, reader.identity.name, name),
         file=file("alarms", ALARMS_VERSION),
     )
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
@@ -613,15 +620,27 @@ def slices_of(
     drift: InputDrift,
     alarms: Alarms,
 ) -> Slices:
-    """Return what finds the slices of the traffic that got worse.
+    """Return what finds the slices of the traffic that got worse, and feeds their alarms.
 
     Args:
         settings: The settings.
         reader: The judge of every answer.
         judging: The judges of a share of the answers.
         drift: Knows the topics of questions.
-        alarms: Know which signals are better the higher they are.
+        alarms: Know which signals are better the higher they are, and have slots for slices.
+
+    Raises:
+        SettingsError: `alarms.slice_limits` holds what is no limit.
     """
+    suspect = None if judging is None else judging.sampler.suspect
+    watch = None
+    if alarms.slots:
+        watch = SliceWatch(
+            alarms,
+            patterns=settings.alarms.slices,
+            limits=dict(map(_slice_limit, settings.alarms.slice_limits)),
+            suspect=suspect,
+        )
     return Slices(
         reader=reader.identity.name,
         is_sampled=judging is not None,
@@ -629,8 +648,23 @@ def slices_of(
         higher_is_better=alarms.higher_is_better,
         topic=drift.topic,
         leave_out=settings.causes.leave_out,
-        suspect=None if judging is None else judging.sampler.suspect,
+        suspect=suspect,
+        watch=watch,
     )
+
+
+def _slice_limit(text: str) -> tuple[str, float]:
+    name, _, limit = text.rpartition(":")
+    try:
+        found = float(limit)
+    except ValueError:
+        found = math.nan
+    if "=" not in name or not 0 < found < 1:
+        raise SettingsError(
+            f"alarms.slice_limits: {text!r} is no limit; write attribute=value:rate, such as "
+            "route=billing:0.12"
+        )
+    return name, found
 
 
 def documents_of(settings: Settings, judge: JudgeIdentity | None) -> Documents:
@@ -730,6 +764,7 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
             judge=judge,
             patterns=patterns,
             min_severity=Severity(settings.estimation.min_severity),
+            slices_share=_slices_share(settings),
         )
 
     # Those of a judge may be named where there is none yet.
@@ -744,6 +779,22 @@ def _streams(settings: Settings, builtin: str, judge: str | None) -> Sequence[St
                     f"{name}: {pattern!r} is no signal; signals are {', '.join(known)}"
                 )
     return chosen(judge, settings.alarms.signals)
+
+
+def _slices_share(settings: Settings) -> float:
+    """Return the share of the false alarms that slices have; 0: no slice has an alarm."""
+    is_wanted = any(fnmatch.fnmatch(HALLUCINATION, each) for each in settings.alarms.signals)
+    return settings.alarms.slices_share if settings.alarms.slices and is_wanted else 0.0
+
+
+def _slice_slots(settings: Settings, builtin: str, judge: str | None) -> Sequence[Stream]:
+    return slice_slots(
+        settings.alarms.max_slices,
+        _slices_share(settings),
+        judge=judge or builtin,
+        is_sampled=judge is not None,
+        min_severity=Severity(settings.estimation.min_severity),
+    )
 
 
 def _anchors(settings: Settings, file: StateFile | None) -> Anchors:

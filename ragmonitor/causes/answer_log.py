@@ -19,7 +19,8 @@ MAX_JUDGED: Final = 24_000
 MAX_OTHERS: Final = 12_000
 """Answers without one, for what is predicted of them."""
 SPAN_S: Final = 43_200.0
-"""Where more come in so long, a random share of them is kept, and counts for all."""
+"""Where more come in so long, a random share of them is kept, and counts for all; but for the
+first ones, up to half of what is kept: a service that has just begun has nothing else."""
 _HALF_LIFE_S: Final = 3_600.0
 _NOTHING: Final = (0.0, 0.0)
 
@@ -95,9 +96,12 @@ class AnswerLog:
 
     def refresh(self) -> None:
         """Work out anew which share of the answers is to be kept; now and then."""
-        for place, most in enumerate((MAX_OTHERS, MAX_JUDGED)):
+        for place, (rows, most) in enumerate(
+            ((self._others, MAX_OTHERS), (self._judged, MAX_JUDGED))
+        ):
             arrivals = self._arrivals[place]
-            per_s = arrivals.per_s_since_first(arrivals.seen_at + 1) if len(self) else 0.0
+            is_filled = len(rows) >= most // 2
+            per_s = arrivals.per_s_since_first(arrivals.seen_at + 1) if is_filled else 0.0
             self._kept_share[place] = min(1.0, most / max(1e-9, SPAN_S * per_s))
 
     def add(self, answer: Answer) -> Row | None:

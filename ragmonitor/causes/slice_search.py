@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Final, NamedTuple
@@ -71,11 +71,14 @@ class SliceSearch:
         *,
         is_flipped: bool,
         max_weight: float,
+        proven: Mapping[Slice, float] | None = None,
     ) -> None:
         self._signal = signal
         self._since_s = since_s
         self._is_flipped = is_flipped
         self._max_weight = max_weight
+        self._proven = proven or {}
+        """E-values of slices whose own alarm says that they got worse."""
         self._is_predicted = signal == HALLUCINATION
         self._met: set[tuple[int, bool]] = set()
         self._rows = [
@@ -111,6 +114,7 @@ class SliceSearch:
     def _sum_up(self) -> None:
         """Sum up all answers, and those of the largest slices."""
         counts = Counter(each for row in self._rows for each in row.slices)
+        self._index = {each: [] for each in self._proven if each in counts}
         for each, count in counts.most_common(MAX_SLICES):
             if count >= MIN_ANSWERS:
                 self._index[each] = []
@@ -161,8 +165,20 @@ class SliceSearch:
             if len(each) == 1 and each[0][0] not in RECORDED and evidence[each] >= SUSPICIOUS_FROM
         ]
         known = list(examples)
+        yield from self.alarmed(known)
         for each in listed[:MAX_LISTED]:
+            if not each[1:] and each[0] in self._proven:
+                continue
             yield self._slice(each, evidence[each], each in found, known)
+
+    def alarmed(
+        self, examples: Iterable[tuple[tuple[Slice, ...], Example]]
+    ) -> Iterator[CandidateCause]:
+        """Yield the slices whose own alarm says that they got worse, strongest evidence first."""
+        known = list(examples)
+        for each in sorted(self._proven, key=self._proven.__getitem__, reverse=True):
+            if (each,) in self.parts:
+                yield self._slice((each,), self._proven[each], True, known)
 
     def _is_testable(self, judged: int) -> bool:
         return min(judged, self.everything.judged[1] - judged) >= MIN_JUDGED

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from ragmonitor.causes.answer_log import AnswerLog
 from ragmonitor.causes.candidates import CandidateCause
 from ragmonitor.causes.slice_names import Slice, SliceNames
 from ragmonitor.causes.slice_search import SliceSearch
+from ragmonitor.causes.slice_watch import SliceWatch
 from ragmonitor.estimation.parts import Answer, Observation, Part
 from ragmonitor.estimation.signals import HALLUCINATION, hallucinated
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Example, Interaction
+from ragmonitor.sampling.floors import SUSPECT_S
 
 MAX_TIME_SHARE: Final = 0.05
 """Of the time, that looks take: one that took a second is the answer for twenty."""
@@ -38,7 +41,8 @@ class Slices(Part):
         higher_is_better: Callable[[str], bool],
         topic: Callable[[Interaction], str] = lambda _: "",
         leave_out: Sequence[str] = (),
-        suspect: Callable[[Sequence[Slice]], None] | None = None,
+        suspect: Callable[[Sequence[Slice], float], None] | None = None,
+        watch: SliceWatch | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         """Begin without an answer.
@@ -50,7 +54,9 @@ class Slices(Part):
             higher_is_better: Whether a signal is the better the higher it is.
             topic: Returns the topic of a question; empty: not known.
             leave_out: Patterns of dimensions that are not looked at.
-            suspect: Told of the slices by an attribute that look suspicious, worst first.
+            suspect: Told of the slices by an attribute that look suspicious, worst first, and for
+                how many seconds.
+            watch: Knows which slices have an alarm of their own; None: none has.
             clock: Of how long looks take.
         """
         self._log = AnswerLog(
@@ -59,30 +65,32 @@ class Slices(Part):
         self._max_weight = max_importance_weight
         self._higher_is_better = higher_is_better
         self._suspect = suspect
+        self._watch = watch
         self._clock = clock
-        self._looked: tuple[str, float, float, Sequence[CandidateCause]] | None = None
+        self._looked: (
+            tuple[str, float, frozenset[Slice], float, Sequence[CandidateCause]] | None
+        ) = None
         """At what, until when that holds, and what was found."""
         self._examples: deque[tuple[tuple[Slice, ...], Example]] = deque(maxlen=MAX_EXAMPLES)
 
-    def add(self, answer: Answer) -> Sequence[Observation]:
+    def add(self, answer: Answer) -> Iterable[Observation]:
         """Take in one completed answer."""
         row = self._log.add(answer)
-        if row is not None and row.value(HALLUCINATION):
+        if row is None:
+            return ()
+        if row.value(HALLUCINATION):
             report = answer.completed.judged or answer.completed.builtin
             if hallucinated(report):
-                example = Example(
-                    interaction=answer.interaction,
-                    assessment=report.assessment,
-                    badness=1.0,
-                    at_s=answer.at_s,
-                    target=answer.completed.target,
-                )
-                self._examples.append((row.slices, example))
-        return ()
+                self._examples.append((row.slices, _example(answer)))
+        if self._watch is None:
+            return ()
+        return self._watch.observe(row, answer, partial(_example, answer))
 
     def tick(self) -> Sequence[Observation]:
         """Let the share of the answers that is kept follow the traffic."""
         self._log.refresh()
+        if self._watch is not None:
+            self._watch.tick(self._log)
         return ()
 
     def clear(self) -> None:
@@ -90,6 +98,8 @@ class Slices(Part):
         self._log.clear()
         self._looked = None
         self._examples.clear()
+        if self._watch is not None:
+            self._watch.clear()
 
     def candidates(self, signal: str, since_s: float) -> Sequence[CandidateCause]:
         """Return slices in which a signal got worse, and shifts of the mix; as `CauseFinder`.
@@ -98,24 +108,39 @@ class Slices(Part):
         """
         began = self._clock()
         last = self._looked
-        if last is not None and last[:2] == (signal, since_s) and began < last[2]:
-            return last[3]
+        alarmed = frozenset(() if self._watch is None else self._watch.proven())
+        if last is not None and last[:3] == (signal, since_s, alarmed) and began < last[3]:
+            return last[4]
         found = self._look(signal, since_s)
         ended = self._clock()
-        self._looked = signal, since_s, ended + (ended - began) / MAX_TIME_SHARE, found
+        until = ended + (ended - began) / MAX_TIME_SHARE
+        self._looked = signal, since_s, alarmed, until, found
         return found
 
     def _look(self, signal: str, since_s: float) -> Sequence[CandidateCause]:
+        proven = {} if self._watch is None or signal != HALLUCINATION else self._watch.proven()
         search = SliceSearch(
             self._log.rows(),
             signal,
             since_s,
             is_flipped=self._higher_is_better(signal),
             max_weight=self._max_weight,
+            proven=proven,
         )
         if not search.is_possible:
-            return ()
+            return tuple(search.alarmed(self._examples))
         found = list(search.slices(self._examples))
         if self._suspect is not None:
-            self._suspect(search.suspects)
+            self._suspect(search.suspects, SUSPECT_S)
         return (*found, *search.mixes())
+
+
+def _example(answer: Answer) -> Example:
+    report = answer.completed.judged or answer.completed.builtin
+    return Example(
+        interaction=answer.interaction,
+        assessment=report.assessment,
+        badness=1.0,
+        at_s=answer.at_s,
+        target=answer.completed.target,
+    )

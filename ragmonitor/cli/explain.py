@@ -29,7 +29,7 @@ from ragmonitor.errors import InputError
 from ragmonitor.estimation.alarms import LEARNED_FROM
 from ragmonitor.estimation.detector import DAY_S
 from ragmonitor.estimation.early_warning import THRESHOLD_DAYS as EARLY_WARNING_DAYS
-from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION, WEAK_RETRIEVAL
+from ragmonitor.estimation.signals import EMPTY_RETRIEVAL, NEW_QUESTION, WEAK_RETRIEVAL, slice_of
 from ragmonitor.export.content import finite
 from ragmonitor.settings import Settings
 
@@ -362,15 +362,22 @@ def _learned(learned: Learned) -> Iterator[str]:
 
 def _alarms(state: ServiceState) -> Table:
     table = figures_table("signal", "kind", "% of threshold", "objective", "state")
+    calm = 0
     for alarm in state.alarms:
         objective = alarm["objective"]
+        is_rising = alarm["active"] or alarm["rising_since_s"] is not None
+        if alarm["kind"] == "slice" and not is_rising:
+            calm += 1
+            continue
         table.add_row(
-            alarm["signal"],
+            slice_of(alarm["signal"]) or alarm["signal"],
             alarm["kind"],
             _percent(alarm["evidence_days"] / (state.threshold_days or math.inf)),
             "-" if objective is None else f"{objective:.4g}",
             _alarm_state(alarm),
         )
+    if calm:
+        table.add_row(f"{calm} slices of the traffic", "slice", "-", "-", "quiet")
     return table
 
 

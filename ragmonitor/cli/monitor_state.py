@@ -357,7 +357,9 @@ class ServiceState:
             # Where it is bad already, a jump from the objective is what is asked about.
             mean=min(0.0 if day is None else day["mean"], objective),
             threshold_days=self.threshold_days,
-            share=share_of(HALLUCINATION, {each["signal"] for each in self.alarms}),
+            share=share_of(
+                HALLUCINATION, {each["signal"] for each in self.alarms if each["kind"] != "slice"}
+            ),
             evidence_days=0.0 if alarm["active"] else alarm["evidence_days"],
             max_importance_weight=1.0
             if is_builtin(alarm["judge"]) or alarm["judge"] == NO_JUDGE

@@ -47,6 +47,7 @@ def streams(
     judge: str | None,
     patterns: Sequence[str],
     min_severity: Severity = Severity.MAJOR,
+    slices_share: float = 0.0,
 ) -> tuple[Stream, ...]:
     """Return the streams of a service.
 
@@ -58,6 +59,7 @@ def streams(
         patterns: Of the names of the signals that are wanted.
         min_severity: Of the findings that make an answer hallucinated; minor ones by themselves
             raise no alarm.
+        slices_share: Of the false alarms, what is left for the alarms of slices; below a half.
     """
     quality = judge or builtin
     importance_weight = 1.0 if judge is None else MAX_IMPORTANCE_WEIGHT
@@ -84,13 +86,14 @@ def streams(
     wanted = [each for each in found if any(fnmatch.fnmatch(each[0], p) for p in patterns)]
     others = sum(each[0] != HALLUCINATION for each in wanted)
     first = any(each[0] == HALLUCINATION for each in wanted)
-    rest = (1.0 - FIRST_SHARE * first) / max(1, others)
+    rest = (1.0 - slices_share - FIRST_SHARE * first) / max(1, others)
+    alone = 1.0 - slices_share
     return tuple(
         Stream(
             signal=signal,
             judge=whose,
             kind=kind,
-            share=(FIRST_SHARE if others else 1.0) if signal == HALLUCINATION else rest,
+            share=(FIRST_SHARE if others else alone) if signal == HALLUCINATION else rest,
             higher_is_better=higher_is_better,
             max_importance_weight=most,
             default_objective=default,
@@ -100,3 +103,31 @@ def streams(
         )
         for signal, whose, kind, higher_is_better, most, default in wanted
     )
+
+
+def slice_slots(
+    count: int,
+    share: float,
+    *,
+    judge: str,
+    is_sampled: bool,
+    min_severity: Severity = Severity.MAJOR,
+) -> tuple[Stream, ...]:
+    """Return the streams of slices, whose signals are chosen while the service runs.
+
+    Args:
+        count: How many slices may have an alarm at once.
+        share: Of the false alarms, that of all slices together; each has as much as any other.
+        judge: The judge of quality.
+        is_sampled: It scores a sample.
+        min_severity: As in `streams`.
+    """
+    slot = Stream(
+        signal="",
+        judge=judge,
+        kind="slice",
+        share=share / max(1, count),
+        max_importance_weight=MAX_IMPORTANCE_WEIGHT if is_sampled else 1.0,
+        definition=min_severity,
+    )
+    return (slot,) * (count if share > 0 else 0)

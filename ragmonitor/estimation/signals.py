@@ -57,6 +57,21 @@ Outcomes = Sequence[tuple[str, Outcome | None]]
 _name = lru_cache(maxsize=1_000)(evaluator_name)
 
 
+def slice_signal(signal: str, name: str) -> str:
+    """Return what the alarm of a slice is called: `hallucination{route=billing}`."""
+    return f"{signal}{{{name}}}"
+
+
+def slice_of(signal: str) -> str:
+    """Return the slice that such a signal names: `route=billing`; empty: it names none."""
+    return signal.partition("{")[2].rpartition("}")[0]
+
+
+def whole_of(signal: str) -> str:
+    """Return such a signal without its slice."""
+    return signal.partition("{")[0]
+
+
 def outcomes(report: Report) -> Outcomes:
     """Return every signal of a report with its outcome; None: there is no verdict."""
     assessment = report.assessment

@@ -62,7 +62,12 @@ _PASSING = frozenset(
     for name, metric in metrics.TABLE.items()
     if metric.kind == "gauge"
     and name.startswith(
-        ("ragmonitor_version_difference", "ragmonitor_golden_", "ragmonitor_cost_per")
+        (
+            "ragmonitor_version_difference",
+            "ragmonitor_golden_",
+            "ragmonitor_cost_per",
+            "ragmonitor_slice_alarm_",
+        )
     )
 )
 """Gauges of what passes: a comparison of two versions, golden questions that were asked lately,
@@ -439,8 +444,10 @@ class PrometheusExporter:
 
     def _show_alarms(self, states: Iterable[AlarmState]) -> None:
         for state in states:
-            with _SERIES:
-                self._show_alarm(state)
+            # Slices come and go; those with evidence are plain gauges.
+            if state.kind != "slice":
+                with _SERIES:
+                    self._show_alarm(state)
 
     def _show_alarm(self, state: AlarmState) -> None:
         instruments, labels = self._instruments, _alarm(state)
@@ -557,7 +564,8 @@ _NOTHING = Totals()
 
 
 def _alarm(alarm: AlarmState | AlarmEvent) -> tuple[str, str, str]:
-    return alarm.signal, alarm.judge, alarm.kind
+    # A label's values are few, and slices are not.
+    return alarm.signal.partition("{")[0], alarm.judge, alarm.kind
 
 
 def _count_nothing() -> None:

@@ -376,7 +376,9 @@ def alarm_of_event(event: AlarmEvent) -> IncidentAlarm:
         judge=_named(event.judge),
         kind=event.kind,
         raised_s=event.at_s,
-        since_s=min(event.since_s, event.at_s),
+        since_s=min(
+            event.since_s, event.at_s, event.at_s if event.span is None else event.span.since_s
+        ),
         objective=event.objective,
         higher_is_better=event.higher_is_better,
         threshold_share=_share(event.evidence_s, event.threshold_s),

@@ -12,6 +12,7 @@ from typing import Final, Literal, Protocol
 
 from ragmonitor import metrics
 from ragmonitor.causes import CandidateCause, CauseFinder
+from ragmonitor.estimation.signals import whole_of
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import contained
@@ -261,7 +262,7 @@ class IncidentKeeper:
         causes: list[CandidateCause] = []
         for finder in self.finders:
             with contained("causes"):
-                causes += finder.candidates(signal, since_s)
+                causes += finder.candidates(whole_of(signal), since_s)
         examples = [
             self._bad_answer(each.interaction.id, each)
             for cause in causes

@@ -306,7 +306,10 @@ class Wording:
         return _TEXTS[key][self._column].format(**values)
 
     def signal(self, name: str) -> str:
-        """Return what a signal is called; a stranger's is shown as it is."""
+        """Return what a signal is called, with its slice; a stranger's is shown as it is."""
+        whole, brace, part = name.partition("{")
+        if brace:
+            return f"{self.signal(whole)} · {part.removesuffix('}')}"
         known = _SIGNALS.get(name)
         return name.replace("_", " ") if known is None else known[self._column]
 

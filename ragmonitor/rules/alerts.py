@@ -153,7 +153,7 @@ def quality(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
         ),
         alert(
             "RagMonitorQualityDrift",
-            'signal!~"hallucination|faithfulness|refusal|golden_.*"',
+            'signal!~"hallucination|faithfulness|refusal|golden_.*|version_worse"',
             "A score of the answers is worse than it was.",
             f"mean {{{{ $labels.signal }}}} by {JUDGE} is beyond its limit",
             is_share=False,
@@ -172,6 +172,8 @@ def quality(scope: Scope, threshold_days: float) -> tuple[Alert, ...]:
             variables=BY_JUDGE,
         ),
         golden_questions(scope, ticket_days),
+        version_worse(scope),
+        slice_worse(scope),
     )
 
 
@@ -197,6 +199,65 @@ def golden_questions(scope: Scope, level_days: float) -> Alert:
             "one; reference answers that the judge rejects: "
             f"{number(f'max({names.GOLDEN_FAULTS}{{service=%q}})', form='%.0f')}."
         ),
+        dashboard="investigate",
+        variables=BY_JUDGE,
+    )
+
+
+def version_worse(scope: Scope) -> Alert:
+    """Return the alert on a version that is worse than its baseline."""
+    active = scope.pick(names.ALARM_ACTIVE, 'signal="version_worse"')
+    difference = number(
+        f'100 * max({names.VERSION_DIFFERENCE}{{service=%q,judge=%q,signal="hallucination"}})',
+        form="%+.1f",
+    )
+    lower, upper = (
+        number(f'100 * max({name}{{service=%q,judge=%q,signal="hallucination"}})', form="%+.1f")
+        for name in (names.VERSION_DIFFERENCE_LOWER, names.VERSION_DIFFERENCE_UPPER)
+    )
+    return Alert(
+        name="RagMonitorVersionWorse",
+        expr=(
+            f"max by (service, kind, signal, judge) ({active}) == 1\n"
+            f"unless on (service, judge)\n{scope.pick(OUTRANKED)}"
+        ),
+        summary="A version of the application is worse than the one before.",
+        description=(
+            f"{SERVICE}: by {JUDGE}, the newest version is worse than its baseline in the "
+            "hallucination rate, refusals or a score. Hallucination rate: "
+            f"{difference} points (95 % confidence sequence {lower} to {upper}). A version that is "
+            "no worse is found so with a chance of 5 % at most, however long it runs. The incident "
+            "on the monitor's page names the version and the signal."
+        ),
+        dashboard="investigate",
+        variables=BY_JUDGE,
+    )
+
+
+def slice_worse(scope: Scope) -> Alert:
+    """Return the alert on a slice of the traffic; silent while all answers have the alarm."""
+    active = scope.pick(names.SLICE_ALARM_ACTIVE)
+    whole = scope.pick(names.ALARM_ACTIVE, HALLUCINATION)
+    of_slice = "service=%q,slice=%q,judge=%q"
+    share = number(
+        f"100 * max({names.SLICE_ALARM_EVIDENCE_SECONDS}{{{of_slice}}})"
+        f" / max({names.ALARM_THRESHOLD_SECONDS}{{service=%q}})",
+        form="%.0f %%",
+    )
+    return Alert(
+        name="RagMonitorSliceWorse",
+        expr=(
+            f"max by (service, slice, judge) ({active}) == 1\n"
+            f"unless on (service)\nmax by (service) ({whole}) == 1\n"
+            f"unless on (service, judge)\n{scope.pick(OUTRANKED)}"
+        ),
+        summary="A part of the traffic has more hallucinations than its limit permits.",
+        description=(
+            f"{SERVICE}: in {{{{ $labels.slice }}}}, {JUDGE} finds more hallucinations than the "
+            f"limit permits ({percentage(f'max({names.SLICE_ALARM_OBJECTIVE}{{{of_slice}}})')}); "
+            f"evidence at {share} of the threshold. The rate of all answers may hardly show it."
+        ),
+        labels={"kind": "quality"},
         dashboard="investigate",
         variables=BY_JUDGE,
     )

@@ -18,10 +18,8 @@ MAX_VALUES: Final = 100
 """Beyond it, values share one floor."""
 IDLE_S: Final = 3_600.0
 """A value that was not seen for so long makes room for others."""
-SUSPECT_PER_HOUR: Final = 20.0
-"""Judged answers of a value that is suspicious."""
 SUSPECT_S: Final = 3_600.0
-"""How long it is, once it was named so."""
+"""How long a value is suspicious, once it was named so."""
 MAX_SUSPECTS: Final = 5
 _TOTAL_AGE_S: Final = 1.0
 
@@ -34,18 +32,22 @@ class Floors:
     that are suspicious, of whatever attribute, have a floor of their own for an hour.
     """
 
-    def __init__(self, attribute: str = "", per_hour: float = 1.0) -> None:
+    def __init__(
+        self, attribute: str = "", per_hour: float = 1.0, *, suspect_per_hour: float = 20.0
+    ) -> None:
         """Begin without any value.
 
         Args:
             attribute: Of interactions; those without it have no floor. Empty: only what is
                 suspicious has one.
             per_hour: Judged answers wanted for each value, above 0.
+            suspect_per_hour: Those of a value that is suspicious; 0: such ones have no floor.
         """
         if not 0 < per_hour < math.inf:
             raise ValueError(f"a floor is above 0, not {per_hour}")
         self._attribute = attribute
         self._per_s = per_hour / 3_600.0
+        self._suspect_per_s = suspect_per_hour / 3_600.0
         self._values: dict[str, Arrivals] = {}
         self._others = Arrivals(HALF_LIFE_S)
         self._suspects: dict[tuple[str, str], tuple[float, Arrivals]] = {}
@@ -53,24 +55,38 @@ class Floors:
         self._wanted_per_s = 0.0
         self._totalled_at = -math.inf
 
-    def suspect(self, values: Sequence[tuple[str, str]], now: float) -> None:
+    def suspect(
+        self, values: Sequence[tuple[str, str]], now: float, for_s: float = SUSPECT_S
+    ) -> None:
         """Take note of attributes and values that are suspicious, the most suspicious first.
 
         Args:
             values: The first five count.
             now: In seconds of the clock of `min_probability`.
+            for_s: How long they are.
         """
+        if not self._suspect_per_s:
+            return
         found = {each: kept for each, kept in self._suspects.items() if kept[0] > now}
         for each in values[:MAX_SUSPECTS]:
-            known = found.pop(each, None)
-            found[each] = now + SUSPECT_S, Arrivals(HALF_LIFE_S) if known is None else known[1]
+            until, arrivals = found.pop(each, (now, Arrivals(HALF_LIFE_S)))
+            found[each] = max(until, now + for_s), arrivals
         # Replaced at once: draws of another thread go over it.
         self._suspects = dict(list(found.items())[-MAX_SUSPECTS:])
 
     def min_probability(
         self, interaction: Interaction, now: float, *, bearable_per_s: float
     ) -> float:
-        """Return the least probability of this answer, 0 to 1; it counts as an arrival from now on.
+        """Return the least probability of this answer, 0 to 1; as `of`."""
+        found = self.of(interaction, now, bearable_per_s=bearable_per_s)
+        return max((each for _, each in found), default=0.0)
+
+    def of(
+        self, interaction: Interaction, now: float, *, bearable_per_s: float
+    ) -> tuple[tuple[str, float], ...]:
+        """Return the least probability, 0 to 1, in each slice of this answer that has a floor.
+
+        It counts as an arrival from now on.
 
         Args:
             interaction: What was answered.
@@ -80,11 +96,11 @@ class Floors:
         attributes = interaction.attributes
         value = attributes.get(self._attribute) if self._attribute else None
         if not value and not self._suspects:
-            return 0.0
+            return ()
         # A clock that was put back would keep the total for as long.
         if abs(now - self._totalled_at) >= _TOTAL_AGE_S:
             self._total(now)
-        wanted = 0.0
+        wanted: dict[str, float] = {}
         if value:
             arrivals = self._values.get(value)
             if arrivals is None:
@@ -92,14 +108,15 @@ class Floors:
                     arrivals = self._values[value] = Arrivals(HALF_LIFE_S)
                 else:
                     arrivals = self._others
-            wanted = _wanted(arrivals, now, self._per_s)
+            wanted[f"{self._attribute}={value}"] = _wanted(arrivals, now, self._per_s)
         for (attribute, suspect), (until, arrivals) in self._suspects.items():
             if attributes.get(attribute) == suspect and now < until:
-                wanted = max(wanted, _wanted(arrivals, now, _SUSPECT_PER_S))
+                name = f"{attribute}={suspect}"
+                least = _wanted(arrivals, now, self._suspect_per_s)
+                wanted[name] = max(wanted.get(name, 0.0), least)
         most_per_s = MAX_SHARE * bearable_per_s
-        if self._wanted_per_s > most_per_s:
-            wanted *= most_per_s / self._wanted_per_s
-        return wanted
+        share = most_per_s / self._wanted_per_s if self._wanted_per_s > most_per_s else 1.0
+        return tuple((name, share * least) for name, least in wanted.items())
 
     def _total(self, now: float) -> None:
         """Add up what all values want, and let go of those that are gone."""
@@ -112,13 +129,10 @@ class Floors:
             min(self._per_s, arrivals.per_s_since_first(now))
             for arrivals in (*self._values.values(), self._others)
         ) + sum(
-            min(_SUSPECT_PER_S, arrivals.per_s_since_first(now))
+            min(self._suspect_per_s, arrivals.per_s_since_first(now))
             for until, arrivals in self._suspects.values()
             if now < until
         )
-
-
-_SUSPECT_PER_S: Final = SUSPECT_PER_HOUR / 3_600.0
 
 
 def _wanted(arrivals: Arrivals, now: float, wanted_per_s: float) -> float:

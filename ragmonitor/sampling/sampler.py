@@ -13,7 +13,7 @@ from ragmonitor.records import Cause, GaugeValue, Interaction, SamplingDecision,
 from ragmonitor.sampling.arrivals import Arrivals
 from ragmonitor.sampling.budget import Budget
 from ragmonitor.sampling.consistent_draws import is_drawn
-from ragmonitor.sampling.floors import Floors
+from ragmonitor.sampling.floors import SUSPECT_S, Floors
 
 ARRIVALS_HALF_LIFE_S: Final = 120.0
 UNIFORM_SHARE: Final = 0.5
@@ -111,7 +111,7 @@ class AdaptiveSampler:
         bearable_per_s = outlook.pace_per_s / max(_SMALLEST, self._reading_cost)
         self._typical_cost += _LEARNING * (cost - self._typical_cost)
         if outlook.level < cost:
-            self._note_floor(interaction, now, bearable_per_s)
+            self._note_floors(interaction, now, bearable_per_s)
             self._warn_of(cost)
             return _uncovered(self._common(bearable_per_s, now))
         return self._decide(interaction, uncertainty, now, cost=cost, bearable_per_s=bearable_per_s)
@@ -128,7 +128,8 @@ class AdaptiveSampler:
         rate = self._common(bearable_per_s, now)
         probability = self._by_uncertainty(interaction, rate, uncertainty)
         stratum: Stratum = "sampled"
-        floor = self._note_floor(interaction, now, bearable_per_s)
+        floors = self._note_floors(interaction, now, bearable_per_s)
+        floor = max((least for _, least in floors), default=0.0)
         if floor > probability:
             probability = floor
             # Up to the common rate it is what this answer's like are drawn at anyhow.
@@ -154,6 +155,7 @@ class AdaptiveSampler:
             reserved=reserved,
             rate=rate,
             stratum=stratum,
+            floors=floors,
         )
 
     def _common(self, bearable_per_s: float, now: float) -> float:
@@ -172,10 +174,12 @@ class AdaptiveSampler:
         uniform = max(UNIFORM_SHARE, rate)
         return min(1.0, rate * (uniform + (1 - uniform) * uncertainty))
 
-    def _note_floor(self, interaction: Interaction, now: float, bearable_per_s: float) -> float:
+    def _note_floors(
+        self, interaction: Interaction, now: float, bearable_per_s: float
+    ) -> tuple[tuple[str, float], ...]:
         if self._floors is None:
-            return 0.0
-        return self._floors.min_probability(interaction, now, bearable_per_s=bearable_per_s)
+            return ()
+        return self._floors.of(interaction, now, bearable_per_s=bearable_per_s)
 
     def _cost_of(self, interaction: Interaction) -> float:
         """Return what a reading costs at most.
@@ -244,10 +248,10 @@ class AdaptiveSampler:
         """Raise the common rate by a factor from now on; 1 ends it. The budget stays as it is."""
         self._boost = max(1.0, factor)
 
-    def suspect(self, values: Sequence[tuple[str, str]]) -> None:
-        """Give attributes and values that are suspicious a floor for an hour, worst first."""
+    def suspect(self, values: Sequence[tuple[str, str]], for_s: float = SUSPECT_S) -> None:
+        """Give attributes and values that are suspicious a floor for a time, worst first."""
         if self._floors is not None:
-            self._floors.suspect(values, self._clock())
+            self._floors.suspect(values, self._clock(), for_s)
 
     def gauges(self, judge: str) -> Sequence[GaugeValue]:
         """Return the common rate, the boost, the traffic and the budget as of now."""

@@ -88,3 +88,41 @@ def test_a_page_of_an_incident_that_is_not_there_is_not_found():
         for name in ("incidents/none", "incidents/..%2fstate.json", "incidents/latest.exe"):
             with pytest.raises(urllib.error.HTTPError, match="404"):
                 get(f"{monitor.ui_url}{name}")
+
+
+@pytest.mark.parametrize("worker", ["thread", "process"])
+def test_a_route_that_got_worse_raises_an_alarm_of_its_own_and_is_named_at_once(tmp_path, worker):
+    """A quarter of the answers, while the rate of all keeps to its objective; wherever it runs."""
+    with Monitor(
+        "shop",
+        objectives={"hallucination": 0.6},
+        alarms=AlarmSettings(signals=("hallucination",), false_alarm_every_days=1.0),
+        export={"traces": False},
+        server={"ui": True, "port": 0},
+        state=tmp_path / "state",
+        worker=worker,
+    ) as monitor:
+        for is_since in (False, True):
+            for number in range(280):
+                route = "billing" if number % 4 == 0 else "faq"
+                answer = WRONG if is_since and route == "billing" else CHUNK
+                attributes = {"route": route, "user_id": "u1"}
+                with monitor.interaction(query=f"Question {number}?", attributes=attributes) as i:
+                    i.retrieved([Chunk(text=CHUNK, id="policy")])
+                    i.answered(answer)
+            monitor.flush()
+            # Slices are chosen at one tick and have their slots from the next on.
+            monitor.flush()
+        listed, _ = get(f"{monitor.ui_url}incidents.json")
+        (incident,) = json.loads(listed)["incidents"]
+        page, _ = get(f"{monitor.ui_url}incidents/{incident['id']}?lang=zh")
+        explained = CliRunner().invoke(app, ["explain", monitor.metrics_url])
+        metrics = urllib.request.urlopen(monitor.metrics_url, timeout=10).read().decode()
+    assert [each["signal"] for each in incident["alarms"]] == ["hallucination{route=billing}"]
+    assert incident["cause"]["kind"] == "slice"
+    assert incident["cause"]["name"] == "route=billing"
+    assert "幻觉率 · route=billing" in page
+    assert "route=billing" in explained.stdout
+    assert 'ragmonitor_slice_alarm_active{judge="builtin",' in metrics
+    assert 'slice="route=billing"} 1.0' in metrics
+    assert "user_id" not in metrics

@@ -165,6 +165,17 @@ def plain(name: str, values: str, **labels: str) -> Callable[[str], Series]:
     return lambda service: {labelled(name, service=service, **labels): values}
 
 
+def of_slice(name: str, values: str) -> Callable[[str], Series]:
+    """Return a series of a slice's alarm."""
+    return plain(f"slice_alarm_{name}", values, slice="route=billing", judge=MODEL)
+
+
+def difference(end: str, values: str) -> Callable[[str], Series]:
+    """Return a series of the comparison of two versions."""
+    which = {"by": "service_version", "candidate": "1.5", "baseline": "1.4"}
+    return plain(f"version_difference{end}", values, **which, signal="hallucination", judge=MODEL)
+
+
 RESTART = "40x30 _x5 0x90"
 """Evidence that goes with the process that had it."""
 NO_DIAGNOSES = "not known yet (unweighted share of the scored answers)"
@@ -285,6 +296,58 @@ QUALITY = (
         f"What went wrong in the last hour: {NO_DIAGNOSES}.",
         f"{INVESTIGATE}{OF_MODEL}{SINCE}",
         "quality",
+    ),
+    Case(
+        alert="RagMonitorVersionWorse",
+        bad=together(
+            alarm("version_worse", "quality", days="0x30 30x90", active="0x30 1x90"),
+            difference("", "0.08x120"),
+            difference("_lower", "0.02x120"),
+            difference("_upper", "0.14x120"),
+        ),
+        good=alarm("version_worse", "quality", days="0x120"),
+        restarted=alarm("version_worse", "quality", days=RESTART, active="1x30 _x5 0x90"),
+        fires_restarted=False,
+        at="1h30m",
+        labels={**quality("version_worse"), "severity": "ticket"},
+        description=(
+            "bot: by openai/gpt-4o-mini, the newest version is worse than its baseline in the "
+            "hallucination rate, refusals or a score. Hallucination rate: +8.0 points (95 % "
+            "confidence sequence +2.0 to +14.0). A version that is no worse is found so with a "
+            "chance of 5 % at most, however long it runs. The incident on the monitor's page names "
+            "the version and the signal."
+        ),
+        dashboard=f"{INVESTIGATE}{OF_MODEL}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorSliceWorse",
+        bad=together(
+            of_slice("active", "0x30 1x90"),
+            of_slice("evidence_seconds", "0x30 3888000x90"),
+            of_slice("objective", "0.12x120"),
+            plain("alarm_threshold_seconds", "2592000x120"),
+        ),
+        # All answers have the alarm, and the page says so.
+        good=together(
+            of_slice("active", "1x120"),
+            alarm("hallucination", "quality", days="45x120", active="1x120"),
+        ),
+        restarted=of_slice("active", "1x30 _x5 0x90"),
+        fires_restarted=False,
+        at="1h30m",
+        labels={
+            "service": "bot",
+            "slice": "route=billing",
+            "judge": MODEL,
+            "kind": "quality",
+            "severity": "ticket",
+        },
+        description=(
+            "bot: in route=billing, openai/gpt-4o-mini finds more hallucinations than the limit "
+            "permits (12.0 %); evidence at 150 % of the threshold. The rate of all answers may "
+            "hardly show it."
+        ),
+        dashboard=f"{INVESTIGATE}{OF_MODEL}{SINCE}",
     ),
     Case(
         alert="RagMonitorErrorBudgetBurn",

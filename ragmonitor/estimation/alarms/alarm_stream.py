@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ragmonitor.records import AlarmKind, Example, is_builtin
 
-Pending = tuple[float, int, float, float, float, str, Callable[[], Example] | None]
-"""When, the place of the stream, badness, importance weight, suspicion, session and example."""
+Pending = tuple[float, str, float, float, float, str, Callable[[], Example] | None]
+"""When, signal, badness, importance weight, suspicion, session and example."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +16,7 @@ class Stream:
     """One signal that may raise an alarm."""
 
     signal: str
+    """Empty: a slot, for a slice that is chosen while the service runs."""
     judge: str
     """Whose verdicts update it; `none` for what needs no judge."""
     kind: AlarmKind

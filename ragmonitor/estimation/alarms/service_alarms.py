@@ -18,6 +18,7 @@ from ragmonitor.estimation.alarms.sessions import SESSION_S, Sessions
 from ragmonitor.estimation.alarms.signal_monitor import SignalMonitor
 from ragmonitor.estimation.detector import CLEARED_AT, DAY_S, Block
 from ragmonitor.estimation.parts import Means, Observation, Part
+from ragmonitor.estimation.signals import slice_of
 from ragmonitor.guard import (
     logger,
     reason,
@@ -32,6 +33,8 @@ from ragmonitor.state import StateFile
 STATE_VERSION = 3
 _LEARNED = "what alarms have learned"
 
+MAX_NAME = 300
+"""Characters of the name of a slice, in a file."""
 MAX_PENDING = 20_000
 """Updates between two ticks."""
 LATE_MOST_S = 1_800.0
@@ -50,6 +53,11 @@ class Alarms(Part):
     `false_alarm_every_days / s`, and shows its evidence times s, so that all have the same
     threshold.
 
+    A slot is a stream whose signal is chosen while the service runs (`adopt`), from what is past:
+    one slice of the traffic, and later another. Its evidence begins at 0 with each, so that it
+    exceeds the days that have passed on average no more than that of any other stream does, and
+    the slot's share bounds the false alarms of all the slices that it ever has.
+
     One thread at a time.
     """
 
@@ -59,6 +67,7 @@ class Alarms(Part):
         *,
         false_alarm_every_days: float,
         objectives: Mapping[str, float] | None = None,
+        slots: Sequence[Stream] = (),
         now: Callable[[], float] = time.time,
         file: StateFile | None = None,
     ) -> None:
@@ -68,23 +77,24 @@ class Alarms(Part):
             streams: At most one for each signal.
             false_alarm_every_days: The threshold.
             objectives: By signal, on its own scale. Those of other signals are ignored.
+            slots: Streams without a signal, for slices.
             now: Seconds since the epoch.
             file: What outlives the process, and is shared; of version `STATE_VERSION`.
 
         Raises:
             ValueError: Two streams of one signal, a share of 0, or shares above 1 together.
         """
-        self._streams = tuple(streams)
-        self._index = {stream.signal: place for place, stream in enumerate(self._streams)}
-        if len(self._index) < len(self._streams):
+        if len({stream.signal for stream in streams}) < len(streams):
             raise ValueError("two streams of one signal")
-        shares = [stream.share for stream in self._streams]
+        shares = [stream.share for stream in (*streams, *slots)]
         if min(shares, default=1.0) <= 0 or sum(shares) > 1 + 1e-9:
             raise ValueError("the streams' shares are to be above 0, and at most 1 together")
         self._every_days = false_alarm_every_days
         given = objectives or {}
+        self._first_slot = len(streams)
+        self._configured = (*streams, *slots)
         self._given = [
-            given.get(stream.signal, stream.default_objective) for stream in self._streams
+            given.get(stream.signal, stream.default_objective) for stream in self._configured
         ]
         self._now = now
         self._file = file
@@ -92,16 +102,11 @@ class Alarms(Part):
 
     def clear(self) -> None:
         """Forget everything: a forked child, whose parent keeps what was noted. The file stays."""
-        self._monitors = [
-            SignalMonitor(
-                threshold_days=self._every_days / stream.share,
-                max_reserve=stream.reserve * self._every_days / stream.share,
-                max_importance_weight=stream.max_importance_weight,
-                objectives=Objectives(self._said(place)),
-                objective=self._said(place),
-            )
-            for place, stream in enumerate(self._streams)
-        ]
+        self._streams = list(self._configured)
+        self._index = {each.signal: at for at, each in enumerate(self._streams) if each.signal}
+        self._monitors = [self._monitor(place) for place in range(len(self._streams))]
+        self._asked: dict[str, float | None] = {}
+        """What `adopt` and `release` ask for, by signal; None: it is to be released."""
         self._pending: list[Pending] = []
         self._draws: DrawOrder[Pending] = DrawOrder()
         self._lost = 0
@@ -114,6 +119,81 @@ class Alarms(Part):
         """Streams in the file that are not configured now: kept for when they are again."""
         self._disputed: set[int] = set()
         """Streams of which it was logged that processes say different objectives."""
+
+    def _monitor(self, place: int) -> SignalMonitor:
+        stream = self._streams[place]
+        return SignalMonitor(
+            threshold_days=self._every_days / stream.share,
+            max_reserve=stream.reserve * self._every_days / stream.share,
+            max_importance_weight=stream.max_importance_weight,
+            objectives=Objectives(self._said(place)),
+            objective=self._said(place),
+        )
+
+    # --- slices
+
+    def adopt(self, signal: str, objective: float) -> None:
+        """Let a slice have a slot from the next `apply` on, if one is free.
+
+        Args:
+            signal: Names signal and slice; one that has a slot keeps it.
+            objective: The mean that is accepted, on the scale of badness. By what is past only.
+                Of one that has a slot it counts where it is stricter.
+        """
+        self._asked[signal] = objective
+
+    def release(self, signal: str) -> None:
+        """Let a slice give its slot back, at the next `apply`; its evidence is forgotten."""
+        self._asked[signal] = None
+
+    @property
+    def slots(self) -> int:
+        """How many slices may be adopted."""
+        return len(self._streams) - self._first_slot
+
+    def adopted(self) -> Mapping[str, SignalMonitor]:
+        """Return where each slice that has a slot stands, by its signal; not to be changed."""
+        return {
+            stream.signal: monitor
+            for stream, monitor in self._slots_from(self._first_slot)
+            if stream.signal
+        }
+
+    def _slots_from(self, first: int) -> Iterator[tuple[Stream, SignalMonitor]]:
+        return zip(self._streams[first:], self._monitors[first:], strict=True)
+
+    def _occupy(self, place: int, signal: str) -> None:
+        """Give a slot to a slice; empty: to none."""
+        self._index.pop(self._streams[place].signal, None)
+        self._streams[place] = replace(self._configured[place], signal=signal)
+        if signal:
+            self._index[signal] = place
+        self._monitors[place] = self._monitor(place)
+        self._sessions.spend(place)
+
+    def _rearrange(self, now_s: float) -> Iterator[AlarmEvent]:
+        """Give slots to slices, and take them back, as was asked."""
+        asked, self._asked = self._asked, {}
+        for signal, objective in sorted(asked.items(), key=lambda each: each[1] is not None):
+            place = self._index.get(signal, -1)
+            if objective is None and place >= self._first_slot:
+                since_s = self._monitors[place].since_s
+                if since_s is not None:
+                    yield self._event(place, raised=False, at_s=now_s, since_s=since_s)
+                self._occupy(place, "")
+            elif objective is not None and place < 0:
+                free = [
+                    at
+                    for at, each in enumerate(self._streams[self._first_slot :])
+                    if not each.signal
+                ]
+                if free:
+                    self._occupy(self._first_slot + free[0], signal)
+                    monitor = self._monitors[self._first_slot + free[0]]
+                    monitor.learned, monitor.learning.began_s = objective, now_s
+            elif objective is not None and place >= self._first_slot:
+                monitor = self._monitors[place]
+                monitor.learned = min(objective, monitor.learned or 1.0)
 
     def tells_apart(self, session: str) -> bool:
         """Return whether a session id tells answers apart: it is none, or a constant, if not."""
@@ -151,7 +231,7 @@ class Alarms(Part):
         suspicion = self._draws.suspicion(observation.answer)
         noted = (
             at_s,
-            place,
+            observation.signal,
             min(1.0, max(0.0, x)),
             weight,
             suspicion,
@@ -225,15 +305,27 @@ class Alarms(Part):
                 raised=monitor.raised,
                 objectives=len(monitor.objectives.live(now_s)),
             )
-            for place, (stream, monitor) in enumerate(
-                zip(self._streams, self._monitors, strict=True)
-            )
+            for place, (stream, monitor) in enumerate(self._slots_from(0))
+            if stream.signal
         )
 
     def gauges(self, means: Means) -> Iterator[GaugeValue]:
         """Return the threshold and the verdicts that came too late."""
         yield GaugeValue(name=metrics.ALARM_THRESHOLD_SECONDS, value=self._every_days * DAY_S)
         yield GaugeValue(name=metrics.ALARM_LATE_VERDICTS, value=self.late)
+        if not self.slots:
+            return
+        yield GaugeValue(name=metrics.SLICE_ALARMS, value=len(self.adopted()))
+        for state in self.states():
+            is_rising = state.rising_since_s is not None
+            if state.kind == "slice" and (state.active or is_rising):
+                labels = (("slice", slice_of(state.signal)), ("judge", state.judge))
+                for name, value in (
+                    (metrics.SLICE_ALARM_ACTIVE, state.active),
+                    (metrics.SLICE_ALARM_EVIDENCE_SECONDS, state.evidence_s),
+                    (metrics.SLICE_ALARM_OBJECTIVE, state.objective or 0.0),
+                ):
+                    yield GaugeValue(name=name, value=value, labels=labels)
 
     # --- objectives
 
@@ -256,7 +348,8 @@ class Alarms(Part):
 
     def _has_news(self) -> bool:
         now_s = self._now()
-        return any(self._is_outdated(monitor, now_s) for monitor in self._monitors)
+        outdated = (self._is_outdated(monitor, now_s) for monitor in self._monitors)
+        return bool(self._asked) or any(outdated)
 
     def _adopt_objectives(self, now_s: float) -> Iterator[AlarmEvent]:
         """Let every stream's evidence be about the objective that holds; see `objectives`."""
@@ -331,27 +424,47 @@ class Alarms(Part):
             return None
         streams = told.get("streams")
         known = dict(streams) if isinstance(streams, dict) else {}
-        for stream, monitor in zip(self._streams, self._monitors, strict=True):
-            entry = known.pop(key_of(stream), None)
+        self._take_over_slots(told.get("slots"))
+        for stream, monitor in self._slots_from(0):
+            entry = known.pop(key_of(stream), None) if stream.signal else None
             if entry is None:
                 continue
             try:
                 monitor.load(entry)
             except ValueError as error:
                 record_error("estimation", error)
-        self._strangers = known
+        # A slice that has no slot any more is of no use.
+        self._strangers = {key: each for key, each in known.items() if not slice_of(key)}
         if told.get("order") == self._order():
             self._sessions.meet(told.get("sessions"))
         self._seen = str(told.get("writing"))
         return None
 
+    def _take_over_slots(self, told: Any) -> None:
+        """Let the slots be as another process left them; what cannot be is none."""
+        names = told if isinstance(told, list) else []
+        changed = {
+            place: signal
+            for place, signal in zip(
+                range(self._first_slot, len(self._streams)), names, strict=False
+            )
+            if isinstance(signal, str) and signal != self._streams[place].signal
+        }
+        for place in changed:
+            self._occupy(place, "")
+        for place, signal in changed.items():
+            if slice_of(signal) and len(signal) <= MAX_NAME and signal not in self._index:
+                self._occupy(place, signal)
+
     def _dump(self, writing: str) -> dict[str, Any]:
         mine = {
             key_of(stream): monitor.dump()
-            for stream, monitor in zip(self._streams, self._monitors, strict=True)
+            for stream, monitor in self._slots_from(0)
+            if stream.signal
         }
         return {
             "writing": writing,
+            "slots": [stream.signal for stream, _ in self._slots_from(self._first_slot)],
             "streams": {**self._strangers, **mine},
             "order": self._order(),
             "sessions": self._sessions.dump(),
@@ -364,8 +477,11 @@ class Alarms(Part):
 
     def _advance(self, pending: Iterable[Pending]) -> list[AlarmEvent]:
         now_s = self._now()
-        events = list(self._adopt_objectives(now_s))
-        for told_s, place, x, importance_weight, suspicion, session, example in pending:
+        events = [*self._rearrange(now_s), *self._adopt_objectives(now_s)]
+        for told_s, signal, x, importance_weight, suspicion, session, example in pending:
+            place = self._index.get(signal, -1)
+            if place < 0:  # a slice that has given its slot back since
+                continue
             # Nothing is answered in the future, and what is very late has its time behind it.
             at_s = min(now_s, max(told_s, now_s - LATE_MOST_S))
             monitor, block = self._monitors[place], self._sessions.block(session, place, at_s)

@@ -14,7 +14,14 @@ from ragmonitor.estimation.alarms.course import NUMBERS, Course
 from ragmonitor.estimation.alarms.learning import Learning, Sums
 from ragmonitor.estimation.alarms.objectives import Objectives
 from ragmonitor.estimation.alarms.state_numbers import Number
-from ragmonitor.estimation.detector import CLEARING_RISKS, MULTIPLES, Block, Clearing, Detector
+from ragmonitor.estimation.detector import (
+    CLEARING_RISKS,
+    DAY_S,
+    MULTIPLES,
+    Block,
+    Clearing,
+    Detector,
+)
 from ragmonitor.guard import shielded
 from ragmonitor.records import AlarmSpan, Example
 
@@ -224,6 +231,19 @@ class SignalMonitor:
     def evidence_days(self) -> float:
         """Of an active alarm what raised it; else what there is now."""
         return self.detector.evidence if self.clearing is None else self.held_days
+
+    @property
+    def updated_s(self) -> float:
+        """When a verdict counted last, or a slice was adopted; seconds since the epoch."""
+        times = [self.learning.began_s, self.detector.at_s]
+        times.append(None if self.clearing is None else self.clearing.at_s)
+        return max((each for each in times if each is not None), default=0.0)
+
+    @property
+    def age_days(self) -> float:
+        """Between the time that a slice was adopted and its active alarm; 0: not known."""
+        began_s, raised_s = self.learning.began_s, self.since_s
+        return 0.0 if began_s is None or raised_s is None else (raised_s - began_s) / DAY_S
 
     def dump(self) -> dict[str, Any]:
         """Return what `load` takes over; without examples, which stay in the process."""

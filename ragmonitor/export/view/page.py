@@ -253,6 +253,8 @@ class View:
                 yield (key.signal, key.judge, "lower"), estimate.lower
                 yield (key.signal, key.judge, "upper"), estimate.upper
         for state in snapshot.alarms:
+            if state.kind == "slice":  # they come and go
+                continue
             yield (state.signal, state.judge, "evidence"), state.evidence_s / DAY_S
 
     def _is_drawn(self, key: SeriesKey) -> bool:

@@ -327,8 +327,12 @@ function showAlarms() {
   const threshold = state.threshold_days ?? 30;
   const learning = state.alarms.filter((a) => a.objective === null).length;
   say(byId("line"), `${t("armed", { armed: state.alarms.length - learning, n: learning })} ${t("threshold", { days: Number(threshold.toFixed(1)) })}`);
-  const weight = (a) => (a.active ? 0 : 10) + { quality: 0, input: 1, judge: 2 }[a.kind];
-  const sorted = [...state.alarms].sort((a, b) => weight(a) - weight(b));
+  const weight = (a) => (a.active ? 0 : 10) + { quality: 0, slice: 1, input: 2, judge: 3 }[a.kind];
+  // There may be many slices: those that are calm are counted only.
+  const isCalm = (a) => a.kind === "slice" && !a.active && shareOf(a) <= 1 / 600;
+  const calm = state.alarms.filter(isCalm).length;
+  say(byId("calm-slices"), calm ? t("calmSlices", { n: calm }) : "");
+  const sorted = state.alarms.filter((a) => !isCalm(a)).sort((a, b) => weight(a) - weight(b));
   renew(byId("alarms"), sorted.map((alarm) => {
     // From 0.01% of the threshold to all of it, each power of ten as wide as the next.
     const share = alarm.objective === null ? alarm.learned : 1 + Math.log10(Math.max(shareOf(alarm), 1e-4)) / 4;

@@ -38,7 +38,7 @@ const VERDICTS = {
 };
 const STATUSES = { ok: ["OK", "正常"], error: ["Error", "出错"], partial: ["Partial", "不完整"], cancelled: ["Cancelled", "已取消"] };
 const BASES = { judged: ["Scored by the LLM judge", "由大模型评审评分"], builtin: ["Built-in judge only", "仅内置评审"], unscored: ["Not scored", "未评分"] };
-const KINDS = { quality: ["answers", "回答"], input: ["input", "输入"], judge: ["the judge itself", "评审本身"] };
+const KINDS = { quality: ["answers", "回答"], input: ["input", "输入"], judge: ["the judge itself", "评审本身"], slice: ["slice", "分片"] };
 const UNITS = { usd: ["", ""], tokens: ["tokens", "Token"], calls: ["calls", "次调用"] };
 const PERS = { day: ["day", "天"], hour: ["hour", "小时"] };
 
@@ -167,6 +167,7 @@ const TEXTS = {
   incidentOpen: ["open", "未结束"],
   incidentClosed: ["over", "已结束"],
   search: ["Search: text, attribute, document, verdict, id", "搜索：文本、属性、文档、结论、编号"],
+  calmSlices: ["{n} {n|slice|slices} of the traffic with an alarm of {n|its|their} own: no evidence.", "另有 {n} 个分片设有独立告警：无证据。"],
   noAlarm: ["no alarm monitors this signal", "该信号没有告警"],
   colSignal: ["Evaluation", "评估"],
   colTrend: ["Trend, {range}", "趋势（{range}）"],
@@ -264,8 +265,16 @@ export function t(key, values = {}) {
   });
 }
 
+/** A signal and the slice that its name may hold: "hallucination{route=billing}". */
+export function parted(signal) {
+  const found = /^([^{]*)\{(.*)\}$/.exec(signal);
+  return found ? [found[1], found[2]] : [signal, ""];
+}
+
 /** What a name of ours is called; a stranger's is shown as it is. */
 export function called(table, name) {
+  const [whole, slice] = table === "signal" ? parted(name) : [name, ""];
+  if (slice) return `${called(table, whole)} · ${slice}`;
   const known = Object.hasOwn(TABLES[table], name) ? TABLES[table][name] : null;
   return known ? known[column] : String(name).replaceAll("_", " ");
 }

@@ -52,7 +52,7 @@ export function span(seconds) {
   return t("d", { n: Math.round(seconds / 86400) });
 }
 
-export const isShare = (signal) => ["hallucination", "minor_hallucination", "refusal", "empty_retrieval", "weak_retrieval", "new_question", "wrong_refusal", "anchors"].includes(signal);
+export const isShare = (signal) => ["hallucination", "minor_hallucination", "refusal", "empty_retrieval", "weak_retrieval", "new_question", "wrong_refusal", "anchors"].includes(signal.split("{")[0]);
 
 /** A mean; with so many decimals that what is below 1 is not written as 1. */
 export function number(value, signal = "") {
