@@ -85,6 +85,8 @@ bench-numbers: $(STAMP)  ## Estimates and alarms on simulated traffic, beside th
 	$(BIN)/python tests/bench/alarms.py monitor
 	$(BIN)/python tests/bench/drift.py $(ARGS)
 	$(BIN)/python tests/bench/sampling.py
+	$(BIN)/python tests/bench/slice_alarms.py delay --runs 4
+	$(BIN)/python tests/bench/slice_alarms.py false --days 40
 
 bench-judge: $(STAMP)  ## Calls and tokens of the LLM judge beside those of RAGAS (which it installs: 800 MB)
 	$(BIN)/python tests/bench/judge_cost.py $(ARGS)

@@ -638,6 +638,7 @@ class AlarmSettings(Group):
     max_slices: int = option(
         50,
         "Slices that have an alarm at once: those with the most answers.",
+        unit="slices",
         change="Each has an equal part of slices_share, so that more slices are each a little "
         "slower.",
         ge=1,

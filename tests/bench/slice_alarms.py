@@ -26,8 +26,8 @@ BASE = 0.04
 HOUR_S = 3_600.0
 DAY_S = 86_400.0
 PER_HOUR = 1_800.0
-BEFORE_DAYS = 2.0
-FOR_HOURS = 72.0
+BEFORE_DAYS = 1.0
+FOR_HOURS = 24.0
 """How long a rise is waited for."""
 
 
