@@ -71,7 +71,7 @@ _PASSING = frozenset(
     )
 )
 """Gauges of what passes: a comparison of two versions, golden questions that were asked lately,
-what a good answer costs."""
+what a good answer costs, slices with evidence."""
 _BREAKER_LEVELS = {"closed": 0, "half_open": 1, "open": 2}
 _TOTALS = {
     "answers": metrics.ANSWERS,

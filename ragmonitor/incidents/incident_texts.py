@@ -350,13 +350,14 @@ def number(value: float, signal: str) -> str:
     if signal.partition("{")[0] not in _SHARES:
         return f"{value:.2f}"
     digits = 1 if 0 < abs(value) < 0.1 else 0
-    return f"{100 * value:.{digits}f}".removesuffix(".0") + " %"
+    # Rounded first, and plus 0: what is a little below 0 is not written as -0.
+    return f"{round(100 * value, digits) + 0.0:.{digits}f}".removesuffix(".0") + " %"
 
 
 def percent(share: float) -> str:
     """Return a share in percent, which may be far above 100."""
     value = 100 * share
-    return f"{value:.0f} %" if value < 1e4 else "> 10000 %"
+    return f"{round(value, 0) + 0.0:.0f} %" if value < 1e4 else "> 10000 %"
 
 
 def moment(seconds: float) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmonitor.incidents import as_html, as_markdown
-from ragmonitor.incidents.incident_texts import _TEXTS
+from ragmonitor.incidents.incident_texts import _TEXTS, number, percent
 from ragmonitor.incidents.rendering import Links, headline
 from tests.support.incidents import CHUNK, QUESTION, SENTENCE, TRACE, described
 
@@ -107,3 +107,10 @@ def test_one_line_says_what_and_why():
         "document handbook.md"
     )
     assert "原因：文档 handbook.md" in headline(described(), "zh")
+
+
+@pytest.mark.parametrize("value", [-0.0001, -0.0, 0.0, 0.0001])
+def test_nothing_is_written_as_less_than_nothing(value):
+    """A share a little below 0, as noise makes it, is 0 %."""
+    assert percent(value) == "0 %"
+    assert number(value, "hallucination") == "0 %"
