@@ -539,13 +539,7 @@ def estimates_of(
         group_by=settings.estimation.group_by,
         topic=drift.topic,
     )
-    alarms = Alarms(
-        _streams(settings, reader.identity.name, name),
-        false_alarm_every_days=every_days,
-        objectives=settings.objectives,
-        slots=_slice_slots(settings, reader.identity.name, name),
-        file=file("alarms", ALARMS_VERSION),
-    )
+    alarms = _alarms(settings, reader.identity.name, name)
     # A new statistic is one more part: of every answer here, of a judge's verdicts below.
     parts: list[Part] = [
         drift,
@@ -600,6 +594,16 @@ def goldens_of(settings: Settings, judge: str) -> GoldenQuestions:
         shows_texts=settings.content.policy == "all",
         file=_state_file(settings, "goldens", GOLDENS_VERSION),
         alarms_file=_state_file(settings, "golden-alarms", ALARMS_VERSION),
+    )
+
+
+def _alarms(settings: Settings, builtin: str, judge: str | None) -> Alarms:
+    return Alarms(
+        _streams(settings, builtin, judge),
+        false_alarm_every_days=settings.alarms.false_alarm_every_days,
+        objectives=settings.objectives,
+        slots=_slice_slots(settings, builtin, judge),
+        file=_state_file(settings, "alarms", ALARMS_VERSION),
     )
 
 
