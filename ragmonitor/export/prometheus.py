@@ -444,9 +444,9 @@ class PrometheusExporter:
 
     def _show_alarms(self, states: Iterable[AlarmState]) -> None:
         for state in states:
-            # Slices come and go; those with evidence are plain gauges.
-            if state.kind != "slice":
-                with _SERIES:
+            with _SERIES:
+                # Slices come and go; those with evidence are plain gauges.
+                if state.kind != "slice":
                     self._show_alarm(state)
 
     def _show_alarm(self, state: AlarmState) -> None:
