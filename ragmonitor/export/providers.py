@@ -416,7 +416,8 @@ def _tracers(
                 deliveries.taken()
             super().on_end(span)
 
-    provider = TracerProvider(resource=resource())
+    # Ours to close, after what waits was sent: at the interpreter's exit the SDK would come first.
+    provider = TracerProvider(resource=resource(), shutdown_on_exit=False)
     provider.add_span_processor(Processor(deliveries))
     return provider
 
@@ -434,7 +435,7 @@ def _loggers(
             deliveries.taken()
             super().on_emit(log_record)
 
-    provider = LoggerProvider(resource=resource())
+    provider = LoggerProvider(resource=resource(), shutdown_on_exit=False)
     provider.add_log_record_processor(Processor(deliveries))
     return provider
 

@@ -794,3 +794,15 @@ def test_a_child_forked_while_its_parent_sets_up_emits_spans(
     assert made.tracer() is not None
     made.close()
     assert looked == [False]
+
+
+def test_our_own_providers_are_closed_by_us_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the interpreter's exit the SDK would end them before what waits is emitted."""
+    registered: list[Any] = []
+    monkeypatch.setattr(providers, "_exporter", lambda _: Refusing(None))
+    monkeypatch.setattr("atexit.register", lambda call, *_, **__: registered.append(call))
+    made = Providers("shop")
+    assert made.tracer() is not None
+    assert made.logger() is not None
+    made.close()
+    assert registered == []
