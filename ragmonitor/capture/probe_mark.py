@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from opentelemetry import baggage, context
 
 from ragmonitor.conventions import PROBE_BAGGAGE, PROBE_HEADER
+from ragmonitor.guard import record_error
 
 MAX_MARK_CHARACTERS = 200
 
@@ -35,12 +36,16 @@ def current_mark(within: context.Context | None = None) -> str:
 
 def is_probe(interaction: Any) -> bool:
     """Return whether a record answers a golden question: by its probe, an attribute or a tag."""
-    if getattr(interaction, "probe", None) is not None:
-        return True
-    attributes, tags = (getattr(interaction, each, None) for each in ("attributes", "tags"))
-    return (isinstance(attributes, Mapping) and PROBE_BAGGAGE in attributes) or (
-        isinstance(tags, tuple | list) and PROBE_BAGGAGE in tags
-    )
+    try:
+        if getattr(interaction, "probe", None) is not None:
+            return True
+        attributes, tags = (getattr(interaction, each, None) for each in ("attributes", "tags"))
+        return (isinstance(attributes, Mapping) and PROBE_BAGGAGE in attributes) or (
+            isinstance(tags, tuple | list) and PROBE_BAGGAGE in tags
+        )
+    except Exception as error:  # noqa: BLE001 - what cannot be read marks nothing
+        record_error("capture", error)
+        return False
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ragmonitor.feedback import Feedback, JoinedFeedback
 from ragmonitor.guard import record_problem, record_unkept
@@ -102,7 +102,10 @@ class FeedbackStore:
         try:
             with self._open() as opened:
                 marks = ",".join("?" * len(KnownAnswer._fields))
-                opened.executemany(f"INSERT OR REPLACE INTO answers VALUES ({marks})", answers)  # noqa: S608
+                opened.executemany(
+                    f"INSERT OR REPLACE INTO answers VALUES ({marks})",  # noqa: S608
+                    [tuple(map(_storable, answer)) for answer in answers],
+                )
                 joined = [found for each in feedback if (found := _joined(opened, each))]
                 for table, most in (("answers", self._most), ("feedback", MAX_FEEDBACK)):
                     opened.execute(
@@ -189,10 +192,17 @@ class FeedbackStore:
         self._path = None
 
 
+def _storable(value: Any) -> Any:
+    """Return the value; in a text, what UTF-8 has no bytes for is replaced, as on the wire."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "replace").decode()
+    return value
+
+
 def _joined(opened: sqlite3.Connection, feedback: Feedback) -> JoinedFeedback | None:
     """Join feedback with its answer, and keep it; None: there is no such answer."""
     found = opened.execute(
-        "SELECT * FROM answers WHERE id = ?", (feedback.interaction_id,)
+        "SELECT * FROM answers WHERE id = ?", (_storable(feedback.interaction_id),)
     ).fetchone()
     if found is None:
         return None
@@ -200,7 +210,7 @@ def _joined(opened: sqlite3.Connection, feedback: Feedback) -> JoinedFeedback | 
     opened.execute(
         "INSERT OR REPLACE INTO feedback VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            *(feedback.interaction_id, feedback.kind, feedback.at_s, feedback.is_good),
+            *(answer.id, _storable(feedback.kind), feedback.at_s, feedback.is_good),
             *(answer.reader, answer.read, answer.judge, answer.judged),
         ),
     )

@@ -243,6 +243,15 @@ def test_observe_takes_anything(monitor, accounted, values, instead):
         assert accounted() == 2
 
 
+@pytest.mark.parametrize("tags", [None, [Hostile()]], ids=["whole", "tags"])
+def test_a_record_that_cannot_be_asked_whether_it_is_a_probe_is_counted(monitor, accounted, tags):
+    """It is no answer to a golden question, as far as anybody knows."""
+    whole = {name: getattr(_interaction([]), name) for name in ("id", "query", "chunks", "answer")}
+    times = {"framework": "python", "started_ns": 1, "ended_ns": 2}
+    monitor.observe(Hostile() if tags is None else Interaction(**whole, **times, tags=tags))
+    assert accounted() == 1
+
+
 @many
 @given(values=st.lists(odd, max_size=3), question=odd, reads=odd | st.none())
 def test_decorated_functions_return_what_they_returned(monitor, accounted, values, question, reads):

@@ -192,10 +192,13 @@ def alike(interaction: Interaction) -> Interaction:
         interaction,
         id="",
         started_ns=0,
+        first_token_ns=0,
         ended_ns=0,
         caller=None,
         retrievals=tuple(replace(r, started_ns=0, ended_ns=0) for r in interaction.retrievals),
-        generations=tuple(replace(g, started_ns=0, ended_ns=0) for g in interaction.generations),
+        generations=tuple(
+            replace(g, started_ns=0, ended_ns=0, first_token_ns=0) for g in interaction.generations
+        ),
     )
 
 

@@ -142,5 +142,5 @@ def test_the_recipes_are_yaml() -> None:
 
     page = (Path(__file__).parents[3] / "docs" / "gate.md").read_text(encoding="utf-8")
     blocks = [each.partition("```")[0] for each in page.split("```yaml\n")[1:]]
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     assert all(yaml.safe_load(block) for block in blocks)

@@ -154,6 +154,15 @@ def test_a_refusal_takes_no_part_in_the_agreement(part, clock):
     assert not any(key[0] == metrics.FEEDBACK_ANSWERS for key in values(part))
 
 
+def test_an_id_that_is_no_valid_text_costs_no_other_answer(part):
+    """A lone surrogate has no bytes in UTF-8; its answer is kept and joined like the others."""
+    for each in ("a", "\ud800", "b"):
+        part.add(answer(each))
+        part.note(said(each, True))
+    part.tick()
+    assert len(part.joined()) == 3
+
+
 def test_only_the_newest_answers_are_kept(path, clock):
     part = PeoplesFeedback(FeedbackStore(path, max_answers=10), now=clock)
     for number in range(30):
