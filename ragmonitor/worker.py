@@ -272,16 +272,29 @@ class Worker(WorksInSteps):
         if thread is not None and thread is not threading.current_thread():
             self._signal()
             thread.join(max(0.0, deadline - time.monotonic()) / 2)
-        # Interactions for which the time did not suffice are counted, if not scored.
-        self._ledger.close_all(Cause.SHUTDOWN)
-        while left := self._queue.take(BATCH):
-            for finished in left:
-                self._ledger.refuse(finished, Cause.SHUTDOWN)
-        with shielded("count"):
-            self._ledger.count_notes()
+        with self._between_steps(thread, deadline):
+            # Interactions for which the time did not suffice are counted, if not scored.
+            self._ledger.close_all(Cause.SHUTDOWN)
+            while left := self._queue.take(BATCH):
+                for finished in left:
+                    self._ledger.refuse(finished, Cause.SHUTDOWN)
+            with shielded("count"):
+                self._ledger.count_notes()
         with shielded("close"):
             within(deadline - time.monotonic(), self._close_stages)
         return flushed
+
+    @contextlib.contextmanager
+    def _between_steps(self, thread: threading.Thread | None, deadline: float) -> Iterator[None]:
+        """Have the thread that still works make no step: what it reports is counted by then."""
+        wait_s = min(MAX_STOP_S, deadline - time.monotonic()) / 2
+        is_other = thread is not None and thread is not threading.current_thread()
+        has_step = is_other and self._step.acquire(timeout=max(0.0, wait_s))
+        try:
+            yield
+        finally:
+            if has_step:
+                self._step.release()
 
     def _hurry_after(self, seconds: float) -> None:
         """Have the rules read what the reader of every answer has not read by then."""

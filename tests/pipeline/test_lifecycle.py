@@ -320,3 +320,41 @@ def test_close_keeps_its_time_with_a_reading_in_hand():
             assert reconciles(monitor, 1)
     finally:
         free.set()
+
+
+def test_what_is_being_counted_when_the_time_is_over_is_in_the_sums(monkeypatch):
+    """A report whose debt is paid and which is not counted yet: close waits for the step."""
+    reached, free = threading.Event(), threading.Event()
+    monitor = Monitor(service="test", server=False, exporters=[ListExporter()])
+    worker = monitor._back.worker
+    count = worker._meters.export
+
+    def counting(report):
+        reached.set()
+        free.wait(10)
+        count(report)
+
+    class Step:
+        """The worker's lock: whoever waits for it outside of the worker lets the worker go on."""
+
+        lock = threading.Lock()
+
+        def acquire(self, timeout=-1.0):
+            free.set()
+            return self.lock.acquire(timeout=max(timeout, 10))
+
+        def release(self):
+            self.lock.release()
+
+        def __enter__(self):
+            self.lock.acquire()
+
+        def __exit__(self, *_):
+            self.lock.release()
+
+    monkeypatch.setattr(worker._meters, "export", counting)
+    monkeypatch.setattr(worker, "_step", Step())
+    monitor.observe(observed(1))
+    assert reached.wait(10)
+    assert not monitor.close(0.2)
+    assert reconciles(monitor, 1)
