@@ -233,6 +233,7 @@ class Past:
         self._inputs(n, weak=_within(left_s, life.weak))
         self._alarms(at_s, bad=bad, weak=_within(left_s, life.weak))
         self._judge(drawn, failed, rate, n, version=version, down=down, bad=bad)
+        self._goldens(bad=bad)
         self._worker(n)
         released = left_s < (life.released or 0.0)
         self.recorder.gauge("ragmonitor_service_info", 1, version="1.5" if released else "1.4")
@@ -570,6 +571,25 @@ class Past:
             count = float(chance.random() < 0.1)
             record.count("ragmonitor_feedback_total", count, kind="thumbs", direction=direction)
         record.count("ragmonitor_feedback_unknown_total", 0.0, kind="thumbs")
+
+    def _goldens(self, *, bad: bool) -> None:
+        record, chance = self.recorder, self._chance
+        for window in ("1h", "24h"):
+            for name, usual in (
+                ("answer_correctness", 0.5 if bad else 0.9),
+                ("context_recall", 0.88),
+                ("context_precision", 0.8),
+                ("faithfulness", 0.55 if bad else 0.95),
+                ("refusal_correctness", 0.9),
+            ):
+                mean = usual + chance.uniform(-0.02, 0.02)
+                for end, value in (("", mean), ("_lower", mean - 0.03), ("_upper", mean + 0.03)):
+                    record.gauge(
+                        f"ragmonitor_golden_{name}{end}", value, judge=MODEL, window=window
+                    )
+            for end, value in (("ratio", 0.99), ("lower", 0.97), ("upper", 1.0)):
+                record.gauge(f"ragmonitor_golden_availability_{end}", value, window=window)
+        record.gauge("ragmonitor_golden_references_ratio", 0.98, judge=MODEL)
 
     def _worker(self, n: int) -> None:
         record, chance = self.recorder, self._chance
