@@ -179,7 +179,7 @@ def write_goldens(path: str | os.PathLike[str], goldens: Iterable[Golden]) -> No
             for golden in goldens:
                 file.write(_ENCODER.encode(golden) + b"\n")
         Path(draft).replace(target)
-    except BaseException:
+    except BaseException:  # whatever it was, the draft goes
         Path(draft).unlink(missing_ok=True)
         raise
 

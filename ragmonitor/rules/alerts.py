@@ -235,7 +235,7 @@ def version_worse(scope: Scope) -> Alert:
 
 
 def slice_worse(scope: Scope) -> Alert:
-    """Return the alert on a slice of the traffic; silent while all answers have the alarm."""
+    """Return the alert on a slice; silent while all answers have the alarm, and for an hour."""
     active = scope.pick(names.SLICE_ALARM_ACTIVE)
     whole = scope.pick(names.ALARM_ACTIVE, HALLUCINATION)
     of_slice = "service=%q,slice=%q,judge=%q"
@@ -248,7 +248,7 @@ def slice_worse(scope: Scope) -> Alert:
         name="RagMonitorSliceWorse",
         expr=(
             f"max by (service, slice, judge) ({active}) == 1\n"
-            f"unless on (service)\nmax by (service) ({whole}) == 1\n"
+            f"unless on (service)\nmax by (service) (max_over_time({whole}[1h])) == 1\n"
             f"unless on (service, judge)\n{scope.pick(OUTRANKED)}"
         ),
         summary="A part of the traffic has more hallucinations than its limit permits.",

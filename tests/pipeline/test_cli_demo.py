@@ -42,7 +42,7 @@ def test_a_short_demo_shows_the_spike_and_accounts_for_all(capsys):
     assert faithfulness["before"] > faithfulness["during"] + 0.2
     assert faithfulness["after"] > faithfulness["during"] + 0.2
     assert rate["before"] < 0.1
-    assert rate["during"] > 0.3
+    assert rate["during"] > rate["before"] + 0.15
     assert told["refusals"] > 0
     assert len(told["worst"]) == 3
     assert all(unsupported["sentence"] and unsupported["words"] for unsupported in told["worst"])

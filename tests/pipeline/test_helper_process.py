@@ -476,9 +476,12 @@ def test_a_plain_monitor_need_not_stay():
 
 
 @pytest.mark.slow
-def test_where_no_helper_starts_a_thread_works(monkeypatch, caplog):
+def test_where_no_helper_starts_a_thread_works(monkeypatch, caplog, tmp_path):
     """A helper that cannot start loses nothing: the application's own thread does the work."""
-    monkeypatch.setattr(helper_process.sys, "executable", "/bin/false")
+    broken = tmp_path / "python3"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(helper_process.sys, "executable", str(broken))
     monkeypatch.setattr("ragmonitor.back_half.process.FIRST_PAUSE_S", 0.01)
     with (
         caplog.at_level(logging.INFO, "ragmonitor"),

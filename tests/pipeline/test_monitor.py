@@ -85,7 +85,7 @@ def test_nothing_runs_before_the_first_interaction():
     """A monitor that is only built starts no thread and opens no port."""
     before = threading.active_count()
     monitor = Monitor(service="test", server=ServerSettings(port=0))
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # one of an earlier test may end meanwhile
     assert monitor.metrics_url is None
     assert monitor.close()
 

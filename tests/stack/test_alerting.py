@@ -110,7 +110,7 @@ def test_a_spike_pages_and_its_end_is_told(tmp_path: Path, monkeypatch: pytest.M
     assert page.content["groupLabels"] == {"service": "客服"}
     assert alert["labels"]["judge"] == "builtin"
     told = alert["annotations"]
-    assert re.search(r"The last hour alone: \d+\.\d % \(95 % interval", told["description"])
+    assert re.search(r": since \d{4}-.* a mean of \d+\.\d %", told["description"])
     assert "than the limit permits (5.0 %)" in told["description"]
     assert f"raised: {datetime.now(UTC):%Y}-" in told["description"]
     assert "unknown" not in told["description"]

@@ -104,6 +104,11 @@ def test_all_worker_processes_are_in_one_scrape(application):
     until("the application answers", lambda: ask(1))
     with ThreadPoolExecutor(16) as pool:
         pids = set(pool.map(ask, range(2, 301)))
+        # Which process takes a connection is the system's choice: one may be quicker for a while.
+        asked = 300
+        while len(pids) == 1 and asked < 2_000:
+            asked += 1
+            pids.add(ask(asked))
     assert len(pids) > 1, "one process only had all the requests"
 
     def counted(samples):
@@ -120,13 +125,13 @@ def test_all_worker_processes_are_in_one_scrape(application):
         # Counters are there at once, windowed sums when each process has refreshed its own.
         samples = scrape(metrics)
         seen = of_the_day(samples, "ragmonitor_score_effective_n")
-        whole = counted(samples) >= 300 + before and sum(seen) > 299 + before
+        whole = counted(samples) >= asked + before and sum(seen) > asked - 1 + before
         return samples if whole else None
 
     samples = until("all interactions are in the scrape", everything)
-    assert counted(samples) == 300 + before
+    assert counted(samples) == asked + before
     (mean,) = of_the_day(samples, "ragmonitor_score_mean")
-    assert mean == pytest.approx(150 / (300 + before), abs=0.01)
+    assert mean == pytest.approx(asked / 2 / (asked + before), abs=0.01)
     text = log.read_text()
     assert "Traceback" not in text, text
     assert "error in stage" not in text, text
