@@ -31,7 +31,7 @@ def test_a_short_demo_shows_the_spike_and_accounts_for_all(capsys):
     for framework in FRAMEWORKS:
         if not metadata.entry_points(group=GROUP, name=framework):
             pytest.skip(f"the integration of {framework} is not installed; see `make setup`")
-    code = run(DemoOptions(seconds=6, json_output=True, rate=20, port=0))
+    code = run(DemoOptions(seconds=8, json_output=True, rate=20, port=0, cause="version"))
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert code == 0
     assert told["all_accounted_for"] is True
