@@ -7,6 +7,7 @@ import errno
 import math
 import os
 import stat
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from ragmonitor.records import (
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 """Of what we make: the lines hold the application's texts. What is there keeps its own."""
+_LOOKS, _BETWEEN_LOOKS_S = 10, 0.02
+"""At a last line that seems cut short, before a line feed is put behind it."""
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 """A pipe in the file's place would keep all scoring waiting for its reader."""
 
@@ -247,11 +250,22 @@ class JsonLines:
 
 
 def _ends_torn(file: int, path: Path) -> bool:
-    """Return whether a file's last line was cut short, by a process that died while it wrote."""
+    """Return whether a file's last line was cut short, by a process that died while it wrote.
+
+    A line that another process is writing at this moment is seen in part, page by page, and looks
+    the same: only what stays cut short was.
+    """
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode) or not status.st_size:
         return False
-    with contextlib.suppress(OSError), path.open("rb") as read:  # it may be written only
-        read.seek(-1, os.SEEK_END)
-        return read.read(1) != b"\n"
+    with (
+        contextlib.suppress(OSError),
+        path.open("rb", buffering=0) as read,
+    ):  # it may be written only
+        for _ in range(_LOOKS):
+            read.seek(-1, os.SEEK_END)
+            if read.read(1) in {b"\n", b""}:
+                return False
+            time.sleep(_BETWEEN_LOOKS_S)
+        return True
     return False

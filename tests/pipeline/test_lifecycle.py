@@ -325,7 +325,7 @@ def test_close_keeps_its_time_with_a_reading_in_hand():
 def test_what_is_being_counted_when_the_time_is_over_is_in_the_sums(monkeypatch):
     """A report whose debt is paid and which is not counted yet: close waits for the step."""
     reached, free = threading.Event(), threading.Event()
-    monitor = Monitor(service="test", server=False, exporters=[ListExporter()])
+    monitor = Monitor(service="test", server=False, exporters=[ListExporter()], worker="thread")
     worker = monitor._back.worker
     count = worker._meters.export
 

@@ -287,3 +287,19 @@ def test_a_line_that_an_earlier_process_tore_is_not_glued_to_the_next(tmp_path: 
     torn, whole = path.read_text(encoding="utf-8").splitlines()
     assert torn == '{"torn": '
     assert json.loads(whole)["judge"]
+
+
+def test_a_line_that_another_process_is_writing_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks torn until its last page is written; no empty line is put behind it."""
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"id": ', encoding="utf-8")
+
+    def written(_: float) -> None:
+        with path.open("a", encoding="utf-8") as other:
+            other.write('"other"}\n')
+
+    monkeypatch.setattr("ragmonitor.export.jsonl.time.sleep", written)
+    JsonLines(path).export(report())
+    assert [each["id"] for each in lines(path)] == ["other", "i-1"]
