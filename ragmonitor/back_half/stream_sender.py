@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from opentelemetry import context
@@ -25,7 +26,7 @@ from ragmonitor.records import AlarmState, Cause, JudgeIdentity, Report, Snapsho
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.streams import Stream, stream_of
-from ragmonitor.wire import encode, require_compression
+from ragmonitor.wire import encode, encode_feedback, require_compression
 from ragmonitor.wiring import builtin_judge, meters_of
 
 BATCH: Final = 64
@@ -34,6 +35,8 @@ PAUSE_S: Final = 0.05
 RETRY_S: Final = 1.0
 """Between attempts to reach a stream that is down."""
 REFRESH_S: Final = 2.0
+MAX_FEEDBACK: Final = 10_000
+"""Pieces of feedback that wait at most, as in a process that scores by itself."""
 STOP_SHARE: Final = 0.25
 """Of the time for closing, what is left for the thread's end."""
 
@@ -84,6 +87,7 @@ class StreamBackHalf(WorksInSteps):
         self._redactor = redactor
         self._poll = poll
         self._queue = MemoryQueue(settings.stream.buffer_size)
+        self._feedback: deque[Feedback] = deque()
         self._meters = meters_of(settings, None)
         judges: list[Any] = [_Elsewhere(builtin_judge(settings).identity)]
         if settings.judge.name is not None:
@@ -103,7 +107,7 @@ class StreamBackHalf(WorksInSteps):
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
         self._in_hand = 0
-        self._sending: Sequence[tuple[Finished, bytes]] = ()
+        self._sending: Sequence[tuple[Finished | Feedback, bytes]] = ()
         self._is_down = False
         self._closed = False
         self._refreshed_s = 0.0
@@ -170,10 +174,14 @@ class StreamBackHalf(WorksInSteps):
         """Say that it is lost: a stream carries records only."""
         record_problem("stream", "events are not carried to the worker: see docs/scaling.md")
 
-    def feedback(self, feedback: Feedback) -> bool:  # noqa: ARG002
-        """Count that it is lost: a stream carries records only, and the worker takes feedback."""
-        self.give_up("feedback_elsewhere")
-        return False
+    def feedback(self, feedback: Feedback) -> bool:
+        """Take what a person said, for the worker to join; False: too much is waiting."""
+        if self._closed or len(self._feedback) >= MAX_FEEDBACK:
+            self.give_up("feedback_late" if self._closed else "feedback_full")
+            return False
+        self._feedback.append(feedback)
+        self.wake()
+        return True
 
     def newest(self) -> Report | None:
         """Return None: reports are made elsewhere."""
@@ -204,7 +212,7 @@ class StreamBackHalf(WorksInSteps):
         return True
 
     def _is_waiting(self) -> bool:
-        return bool(len(self._queue) or self._in_hand)
+        return bool(len(self._queue) or self._feedback or self._in_hand)
 
     def close(self, timeout_s: float) -> bool:
         """Flush and stop; what could not be stored is counted."""
@@ -216,8 +224,10 @@ class StreamBackHalf(WorksInSteps):
         if thread is not None and thread is not threading.current_thread():
             thread.join(max(0.0, deadline - time.monotonic()))
         cause = Cause.STREAM_DOWN if self._is_down else Cause.SHUTDOWN
-        for finished, _ in self._sending:  # the thread still waits for the server
-            self._ledger.refuse(finished, cause)
+        for record, _ in self._sending:  # the thread still waits for the server
+            self._lose(record, cause)
+        while self._feedback:
+            self._lose(self._feedback.popleft(), cause)
         while left := self._queue.take(BATCH):
             for finished in left:
                 self._ledger.refuse(finished, cause)
@@ -263,30 +273,44 @@ class StreamBackHalf(WorksInSteps):
     def _work_off(self) -> bool:
         """Put one batch on the stream; return whether there was any."""
         self._in_hand = BATCH  # before they leave the queue: a flush looks at both
-        taken: Sequence[Finished] = ()
+        taken: Sequence[Finished | Feedback] = ()
         try:
-            taken = self._queue.take(BATCH)
+            # Answers first: what people say of them finds them there.
+            taken = self._queue.take(BATCH) or self._taken_feedback()
             self._in_hand = len(taken)
             self._send([pair for each in taken if (pair := self._encoded(each)) is not None])
         finally:
             self._in_hand = 0
         return bool(taken)
 
-    def _encoded(self, finished: Finished) -> tuple[Finished, bytes] | None:
-        """Return an interaction with its bytes; None: it is none, or was counted."""
+    def _taken_feedback(self) -> Sequence[Feedback]:
+        return [self._feedback.popleft() for _ in range(min(len(self._feedback), BATCH))]
+
+    def _encoded(self, finished: Finished | Feedback) -> tuple[Finished | Feedback, bytes] | None:
+        """Return a record with its bytes; None: it is none, or was counted."""
         time.sleep(0)  # the application goes first
         with contained("capture"), self._step:
             try:
+                if isinstance(finished, Feedback):
+                    told = replace(finished, comment=self._redactor.text(finished.comment))
+                    return finished, encode_feedback(told, compressed=True)
                 interaction = finished.interaction()
                 if interaction is None:
                     return None
                 return finished, encode(self._redactor(sound(interaction)), compressed=True)
             except BaseException:  # goes on to be recorded
-                self._ledger.refuse(finished, Cause.INTERNAL_ERROR)
+                self._lose(finished, Cause.INTERNAL_ERROR)
                 raise
         return None
 
-    def _send(self, batch: Sequence[tuple[Finished, bytes]]) -> None:
+    def _lose(self, record: Finished | Feedback, cause: Cause) -> None:
+        """Count what does not get to the worker."""
+        if isinstance(record, Feedback):
+            self.give_up("feedback_lost")
+        else:
+            self._ledger.refuse(record, cause)
+
+    def _send(self, batch: Sequence[tuple[Finished | Feedback, bytes]]) -> None:
         """Store a batch: again and again while the stream is down, until the monitor closes."""
         self._sending = batch
         while batch:
@@ -302,8 +326,8 @@ class StreamBackHalf(WorksInSteps):
                 continue
             self._is_down = False
             self._sending = ()
-            for finished, _ in batch[stored:]:
-                self._ledger.refuse(finished, Cause.QUEUE_FULL)
+            for record, _ in batch[stored:]:
+                self._lose(record, Cause.QUEUE_FULL)
             return
 
     # --- forks ----------------------------------------------------------------------------------
@@ -312,6 +336,7 @@ class StreamBackHalf(WorksInSteps):
         """Begin anew: the thread, the waiting interactions and the connection are the parent's."""
         self._prepare()
         self._queue.clear()
+        self._feedback.clear()
         self._ledger.clear()
         with contextlib.suppress(SettingsError):  # it was opened with the same before
             self._stream = self._open_stream()

@@ -21,7 +21,7 @@ from ragmonitor.records import Cause, GaugeValue, Interaction, Status
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.streams import Delivery, Stream, StreamState
-from ragmonitor.wire import decode
+from ragmonitor.wire import decode, decode_feedback, is_kind
 
 MAX_DELIVERIES: Final = 3
 """A record that ended so many workers, or was let lie by them, is buried."""
@@ -183,6 +183,10 @@ class StreamWorker:
             self._bury(delivery, f"delivered {delivery.deliveries} times and never settled")
             return
         try:
+            if is_kind(delivery.data, b"f"):
+                self.back.feedback(decode_feedback(delivery.data))
+                self._done.append(delivery.id)
+                return
             record = decode(delivery.data)
         except WireError as error:
             self._bury(delivery, str(error))
@@ -204,7 +208,7 @@ class StreamWorker:
         )
 
     def _bury(self, delivery: Delivery, reason: str) -> None:
-        """Put a record aside, and count it as unscored."""
+        """Put a record aside, and count it: an answer as unscored."""
         counted = _Delivered(None, "unknown", "error")
         with contextlib.suppress(WireError):
             record = decode(delivery.data)
@@ -213,7 +217,10 @@ class StreamWorker:
         logger.warning(
             "ragmonitor: a record was buried: %s; see `ragmonitor stream inspect`", reason
         )
-        self.back.refuse(counted, Cause.INTERNAL_ERROR)
+        if is_kind(delivery.data, b"f"):
+            self.back.give_up("feedback_lost")
+        else:
+            self.back.refuse(counted, Cause.INTERNAL_ERROR)
 
     def _settle(self) -> None:
         ids = [self._done[n] for n in range(len(self._done))]

@@ -1,15 +1,25 @@
 """Finished records as compact, versioned bytes, and back: docs/wire-format.md."""
 
-from ragmonitor.wire.frames import MAX_BYTES, VERSION, require_compression, was_cut
-from ragmonitor.wire.record_bytes import decode, decode_report, encode, encode_report
+from ragmonitor.wire.frames import MAX_BYTES, VERSION, is_kind, require_compression, was_cut
+from ragmonitor.wire.record_bytes import (
+    decode,
+    decode_feedback,
+    decode_report,
+    encode,
+    encode_feedback,
+    encode_report,
+)
 
 __all__ = [
     "MAX_BYTES",
     "VERSION",
     "decode",
+    "decode_feedback",
     "decode_report",
     "encode",
+    "encode_feedback",
     "encode_report",
+    "is_kind",
     "require_compression",
     "was_cut",
 ]

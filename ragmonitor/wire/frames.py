@@ -20,8 +20,8 @@ LEVEL: Final = 1
 # MessagePack never uses it, and no UTF-8 text has it: what is no record is seen at once.
 _MAGIC: Final = 0xC1
 
-Kind = Literal[b"i", b"r"]
-"""An `Interaction`, or a `Report`."""
+Kind = Literal[b"i", b"r", b"f"]
+"""An `Interaction`, a `Report`, or people's `Feedback`."""
 
 
 class Flag(IntFlag):
@@ -64,6 +64,11 @@ def unframed(data: bytes, kind: Kind) -> tuple[Flag, bytes | memoryview]:
 def require_compression() -> None:
     """Raise `MissingExtraError` if records cannot be compressed here."""
     _codecs()
+
+
+def is_kind(data: bytes, kind: Kind) -> bool:
+    """Return whether these bytes begin as a record of this kind."""
+    return data[:2] == bytes((_MAGIC, kind[0]))
 
 
 def was_cut(data: bytes) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Final, get_type_hints
 import msgspec
 
 from ragmonitor.errors import WireError
+from ragmonitor.feedback import Feedback
 from ragmonitor.records import Cause, Interaction, JudgeIdentity, Report, Scored, Unscored
 from ragmonitor.wire.fitting import fitting, without_metadata
 from ragmonitor.wire.frames import MAX_BYTES, Flag, Kind, framed, unframed
@@ -71,6 +72,18 @@ def decode_report(data: bytes) -> Report:
         raise WireError(str(error)) from None
 
 
+def encode_feedback(feedback: Feedback, *, compressed: bool = False) -> bytes:
+    """Return what a person said of an answer as bytes; its fields are short, so none is cut."""
+    flags, body = _packed(feedback)
+    return framed(b"f", flags, body, compressed=compressed)
+
+
+def decode_feedback(data: bytes) -> Feedback:
+    """Return the feedback of these bytes. Raises as `decode`."""
+    feedback: Feedback = _decoded(b"f", data, Feedback)
+    return feedback
+
+
 def _encoded(kind: Kind, record: Interaction | Report, *, compressed: bool) -> bytes:
     flags, body = _packed(record)
     if len(body) > MAX_BYTES:
@@ -82,7 +95,7 @@ def _encoded(kind: Kind, record: Interaction | Report, *, compressed: bool) -> b
     return framed(kind, flags, body, compressed=compressed)
 
 
-def _packed(record: Interaction | Report) -> tuple[Flag, bytes]:
+def _packed(record: Interaction | Report | Feedback) -> tuple[Flag, bytes]:
     try:
         return Flag(0), _ENCODER.encode(record)
     except (UnicodeEncodeError, OverflowError, RecursionError):
@@ -90,6 +103,8 @@ def _packed(record: Interaction | Report) -> tuple[Flag, bytes]:
     try:
         return Flag.ESCAPED, _ENCODER.encode(_escaped(record))
     except RecursionError:
+        if isinstance(record, Feedback):
+            raise
         # Only metadata can be nested so deeply, or contain itself.
         return Flag.ESCAPED | Flag.CUT, _ENCODER.encode(_escaped(without_metadata(record)))
 

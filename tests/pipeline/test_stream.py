@@ -30,11 +30,12 @@ from ragmonitor.back_half import stream_worker
 from ragmonitor.back_half.stream_sender import StreamBackHalf
 from ragmonitor.back_half.stream_worker import LeaseLostError, StreamWorker
 from ragmonitor.errors import StreamError
+from ragmonitor.feedback import feedback_of
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.streams import InMemoryStream, RedisStream
 from ragmonitor.testing import ListExporter
-from ragmonitor.wire import decode, encode
+from ragmonitor.wire import decode, decode_feedback, encode
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.scrape import outcomes, total
 from tests.support.stories import interaction
@@ -419,3 +420,57 @@ def test_the_command_shows_replays_and_deletes_what_was_buried(server: RedisServ
     for text in (out, said, table):
         assert "horse" not in text
         assert "Byron" not in text
+
+
+def test_what_people_say_joins_its_answer_at_the_other_end(server: RedisServer):
+    """It is counted there, in no rate, and as no answer of its own."""
+    with application(server.url) as monitor:
+        monitor.observe(interaction())
+        monitor.feedback(interaction().id, False, comment="wrong")
+        assert monitor.flush()
+        assert total(monitor.registry, "ragmonitor_dropped_total") == 0
+    registry = Work(RedisStream(server.url, SERVICE)).drained().worker.back.registry
+    assert total(registry, "ragmonitor_feedback_total", direction="bad") == 1
+    assert total(registry, "ragmonitor_feedback_answers", people="bad") == 1
+    assert total(registry, "ragmonitor_interactions_total") == 1
+
+
+def test_comments_leave_redacted(server: RedisServer):
+    secret = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    with application(server.url) as monitor:
+        monitor.feedback("a" * 32, False, comment=f"my key {secret}")
+    (delivery,) = RedisStream(server.url, SERVICE).take("test", 9, wait_s=1, stale_s=None)
+    comment = decode_feedback(delivery.data).comment
+    assert comment.startswith("my key")
+    assert secret not in comment
+
+
+def test_late_feedback_finds_an_answer_of_an_earlier_worker(server: RedisServer, tmp_path):
+    """By the worker's state folder; an exporter of the later worker is told of it."""
+    with application(server.url) as monitor:
+        monitor.observe(interaction())
+    Work(RedisStream(server.url, SERVICE), state=tmp_path).drained()
+    with application(server.url) as monitor:
+        monitor.feedback(interaction().id, True)
+    late = Work(RedisStream(server.url, SERVICE), state=tmp_path)
+    late.reports.feedback = (told := []).append  # type: ignore[attr-defined]
+    late.drained()
+    assert [each.feedback.score for each in told] == [1.0]
+
+
+def test_feedback_that_cannot_be_read_is_buried_and_is_no_answer():
+    stream = InMemoryStream()
+    stream.put([b"\xc1f\x01\x00not MessagePack"])
+    work = Work(stream).drained()
+    assert stream.state().buried == 1
+    assert work.counted() == 0
+
+
+def test_feedback_that_finds_no_room_is_counted(broken: BrokenStream):
+    """In an outage it waits; what still waits at the end is lost, and said to be."""
+    back = sender(broken)
+    told = feedback_of("a" * 32, True, kind="thumbs", at_s=1.0)
+    assert back.feedback(told)
+    back.close(0.1)
+    assert not back.feedback(told)
+    assert total(back.registry, "ragmonitor_dropped_total", reason="feedback_lost") == 1

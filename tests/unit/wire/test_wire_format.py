@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from ragmonitor.errors import MissingExtraError, WireError
+from ragmonitor.feedback import feedback_of
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -38,10 +39,13 @@ from ragmonitor.wire import (
     MAX_BYTES,
     VERSION,
     decode,
+    decode_feedback,
     decode_report,
     encode,
+    encode_feedback,
     encode_report,
     frames,
+    is_kind,
     was_cut,
 )
 
@@ -375,3 +379,15 @@ def test_compression_without_its_library_says_what_to_install(monkeypatch):
         encode(TOWER, compressed=True)
     with pytest.raises(MissingExtraError, match=r"ragmonitor\[zstd\]"):
         decode(data)
+
+
+def test_feedback_comes_back_equal_and_is_no_interaction():
+    """Also with a lone surrogate in the comment, as a browser may send one."""
+    told = feedback_of("a" * 32, False, comment="wrong \ud800", kind="stars", at_s=1.5)
+    data = encode_feedback(told, compressed=True)
+    assert decode_feedback(data) == told
+    assert is_kind(data, b"f")
+    with pytest.raises(WireError):
+        decode(data)
+    with pytest.raises(WireError):
+        decode_feedback(encode(TOWER))
