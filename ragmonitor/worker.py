@@ -41,6 +41,7 @@ from ragmonitor.guard import (
 from ragmonitor.judges.every_answer import EveryAnswerReader
 from ragmonitor.judging import JudgedAnswer, JudgeRunner, ReadingEngine
 from ragmonitor.ledger import Account, Ledger
+from ragmonitor.lock_slices import give_back, work_in_slices
 from ragmonitor.protocols import (
     AlarmListener,
     Estimates,
@@ -110,6 +111,7 @@ class Worker(WorksInSteps):
         min_severity: Severity = Severity.MAJOR,
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
         goldens: GoldenReader | None = None,
+        is_apart: bool = False,
     ) -> None:
         """Wire the stages; nothing runs yet.
 
@@ -130,8 +132,10 @@ class Worker(WorksInSteps):
             min_severity: The least severity of a finding that makes an answer hallucinated.
             gauges: Further ones, as of now; waits for nothing.
             goldens: Has answers to golden questions judged; None: they are counted only.
+            is_apart: No application runs in this interpreter: its lock need not be given back.
         """
         self._goldens = goldens
+        self._is_apart = is_apart
         self._gauges = gauges
         self._queue = queue
         self._builtin = builtin
@@ -332,6 +336,8 @@ class Worker(WorksInSteps):
     def _run(self) -> None:
         # On our own thread only: calls of judges and exporters must not be traced as traffic.
         context.attach(context.set_value("suppress_instrumentation", True))
+        if not self._is_apart:
+            work_in_slices()
         pause_s = FIRST_RESTART_PAUSE_S
         try:
             while not self._closed:
@@ -530,6 +536,7 @@ class Worker(WorksInSteps):
         finally:
             with contained("count"):
                 self._meters.worked(stage, time.perf_counter() - began)
+            give_back()
 
     async def _handle_batch(self, reader: EveryAnswerReader, taken: Sequence[Finished]) -> None:
         """Handle interactions whose answers are read together."""
@@ -834,6 +841,7 @@ class Worker(WorksInSteps):
         with self._timed("export"):
             with contained("export"):
                 target = self._traces.emit(builtin.interaction, [builtin, *others])
+            give_back()
             with contained("export"):
                 self._meters.answered(builtin.interaction, target)
             for report in (builtin, *others):
@@ -846,6 +854,7 @@ class Worker(WorksInSteps):
         for exporter in (self._meters, *self._exporters):
             with contained("export"):
                 exporter.export(report)
+            give_back()
         if report.late:
             with contained("export"):
                 self._traces.export(report)

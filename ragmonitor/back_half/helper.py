@@ -119,6 +119,7 @@ class _Helper:
             queue=self._queue,
             traces=_Traces(self, traces_of(setup.settings, self._lose)),
             exporters=[_exporter(self, n, each) for n, each in enumerate(setup.exporters)],
+            is_apart=True,
         )
         self.link = Link(
             connection,

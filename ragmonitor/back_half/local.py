@@ -49,6 +49,7 @@ class LocalBackHalf:
         traces: TraceExporter | None = None,
         exporters: Sequence[Exporter] = (),
         gauges: Callable[[], Sequence[GaugeValue]] = tuple,
+        is_apart: bool = False,
     ) -> None:
         """Wire the stages; nothing runs yet.
 
@@ -61,6 +62,7 @@ class LocalBackHalf:
             traces: Emits traces; None: as the settings say.
             exporters: Further ones, beside those of the settings.
             gauges: As in `Worker`.
+            is_apart: As in `Worker`.
 
         Raises:
             SettingsError: The settings cannot be carried out.
@@ -101,6 +103,7 @@ class LocalBackHalf:
             min_severity=Severity(settings.estimation.min_severity),
             gauges=gauges,
             goldens=golden_reader(settings, builtin, judging, redactor.text),
+            is_apart=is_apart,
         )
         """The thread's work."""
 

@@ -78,7 +78,9 @@ class StreamWorker:
         """
         self._stream = stream
         self._state: StreamState | None = None
-        self.back = LocalBackHalf(settings, redactor=redactor, poll=lambda: 0, gauges=self._gauges)
+        self.back = LocalBackHalf(
+            settings, redactor=redactor, poll=lambda: 0, gauges=self._gauges, is_apart=True
+        )
         """Scores what is taken."""
         self._max_open = min(MAX_OPEN, settings.capture.queue_size)
         self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"

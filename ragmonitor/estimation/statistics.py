@@ -16,6 +16,7 @@ from ragmonitor.estimation.signals import HALLUCINATION, Outcomes, outcomes
 from ragmonitor.estimation.sums import ALONE, group_of
 from ragmonitor.estimation.verdicts import Verdicts
 from ragmonitor.feedback import JoinedFeedback
+from ragmonitor.lock_slices import give_back
 from ragmonitor.records import (
     AlarmEvent,
     AlarmState,
@@ -115,7 +116,7 @@ class Statistics:
     def add(self, completed: CompletedAnswer) -> None:
         """Take in one answer of which nothing more is expected."""
         answer = self._answer(completed)
-        for part in self._parts:
+        for part in self._in_turn():
             for observation in part.add(answer):
                 self._observe(observation)
         if answer.judged is not None:
@@ -157,11 +158,17 @@ class Statistics:
         if self._goldens is not None:
             self._goldens.probed(answer)
 
+    def _in_turn(self) -> Iterator[Part]:
+        """Yield the parts, and give the interpreter's lock back after each."""
+        for part in self._parts:
+            yield part
+            give_back()
+
     # --- now and then ---------------------------------------------------------------------------
 
     def tick(self) -> Sequence[AlarmEvent]:
         """Let time pass: windows age, alarms are raised and cleared, state is kept."""
-        for part in self._parts:
+        for part in self._in_turn():
             for observation in part.tick():
                 self._observe(observation)
         changes = () if self._judge_drift is None else self._judge_drift.changes()
@@ -176,7 +183,7 @@ class Statistics:
     def _alarm_events(self) -> tuple[AlarmEvent, ...]:
         """Return the alarms that were raised or cleared, and what was found of their causes."""
         events = self._alarms.apply(self._estimate_now)
-        events += tuple(event for part in self._parts for event in part.alarm_events())
+        events += tuple(event for part in self._in_turn() for event in part.alarm_events())
         if self._judge_drift is None:
             return events
         return (*events, *self._judge_drift.explain(events, self._alarms.states()))
@@ -222,10 +229,10 @@ class Statistics:
             moments=tuple(self._means.moments()),
             totals=tuple(self._means.totals()),
             alarms=tuple(self._states()),
-            gauges=tuple(gauge for part in self._parts for gauge in part.gauges(self._means)),
+            gauges=tuple(gauge for part in self._in_turn() for gauge in part.gauges(self._means)),
             cause=None if drift is None else drift.cause(),
             checks={} if drift is None else drift.checks(),
-            views={name: view for part in self._parts for name, view in part.views().items()},
+            views={name: view for part in self._in_turn() for name, view in part.views().items()},
             records={name: each for part in self._parts for name, each in part.records().items()},
         )
 

@@ -151,6 +151,7 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
     for text, sentence in parsed.items():
         tick()
         judged[text] = judge_sentence(sentence, index, everywhere_at)
+    tick()
     evasive = declines(list(judged), [sentence.act for sentence in judged.values()])
     asked = overlap_of(question, index, everywhere_at)
     overlaps = [sentence.overlap for sentence in judged.values()]
@@ -162,6 +163,7 @@ def assess(query: str, chunks: Sequence[str], answer: str, *, tick: Tick = unlim
         if sentences:
             content = [term for each in sentences for term in parsed[each.text].content]
             relevancy = relevance.answer_relevancy(query, question, content, asked, overlaps)
+    tick()
     return Assessment(
         judge=IDENTITY,
         language=language(answer),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ragmonitor.errors import JudgeError
+from ragmonitor.lock_slices import give_back
 from ragmonitor.records import Cause
 
 MAX_CHARACTERS: Final = 200_000
@@ -41,11 +42,12 @@ class Limits:
     def deadline(self, judge: str) -> Callable[[], None]:
         """Return a function that raises once this thread has worked for too long from now on.
 
-        It raises `JudgeError`, cause `too_long`.
+        It raises `JudgeError`, cause `too_long`. Before, it gives the interpreter's lock back.
         """
         until = time.thread_time() + self.max_cpu_s
 
         def check() -> None:
+            give_back()
             if time.thread_time() > until:
                 raise _too_long(judge, f"not read within {self.max_cpu_s:g} s of CPU time")
 

@@ -1,0 +1,33 @@
+"""Work in slices, between which the interpreter's lock is free for the application.
+
+CPython takes the lock away from a running thread every 5 ms (`sys.getswitchinterval`), which an
+event loop that wants to go on feels as delay. A thread of ours that works beside an application
+therefore sleeps for a moment after each half of a millisecond. While the application is busy it
+keeps the lock for as long as it needs it, so we get the less of it the more it has to do.
+"""
+
+from __future__ import annotations
+
+import threading
+from time import perf_counter, sleep
+from typing import Final
+
+SLICE_S: Final = 0.0005
+"""How long a thread works before it gives the lock back."""
+PAUSE_S: Final = 0.00005
+"""How long it then sleeps at least; systems make 0.1 ms of it, in which others can run."""
+
+_began = threading.local()
+
+
+def work_in_slices() -> None:
+    """Have this thread give the lock back whenever `give_back` finds that its slice is over."""
+    _began.at = perf_counter()
+
+
+def give_back() -> None:
+    """Sleep for a moment if this thread works in slices and has worked for one; else do nothing."""
+    at = getattr(_began, "at", None)
+    if at is not None and perf_counter() - at >= SLICE_S:
+        sleep(PAUSE_S)
+        _began.at = perf_counter()
