@@ -97,7 +97,6 @@ soak: $(STAMP)  ## Run an application for HOURS whose endpoints fail in turns: m
 	$(BIN)/python -m tests.reliability.soak --hours $(HOURS) $(ARGS)
 
 chaos: $(STAMP)  ## Every endpoint, fault and way of running: what an application felt (two hours; ARGS="--mode sync")
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group chaos
 	$(BIN)/python -m tests.reliability.chaos $(ARGS)
 
 fuzz: $(STAMP)  ## Spoiled examples through every parser for HOURS (HOURS=1)

@@ -151,7 +151,7 @@ def clock_shim() -> Path | None:
 def skipped(endpoint: str, mode: str) -> str:
     """Return why a cell cannot be tried on this machine; empty: it can."""
     if mode == "celery prefork" and find_spec("celery") is None:
-        return "celery is not installed: pip install --group chaos"
+        return "celery is not installed: pip install --group dev"
     if endpoint in ("disk", "state") and not can_mount():
         return "no user namespaces with mounts here"
     if endpoint == "clock" and clock_shim() is None:
