@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from ragmonitor import __version__
 from ragmonitor.cli.golden_options import (
     ConvertOptions,
+    ExportOptions,
     GenerateOptions,
     MineOptions,
     ReviewOptions,
@@ -400,6 +401,19 @@ def export(options: IncidentExportOptions) -> int:
     from ragmonitor.cli import incident_reports
 
     return incident_reports.export(options)
+
+
+@command(app, ExportOptions)
+def export_(options: ExportOptions) -> int:
+    """Write the worst answers of live traffic as test cases of RAGAS, DeepEval or Langfuse.
+
+    From the file of reports or the page of a running monitor, the worst first, each question once.
+    What was answered stands where the tool keeps answers, never as the right one; as jsonl they are
+    golden questions that await their review. Exit code 1 if no answer is bad.
+    """
+    from ragmonitor.cli.golden_files import export_worst
+
+    return export_worst(options)
 
 
 goldens = typer.Typer(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -12,6 +13,7 @@ import msgspec
 
 from ragmonitor.cli.golden_options import (
     ConvertOptions,
+    ExportOptions,
     GenerateOptions,
     MineOptions,
     ReviewOptions,
@@ -28,12 +30,14 @@ from ragmonitor.cli.watching import Page
 from ragmonitor.errors import InputError, SettingsError
 from ragmonitor.goldens import Difficulty, GoldenKind, read_goldens, write_goldens
 from ragmonitor.goldens.generating import Generation, generate
-from ragmonitor.goldens.golden_tables import read_any, write_any
+from ragmonitor.goldens.golden_tables import as_json, read_any, write_any
 from ragmonitor.goldens.mining import MineReason, Traffic, mine, read_page, read_reports
 from ragmonitor.goldens.paid_replies import SUFFIX, PaidModel, ReplyFile
+from ragmonitor.goldens.probing import duration_s
 from ragmonitor.goldens.question_plan import DIFFICULTIES, MIX, QuestionPlan, parsed_weights
 from ragmonitor.goldens.reviewing import Review, ReviewServer
 from ragmonitor.goldens.source_documents import SourceChunks, read_documents
+from ragmonitor.goldens.traffic_cases import case_record, worst_answers
 from ragmonitor.offline.evaluating import scorer_of
 from ragmonitor.records import Language
 from ragmonitor.settings import Settings
@@ -316,16 +320,59 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _traffic(options: MineOptions) -> Traffic:
-    redact = redactor_of(Settings.load(), None).text
-    path = Path(options.source)
-    if options.source and path.exists():
+def _traffic(options: MineOptions | ExportOptions) -> Traffic:
+    """Return the answers of the source that are of the time and the slices wanted.
+
+    Raises:
+        InputError: It cannot be read.
+        SettingsError: The time or a slice is none.
+    """
+    settings = Settings.load()
+    redact = redactor_of(settings, None).text
+    since_s = time.time() - duration_s(options.since, "--since") if options.since else 0.0
+    source = options.source or _reports_of(settings)
+    path = Path(source)
+    if source and (path.exists() or path.suffix in (".jsonl", ".json")):
         try:
             with path.open("rb") as file:
-                return read_reports(file, redact=redact)
+                traffic = read_reports(file, redact=redact)
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from error
-    return read_page(Page(options.source or None, options.token).poll(), redact=redact)
+    else:
+        page = Page(source or None, options.token)
+        traffic = read_page(page.poll(with_good=True), redact=redact)
+    traffic.restrict(since_s=since_s, slices=options.slices or ())
+    return traffic
+
+
+def _reports_of(settings: Settings) -> str:
+    """Return the file of reports that the settings name; empty: they name none."""
+    named = (str(each) for each in settings.exporters or () if isinstance(each, str))
+    files = (each.removeprefix("jsonl:") for each in named if each.startswith("jsonl:"))
+    return next((file for file in files if Path(file).exists()), "")
+
+
+def export_worst(options: ExportOptions) -> int:
+    """Write the worst answers of the traffic for another tool; 1 if there is none.
+
+    Raises:
+        RagMonitorError: The traffic cannot be read, or the file cannot be written.
+    """
+    traffic = _traffic(options)
+    cases = worst_answers(traffic, options.worst)
+    records = [case_record(case, options.format) for case in cases]
+    output = options.output
+    text = as_json(records, as_list=output is not None and output.suffix.lower() == ".json")
+    if output is None:
+        print(text, end="")  # noqa: T201 - what it is for
+    else:
+        try:
+            output.write_text(text, "utf-8")
+        except OSError as error:
+            raise InputError(f"{output}: {error.strerror or error}") from error
+    _tell_left_out(traffic.without_text, traffic.bad_lines)
+    say(f"{len(cases)} bad answers of {len(traffic.answers)}, for {options.format}")
+    return FINE if cases else SOMETHING_WRONG
 
 
 def _tell_mined(told: Mapping[str, Any], *, as_json: bool) -> None:
@@ -334,12 +381,16 @@ def _tell_mined(told: Mapping[str, Any], *, as_json: bool) -> None:
         return
     found = ", ".join(f"{name} {count}" for name, count in told["found"].items()) or "none"
     say(f"{told['answers']} answers; reasons: {found}")
-    if told["without_text"]:
-        say(f"{told['without_text']} without text: the monitor's setting content keeps it back")
-    if told["bad_lines"]:
-        say(f"{told['bad_lines']} lines are no reports")
+    _tell_left_out(told["without_text"], told["bad_lines"])
     if not told["has_feedback"]:
         say("no answer carries people's feedback here, so none was chosen for thumbs_down")
     say(
         f"{told['written']} candidates added to {told['output']}; ragmonitor goldens review is next"
     )
+
+
+def _tell_left_out(without_text: int, bad_lines: int) -> None:
+    if without_text:
+        say(f"{without_text} without text: the monitor's setting content keeps it back")
+    if bad_lines:
+        say(f"{bad_lines} lines are no reports")

@@ -12,6 +12,25 @@ import typer
 from ragmonitor.cli.options import QuietOption
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+SourceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[FILE|URL]",
+        help="Reports that a monitor wrote (exporter jsonl:FILE), or the address of a running "
+        "monitor with its page; by default as the settings say: the file if they name one.",
+    ),
+]
+SinceOption = Annotated[
+    str, typer.Option(help="Only answers of the last 90s, 15m, 12h or 2d; by default all.")
+]
+SliceOption = Annotated[
+    list[str] | None,
+    typer.Option("--slice", help="Only answers with this attribute: route=billing. Repeatable."),
+]
+TokenOption = Annotated[
+    str | None,
+    typer.Option(help="Of the page; by default server.ui_token as the settings say."),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,14 +148,7 @@ class ReviewOptions:
 class MineOptions:
     """The options of `ragmonitor goldens mine`."""
 
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="[FILE|URL]",
-            help="Reports that a monitor wrote (setting jsonl), or the address of a running "
-            "monitor with its page; by default as the settings say.",
-        ),
-    ] = ""
+    source: SourceArgument = ""
     output: Annotated[
         Path,
         typer.Option(
@@ -146,6 +158,8 @@ class MineOptions:
     count: Annotated[
         int, typer.Option("--count", "-n", min=1, max=10_000, help="How many candidates at most.")
     ] = 50
+    since: SinceOption = ""
+    slices: SliceOption = None
     reasons: Annotated[
         str,
         typer.Option(help="Only these: worst,disagreement,novel,unanswered,thumbs_down."),
@@ -157,8 +171,28 @@ class MineOptions:
             "all that answers carry."
         ),
     ] = ""
-    token: Annotated[
-        str | None,
-        typer.Option(help="Of the page; by default server.ui_token as the settings say."),
-    ] = None
+    token: TokenOption = None
     json_output: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    """The options of `ragmonitor export`."""
+
+    source: SourceArgument = ""
+    worst: Annotated[
+        int, typer.Option(min=1, max=10_000, help="How many answers at most, the worst first.")
+    ] = 50
+    since: SinceOption = ""
+    slices: SliceOption = None
+    format: Annotated[
+        Literal["ragas", "deepeval", "langfuse", "jsonl"],
+        typer.Option(help="Whose records; jsonl: golden questions to be reviewed."),
+    ] = "jsonl"
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="JSON lines, or one list in a .json; else standard output."
+        ),
+    ] = None
+    token: TokenOption = None

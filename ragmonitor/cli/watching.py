@@ -48,8 +48,11 @@ class Page:
         self._token = token
         self._cursor = ""
 
-    def poll(self) -> dict[str, Any]:
+    def poll(self, *, with_good: bool = False) -> dict[str, Any]:
         """Return the state, whose `answers` are the bad ones since the last call.
+
+        Args:
+            with_good: Whether the good ones that the page keeps come, too.
 
         Raises:
             InputError: Nothing answers, or no page is served there.
@@ -59,7 +62,7 @@ class Page:
             try:
                 body = served(f"{self.url}?since={self._cursor}", token=self._token)
                 state: dict[str, Any] = json.loads(body)
-                answers += (each for each in state["answers"] if each["bad"])
+                answers += (each for each in state["answers"] if with_good or each["bad"])
                 self._cursor, more = str(state["cursor"]), state["more"]
             except InputError as error:
                 raise InputError(f"{error}; {_HINT}") from error

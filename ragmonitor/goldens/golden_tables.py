@@ -82,12 +82,15 @@ def write_any(path: Path, goldens: Sequence[Golden], name: str) -> Counter[str]:
         write_goldens(path, goldens)
     else:
         records = [FORMATS[name].write(golden) for golden in goldens]
-        if suffix == ".json":
-            text = json.dumps(records, ensure_ascii=False, indent=1) + "\n"
-        else:
-            text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in records)
-        path.write_text(text, "utf-8")
+        path.write_text(as_json(records, as_list=suffix == ".json"), "utf-8")
     return _lost(path, goldens)
+
+
+def as_json(records: Sequence[Mapping[str, Any]], *, as_list: bool = False) -> str:
+    """Return records as JSON lines, or as one list."""
+    if as_list:
+        return json.dumps(records, ensure_ascii=False, indent=1) + "\n"
+    return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in records)
 
 
 def _lost(path: Path, goldens: Sequence[Golden]) -> Counter[str]:

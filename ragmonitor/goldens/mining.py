@@ -13,10 +13,12 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from ragmonitor.errors import InputError
+from ragmonitor.errors import InputError, SettingsError
+from ragmonitor.feedback import joining_id
 from ragmonitor.goldens.generating import SAME_FROM
 from ragmonitor.goldens.golden import MINED, Golden, GoldenKind, ReferenceChunk, golden_id
 from ragmonitor.goldens.gram_index import GramIndex
@@ -52,6 +54,8 @@ class TrafficAnswer:
     """What is known of one answer, over the reports of all judges."""
 
     id: str
+    at_s: float = 0.0
+    """When it was given, in seconds since the epoch; 0: not known."""
     question: str = ""
     answer: str = ""
     chunks: tuple[ReferenceChunk, ...] = ()
@@ -104,6 +108,29 @@ class Traffic:
         """Return those that have a question."""
         return [answer for answer in self.answers.values() if answer.question.strip()]
 
+    def restrict(self, *, since_s: float = 0.0, slices: Sequence[str] = ()) -> None:
+        """Forget what is older, or is of another slice.
+
+        Args:
+            since_s: In seconds since the epoch.
+            slices: `name=value`; of one name either value will do, of several names all must.
+
+        Raises:
+            SettingsError: A slice is no name and value.
+        """
+        wanted: dict[str, set[str]] = {}
+        for text in slices:
+            name, equals, value = text.partition("=")
+            if not (equals and name.strip()):
+                raise SettingsError(f"--slice {text!r}: expected name=value, such as route=billing")
+            wanted.setdefault(name.strip(), set()).add(value.strip())
+        self.answers = {
+            id_: answer
+            for id_, answer in self.answers.items()
+            if answer.at_s >= since_s
+            and all(answer.attributes.get(name) in values for name, values in wanted.items())
+        }
+
 
 # --- reading --------------------------------------------------------------------------------------
 
@@ -126,6 +153,8 @@ def read_reports(lines: Iterable[bytes], *, redact: Callable[[str], str]) -> Tra
             if isinstance(line.get("feedback"), dict):
                 _take_feedback(traffic, answer, line["feedback"])
                 continue
+            if line.get("time"):
+                answer.at_s = datetime.fromisoformat(line["time"]).astimezone(UTC).timestamp()
             _take_report(answer, line)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             traffic.bad_lines += 1
@@ -142,7 +171,8 @@ def read_reports(lines: Iterable[bytes], *, redact: Callable[[str], str]) -> Tra
 
 
 def _answer(traffic: Traffic, id_: str) -> TrafficAnswer:
-    return traffic.answers.setdefault(str(id_), TrafficAnswer(id=str(id_)))
+    # Feedback names a UUID without its dashes, as run ids of LangSmith come with them.
+    return traffic.answers.setdefault(joining_id(id_), TrafficAnswer(id=str(id_)))
 
 
 def _take_report(answer: TrafficAnswer, line: Mapping[str, Any]) -> None:
@@ -181,7 +211,7 @@ def _take_feedback(traffic: Traffic, answer: TrafficAnswer, said: Mapping[str, A
 
 
 def read_page(state: Mapping[str, Any], *, redact: Callable[[str], str]) -> Traffic:
-    """Return the worst answers that a monitor's page keeps.
+    """Return the answers that a monitor's page keeps: the worst ones, and the newest.
 
     Args:
         state: As the page serves it, with all answers.
@@ -194,8 +224,12 @@ def read_page(state: Mapping[str, Any], *, redact: Callable[[str], str]) -> Traf
     try:
         for entry in state["answers"]:
             answer = _answer(traffic, entry["id"])
+            answer.at_s = float(entry["at_s"])
             if entry["basis"] != "unscored":
                 answer.verdicts[str(entry["judge"])] = float(entry["badness"])
+            answer.verdicts |= entry.get("second") or {}
+            for told in (entry.get("feedback") or {}).values():
+                _take_feedback(traffic, answer, told)
             for each in entry.get("builtin") or ():
                 if each["evaluator"] == "hallucination" and "score" in each:
                     answer.verdicts.setdefault(str(state["builtin"]), float(each["score"]))
@@ -276,7 +310,7 @@ def mine(
             if position is None:
                 del queues[turn]
                 continue
-            mined.goldens.append(_golden(chooser.answers[position], chooser.why[position]))
+            mined.goldens.append(candidate(chooser.answers[position], chooser.why[position]))
             mined.chosen[turn[0].value] += 1
     return mined
 
@@ -342,7 +376,7 @@ def _slices(answers: Sequence[TrafficAnswer], by: Sequence[str]) -> dict[str, se
     return {name: members[name] for name in ranked[:MAX_SLICES]}
 
 
-def _golden(answer: TrafficAnswer, why: Mapping[MineReason, float]) -> Golden:
+def candidate(answer: TrafficAnswer, why: Mapping[MineReason, float]) -> Golden:
     """Return a candidate; its answer is the application's own, for a person to put right."""
     reasons = ", ".join(f"{reason.value} {weight:.2f}" for reason, weight in why.items())
     return Golden(

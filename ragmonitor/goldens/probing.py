@@ -24,8 +24,12 @@ _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 
 
-def duration_s(value: float | str) -> float:
+def duration_s(value: float | str, option: str = "every") -> float:
     """Return seconds above 0, of a number of them or a text such as `90s`, `15m`, `1h`, `1d`.
+
+    Args:
+        value: The duration.
+        option: What it was given for.
 
     Raises:
         SettingsError: It is neither.
@@ -34,7 +38,7 @@ def duration_s(value: float | str) -> float:
         found = _DURATION.fullmatch(value.strip())
         value = float(found[1]) * _UNITS[found[2]] if found else math.nan
     if not 0 < value < math.inf:
-        raise SettingsError("every: give seconds above 0, or a text such as 15m or 1h")
+        raise SettingsError(f"{option}: give seconds above 0, or a text such as 15m or 1h")
     return float(value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 from collections import OrderedDict
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ragmonitor.export.content import Content, ContentPolicy, compact_json, is_unsupported
+from ragmonitor.feedback import Feedback, joining_id
 from ragmonitor.patterns import lazy_pattern
 from ragmonitor.records import (
     Cause,
@@ -48,6 +50,9 @@ MAX_WORDS: Final = 40
 MAX_LABELS: Final = 12
 MAX_LABEL: Final = 120
 MAX_ID: Final = 200
+MAX_COMMENT: Final = 500
+MAX_KINDS: Final = 4
+"""Kinds of feedback that are kept of one answer, the newest of each."""
 
 _BADNESS: Final = {
     Diagnosis.CONTRADICTION: 0.9,
@@ -149,6 +154,31 @@ class Answers:
             return self._add_unscored(report, revision)
         return self._add_judged(report, revision)
 
+    def add_feedback(self, told: Feedback, *, revision: int) -> bool:
+        """Keep what a person said beside its answer; return whether that is kept."""
+        kept = next(
+            (k for k in self._kept.values() if joining_id(k.interaction) == told.interaction_id),
+            None,
+        )
+        if kept is None:
+            return False
+        said: dict[str, Any] = {"score": told.score, "label": told.label}
+        if self._content == "all" and told.comment:
+            said["comment"] = _cut(told.comment, MAX_COMMENT)
+        known = json.loads(kept.data).get("feedback", {})
+        known.pop(told.kind, None)
+        latest = dict([*known.items(), (told.kind, said)][-MAX_KINDS:])
+        self._note(kept, "feedback", latest, revision)
+        return True
+
+    def _note(self, kept: KeptAnswer, name: str, value: object, revision: int) -> None:
+        """Say something more of an answer that is kept."""
+        self._bytes -= len(kept.data)
+        entry = json.loads(kept.data) | {name: value}
+        kept.data = compact_json(entry).encode("utf-8", "backslashreplace")
+        self._bytes += len(kept.data)
+        kept.revision = revision
+
     def numbers(self) -> list[int]:
         """Return the numbers of all kept answers: the worst of each basis, then the newest."""
         order = {"judged": 0, "builtin": 1, "unscored": 2, "recent": 3}
@@ -211,7 +241,12 @@ class Answers:
     def _add_judged(self, report: Report, revision: int) -> bool:
         known = self._by_interaction.get(report.interaction.id)
         if known is not None and known.basis == "judged":
-            return False  # by the first judge: a second one is there to be compared with it
+            if report.role != "second":
+                return False
+            # The first judge's verdict stays: a second one is there to be compared with it.
+            verdict = {report.judge.name[:MAX_LABEL]: round(self._badness(report), 3)}
+            self._note(known, "second", verdict, revision)
+            return True
         return self._keep(report, "judged", self._badness(report), revision)
 
     def _badness(self, report: Report) -> float:

@@ -21,6 +21,7 @@ from ragmonitor.export.view.access import Access, Refusal
 from ragmonitor.export.view.answers import Answers, answered_without_chunks
 from ragmonitor.export.view.history import Column, History
 from ragmonitor.export.view.slot_sums import SlotSums, spending
+from ragmonitor.feedback import JoinedFeedback
 from ragmonitor.protocols import Clock, Summarise
 from ragmonitor.records import (
     AlarmEvent,
@@ -202,6 +203,12 @@ class View:
                 self._judged += 1
             self._spent.add(**spending(report))
             if self._answers.add(report, revision=self._revision + 1):
+                self._revision += 1
+
+    def feedback(self, joined: JoinedFeedback) -> None:
+        """Keep what a person said beside the answer, if that is kept."""
+        with self._lock:
+            if self._answers.add_feedback(joined.feedback, revision=self._revision + 1):
                 self._revision += 1
 
     def alarm(self, event: AlarmEvent) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from typer.testing import CliRunner
@@ -153,3 +154,65 @@ def test_candidates_of_reports_are_added_to_a_file(folder):
     assert run("mine", "reports.jsonl", "-o", "g.jsonl").exit_code == 1
     assert len(read_goldens("g.jsonl")) == 2
     assert run("mine", "reports.jsonl", "-o", "g.jsonl", "--reasons", "boring").exit_code == 2
+
+
+# --- export ---------------------------------------------------------------------------------------
+
+
+def test_the_worst_answers_go_to_another_tool(folder, monkeypatch):
+    """As the issue of a release wants them: by time and slice, to standard output or a file."""
+    old = {
+        "id": "i-1",
+        "time": "2026-01-01T00:00:00.000Z",
+        "judge": "model@1",
+        "status": "ok",
+        "question": "Open on Sunday?",
+        "answer": "Yes.",
+        "contexts": ["Closed on Sunday."],
+        "evaluations": {"hallucination": {"score": 1.0}},
+        "attributes": {"route": "billing"},
+    }
+    new = old | {"id": "i-2", "time": _now(), "question": "What does a boat cost?"}
+    shop = new | {"id": "i-3", "question": "Who rents bicycles?", "attributes": {"route": "shop"}}
+    lines = "".join(json.dumps(each) + "\n" for each in (old, new, shop))
+    (folder / "reports.jsonl").write_text(lines)
+    words = ["--worst", "50", "--since", "2d", "--slice", "route=billing", "--format", "ragas"]
+    monkeypatch.setenv("RAGMONITOR_EXPORTERS", "jsonl:reports.jsonl")
+    result = export(*words)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == {
+        "user_input": "What does a boat cost?",
+        "retrieved_contexts": ["Closed on Sunday."],
+        "response": "Yes.",
+    }
+    assert export("reports.jsonl", "-o", "g.jsonl").exit_code == 0
+    assert [each.awaits_review for each in read_goldens("g.jsonl")] == [True] * 3
+    assert export("reports.jsonl", "--slice", "route=bank").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["reports.jsonl"], "No such file"),
+        (["docs", "--since", "soon"], "--since"),
+        (["docs", "--since", "-1h"], "--since"),
+        (["docs/harbour.md", "--slice", "billing"], "name=value"),
+        (["docs", "--format", "excel"], "'excel'"),
+        (["docs", "--worst", "0"], "than or equal to 1"),
+        (["docs"], "directory"),
+        (["127.0.0.1:1"], "127.0.0.1:1"),
+        (["docs/harbour.md", "-o", "nowhere/x.jsonl"], "nowhere"),
+    ],
+)
+def test_what_cannot_be_exported_says_why(folder, words, told):
+    result = export(*words)
+    assert result.exit_code == 2
+    assert told in result.output
+
+
+def export(*words):
+    return CliRunner().invoke(app, ["export", *map(str, words)])
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")

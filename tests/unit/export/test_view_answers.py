@@ -17,6 +17,7 @@ from ragmonitor.export.view.answers import (
     marked,
     parts,
 )
+from ragmonitor.feedback import feedback_of
 from ragmonitor.records import (
     Assessment,
     Cause,
@@ -157,12 +158,14 @@ def test_what_a_judge_finds_good_is_no_bad_answer():
     assert found["builtin"][0] == {"evaluator": "faithfulness", "score": 0.5}
 
 
-def test_a_second_judge_changes_nothing():
-    """It is there to be compared with the first."""
+def test_a_second_judge_changes_no_verdict():
+    """It is there to be compared with the first: what it says stands beside it."""
     kept = answers()
     other = replace(MODEL, name="openai/other")
-    fill(kept, [bad(1, judge=MODEL), good(1, other)])
-    assert told(kept)[0]["judge"] == MODEL.name
+    fill(kept, [bad(1, judge=MODEL), replace(good(1, other), role="second")])
+    [found] = told(kept)
+    assert found["judge"] == MODEL.name
+    assert found["second"] == {"openai/other": 0.0}
 
 
 def test_why_the_judge_did_not_read_it_is_said():
@@ -387,3 +390,33 @@ def test_an_answer_shows_what_was_predicted_of_it():
     kept.add(bad(1, judge=MODEL), revision=3)
     [judged] = [each for each in told(kept) if each["basis"] == "judged"]
     assert judged["predicted"] == 0.1235
+
+
+def said(id_: str, value: object, **more: str):
+    return feedback_of(id_, value, **{"kind": "thumbs", **more}, at_s=1.0)
+
+
+def test_what_people_said_stands_beside_the_answer():
+    """The newest of each kind; of an answer that is not kept nothing."""
+    kept = answers()
+    fill(kept, [bad(1, judge=MODEL)])
+    [before] = told(kept)
+    for each in (said(before["id"], True), said(before["id"], "down", comment="no")):
+        assert kept.add_feedback(each, revision=9)
+    assert kept.add_feedback(said(before["id"], 0.75, kind="stars"), revision=9)
+    assert not kept.add_feedback(said("other", True), revision=9)
+    [found] = told(kept)
+    assert found["feedback"] == {
+        "thumbs": {"score": 0.0, "label": "down", "comment": "no"},
+        "stars": {"score": 0.75, "label": ""},
+    }
+    assert found | {"feedback": 0} == before | {"feedback": 0}
+    assert kept.size_bytes == sum(len(data) for data in kept.since(0, 99)[0])
+
+
+@pytest.mark.parametrize("content", ["none", "hashed"])
+def test_without_content_there_is_no_comment(content):
+    kept = answers(content=content)
+    fill(kept, [bad(1, judge=MODEL)])
+    assert kept.add_feedback(said(told(kept)[0]["id"], False, comment="secret"), revision=9)
+    assert "secret" not in repr(told(kept))

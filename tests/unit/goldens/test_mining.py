@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from ragmonitor.errors import InputError
 from ragmonitor.estimation import summarise
 from ragmonitor.export import View
+from ragmonitor.feedback import JoinedFeedback, feedback_of
 from ragmonitor.goldens import Golden, ReviewStatus
 from ragmonitor.goldens.mining import (
     MineReason,
@@ -20,7 +22,8 @@ from ragmonitor.goldens.mining import (
     read_page,
     read_reports,
 )
-from tests.unit.export.examples import MODEL, interaction, report
+from ragmonitor.records import Diagnosis, SentenceVerdict, Verdict
+from tests.unit.export.examples import ANSWER, MODEL, assessment, interaction, report
 
 
 def line(id_, question="", *, judge="model@1", bad=0.0, **more):
@@ -159,6 +162,7 @@ def test_the_page_of_a_monitor_is_read():
     """Its worst answers, with their pieces put together."""
     entry = {
         "id": "a",
+        "at_s": 1.0,
         "basis": "judged",
         "judge": "model",
         "badness": 0.9,
@@ -194,3 +198,27 @@ def test_what_a_real_page_serves_is_read():
     assert (answer.id, answer.question) == ("i-1", "When is it open?")
     assert answer.chunks
     assert answer.answer
+
+
+def test_feedback_on_a_uuid_finds_its_report():
+    """It names the id without its dashes."""
+    uuid = "6fa459ea-ee8a-4ca4-894e-db77e160355e"
+    told = json.dumps({"id": uuid.replace("-", ""), "feedback": {"score": 0.0}}).encode()
+    (found,) = read(line(uuid), told).answers.values()
+    assert (found.feedback, found.question != "") == (0.0, True)
+
+
+def test_the_page_brings_feedback_and_a_second_judge():
+    """Also of an answer that the first judge finds good."""
+    view = View("shop", summarise=summarise, builtin="builtin", judge=MODEL.name)
+    asked = interaction(id="f" * 32)
+    fine = SentenceVerdict(text=ANSWER, start=0, end=len(ANSWER), verdict=Verdict.SUPPORTED)
+    found = assessment(MODEL, sentences=(fine,))
+    view.export(report(MODEL, interaction=asked, assessment=found, diagnosis=None, role="sampled"))
+    other = replace(MODEL, name="openai/other")
+    view.export(report(other, interaction=asked, diagnosis=Diagnosis.CONTRADICTION, role="second"))
+    told = feedback_of("f" * 32, False, kind="thumbs", at_s=1.0)
+    view.feedback(JoinedFeedback(feedback=told, answered_s=0.0))
+    traffic = read_page(json.loads(view.state()), redact=str)
+    assert reasons_of(traffic, "f" * 32) >= {"disagreement", "thumbs_down"}
+    assert traffic.has_feedback

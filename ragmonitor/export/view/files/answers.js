@@ -16,7 +16,13 @@ const FILTERS = {
   attribute: { label: "filterAttribute", values: (a) => Object.entries(a.attributes).map(([name, value]) => `${name}: ${value}`), called: (v) => v },
   framework: { label: "filterFramework", values: (a) => [a.framework], called: (v) => v },
   status: { label: "filterStatus", values: (a) => [a.status], called: (v) => called("status", v) },
+  people: { label: "filterPeople", values: (a) => peoples(a).map((f) => f.direction), called: (v) => called("people", v) },
 };
+
+/** What people said of an answer, with whether they found it good. */
+function peoples(answer) {
+  return Object.entries(answer.feedback ?? {}).map(([kind, f]) => ({ kind, ...f, direction: f.score === null || f.score === 0.5 ? "neither" : f.score > 0.5 ? "good" : "bad" }));
+}
 
 /** The answer's id, or the slice or document whose answers are wanted, in the address; empty: none. */
 function linked() {
@@ -182,9 +188,11 @@ export class Answers {
       answer.times > 1 ? element("span", { class: "tag" }, t("times", { n: answer.times })) : null,
       answer.answered_without_chunks ? element("span", { class: "tag warn" }, t("unfounded")) : null,
       ...scores.map((e) => element("span", { class: "tag" }, told(e))),
+      ...peoples(answer).map((f) => element("span", { class: `tag people ${{ good: "good", bad: "bad" }[f.direction] ?? ""}` }, [called("people", f.direction), f.kind === "thumbs" ? "" : f.kind, f.label].filter(Boolean).join(" · "))),
       element("span", { class: "quiet when" }, [moment(answer.at_s), answer.framework, answer.name, ...Object.entries(answer.attributes).map(([name, value]) => `${name}: ${value}`)].filter(Boolean).join(" · ")));
     const node = element("article", { class: `answer panel ${answer.basis}`, "data-number": answer.number }, header);
     if (state.content === "all") node.append(element("h3", {}, answer.question || t("noText")));
+    for (const { comment } of peoples(answer)) if (comment) node.append(element("p", { class: "quiet" }, `“${comment}”`));
     if (answer.error) node.append(element("p", { class: "quiet" }, answer.error));
     node.append(element("div", { class: "two" },
       element("div", {}, element("h4", {}, t("answer")), state.content === "all" ? said(answer) : null, findings(answer), allScores(answer)),

@@ -212,6 +212,7 @@ const TEXTS = {
   filterAttribute: ["Route, attribute", "路由与属性"],
   filterFramework: ["Framework", "框架"],
   filterStatus: ["Status", "状态"],
+  filterPeople: ["People", "用户评价"],
   filterOrder: ["Order", "排序"],
   any: ["Any", "不限"],
   orderWorst: ["Bad ones first, worst first", "差的优先、最差在前"],
@@ -250,7 +251,8 @@ const TEXTS = {
   s: ["{n} s", "{n} 秒"], min: ["{n} min", "{n} 分钟"], h: ["{n} h", "{n} 小时"], d: ["{n} d", "{n} 天"],
 };
 
-const TABLES = { signal: SIGNALS, diagnosis: DIAGNOSES, cause: CAUSES, reason: REASONS, verdict: VERDICTS, severity: SEVERITIES, status: STATUSES, basis: BASES, kind: KINDS, unit: UNITS, per: PERS };
+const PEOPLE = { good: ["found good by a person", "用户好评"], bad: ["found bad by a person", "用户差评"], neither: ["spoken of by a person", "用户留言"] };
+const TABLES = { people: PEOPLE, signal: SIGNALS, diagnosis: DIAGNOSES, cause: CAUSES, reason: REASONS, verdict: VERDICTS, severity: SEVERITIES, status: STATUSES, basis: BASES, kind: KINDS, unit: UNITS, per: PERS };
 
 let column = 0;
 
