@@ -154,6 +154,8 @@ class _Helper:
     # --- from the application -------------------------------------------------------------------
 
     def _record(self, number: int, framework: str, status: Status, data: bytes) -> None:
+        if self._is_closed:  # its last numbers are on their way; the application counts this one
+            return
         # There is room: the application waits until what it sent was taken.
         self._queue.put(Received(number, framework, status, data, self._closed))
         self._back.wake()

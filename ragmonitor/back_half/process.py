@@ -339,9 +339,7 @@ class ProcessBackHalf:
             self._start()
             ended = self._ask(timeout_s, "close", (1 - SHORT_S) * timeout_s)
             is_closed = ended is not None and ended[0] and self._flush_own(deadline)
-            if ended is None:
-                self._refuse_what_is_open()
-            else:
+            if ended is not None:
                 self._at_end = ended[1:]
         if self._local is not None:
             return self._local.close(deadline - time.monotonic())
@@ -353,6 +351,7 @@ class ProcessBackHalf:
             thread.join(max(0.0, deadline - time.monotonic()) / 2)
         while left := self._queue.take(1):
             self.refuse(left[0], Cause.SHUTDOWN)
+        self._refuse_what_is_open(is_answered=bool(self._at_end[0]))
         helper, self._helper = self._helper, None
         if helper is not None:
             with shielded("close"):
@@ -366,11 +365,18 @@ class ProcessBackHalf:
                 each.close()
         return is_closed
 
-    def _refuse_what_is_open(self) -> None:
-        """Count what a helper has in hand that does not answer: it ends with its counts."""
+    def _refuse_what_is_open(self, *, is_answered: bool) -> None:
+        """Count what was sent and is in no number of the helper's, which ends now.
+
+        Args:
+            is_answered: It has given its last numbers, in which all that it had taken is.
+        """
         helper = self._helper
-        if helper is not None:
-            for framework, status in tuple(helper.open.values()):
+        if helper is None:
+            return
+        first = self._numbers - helper.sent
+        for number, (framework, status) in tuple(helper.open.items()):
+            if not is_answered or number - first > helper.taken:
                 self._refused.note((framework, status, Cause.SHUTDOWN))
 
     def _ask(self, timeout_s: float, name: str, *args: object) -> Any:
@@ -606,7 +612,9 @@ class ProcessBackHalf:
         self._note(helper)
 
     def _note(self, helper: _Helper) -> None:
-        """Send what was noted."""
+        """Send what was noted; what is noted at the end is counted here."""
+        if self._closed:
+            return
         noted = self._noted()
         if any(noted):
             helper.link.send("note", *noted)

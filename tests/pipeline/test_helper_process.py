@@ -568,3 +568,18 @@ def test_what_no_helper_was_ready_for_is_in_the_files_that_processes_share(tmp_p
     assert total(registry, "ragmonitor_interactions_total") == 1
     found = outcomes(registry, judge="builtin", evaluator="faithfulness")
     assert sum(found.values()) == 1
+
+
+@pytest.mark.slow
+def test_nothing_is_missing_and_nothing_double_where_the_end_comes_before_the_work_is_done():
+    """What the helper had taken is in its last numbers; what it had not is counted here."""
+    with Monitor(**QUIET, worker="process") as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        for _ in range(6_000):
+            answer(monitor, "A parcel may weigh 90 kg. " * 20)
+        monitor.close(4)
+        captured, outcomes = sums(monitor)
+    assert captured == 6_001
+    assert sum(outcomes.values()) == 6_001
+    assert outcomes["shutdown"]

@@ -100,7 +100,7 @@ if MODE == "celery prefork":
         broker_transport_options={
             "data_folder_in": _folder,
             "data_folder_out": _folder,
-            "control_folder": _folder,
+            "control_folder": f"{_folder}/../control",
             "polling_interval": 0.02,
         },
         task_ignore_result=True,

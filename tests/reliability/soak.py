@@ -54,6 +54,8 @@ FAULT_S: Final = 20.0
 NOTES: Final = 200
 """Of one run; the slope takes every pair of them."""
 OPEN_RUN_AGE_S: Final = 20.0
+MAX_WAITING: Final = 200
+"""Interactions that may wait before more are asked: what piles up is no leak."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +118,14 @@ def noted(monitor: Any, began: float, interactions: int) -> Note:
         threads=threads,
         descriptors=descriptors,
         open_runs=sum(len(each) for each in monitor._recorders.values()),
-        waiting=len(
-            monitor._back._queue if hasattr(monitor._back, "_queue") else monitor._back.queue
-        ),
+        waiting=waiting(monitor),
     )
+
+
+def waiting(monitor: Any) -> int:
+    """Return how many interactions wait in this process."""
+    back = monitor._back
+    return len(back._queue if hasattr(back, "_queue") else back.queue)
 
 
 class Traffic:
@@ -160,6 +166,8 @@ def application(seconds: float, interactions: int, rate: float) -> int:
             print(json.dumps({"note": asdict(noted(monitor, began, traffic.asked))}), flush=True)
         traffic.ask()
         time.sleep(max(0.0, began + (traffic.asked - 40) / rate - time.monotonic()))
+        while waiting(monitor) > MAX_WAITING:  # a queue that fills is memory that grows
+            time.sleep(0.1)
     ragmonitor_langchain.uninstrument()
     ragmonitor_llama_index.uninstrument()
     print(json.dumps({"end": ended(monitor, traffic)}), flush=True)
@@ -380,7 +388,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--interactions", type=int, default=10**9, help="after how many to stop; default: none"
     )
-    parser.add_argument("--rate", type=float, default=50.0, help="a second; default: 50")
+    parser.add_argument("--rate", type=float, default=50.0, help="at most, a second; default: 50")
     parser.add_argument("--worker", choices=WORKERS, action="append", help="default: both")
     parser.add_argument("--application", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args(given)
