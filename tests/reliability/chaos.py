@@ -244,7 +244,7 @@ class Application:
                 f"{module}:wsgi"
             ),
             "uvicorn workers": (
-                f"uvicorn --workers 2 --port {self.web} --lifespan off --log-level warning "
+                f"uvicorn --workers 2 --port {self.web} --lifespan on --log-level warning "
                 f"{module}:asgi"
             ),
             "celery prefork": (

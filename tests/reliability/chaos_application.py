@@ -89,6 +89,17 @@ async def asgi(scope: Any, receive: Any, send: Any) -> None:
         body = await answered_async(int(scope["path"].rpartition("/")[2] or 0))
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": body})
+    elif scope["type"] == "lifespan":
+        await _lived(receive, send)
+
+
+async def _lived(receive: Any, send: Any) -> None:
+    """Close at the end, as docs/metrics.md says: uvicorn ends by the signal itself."""
+    while (event := (await receive())["type"]) != "lifespan.shutdown":
+        await send({"type": f"{event}.complete"})
+    if monitor is not None:
+        await asyncio.to_thread(monitor.close, 5.0)
+    await send({"type": "lifespan.shutdown.complete"})
 
 
 if MODE == "celery prefork":
