@@ -104,6 +104,7 @@ async def _lived(receive: Any, send: Any) -> None:
 
 if MODE == "celery prefork":
     from celery import Celery
+    from celery.signals import worker_process_shutdown
 
     _folder = os.environ["CHAOS_BROKER"]
     celery = Celery("chaos", broker="filesystem://")
@@ -119,6 +120,12 @@ if MODE == "celery prefork":
         broker_connection_retry_on_startup=True,
     )
     task = celery.task(name="chaos.answer")(answered)
+
+    @worker_process_shutdown.connect
+    def closed(**_: Any) -> None:
+        """Close at the end: the pool's processes run no exit handler."""
+        if monitor is not None:
+            monitor.close(5.0)
 
 
 # --- scripts: each line of the standard input asks for so many answers
