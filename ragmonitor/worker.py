@@ -406,21 +406,32 @@ class Worker(WorksInSteps):
         async with self._working:
             if self._reader is not None:
                 await self._work_off_batches(self._reader)
-            while taken := self._queue.take(1):
+            while taken := self._take(1):
                 with contained("worker"), self._step:
-                    self._handle(taken[0])
+                    self._handle(*taken[0])
                 await asyncio.sleep(0)
+
+    @property
+    def _waiting(self) -> int:
+        """How many wait for this thread; at the end none does: who closes counts them."""
+        return 0 if self._closed else len(self._queue)
+
+    def _take(self, max_items: int) -> Sequence[tuple[Finished, Account]]:
+        """Return what waits, with an account for each: who closes counts it, done or not."""
+        with self._step:
+            waiting = () if self._closed else self._queue.take(max_items)
+            return [(finished, self._ledger.open(finished)) for finished in waiting]
 
     async def _work_off_batches(self, reader: EveryAnswerReader) -> None:
         """Have the reader of every answer work off the queue, a batch at a time."""
-        while self._batch is not None or len(self._queue):
+        while self._batch is not None or self._waiting:
             if self._batch is None:
-                while len(self._queue) > reader.max_waiting:
-                    for finished in self._queue.take(reader.batch):
+                while self._waiting > reader.max_waiting:
+                    for finished, account in self._take(reader.batch):
                         with contained("worker"), self._step:
-                            self._handle(finished, missed=Cause.JUDGE_BUSY)
+                            self._handle(finished, account, missed=Cause.JUDGE_BUSY)
                     await asyncio.sleep(0)
-                taken = self._queue.take(reader.batch)
+                taken = self._take(reader.batch)
                 self._batch = asyncio.create_task(self._handle_batch(reader, taken))
             # Whoever waits may be cancelled, as a flush is whose time is over: the batch goes on.
             await asyncio.wait({self._batch})
@@ -538,12 +549,13 @@ class Worker(WorksInSteps):
                 self._meters.worked(stage, time.perf_counter() - began)
             give_back()
 
-    async def _handle_batch(self, reader: EveryAnswerReader, taken: Sequence[Finished]) -> None:
+    async def _handle_batch(
+        self, reader: EveryAnswerReader, taken: Sequence[tuple[Finished, Account]]
+    ) -> None:
         """Handle interactions whose answers are read together."""
         begun: list[tuple[Account, Interaction]] = []
-        for finished in taken:
+        for finished, account in taken:
             with contained("worker"), self._step:
-                account = self._ledger.open(finished)
                 interaction: Interaction | None = None
                 try:
                     interaction = self._captured(finished, account)
@@ -588,8 +600,7 @@ class Worker(WorksInSteps):
             else:
                 self._follow(judgement, account)
 
-    def _handle(self, finished: Finished, missed: Cause | None = None) -> None:
-        account = self._ledger.open(finished)
+    def _handle(self, finished: Finished, account: Account, missed: Cause | None = None) -> None:
         judgement: asyncio.Task[None] | None = None
         try:
             interaction = self._captured(finished, account)

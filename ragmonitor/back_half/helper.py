@@ -154,9 +154,8 @@ class _Helper:
     # --- from the application -------------------------------------------------------------------
 
     def _record(self, number: int, framework: str, status: Status, data: bytes) -> None:
-        if self._is_closed:  # its last numbers are on their way; the application counts this one
-            return
-        # There is room: the application waits until what it sent was taken.
+        # There is room: the application waits until what it sent was taken. What comes too late to
+        # be taken is counted by the application, which is told how many were.
         self._queue.put(Received(number, framework, status, data, self._closed))
         self._back.wake()
 
@@ -177,9 +176,10 @@ class _Helper:
         self._tell_state()
         return flushed
 
-    def _close(self, timeout_s: float) -> tuple[bool, list[Metric], Report | None]:
+    def _close(self, deadline: float) -> tuple[bool, list[Metric], Report | None]:
         self._is_closed = True
-        closed = self._back.close(timeout_s)
+        # The clock of `time.monotonic` is the same in all processes of a machine.
+        closed = self._back.close(max(0.0, deadline - time.monotonic()))
         self.tell_progress()
         return closed, self._families(), self._back.newest()
 

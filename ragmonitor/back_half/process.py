@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import os
 import pickle
 import queue
@@ -80,7 +81,7 @@ MAX_PAUSE_S = 60.0
 MAX_FAILED_STARTS = 3
 """Helpers that never got ready, in a row; then the work stays on a thread."""
 SHORT_S = 0.3
-"""Of the time for closing, kept for the helper's end."""
+"""Of the time for closing, kept for the helper's end; and as much goes to what is sent before."""
 
 _monitors = itertools.count()
 
@@ -97,9 +98,9 @@ class _Helper:
         """Why it cannot work."""
         self.is_gone = False
         self.sent = self.taken = 0
-        """Records sent to it, and taken by its worker."""
+        """Records sent to it, and taken by its worker: the first of them, in their order."""
         self.open: dict[int, tuple[str, Status]] = {}
-        """Of the records of which something is owed: framework and status."""
+        """Of the records of which something is owed, by number from 1: framework and status."""
         self.has_provider: bool | None = None
         """Whether it knows that the application has a tracer provider."""
         own: dict[str, Callable[..., object]] = {
@@ -127,7 +128,7 @@ class _Helper:
         self.is_ready.set()
 
     def _progress(self, taken: int, closed: Iterable[int]) -> None:
-        self.taken = taken
+        self.taken = max(self.taken, taken)  # two threads there may tell of it at once
         for number in closed:
             self.open.pop(number, None)
 
@@ -196,7 +197,10 @@ class ProcessBackHalf:
         self._idle = False
         self._deaths = self._failed_starts = 0
         self._pause_s = FIRST_PAUSE_S
-        self._numbers = 0
+        self._is_ending = False
+        """Whether the helper was asked for its last numbers."""
+        self._end_by = math.inf
+        """When it is asked, whatever still waits here; in seconds of `time.monotonic`."""
         self._ticked_s = 0.0
         self.alarms: tuple[AlarmState, ...] = ()
         """Where the evidence of each signal stands, as of a few seconds ago."""
@@ -337,7 +341,8 @@ class ProcessBackHalf:
         is_closed = True
         if self._thread is not None or len(self._queue):
             self._start()
-            ended = self._ask(timeout_s, "close", (1 - SHORT_S) * timeout_s)
+            self._end_by = deadline - (1 - SHORT_S) * timeout_s
+            ended = self._ask(timeout_s, "close", deadline - SHORT_S * timeout_s)
             is_closed = ended is not None and ended[0] and self._flush_own(deadline)
             if ended is not None:
                 self._at_end = ended[1:]
@@ -374,9 +379,8 @@ class ProcessBackHalf:
         helper = self._helper
         if helper is None:
             return
-        first = self._numbers - helper.sent
         for number, (framework, status) in tuple(helper.open.items()):
-            if not is_answered or number - first > helper.taken:
+            if not is_answered or number > helper.taken:
                 self._refused.note((framework, status, Cause.SHUTDOWN))
 
     def _ask(self, timeout_s: float, name: str, *args: object) -> Any:
@@ -541,6 +545,8 @@ class ProcessBackHalf:
         for _ in range(max(1, len(self._queue))):
             if helper.is_gone or not self._send_one(helper):
                 break
+            if self._outbox.qsize() and time.monotonic() > self._end_by:
+                break
             time.sleep(0)
         if time.monotonic() - self._ticked_s >= TICK_S:
             self._tick(helper)
@@ -548,7 +554,9 @@ class ProcessBackHalf:
         if requests:
             self._note(helper)
         for _ in range(requests):
-            self._outbox.get().send(helper.link)
+            request = self._outbox.get()
+            self._is_ending = self._is_ending or request.name == "close"
+            request.send(helper.link)
         is_stuck = len(self._queue) and helper.sent - helper.taken >= self._room
         if not len(self._queue) or is_stuck:
             self._idle = not is_stuck
@@ -585,10 +593,9 @@ class ProcessBackHalf:
                 outcome = "sent"
         if outcome == "sent":
             self._tell_provider(helper)
-            self._numbers += 1
-            helper.open[self._numbers] = framework, status
+            helper.open[helper.sent + 1] = framework, status
             helper.sent += 1
-            helper.link.send("record", self._numbers, framework, status, data)
+            helper.link.send("record", helper.sent, framework, status, data)
         elif outcome == "lost":
             self._dropped.note("unreadable")
             if not is_probe(finished):
@@ -612,8 +619,8 @@ class ProcessBackHalf:
         self._note(helper)
 
     def _note(self, helper: _Helper) -> None:
-        """Send what was noted; what is noted at the end is counted here."""
-        if self._closed:
+        """Send what was noted; what it may not count any more is counted here."""
+        if self._is_ending or self._closed:
             return
         noted = self._noted()
         if any(noted):
@@ -679,7 +686,8 @@ class _Request:
 
     def __init__(self, name: str, args: tuple[object, ...], *, deadline: float) -> None:
         self.future: Future[Any] = Future()
-        self._name, self._args, self._deadline = name, args, deadline
+        self.name = name
+        self._args, self._deadline = args, deadline
 
     def send(self, link: Link) -> None:
         """Send it, unless it is too late."""
@@ -687,7 +695,7 @@ class _Request:
             self.future.set_exception(LinkError("too late"))
             return
         try:
-            asked = link.request(self._name, *self._args)
+            asked = link.request(self.name, *self._args)
         except LinkError as error:
             self.future.set_exception(error)
             raise

@@ -30,7 +30,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from ragmonitor import ExportSettings, Monitor, Report, Scored
+from ragmonitor import CaptureSettings, ExportSettings, Monitor, Report, Scored
 from ragmonitor.back_half import helper_process
 from ragmonitor.back_half.helper_process import HELPER, HelperProcess
 from ragmonitor.back_half.setup import reason_to_stay
@@ -583,3 +583,18 @@ def test_nothing_is_missing_and_nothing_double_where_the_end_comes_before_the_wo
     assert captured == 6_001
     assert sum(outcomes.values()) == 6_001
     assert outcomes["shutdown"]
+
+
+def test_what_waits_in_the_application_at_the_end_is_scored_while_there_is_time():
+    """There is no room for it in the helper when it is asked for its last numbers."""
+    few = CaptureSettings(queue_size=200)
+    with Monitor(**QUIET, worker="process", capture=few) as monitor:
+        answer(monitor)
+        assert monitor.flush(60)
+        for _ in range(600):
+            answer(monitor, "A parcel may weigh 90 kg. " * 10)
+        assert monitor.close(60)
+        captured, outcomes = sums(monitor)
+    assert captured == sum(outcomes.values()) == 601
+    assert not outcomes["shutdown"]
+    assert outcomes["scored"] > 200

@@ -358,3 +358,23 @@ def test_what_is_being_counted_when_the_time_is_over_is_in_the_sums(monkeypatch)
     assert reached.wait(10)
     assert not monitor.close(0.2)
     assert reconciles(monitor, 1)
+
+
+def test_what_is_taken_at_the_end_is_in_the_sums(monkeypatch):
+    """Who closes waits for the step in hand; between two of them nothing is in nobody's hands."""
+    monitor = Monitor(service="test", server=False, exporters=[ListExporter()], worker="thread")
+    worker = monitor._back.worker
+    take = worker._queue.take
+    is_within_step = []
+
+    def taking(max_items):
+        is_within_step.append(worker._step.locked())
+        return take(max_items)
+
+    monkeypatch.setattr(worker._queue, "take", taking)
+    for number in range(3):
+        monitor.observe(observed(number))
+    assert monitor.close(60)
+    assert reconciles(monitor, 3)
+    assert len(is_within_step) > 3
+    assert all(is_within_step)
