@@ -66,6 +66,8 @@ _BEFORE: Final = lazy_pattern(
     r"|finally|once|just|already)){0,4}\s{1,2}",
     re.IGNORECASE,
 )
+_LETTER: Final = lazy_pattern(r"(?<![\w.'’&-])[A-HJ-Z](?![\w'’&-])")
+"""`I` is none."""
 _BE: Final = lazy_pattern(r"\b(?:was|were|is|are|been|being|be|got)\b", re.IGNORECASE)
 _BEHIND: Final = lazy_pattern(
     r"(?:\s{1,2}(?P<preposition>by|to|over|against|from))?"
@@ -82,7 +84,7 @@ _MAX_GAP: Final = 48
 def _english(text: str, content: Sequence[Term]) -> Iterator[Act]:
     """Yield the acts between two names with one verb between them."""
     runs: list[list[Term]] = []
-    for term in content:
+    for term in _with_letters(text, content):
         last = runs[-1][-1] if runs else None
         is_joined = (
             last is not None
@@ -96,6 +98,18 @@ def _english(text: str, content: Sequence[Term]) -> Iterator[Act]:
     for doer, verb, other in zip(runs, runs[1:], runs[2:], strict=False):
         if doer[0].kind == other[0].kind == "name" and _is_verb(text, verb[0]):
             yield from _act(text, doer, verb[0], other)
+
+
+def _with_letters(text: str, content: Sequence[Term]) -> Sequence[Term]:
+    """Return the terms, and among them single capital letters: `B` and `Plant B` are names."""
+    letters = [
+        Term(*found.span(), found[0].lower(), "", 0.0, "name") for found in _LETTER.finditer(text)
+    ]
+    return sorted([*content, *letters], key=_start) if letters else content
+
+
+def _start(term: Term) -> int:
+    return term.start
 
 
 def _is_verb(text: str, term: Term) -> bool:
@@ -113,6 +127,10 @@ def _act(text: str, doer: Sequence[Term], verb: Term, other: Sequence[Term]) -> 
         return
     preposition = (found["preposition"] or "").lower()
     one, two = (frozenset(term.key for term in name) for name in (doer, other))
+    # `Alpha Corp` and `Beta Corp` are told apart by what they do not share.
+    one, two = one - two, two - one
+    if not one or not two:
+        return
     is_passive = bool(_BE.search(before))
     if is_passive != (preposition == "by"):
         return

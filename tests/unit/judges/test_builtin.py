@@ -402,7 +402,7 @@ def test_the_judge_keeps_the_protocol():
     """It can stand wherever a judge is asked for."""
     judge = BuiltinJudge()
     assert isinstance(judge, Judge)
-    assert str(judge.identity) == "builtin@5"
+    assert str(judge.identity) == "builtin@6"
     assert judge.identity.kind == "CODE"
 
 
@@ -729,6 +729,9 @@ def test_a_claim_in_a_frame_is_checked(answer: str):
         ("Brazil lost to Germany.", "Germany lost to Brazil."),
         ("Apple Inc. sued Samsung Electronics.", "Samsung Electronics sued Apple Inc."),
         ("Microsoft has acquired GitHub.", "GitHub has acquired Microsoft."),
+        ("Alpha Corp bought Beta Corp in 2020.", "Beta Corp bought Alpha Corp in 2020."),
+        ("A bought B.", "B bought A."),
+        ("Plant C supplied Plant D in 2020.", "Plant D supplied Plant C in 2020."),
         ("谷歌收购了摩托罗拉。", "摩托罗拉收购了谷歌。"),
         ("谷歌收购了摩托罗拉。", "谷歌被摩托罗拉收购。"),
         ("摩托罗拉被谷歌收购。", "摩托罗拉收购了谷歌。"),
@@ -753,6 +756,9 @@ def test_exchanged_roles_are_a_contradiction(chunk: str, answer: str):
         (["Brazil lost to Germany."], "Germany defeated Brazil."),
         (["Google did not buy Motorola."], "Motorola did not buy Google."),
         (["Google and Motorola bought Palm."], "Motorola bought Palm."),
+        (["Alpha Corp bought Beta Corp in 2020."], "Beta Corp was bought by Alpha Corp."),
+        (["A Google team beat Intel."], "Intel was beaten by a Google team."),
+        (["A bought B."], "B was bought by A."),
         (["谷歌收购了摩托罗拉。"], "摩托罗拉被谷歌收购。"),
         (["摩托罗拉被谷歌收购。"], "谷歌收购了摩托罗拉。"),
         (["巴西队击败德国队。德国队击败巴西队。"], "德国队击败巴西队。"),
