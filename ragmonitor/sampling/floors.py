@@ -62,7 +62,7 @@ class Floors:
 
         Args:
             values: The first five count.
-            now: In seconds of the clock of `min_probability`.
+            now: In seconds of the clock of `of`.
             for_s: How long they are.
         """
         if not self._suspect_per_s:
@@ -73,13 +73,6 @@ class Floors:
             found[each] = max(until, now + for_s), arrivals
         # Replaced at once: draws of another thread go over it.
         self._suspects = dict(list(found.items())[-MAX_SUSPECTS:])
-
-    def min_probability(
-        self, interaction: Interaction, now: float, *, bearable_per_s: float
-    ) -> float:
-        """Return the least probability of this answer, 0 to 1; as `of`."""
-        found = self.of(interaction, now, bearable_per_s=bearable_per_s)
-        return max((each for _, each in found), default=0.0)
 
     def of(
         self, interaction: Interaction, now: float, *, bearable_per_s: float

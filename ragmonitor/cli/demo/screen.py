@@ -87,11 +87,6 @@ def chart(collector: Collector, *, width: int) -> Text:
     return text
 
 
-def sparkline(bins: Iterable[TimeBin]) -> str:
-    """Return one character per bin, from ▁ (0) to █ (1); a space where nothing was scored."""
-    return "".join(_BLOCKS[1 + round(7 * b.total / b.scored)] if b.scored else " " for b in bins)
-
-
 def _cell(column: TimeBin, row_from_below: int) -> str:
     if not column.scored:
         return " "

@@ -19,11 +19,11 @@ from ragmonitor.cli.demo.answerer import (
     plain,
     readable_sentences,
 )
-from ragmonitor.cli.demo.collector import Collector, TimeBin
+from ragmonitor.cli.demo.collector import Collector
 from ragmonitor.cli.demo.demo_questions import IN_CHINESE, questions
 from ragmonitor.cli.demo.documents import load_documents
 from ragmonitor.cli.demo.phases import Schedule
-from ragmonitor.cli.demo.screen import alarm_line, chart, screen, sparkline
+from ragmonitor.cli.demo.screen import alarm_line, chart, screen
 from ragmonitor.cli.demo.spoiler import spoil
 from ragmonitor.cli.demo.term_vectors import DIMENSIONS, TermVectors
 from ragmonitor.cli.demo.terms import Weights, terms
@@ -266,8 +266,6 @@ def test_the_picture_shows_the_spike_and_the_missing_words():
         )
     text = str(chart(collector, width=40))
     assert text.splitlines()[0].endswith("████████      ██████")
-    assert sparkline(collector.bins.values()) == "████████▁▁▁▁▁▁██████"
-    assert sparkline([TimeBin()]) == " "
 
 
 def test_an_alarm_is_on_the_picture_until_it_is_cleared():

@@ -14,13 +14,19 @@ def of(route):
     return interaction(attributes={"route": route} if route else {})
 
 
+def least(floors, answer, now, *, bearable_per_s=math.inf):
+    """Return the least probability of an answer."""
+    found = floors.of(answer, now, bearable_per_s=bearable_per_s)
+    return max((chance for _, chance in found), default=0.0)
+
+
 def hours(floors, per_hour, hours_, *, seed=3, route="rare", bearable_per_s=math.inf):
     """Return the chances of each whole hour of Poisson arrivals."""
     rng = random.Random(seed)
     now, found = 0.0, [[] for _ in range(hours_)]
     while (now := now + rng.expovariate(per_hour / 3_600)) < 3_600 * hours_:
         found[int(now // 3_600)].append(
-            floors.min_probability(of(route), now, bearable_per_s=bearable_per_s)
+            least(floors, of(route), now, bearable_per_s=bearable_per_s)
         )
     return found
 
@@ -45,18 +51,14 @@ def test_most_hours_of_a_rare_route_can_be_read():
 def test_fewer_than_the_floor_are_all_read():
     """Four answers in an hour, nine wanted: chance 1 each."""
     floors = Floors("route", 9.0)
-    chances = [
-        floors.min_probability(of("r"), 900.0 * n, bearable_per_s=math.inf) for n in range(20)
-    ]
+    chances = [least(floors, of("r"), 900.0 * n, bearable_per_s=math.inf) for n in range(20)]
     assert set(chances) == {1.0}
 
 
 def test_a_value_in_a_flood_is_certain_only_once():
     """Its rate is known from the second answer on."""
     floors = Floors("route", 9.0)
-    chances = [
-        floors.min_probability(of("r"), 0.1 * n, bearable_per_s=math.inf) for n in range(1_000)
-    ]
+    chances = [least(floors, of("r"), 0.1 * n, bearable_per_s=math.inf) for n in range(1_000)]
     assert chances[0] == 1.0
     assert max(chances[1:]) < 0.01
 
@@ -64,9 +66,9 @@ def test_a_value_in_a_flood_is_certain_only_once():
 def test_without_the_attribute_there_is_no_floor():
     """Nor with an empty one."""
     floors = Floors("route", 9.0)
-    assert floors.min_probability(of(""), 0.0, bearable_per_s=math.inf) == 0.0
+    assert least(floors, of(""), 0.0, bearable_per_s=math.inf) == 0.0
     told = interaction(attributes={"route": ""})
-    assert floors.min_probability(told, 0.0, bearable_per_s=math.inf) == 0.0
+    assert least(floors, told, 0.0, bearable_per_s=math.inf) == 0.0
 
 
 def test_all_floors_together_are_half_of_what_the_budget_bears():
@@ -76,7 +78,7 @@ def test_all_floors_together_are_half_of_what_the_budget_bears():
     now, total = 0.0, 0.0
     while (now := now + rng.expovariate(2.0)) < 12 * 3_600:
         told = of(f"r{rng.randrange(20)}")
-        chance = floors.min_probability(told, now, bearable_per_s=100 / 3_600)
+        chance = least(floors, told, now, bearable_per_s=100 / 3_600)
         total += chance if now > 3_600 else 0.0
     assert total / 11 == pytest.approx(50, rel=0.1)
 
@@ -85,10 +87,8 @@ def test_values_are_bounded_and_the_others_share_one():
     """The hundred-and-first and all after it have one floor together."""
     floors = Floors("route", 9.0)
     for number in range(MAX_VALUES):
-        assert floors.min_probability(of(f"r{number}"), 1.0, bearable_per_s=math.inf) == 1.0
-    late = [
-        floors.min_probability(of(f"late{n}"), 2.0 + n, bearable_per_s=math.inf) for n in range(500)
-    ]
+        assert least(floors, of(f"r{number}"), 1.0, bearable_per_s=math.inf) == 1.0
+    late = [least(floors, of(f"late{n}"), 2.0 + n, bearable_per_s=math.inf) for n in range(500)]
     assert late[0] == 1.0
     assert sum(late[1:]) < 0.05 * 500
 
@@ -97,12 +97,11 @@ def test_a_value_that_is_gone_makes_room():
     """After an hour of silence its place is another's."""
     floors = Floors("route", 9.0)
     for number in range(MAX_VALUES):
-        floors.min_probability(of(f"r{number}"), 1.0, bearable_per_s=math.inf)
+        least(floors, of(f"r{number}"), 1.0, bearable_per_s=math.inf)
     for number in range(30):
-        floors.min_probability(of("shared"), 2.0 + number, bearable_per_s=math.inf)
+        least(floors, of("shared"), 2.0 + number, bearable_per_s=math.inf)
     chances = [
-        floors.min_probability(of(f"new{n}"), 3_700.0 + n, bearable_per_s=math.inf)
-        for n in range(50)
+        least(floors, of(f"new{n}"), 3_700.0 + n, bearable_per_s=math.inf) for n in range(50)
     ]
     assert set(chances) == {1.0}
 
@@ -122,13 +121,11 @@ def test_a_suspicious_value_has_a_floor_for_an_hour():
         interaction(attributes={"tenant": "acme"}),
         interaction(attributes={"tenant": "other"}),
     )
-    chances = [
-        floors.min_probability(acme, at, bearable_per_s=math.inf) for at in range(0, 3600, 5)
-    ]
+    chances = [least(floors, acme, at, bearable_per_s=math.inf) for at in range(0, 3600, 5)]
     assert chances[0] == 1
     assert 18 < sum(chances[120:]) * 720 / 600 < 26
-    assert floors.min_probability(other, 3_599.0, bearable_per_s=math.inf) == 0
-    assert floors.min_probability(acme, 3_601.0, bearable_per_s=math.inf) == 0
+    assert least(floors, other, 3_599.0, bearable_per_s=math.inf) == 0
+    assert least(floors, acme, 3_601.0, bearable_per_s=math.inf) == 0
 
 
 def test_suspicious_values_are_five_at_most_and_share_the_budget():
@@ -137,12 +134,12 @@ def test_suspicious_values_are_five_at_most_and_share_the_budget():
     floors.suspect([("tenant", str(at)) for at in range(9)], 0.0)
     floors.suspect([("route", "new")], 1.0)
     wanted = [
-        floors.min_probability(interaction(attributes={name: value}), 2.0, bearable_per_s=math.inf)
+        least(floors, interaction(attributes={name: value}), 2.0, bearable_per_s=math.inf)
         for name, value in (("route", "new"), ("tenant", "0"), ("tenant", "4"), ("tenant", "8"))
     ]
     assert wanted == [1, 0, 1, 0]
     for at in range(3, 600):
-        floors.min_probability(of("new"), float(at), bearable_per_s=math.inf)
-    free = floors.min_probability(of("new"), 601.0, bearable_per_s=math.inf)
-    bound = floors.min_probability(of("new"), 602.0, bearable_per_s=0.002)
+        least(floors, of("new"), float(at), bearable_per_s=math.inf)
+    free = least(floors, of("new"), 601.0, bearable_per_s=math.inf)
+    bound = least(floors, of("new"), 602.0, bearable_per_s=0.002)
     assert bound < free / 2
