@@ -49,6 +49,9 @@ demo: $(STAMP)  ## Watch a live RAG application being monitored (ARGS="--seconds
 demo-stack: $(STAMP)  ## The demo with Prometheus and Alertmanager: see the page fire and resolve (Debian's packages)
 	$(BIN)/python tools/demo_stack.py $(ARGS)
 
+# Tests start hundreds of interpreters, which are to find compiled what they import.
+test test-all: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(STAMP)  ## Run what a change needs, in parallel (ARGS="-k name")
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m "not slow" $(ARGS)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
+
+from ragmonitor.back_half.helper_process import HELPER
 
 IN_BOTH_PLACES = frozenset(
     {
@@ -29,11 +32,22 @@ IN_BOTH_PLACES = frozenset(
 """Those that give a judge or a function of their own work on a thread all the same."""
 
 
+@pytest.fixture(scope="module")
+def _helper() -> Iterator[None]:
+    """Keep one helper process for a module's tests: each start takes half a second of CPU time."""
+    connection, pid = HELPER.connect()
+    with connection:
+        yield
+    HELPER.leave(pid, 10)
+
+
 @pytest.fixture(autouse=True)
 def _worker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Say where monitors work that are not told."""
     place = getattr(request, "param", os.environ.get("RAGMONITOR_WORKER", "thread"))
     monkeypatch.setenv("RAGMONITOR_WORKER", place)
+    if hasattr(request, "param") and place == "process":
+        request.getfixturevalue("_helper")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

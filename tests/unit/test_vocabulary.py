@@ -138,7 +138,8 @@ def test_a_replaced_name_is_gone(texts: dict[str, str], name: str) -> None:
     """From code, tests, deployment, pages and docs."""
     right_edge = r"(?!\w)" if name[-1].isalnum() else ""
     pattern = re.compile(r"(?<![\w-])" + re.escape(name) + right_edge)
-    assert [path for path, text in texts.items() if pattern.search(text)] == []
+    named = {path: text for path, text in texts.items() if name in text}  # which is much faster
+    assert [path for path, text in named.items() if pattern.search(text)] == []
 
 
 @pytest.mark.parametrize("word", [*TOLERATED, *CHINESE])

@@ -1,6 +1,7 @@
 """The built-in judge's work grows in proportion to the texts, whatever they hold."""
 
 import time
+from collections.abc import Iterable
 
 import pytest
 
@@ -39,6 +40,17 @@ TIMED_LINEAR = 8.0
 """Most that four times the text may take of CPU time, which is noisy."""
 
 
+def of(writers: Iterable[str]) -> pytest.MarkDecorator:
+    """Return these writers as cases, a fifth of them at each change."""
+    return pytest.mark.parametrize(
+        "name",
+        [
+            pytest.param(name, marks=() if n % 5 == 0 else pytest.mark.slow)
+            for n, name in enumerate(writers)
+        ],
+    )
+
+
 @pytest.fixture
 def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower what bounds the work on one answer, so that small texts reach it as huge ones do."""
@@ -75,7 +87,7 @@ def work(texts: Texts, *, with_reference: bool = False) -> int:
     return count[0]
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@of(WRITERS)
 def test_four_times_the_text_is_four_times_the_work(name: str, low_bounds: None):
     """No text of any kind makes the judge compare everything with everything."""
     for shape, compose in SHAPES.items():
@@ -83,7 +95,7 @@ def test_four_times_the_text_is_four_times_the_work(name: str, low_bounds: None)
         assert big < LINEAR * small + ONCE * BIG, shape
 
 
-@pytest.mark.parametrize("name", [*WRITERS][::4])
+@of([*WRITERS][::4])
 def test_a_reference_is_read_in_proportion_too(name: str, low_bounds: None):
     """Not every sentence of a reference answer is read against every chunk."""
     for shape in ("sentences and many chunks", "other sentences and one passage"):
@@ -93,7 +105,7 @@ def test_a_reference_is_read_in_proportion_too(name: str, low_bounds: None):
         assert big < LINEAR * small + ONCE * BIG, shape
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@of(WRITERS)
 def test_patterns_take_time_in_proportion(name: str):
     """No pattern is tried again and again over the same text: its work cannot be counted."""
     small, big = (texts(WRITERS[name], size) for size in (LONG, LONGER))
