@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ragmonitor.capabilities import CapableJudge
 from ragmonitor.conventions import PROBE_BAGGAGE
 from ragmonitor.evaluators import table, unscorable
+from ragmonitor.guard import record_error, record_problem
 from ragmonitor.judging import ReadingEngine
-from ragmonitor.records import GoldenAnswer, Interaction, Report, Severity
+from ragmonitor.protocols import Sampler
+from ragmonitor.records import (
+    Cause,
+    GoldenAnswer,
+    Interaction,
+    JudgeUsage,
+    Report,
+    SamplingDecision,
+    Severity,
+)
+from ragmonitor.sampling import Budget
 
 GOLDEN_EVALUATORS: Final = (
     "answer_correctness",
@@ -34,8 +45,44 @@ MAX_CAPTURED: Final = 200
 """Records that wait for what the asker says of the same question."""
 
 
+BUDGET_SHARE: Final = 0.25
+"""Of the judges' budget that readings for golden questions may spend at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenBudget:
+    """What readings for golden questions may cost: a share of what all judges may spend together.
+
+    They are paid from the common budget, so that it holds; and no more of them than the share, so
+    that traffic keeps the rest. What is under way may overdraw the share, and is made up for.
+    """
+
+    sampler: Sampler
+    """Reserves from the common budget, and refunds."""
+    share: Budget
+    """With `BUDGET_SHARE` of the common limits."""
+    spent: Callable[[JudgeUsage], float]
+    """The cost of a reading, in the budget's unit."""
+
+    def reserve(self, interaction: Interaction) -> SamplingDecision | None:
+        """Pay for a reading; None: it cannot be paid now, or has no price."""
+        if self.share.level() <= 0:
+            return None
+        try:
+            return self.sampler.reserve(interaction)
+        except Exception as error:  # noqa: BLE001 - a judge that cannot tell its cost
+            record_error("sample", error)
+            return None
+
+    def refund(self, decision: SamplingDecision, usage: JudgeUsage | None) -> None:
+        """Say what the reading has used; None: nobody knows, and what was reserved is spent."""
+        cost = decision.reserved if usage is None else self.spent(usage)
+        self.sampler.refund(decision, cost)
+        self.share.refund(0.0, cost)
+
+
 class GoldenReader:
-    """Reads what was answered to golden questions, outside of the sampling and its budget."""
+    """Reads what was answered to golden questions, outside of the sampling."""
 
     def __init__(
         self,
@@ -44,6 +91,7 @@ class GoldenReader:
         clean: Callable[[str], str] = str,
         timeout_s: float | None = None,
         min_severity: Severity = Severity.MAJOR,
+        budget: GoldenBudget | None = None,
     ) -> None:
         """Ask nobody yet.
 
@@ -53,8 +101,10 @@ class GoldenReader:
             clean: Redacts one text: what a judge's provider says of a failure.
             timeout_s: For one reading; None: as long as the judge takes.
             min_severity: The least severity of a finding that makes an answer hallucinated.
+            budget: What readings may cost; None: the judge costs nothing.
         """
         self._judge = judge
+        self._budget = budget
         self._engine = ReadingEngine(
             table.select(GOLDEN_EVALUATORS),
             clean=clean,
@@ -81,8 +131,31 @@ class GoldenReader:
                     self._judge, "golden", interaction, cause, detail=interaction.error
                 )
             )
-        reading = await self._engine.read(self._judge, "golden", interaction)
-        return GoldenAnswer(report=reading.report, reference=await self._reference(interaction))
+        report = await self._read(interaction)
+        if report is None:
+            unread = self._engine.unread(self._judge, "golden", interaction, Cause.OVER_BUDGET)
+            return GoldenAnswer(report=unread)
+        return GoldenAnswer(report=report, reference=await self._reference(interaction))
+
+    async def _read(self, interaction: Interaction) -> Report | None:
+        """Return what the judge found; None: it cannot be paid now."""
+        if self._budget is None:
+            return (await self._engine.read(self._judge, "golden", interaction)).report
+        decision = self._budget.reserve(interaction)
+        if decision is None:
+            record_problem(
+                "judge",
+                f"golden answers are not judged: {BUDGET_SHARE:.0%} of the budget are theirs, and "
+                "spent for now; ask fewer of them (per_hour), or raise the budget",
+            )
+            return None
+        usage: JudgeUsage | None = None
+        try:
+            reading = await self._engine.read(self._judge, "golden", interaction)
+            usage = reading.report.usage if reading.is_usage_known else None
+            return reading.report
+        finally:
+            self._budget.refund(decision, usage)
 
     def _completed(self, interaction: Interaction) -> Interaction:
         """Return the asker's record with the chunks that were captured in the application."""
@@ -109,4 +182,4 @@ class GoldenReader:
             retrievals=(),
             generations=(),
         )
-        return (await self._engine.read(self._judge, "golden", own)).report
+        return await self._read(own)

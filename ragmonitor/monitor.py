@@ -382,7 +382,7 @@ class Monitor:
         `ragmonitor_golden_*` shows the scores beside each question's own history; docs/goldens.md.
         Asking begins at once, on a thread of ours, and ends with the monitor. What golden questions
         cause in the application is marked, and is no traffic. Each answer costs the judge two
-        readings, outside of the monitor's budget: `per_hour` bounds them.
+        readings, of which all together may spend a quarter of the monitor's budget.
 
         Args:
             ask: A function from a question to an answer, with its chunks if it says them; a

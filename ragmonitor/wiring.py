@@ -63,7 +63,7 @@ from ragmonitor.export import (
 )
 from ragmonitor.export.content import PROCESS_KEY, ContentPolicy
 from ragmonitor.feedback import Feedback
-from ragmonitor.golden_reading import GoldenReader
+from ragmonitor.golden_reading import BUDGET_SHARE, GoldenBudget, GoldenReader
 from ragmonitor.guard import clean_messages, logger, withhold_messages
 from ragmonitor.incidents import IncidentKeeper, Journal
 from ragmonitor.incidents.incident_pages import IncidentPages
@@ -414,6 +414,21 @@ def golden_reader(
         clean=clean,
         timeout_s=timeout_s,
         min_severity=Severity(settings.estimation.min_severity),
+        budget=_golden_budget(settings, judging),
+    )
+
+
+def _golden_budget(settings: Settings, judging: JudgeConfig | None) -> GoldenBudget | None:
+    """Return what golden questions may spend of the judges' budget; None: there is none."""
+    if judging is None or not settings.budget.is_given:
+        return None
+    per_day, per_hour = (
+        None if limit is None else limit * BUDGET_SHARE for limit in settings.budget.limits
+    )
+    return GoldenBudget(
+        sampler=judging.sampler,
+        share=Budget(per_day, per_hour=per_hour, unit=settings.budget.unit),
+        spent=judging.spent,
     )
 
 

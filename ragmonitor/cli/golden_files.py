@@ -103,8 +103,9 @@ class _Generating:
             budget_tokens=options.budget_tokens,
             api_base=options.api_base,
         )
-        if not options.output.parent.is_dir():
-            raise InputError(f"{options.output.parent}: no such folder")
+        for path in (options.output, options.dropped or options.output):
+            if not path.parent.is_dir():
+                raise InputError(f"{path.parent}: no such folder")
         replies = ReplyFile(options.output.with_name(options.output.name + SUFFIX))
         self._model = PaidModel(
             self._scorer.judge, self._scorer.budget, replies, concurrency=options.concurrency
@@ -174,7 +175,7 @@ class _Generating:
             f"{self._source.documents} documents in {len(self._source.chunks)} chunks; "
             f"{usage.calls} calls, {usage.input_tokens + usage.output_tokens} tokens, "
             f"{usage.cost_usd:.4f} USD in all, {self._model.paid_calls} replies of this run; "
-            f"written to {self._options.output}",
+            + (f"written to {self._options.output}" if result.goldens else "nothing to write"),
             markup=False,
             soft_wrap=True,
         )
@@ -244,6 +245,8 @@ def review_file(options: ReviewOptions) -> int:
     Raises:
         RagMonitorError: A file cannot be read or written, or the port is taken.
     """
+    if options.csv_in is not None and options.csv_out is not None:
+        raise InputError("--csv-in and --csv-out are two steps: give one of them")
     review = Review(options.file, options.reviewer or getpass.getuser())
     try:
         if options.csv_in is not None:

@@ -49,6 +49,7 @@ def run(options: GateOptions) -> int:
         _ask(options),
         judge=options.judge,
         budget_usd=options.budget_usd,
+        budget_tokens=options.budget_tokens,
         repeats=options.repeat,
         timeout_s=options.answer_timeout,
         concurrency=options.concurrency,

@@ -402,6 +402,10 @@ class GateOptions:
         float | None,
         typer.Option(rich_help_panel=_GOLDENS, min=0.0, help="The most that a model may cost."),
     ] = None
+    budget_tokens: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=_GOLDENS, min=0, help="The most tokens it may use."),
+    ] = None
     answer_timeout: Annotated[
         float, typer.Option(rich_help_panel=_GOLDENS, min=0.1, help="Seconds for one answer.")
     ] = 60.0

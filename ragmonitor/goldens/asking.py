@@ -279,6 +279,8 @@ class HttpAsk:
         """
         if urlsplit(self.url).scheme not in ("http", "https"):
             raise InputError(f"{shown(self.url)!r} is no address; give http://HOST/PATH")
+        if not (self.question_field and self.answer_path):
+            raise InputError("the field of the question and the path of the answer are not empty")
         for path in filter(None, (self.answer_path, self.contexts_path)):
             _searched(path, None)
 

@@ -68,6 +68,8 @@ def write_any(path: Path, goldens: Sequence[Golden], name: str) -> Counter[str]:
         MissingExtraError: It is Parquet, and pyarrow is not installed.
     """
     suffix = path.suffix.lower()
+    if name in TABLES and suffix != f".{name}":
+        raise InputError(f"{path}: {name} is written to a file whose name ends with .{name}")
     if name == "parquet":
         _write_parquet(path, goldens)
     elif name == "csv" or (suffix == ".csv" and name in ("ragmonitor", "phoenix")):

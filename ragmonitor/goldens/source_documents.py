@@ -67,7 +67,12 @@ def read_documents(named: str, *, queries: Sequence[str] = ()) -> SourceChunks:
         raise InputError(f"{named}: no such file or folder, and no module:object")
     found.chunks = [c for c in found.chunks if len(c.text.strip()) >= MIN_CHUNK_CHARACTERS]
     if not found.chunks:
-        why = "; ".join(found.problems[:3]) or f"expected {', '.join(sorted(READERS))}"
+        why = "; ".join(found.problems[:3]) or (
+            f"nothing in {found.documents} documents is longer than {MIN_CHUNK_CHARACTERS} "
+            "characters"
+            if found.documents
+            else f"expected {', '.join(sorted(READERS))}"
+        )
         raise InputError(f"{named}: nothing to ask about ({why})")
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -181,6 +182,9 @@ def _budget(budget_usd: float | None, budget_tokens: int | None) -> Budget | Non
         raise SettingsError(
             "give one budget: --budget-usd or --budget-tokens (budget_usd, budget_tokens)"
         )
+    for name, given in (("budget-usd", budget_usd), ("budget-tokens", budget_tokens)):
+        if given is not None and not 0 < given < math.inf:
+            raise SettingsError(f"--{name} ({name.replace('-', '_')}) is above 0, not {given:g}")
     if budget_usd is not None:
         return Budget(total=budget_usd, unit="usd")
     if budget_tokens is not None:

@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 from ragmonitor import Budget, Monitor
 from ragmonitor.capture.probe_mark import ProbeMiddleware, current_mark, marked
 from ragmonitor.goldens import Golden, ReferenceChunk, write_goldens
-from ragmonitor.records import Cause, Interaction, Probe
+from ragmonitor.records import Cause, Interaction, JudgeUsage, Probe
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from tests.support.otel_spans import Told
 from tests.support.plain_framework import Plain
@@ -195,3 +195,28 @@ def test_asking_ends_with_the_monitor():
         assert probe.is_running
         assert monitor.close()
         assert not probe.is_running
+
+
+class PaidJudge(ScriptedJudge):
+    """Costs a call each time, as a judge of the user's own does."""
+
+    budget_unit = "calls"
+
+    def expected_cost(self, interaction: Interaction) -> float:
+        return 1.0
+
+
+def test_golden_questions_spend_a_share_of_the_budget_and_leave_the_rest():
+    """What finds the share spent is asked and not judged: the application is available."""
+    judge = PaidJudge(lambda _: replace(assessment("supported"), usage=JudgeUsage(calls=1)))
+    budget = Budget(calls_per_hour=80)  # 10 at first, and 2.5 of them for golden questions
+    with Monitor(**QUIET, judge=judge, budget=budget, sample=1.0) as monitor:
+        for n in range(20):
+            monitor.observe(answered(f"g{n}"))
+            assert monitor.flush(20)
+        assert len(judge.asked) == 3
+        assert total(monitor.registry, "ragmonitor_golden_asks_total", outcome="answered") == 20
+        for n in range(5):
+            monitor.observe(replace(interaction(), id=f"traffic-{n}"))
+            assert monitor.flush(20)
+        assert any(each.id.startswith("traffic-") for each in judge.asked)

@@ -78,6 +78,10 @@ def test_questions_are_made_through_a_provider_and_gone_on_with(folder, monkeypa
     [
         ([], "budget"),
         (["--budget-usd", 1, "--budget-tokens", 5], "one budget"),
+        (["--budget-usd", 0], "--budget-usd (budget_usd) is above 0"),
+        (["--budget-usd", "inf"], "above 0"),
+        (["--budget-tokens", 0], "--budget-tokens"),
+        (["--budget-usd", 1, "--dropped", "nowhere/dropped.jsonl"], "no such folder"),
         (["--budget-usd", 1, "--mix", "trivia"], "single_fact"),
         (["--budget-usd", 1, "--language", "fr"], "en, zh"),
         (["--budget-usd", 1, "-o", "nowhere/goldens.jsonl"], "no such folder"),
@@ -110,6 +114,15 @@ def test_a_file_goes_to_another_tool_and_back(folder):
 
 
 # --- review ---------------------------------------------------------------------------------------
+
+
+def test_a_table_has_its_suffix(folder):
+    """Before anything is written."""
+    (folder / "g.jsonl").write_text('{"question": "Open?", "answer": "Until six."}\n')
+    result = run("convert", "g.jsonl", "g.xlsx", "--to", "csv")
+    assert result.exit_code == 2
+    assert ".csv" in result.output
+    assert not (folder / "g.xlsx").exists()
 
 
 def test_a_csv_goes_out_and_decisions_come_in(folder):

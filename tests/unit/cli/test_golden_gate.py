@@ -93,6 +93,7 @@ def test_an_application_that_is_down_is_worse(baseline, monkeypatch):
         (["--baseline", "missing.jsonl"], "missing.jsonl"),
         (["--save", "x", "--url", "http://a"], "whom to ask"),
         (["--save", "x", "--service", "shop"], "live versions"),
+        (["--save", "x", "--judge", "openai/x", "--budget-usd", "0"], "above 0"),
     ],
 )
 def test_wrong_use_is_said_before_anything_is_asked(folder, arguments, message):

@@ -240,3 +240,9 @@ async def test_questions_are_asked_side_by_side_and_come_back_in_order():
     asked = [each async for each in ask_all(ask, goldens, concurrency=2)]
     assert [each.golden.id for each in asked] == ["1", "2", "3"]
     assert all(each.error is None for each in asked)
+
+
+@pytest.mark.parametrize("given", [{"question_field": ""}, {"answer_path": ""}])
+def test_a_field_without_a_name_is_refused(given):
+    with pytest.raises(InputError, match="not empty"):
+        HttpAsk("http://127.0.0.1/ask", **given)

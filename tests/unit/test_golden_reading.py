@@ -1,0 +1,62 @@
+"""What readings for golden questions may cost."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.capabilities import as_judge
+from ragmonitor.golden_reading import GoldenBudget, GoldenReader
+from ragmonitor.records import Cause, Interaction, JudgeUsage, SamplingDecision, Unscored
+from ragmonitor.sampling import Budget
+from ragmonitor.testing import ScriptedJudge
+from tests.support.stories import assessment, interaction
+
+
+class Purse:
+    """A sampler that pays for every reading out of one budget."""
+
+    def __init__(self, total: float) -> None:
+        self.budget = Budget(total=total, unit="calls")
+
+    def reserve(self, interaction: Interaction) -> SamplingDecision | None:
+        if not self.budget.reserve(1.0):
+            return None
+        return SamplingDecision(inclusion_probability=1.0, drawn=True, reserved=1.0)
+
+    def refund(self, decision: SamplingDecision, spent: float) -> None:
+        self.budget.refund(decision.reserved, spent)
+
+
+def asked(n: int) -> Interaction:
+    base = interaction(texts=["It is 330 m tall."], answer="It is 330 m tall.")
+    return replace(base, id=f"a{n}", reference=base.answer, reference_chunks=base.chunks)
+
+
+@given(common=st.integers(1, 12), share=st.integers(1, 12), asks=st.integers(1, 8))
+def test_readings_keep_to_the_budget_and_to_their_share_of_it(common, share, asks):
+    """Answer and reference each cost one reading; what cannot be paid is unscored, and says so."""
+    purse = Purse(common)
+    judge = ScriptedJudge(lambda _: replace(assessment("supported"), usage=JudgeUsage(calls=1)))
+    budget = GoldenBudget(
+        sampler=purse,  # type: ignore[arg-type]
+        share=Budget(total=share, unit="calls"),
+        spent=lambda usage: float(usage.calls),
+    )
+    reader = GoldenReader(as_judge(judge), budget=budget)
+
+    async def read():
+        return [await reader.read(asked(n)) for n in range(asks)]
+
+    answers = asyncio.run(read())
+    paid = sum(a.report.assessment is not None for a in answers)
+    paid += sum(a.reference is not None for a in answers)
+    assert paid == len(judge.asked) == min(common, share, 2 * asks)
+    assert purse.budget.level() == common - paid
+    for each in answers:
+        if each.report.assessment is None:
+            causes = {e.cause for e in each.report.evaluations if isinstance(e, Unscored)}
+            assert causes == {Cause.OVER_BUDGET}
