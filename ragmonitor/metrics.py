@@ -907,6 +907,17 @@ STREAM_OLDEST_SECONDS: Final = _operation(
     "Age of the oldest record on the stream that is not settled; 0: there is none.",
     unit="seconds",
 )
+STREAM_SETTLED: Final = _stream(
+    "ragmonitor_stream_settled",
+    "Answers that workers have settled and the estimator has not taken in.",
+)
+ESTIMATOR_TAKEOVERS: Final = _operation(
+    "gauge",
+    "ragmonitor_estimator_takeovers",
+    "How often an estimator took the service over since its stream began, the first one included.",
+    unit="takeovers",
+    merge="livemostrecent",
+)
 DROPPED: Final = _operation(
     "counter",
     "ragmonitor_dropped",

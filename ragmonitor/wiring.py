@@ -334,8 +334,12 @@ def reader_of(settings: Settings) -> EveryAnswerReader | None:
     )
 
 
-def judging_of(settings: Settings) -> JudgeConfig | None:
+def judging_of(settings: Settings, *, budget: Budget | None = None) -> JudgeConfig | None:
     """Return the judges that read a share of the answers, with their sampler; None: none does.
+
+    Args:
+        settings: The settings.
+        budget: What they may spend; None: one as the settings have it.
 
     Raises:
         SettingsError: A judge is to stand in or to read a second time, and there is no first; one
@@ -374,7 +378,7 @@ def judging_of(settings: Settings) -> JudgeConfig | None:
         sampler=AdaptiveSampler(
             settings.sample.rate,
             clock=time.monotonic,
-            budget=_budget(settings),
+            budget=budget or _budget(settings),
             expected_cost=_expected_cost(
                 (judge, *fallbacks),
                 second,

@@ -27,6 +27,7 @@ from ragmonitor.cli.options import (
     DemoOptions,
     DoctorOptions,
     DocumentsOptions,
+    EstimatorOptions,
     ExplainOptions,
     GateOptions,
     IncidentExportOptions,
@@ -279,10 +280,29 @@ def worker(options: WorkerOptions) -> int:
     One worker for each service: it keeps the statistics, the budget and the alarms, serves
     /metrics and the page, and emits traces, as the settings say. Records are settled once they are
     counted. A record that three workers died of is buried. Ctrl-C or SIGTERM ends it in order.
+
+    With --fleet as many as are started: each reads and judges, and `ragmonitor estimator` keeps the
+    numbers.
     """
+    if options.fleet:
+        from ragmonitor.cli import fleet_commands
+
+        return fleet_commands.work(options)
     from ragmonitor.cli import stream_records
 
     return stream_records.work(options)
+
+
+@command(app, EstimatorOptions)
+def estimator(options: EstimatorOptions) -> int:
+    """Keep the numbers of a service whose answers several workers score: `worker --fleet`.
+
+    It keeps the statistics and the alarms, serves /metrics and the page, and exports reports. Start
+    a second one to stand by: it takes over within 10 s, with the same evidence and counts.
+    """
+    from ragmonitor.cli import fleet_commands
+
+    return fleet_commands.estimate(options)
 
 
 stream = typer.Typer(

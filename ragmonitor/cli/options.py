@@ -534,8 +534,27 @@ class WorkerOptions:
 
     stream: StreamOption = None
     service: ServiceOption = None
+    fleet: Annotated[
+        bool,
+        typer.Option(
+            "--fleet",
+            help="Be one of several workers: read and judge, and leave the numbers to "
+            "`ragmonitor estimator`.",
+        ),
+    ] = False
     drain: Annotated[
         bool, typer.Option("--drain", help="End when nothing is left on the stream.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimatorOptions:
+    """The options of `ragmonitor estimator`."""
+
+    stream: StreamOption = None
+    service: ServiceOption = None
+    drain: Annotated[
+        bool, typer.Option("--drain", help="End when all that was put on the stream is counted.")
     ] = False
 
 

@@ -14,6 +14,7 @@ from ragmonitor.back_half.stream_worker import StreamWorker
 from ragmonitor.cli.options import StreamOptions, WorkerOptions
 from ragmonitor.cli.terminal import FINE, SOMETHING_WRONG, figures_table, print_json, say
 from ragmonitor.errors import WireError
+from ragmonitor.fleet.fleet_stream import fleet_stream_in
 from ragmonitor.settings import Settings
 from ragmonitor.wire import decode
 from ragmonitor.wiring import redactor_of
@@ -46,8 +47,8 @@ def _address(settings: Settings) -> str:
 
 def inspect(options: StreamOptions) -> int:
     """Show the stream, and return the exit code: 1 if anything is buried."""
-    with closing(stream_in(_settings(options))) as stream:
-        state = stream.state()
+    with closing(fleet_stream_in(_settings(options))) as stream:
+        state, counts = asdict(stream.state()), asdict(stream.counts())
         buried = [
             {
                 "id": each.id,
@@ -58,9 +59,9 @@ def inspect(options: StreamOptions) -> int:
             for each in stream.buried(MAX_SHOWN)
         ]
     if options.json_output:
-        print_json(asdict(state) | {"buried_records": buried})
+        print_json(state | {"fleet": counts, "buried_records": buried})
     else:
-        _show(asdict(state), buried)
+        _show(state, buried)
     return SOMETHING_WRONG if buried else FINE
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from ragmonitor.estimation.interval import summarise
 from ragmonitor.estimation.parts import Answer, Observation, Part
@@ -232,6 +232,19 @@ class WindowedMeans(Part):
     def totals(self) -> Iterator[tuple[SeriesKey, Totals]]:
         """Return what each series came to since the process began."""
         return self._windows.totals()
+
+    def dump(self) -> dict[str, Any]:
+        """Return what `load` takes, as plain values."""
+        return self._windows.dump()
+
+    def load(self, dumped: Mapping[str, Any], elapsed_s: float) -> None:
+        """Go on where another process stood. Raises as `Windows.load`."""
+        self._windows.load(dumped, elapsed_s)
+        self._begin()
+        for key, _ in self._windows.totals():
+            if key.dimension:
+                group = (key.judge, key.dimension, key.group)
+                self._groups[group] = self._windows.sums(key)
 
     def clear(self) -> None:
         """Forget everything."""

@@ -219,6 +219,10 @@ class Predictions(Part):
         if any(each.has_news for each in self._calibrations.values()):
             self._exchange()
 
+    def reload(self) -> None:
+        """Learn what others have written to the file since."""
+        self._exchange()
+
     def clear(self) -> None:
         """Forget the verdicts that the parent of a forked process keeps itself."""
         for calibration in self._calibrations.values():

@@ -80,6 +80,11 @@ class Statistics:
         self._latest: tuple[Report | None, Outcomes] = (None, ())
 
     @property
+    def means(self) -> WindowedMeans:
+        """The windowed means, whose state a successor in another process goes on with."""
+        return self._means
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         """The statistics, in the order in which they see an answer."""
         return self._parts

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import astuple
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ragmonitor.estimation.sums import Sums, moments_of, row_difference
 from ragmonitor.guard import record_problem
@@ -150,6 +151,58 @@ class Windows(SlidingSums[Sums]):
         for key, kept in self._kept.items():
             if isinstance(key, SeriesKey):
                 yield key, kept.sums.totals()
+
+    def dump(self) -> dict[str, Any]:
+        """Return what `load` takes: every series and its windows, as plain values."""
+        numbers: dict[int, int] = {}
+        rows: list[list[float]] = []
+
+        def number(row: array[float]) -> int:
+            if id(row) not in numbers:  # rows that are one object are there once
+                numbers[id(row)] = len(rows)
+                rows.append(list(row))
+            return numbers[id(row)]
+
+        series = [
+            {
+                "key": list(astuple(key)),
+                "sums": list(astuple(kept.sums)),
+                "seen": number(kept.seen),
+                "marks": {window: [number(row) for row in kept.marks[window]] for window in SPANS},
+            }
+            for key, kept in self._kept.items()
+            if isinstance(key, SeriesKey)
+        ]
+        return {"age_s": self._age_s, "rows": rows, "series": series}
+
+    def load(self, dumped: Mapping[str, Any], elapsed_s: float) -> None:
+        """Go on where another process stood.
+
+        Args:
+            dumped: What its `dump` returned.
+            elapsed_s: How long ago that was.
+
+        Raises:
+            ValueError, TypeError, KeyError, IndexError: It is no such thing; nothing was changed.
+        """
+        rows = [array("d", row) for row in dumped["rows"]]
+        found: dict[Hashable, _Kept[Sums]] = {}
+        for each in dumped["series"][:MAX_SERIES]:
+            *numbers, groups = each["sums"]
+            names = [name for name in Sums.__slots__ if name != "groups"]
+            sums = Sums(groups=list(map(float, groups)))
+            for name, number in zip(names, numbers, strict=True):
+                setattr(sums, name, float(number))
+            kept = _Kept(sums)
+            kept.seen = rows[each["seen"]]
+            for window in SPANS:
+                kept.marks[window].extend(rows[at] for at in each["marks"][window])
+            signal, judge, dimension, group = map(str, each["key"])
+            key = SeriesKey(signal=signal, judge=judge, dimension=dimension, group=group)
+            found[key] = kept
+        self._age_s = float(dumped["age_s"])
+        self._kept = found
+        self._ticked_at = self._clock() - max(0.0, elapsed_s)
 
 
 def _row(sums: Summed) -> array[float]:

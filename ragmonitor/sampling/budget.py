@@ -9,9 +9,10 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from ragmonitor.guard import logger, record_unkept
 from ragmonitor.protocols import BudgetUnit, Clock
@@ -56,6 +57,27 @@ class Limit(NamedTuple):
     """What may be spent now."""
     most: float
     """In any hour, or in any 24 hours."""
+
+
+class BudgetState(Protocol):
+    """Where processes keep a budget together: a `StateFile`, or what does the same elsewhere."""
+
+    @property
+    def path(self) -> object:
+        """What it is called, for people."""
+        ...
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep others from it meanwhile. Raises `OSError`."""
+        ...
+
+    def read(self) -> dict[str, Any] | None:
+        """Return the state; None: there is none yet. Raises `ValueError`, `OSError`."""
+        ...
+
+    def write(self, state: Mapping[str, Any]) -> None:
+        """Replace the state. Raises `OSError`; the old one then stands."""
+        ...
 
 
 def budget_file(folder: Path, *, service: str, unit: Unit) -> StateFile:
@@ -126,7 +148,7 @@ class Budget:
         per_hour: float | None = None,
         total: float | None = None,
         unit: Unit = "usd",
-        file: StateFile | None = None,
+        file: BudgetState | None = None,
         clock: Clock = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:

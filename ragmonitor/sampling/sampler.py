@@ -83,6 +83,7 @@ class AdaptiveSampler:
         self._always = frozenset(always)
         self._floors = floors
         self._boost = 1.0
+        self._arrivals_of_all_per_s = 0.0
         self._is_warned = False
         self._arrivals = Arrivals(ARRIVALS_HALF_LIFE_S)
         self._typical_cost: float | None = None
@@ -161,7 +162,8 @@ class AdaptiveSampler:
     def _common(self, bearable_per_s: float, now: float) -> float:
         """Return what is common to all answers of the moment, 0 to 1."""
         # Not over the time since the first one: the first burst would look like all the traffic.
-        bearable = bearable_per_s / max(_SMALLEST, self._arrivals.per_s(now))
+        per_s = max(self._arrivals.per_s(now), self._arrivals_of_all_per_s)
+        bearable = bearable_per_s / max(_SMALLEST, per_s)
         return min(1.0, self._boost * min(self._rate, bearable))
 
     def _by_uncertainty(self, interaction: Interaction, rate: float, uncertainty: float) -> float:
@@ -247,6 +249,10 @@ class AdaptiveSampler:
     def boost(self, factor: float) -> None:
         """Raise the common rate by a factor from now on; 1 ends it. The budget stays as it is."""
         self._boost = max(1.0, factor)
+
+    def share_arrivals(self, per_s: float) -> None:
+        """Take note of how many answers come in per second at all that draw from this budget."""
+        self._arrivals_of_all_per_s = per_s
 
     def suspect(self, values: Sequence[tuple[str, str]], for_s: float = SUSPECT_S) -> None:
         """Give attributes and values that are suspicious a floor for a time, worst first."""

@@ -53,7 +53,7 @@ def decode(data: bytes) -> Interaction:
         WireError: They cannot be read: damaged, too long, or more than one version away.
         MissingExtraError: They are compressed, and `zstandard` is not installed.
     """
-    interaction: Interaction = _decoded(b"i", data, Interaction)
+    interaction: Interaction = decoded(b"i", data, Interaction)
     return interaction
 
 
@@ -64,7 +64,7 @@ def encode_report(report: Report, *, compressed: bool = False) -> bytes:
 
 def decode_report(data: bytes) -> Report:
     """Return the report of these bytes. Raises as `decode`."""
-    read = _decoded(b"r", data, _report_shape())
+    read = decoded(b"r", data, _report_shape())
     values = {each.name: getattr(read, each.name) for each in fields(Report)}
     try:
         return Report(**values | {"evaluations": tuple(e.evaluation() for e in read.evaluations)})
@@ -74,28 +74,29 @@ def decode_report(data: bytes) -> Report:
 
 def encode_feedback(feedback: Feedback, *, compressed: bool = False) -> bytes:
     """Return what a person said of an answer as bytes; its fields are short, so none is cut."""
-    flags, body = _packed(feedback)
+    flags, body = packed(feedback)
     return framed(b"f", flags, body, compressed=compressed)
 
 
 def decode_feedback(data: bytes) -> Feedback:
     """Return the feedback of these bytes. Raises as `decode`."""
-    feedback: Feedback = _decoded(b"f", data, Feedback)
+    feedback: Feedback = decoded(b"f", data, Feedback)
     return feedback
 
 
 def _encoded(kind: Kind, record: Interaction | Report, *, compressed: bool) -> bytes:
-    flags, body = _packed(record)
+    flags, body = packed(record)
     if len(body) > MAX_BYTES:
         for shorter in fitting(record):
-            flags, body = _packed(shorter)
+            flags, body = packed(shorter)
             flags |= Flag.CUT
             if len(body) <= MAX_BYTES:
                 break
     return framed(kind, flags, body, compressed=compressed)
 
 
-def _packed(record: Interaction | Report | Feedback) -> tuple[Flag, bytes]:
+def packed(record: Any) -> tuple[Flag, bytes]:
+    """Return a record, or plain values that hold some, as MessagePack."""
     try:
         return Flag(0), _ENCODER.encode(record)
     except (UnicodeEncodeError, OverflowError, RecursionError):
@@ -103,13 +104,14 @@ def _packed(record: Interaction | Report | Feedback) -> tuple[Flag, bytes]:
     try:
         return Flag.ESCAPED, _ENCODER.encode(_escaped(record))
     except RecursionError:
-        if isinstance(record, Feedback):
+        if not isinstance(record, Interaction | Report):
             raise
         # Only metadata can be nested so deeply, or contain itself.
         return Flag.ESCAPED | Flag.CUT, _ENCODER.encode(_escaped(without_metadata(record)))
 
 
-def _decoded(kind: Kind, data: bytes, shape: Any) -> Any:
+def decoded(kind: Kind, data: bytes, shape: Any) -> Any:
+    """Return a value of this shape. Raises as `decode`."""
     flags, body = unframed(data, kind)
     try:
         if Flag.ESCAPED in flags:
@@ -194,7 +196,7 @@ def _decoder(shape: Any) -> msgspec.msgpack.Decoder[Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Evaluation:
+class Evaluated:
     """A `Scored` or an `Unscored`: only one of them has a cause."""
 
     evaluator: str
@@ -223,7 +225,7 @@ class _Evaluation:
 @cache
 def _report_shape() -> type:
     """Return `Report` with evaluations of one type, since the library tells no two apart."""
-    hints = get_type_hints(Report) | {"evaluations": tuple[_Evaluation, ...]}
+    hints = get_type_hints(Report) | {"evaluations": tuple[Evaluated, ...]}
     members = [
         (
             each.name,

@@ -1,0 +1,1 @@
+"""Several workers that judge, and one estimator that keeps the numbers: docs/scaling.md."""

@@ -1,0 +1,517 @@
+"""The one process of a service that makes numbers of what its workers settle."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+from opentelemetry import context
+
+from ragmonitor.capture.probe_mark import is_probe
+from ragmonitor.causes import CauseFinder
+from ragmonitor.errors import StreamError, WireError
+from ragmonitor.estimation.predictions import WHAT as CALIBRATION
+from ragmonitor.evaluators import table, unscorable, unscored
+from ragmonitor.fleet.estimator_state import (
+    KEPT_ALARMS,
+    KEPT_MEANS,
+    KEPT_STATE,
+    VERSION,
+    EstimatorState,
+    file_field,
+    file_of,
+)
+from ragmonitor.fleet.fleet_stream import FleetStream, SettledEntry
+from ragmonitor.fleet.redis_state import budget_in
+from ragmonitor.guard import contained, errors, logger, record_error
+from ragmonitor.metrics import (
+    ARRIVALS,
+    BUDGET_LEVEL,
+    BUDGET_LIMIT,
+    ESTIMATOR_TAKEOVERS,
+    SAMPLING_BOOST,
+    SAMPLING_RATE,
+    STREAM_SETTLED,
+)
+from ragmonitor.protocols import AlarmListener, Estimates, SnapshotListener
+from ragmonitor.records import (
+    AlarmEvent,
+    Cause,
+    CompletedAnswer,
+    Evaluation,
+    GaugeValue,
+    JudgeIdentity,
+    Report,
+    Scored,
+    Unscored,
+)
+from ragmonitor.settings import Settings
+from ragmonitor.wire import SettledAnswer, decode_alarms, decode_settled, encode_alarms
+from ragmonitor.wiring import (
+    builtin_judge,
+    estimates_of,
+    exporters_of,
+    incidents_of,
+    judging_of,
+    meters_of,
+    reader_of,
+    traces_of,
+    view_of,
+)
+
+LEASE_S: Final = 6.0
+"""Another estimator takes over so long after this one's last sign of life, at most."""
+TICK_S: Final = 1.0
+"""What was taken in is estimated, kept and shown this often."""
+POLL_S: Final = 0.2
+STAND_BY_S: Final = 1.0
+BATCH: Final = 500
+WAIT_S: Final = 600.0
+"""How long a drawn answer is waited for; its verdict is missing then."""
+MAX_WAITING: Final = 2_000
+"""Drawn answers that are waited for, or wait; of more, the first is given up."""
+MAX_GIVEN_UP: Final = 10_000
+ARRIVALS_HALF_LIFE_S: Final = 120.0
+FRAMEWORK_STATUS: Final = " "
+
+
+class LeaseLostError(StreamError):
+    """Another estimator has the service, or this one was paused for too long."""
+
+
+class Estimator:
+    """Estimates a service as long as it has the lease; stands by while another one has it."""
+
+    def __init__(self, settings: Settings, stream: FleetStream) -> None:
+        """Check the settings; nothing runs yet.
+
+        Args:
+            settings: The settings.
+            stream: Where workers settle, and the state is kept.
+
+        Raises:
+            SettingsError: The settings cannot be carried out.
+        """
+        self._settings = settings
+        self._stream = stream
+        self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self.term: Term | None = None
+        """What is estimated, while this process has the lease."""
+
+    def run(self, stop: threading.Event, *, drain: bool = False) -> None:
+        """Work, or stand by, until asked to stop.
+
+        Args:
+            stop: Ends it.
+            drain: End also when everything was taken in that was put on the stream.
+        """
+        token = context.attach(context.set_value("suppress_instrumentation", True))
+        try:
+            while not stop.is_set():
+                try:
+                    lease = self._stream.lead(self._owner, "", LEASE_S)
+                    if lease and self._serve(lease, stop, drain=drain):
+                        return
+                except (StreamError, OSError) as error:
+                    record_error("stream", error)
+                stop.wait(STAND_BY_S)
+        finally:
+            context.detach(token)
+
+    def _serve(self, lease: str, stop: threading.Event, *, drain: bool) -> bool:
+        """Estimate under a lease; return whether the work is over."""
+        self.term = term = Term(self._settings, self._stream, lease)
+        logger.info("ragmonitor: this estimator keeps the numbers of %s", self._settings.service)
+        try:
+            term.begin()
+            while not stop.is_set():
+                if not term.step() and drain and term.is_drained():
+                    break
+            term.tick()
+        except StreamError as error:
+            record_error("stream", error)
+            return False
+        finally:
+            self.term = None
+            term.close()
+            with contained("stream"):
+                self._stream.release(lease)
+        return True
+
+
+@dataclass(slots=True)
+class _Awaited:
+    """A drawn answer in its place among the drawn ones."""
+
+    entry: str
+    """That announced it."""
+    at_s: float
+    settled: str = ""
+    """The entry with its reports; empty: they are not there yet."""
+    answer: SettledAnswer | None = None
+
+
+class Term:
+    """All that is estimated under one lease. What it knows is in Redis after each tick.
+
+    Answers without a draw are taken in as they come. Drawn ones are taken in in the order of their
+    draws, whatever order their verdicts come in: the guarantee of the alarms speaks of each verdict
+    given those drawn before it. Until then they stay on the settled stream, where a successor finds
+    them.
+    """
+
+    def __init__(self, settings: Settings, stream: FleetStream, lease: str) -> None:
+        """Wire the estimates; `begin` gives them what a predecessor has kept.
+
+        Args:
+            settings: The settings.
+            stream: Where answers come from.
+            lease: The token that allows to keep a state.
+        """
+        self._stream, self._lease = stream, lease
+        self._folder = Path(tempfile.mkdtemp(prefix="ragmonitor-"))
+        self._remove_folder = weakref.finalize(self, shutil.rmtree, self._folder, True)
+        self._kept = stream.kept()
+        self._unpack()
+        settings = settings.model_copy(update={"state": self._folder})
+        builtin, reader = builtin_judge(settings), reader_of(settings)
+        self._judging = judging_of(settings, budget=budget_in(stream, settings))
+        incidents = incidents_of(settings, self._judging, self._lose)
+        view = view_of(settings, reader or builtin, self._judging, incidents)
+        self._entries = table.select(settings.evaluators)
+        self._judges: list[JudgeIdentity] = [(reader or builtin).identity]
+        if self._judging is not None:
+            self._judges.append(self._judging.judge.identity)
+        self.meters = meters_of(settings, view)
+        """What people scrape."""
+        self._traces = traces_of(settings, self._lose)
+        self._exporters = exporters_of(settings, self._lose, view, incidents)
+        self._suspects: tuple[Sequence[tuple[str, str]], float] = ((), 0.0)
+        if self._judging is not None:
+            # It draws nothing: what it is told, the workers are told.
+            self._judging.sampler.suspect = self._suspect  # type: ignore[method-assign]
+        self._statistics = estimates_of(settings, reader or builtin, self._judging, None)
+        self.estimates: Estimates = self._statistics
+        """The statistics: those of a single process."""
+        incidents.finders = [
+            each for each in self._statistics.parts if isinstance(each, CauseFinder)
+        ]
+        self.state = EstimatorState()
+        """Where this estimator stands."""
+        self._order: OrderedDict[str, _Awaited] = OrderedDict()
+        self._given_up: OrderedDict[str, None] = OrderedDict()
+        self._done: list[str] = []
+        """Entries that the next checkpoint includes."""
+        self._rate = 0.0
+        """The common rate of the newest decision."""
+        self._ticked_s = -TICK_S
+        self._calibration = b""
+        self._arrivals = 0
+        self._server_s = 0.0
+
+    def _lose(self, reason: str, n: int) -> None:
+        self.meters.dropped(reason, n)
+
+    def _suspect(self, values: Sequence[tuple[str, str]], for_s: float) -> None:
+        self._suspects = (values, for_s)
+
+    # --- beginning ------------------------------------------------------------------------------
+
+    def _unpack(self) -> None:
+        """Write the files of the predecessor's state folder."""
+        folder = self._folder
+        for name, content in self._kept.items():
+            file = folder / file_of(name)
+            if content and file_of(name) and folder in file.parents and ".." not in file.parts:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+
+    def begin(self) -> None:
+        """Go on where the predecessor stood. Raises `StreamError`."""
+        told = self._kept.get(KEPT_STATE)
+        self._server_s = self._stream.now_s()
+        if told is not None:
+            self.state = msgspec.json.decode(told, type=EstimatorState)
+            if self.state.version != VERSION:
+                raise StreamError(
+                    f"the estimator's state is of version {self.state.version}, not {VERSION}"
+                )
+            self._given_up = OrderedDict.fromkeys(self.state.given_up)
+        if (means := self._kept.get(KEPT_MEANS)) is not None:
+            elapsed_s = self._server_s - self.state.at_s
+            with contained("estimate"):
+                self._statistics.means.load(msgspec.msgpack.decode(means), elapsed_s)
+        self._show_counts()
+        with contained("estimate"):
+            self.estimates.tick()
+        for entry in self._stream.settled_until(self.state.position):
+            self._meet(entry)
+        if announced := self._kept.get(KEPT_ALARMS):
+            self._announce(decode_alarms(announced))
+
+    def _show_counts(self) -> None:
+        """Count what predecessors have counted: the series go on."""
+        for key, n in self.state.interactions.items():
+            framework, _, status = key.rpartition(FRAMEWORK_STATUS)
+            self.meters.interaction(framework, status, n)  # type: ignore[arg-type]
+        for key, n in self.state.outcomes.items():
+            evaluator, name, version, kind, cause = json.loads(key)
+            judge = JudgeIdentity(name=name, version=version, kind=kind)
+            counted: Evaluation = (
+                Unscored(evaluator=evaluator, judge=judge, cause=Cause(cause))
+                if cause
+                else Scored(evaluator=evaluator, judge=judge, score=0.0)
+            )
+            self.meters.evaluations([counted], n)
+
+    # --- taking in ------------------------------------------------------------------------------
+
+    def step(self) -> int:
+        """Take in what has been settled; return how many entries came. Raises `StreamError`."""
+        due_s = self._ticked_s + TICK_S - time.monotonic()
+        entries = self._stream.settled_after(
+            self.state.position, BATCH, min(POLL_S, max(0.0, due_s))
+        )
+        for entry in entries:
+            self._meet(entry)
+            self.state.position = entry.id
+        self._release()
+        if time.monotonic() - self._ticked_s >= TICK_S:
+            self.tick()
+        return len(entries)
+
+    def is_drained(self) -> bool:
+        """Return whether all that was put on the stream is taken in."""
+        counts = self._stream.counts()
+        if counts.waiting or counts.open or self._order:
+            return False
+        return not self._stream.settled_after(self.state.position, 1, 0)
+
+    def _meet(self, entry: SettledEntry) -> None:
+        if entry.drawn:
+            self._order[entry.drawn] = _Awaited(entry.id, entry.at_s)
+            return
+        try:
+            answer = decode_settled(entry.answer)
+        except WireError as error:
+            record_error("stream", error)
+            self.state.unreadable += 1
+            self._done.append(entry.id)
+            return
+        awaited = self._order.get(answer.interaction.id)
+        if awaited is not None:
+            awaited.settled, awaited.answer = entry.id, answer
+            return
+        self._take_in(answer, is_late=answer.interaction.id in self._given_up)
+        self._done.append(entry.id)
+
+    def _release(self) -> None:
+        """Take in drawn answers, in the order of their draws, as far as they are there."""
+        while self._order:
+            drawn, awaited = next(iter(self._order.items()))
+            if awaited.answer is None:
+                is_due = self._server_s - awaited.at_s >= WAIT_S
+                if not is_due and len(self._order) <= MAX_WAITING:
+                    return
+                self._given_up[drawn] = None
+                while len(self._given_up) > MAX_GIVEN_UP:
+                    self._given_up.popitem(last=False)
+            del self._order[drawn]
+            self._done.append(awaited.entry)
+            if awaited.answer is not None:
+                self._take_in(awaited.answer)
+                self._done.append(awaited.settled)
+
+    def _take_in(self, answer: SettledAnswer, *, is_late: bool = False) -> None:
+        """Count one answer and have it estimated.
+
+        Args:
+            answer: The answer.
+            is_late: Its verdict came after it was given up: it is missing.
+        """
+        if is_probe(answer.interaction):
+            with contained("count"):
+                self.meters.kept_apart()
+            return
+        self._arrivals += 1
+        self._count(answer)
+        by_role = {report.role: report for report in reversed(answer.reports)}
+        with contained("export"):
+            self.meters.answered(answer.interaction, answer.reports[0].target)
+        for report in answer.reports:
+            if report.role == "repeat":
+                with contained("export"):
+                    self.meters.charged(report)
+                continue
+            for exporter in (self.meters, *self._exporters):
+                with contained("export"):
+                    exporter.export(report)
+        second, sampled = by_role.get("second"), by_role.get("sampled")
+        fallback = next(
+            (r for r in answer.reports if r.role == "fallback" and r.assessment is not None), None
+        )
+        first = sampled if sampled is not None and sampled.assessment is not None else fallback
+        if first is not None and second is not None and second.assessment is not None:
+            with contained("export"):
+                self.meters.compared(first, second)
+        if unscorable(answer.interaction) is None:
+            with contained("estimate"):
+                self._estimate(answer, by_role["builtin"], sampled, fallback, is_late=is_late)
+            if sampled is not None and (repeat := by_role.get("repeat")) is not None:
+                with contained("estimate"):
+                    self.estimates.repeated(sampled, repeat)
+
+    def _estimate(
+        self,
+        answer: SettledAnswer,
+        builtin: Report,
+        sampled: Report | None,
+        fallback: Report | None,
+        *,
+        is_late: bool,
+    ) -> None:
+        decision = answer.decision
+        judged = sampled if decision is not None and decision.drawn else None
+        if decision is not None:
+            self._rate = decision.rate
+        if is_late and judged is not None:
+            missing = unscored(self._entries, judged.judge, Cause.JUDGE_TIMEOUT)
+            judged = replace(judged, evaluations=missing, assessment=None, diagnosis=None)
+        if judged is not None and decision is not None:
+            self.estimates.awaits(builtin, answer.prediction, decision)
+        self.estimates.add(
+            CompletedAnswer(
+                builtin=builtin,
+                prediction=answer.prediction,
+                decision=decision,
+                judged=judged,
+                stand_in=fallback,
+                target=builtin.target,
+            )
+        )
+
+    def _count(self, answer: SettledAnswer) -> None:
+        """Count an answer and its evaluations, in what a successor goes on with too."""
+        interaction, counted = answer.interaction, self.state
+        key = f"{interaction.framework}{FRAMEWORK_STATUS}{interaction.status}"
+        counted.interactions[key] = counted.interactions.get(key, 0) + 1
+        with contained("count"):
+            self.meters.interaction(interaction.framework, interaction.status)
+        for report in answer.reports:
+            if report.role == "repeat":
+                continue
+            for each in report.evaluations:
+                judge, cause = each.judge, each.cause.value if isinstance(each, Unscored) else ""
+                key = json.dumps([each.evaluator, judge.name, judge.version, judge.kind, cause])
+                counted.outcomes[key] = counted.outcomes.get(key, 0) + 1
+
+    # --- now and then ---------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Estimate, keep, and only then tell. Raises `StreamError`."""
+        lasted_s = time.monotonic() - self._ticked_s
+        self._ticked_s = time.monotonic()
+        if self._stream.lead("", self._lease, LEASE_S) != self._lease:
+            raise LeaseLostError("another estimator has taken this service over")
+        self._server_s = self._stream.now_s()
+        self._note_arrivals(lasted_s)
+        events: list[AlarmEvent] = []
+        with contained("estimate"):
+            events += self.estimates.tick()
+            events += self.estimates.keep()
+        self._checkpoint(events)
+        if events:
+            self._announce(events)
+            # What listeners keep of an alarm, and that they were told.
+            self._checkpoint([])
+        self._refresh()
+
+    def _note_arrivals(self, lasted_s: float) -> None:
+        share = 0.5 ** (min(60.0, lasted_s) / ARRIVALS_HALF_LIFE_S)
+        newest = self._arrivals / max(1e-3, min(60.0, lasted_s))
+        self.state.arrivals_per_s = share * self.state.arrivals_per_s + (1 - share) * newest
+        self._arrivals = 0
+
+    def _checkpoint(self, events: Sequence[AlarmEvent]) -> None:
+        """Keep the whole state with its position, in one step, unless the lease is another's."""
+        state = self.state
+        changed: dict[str, bytes] = {}
+        folder = self._folder
+        files = {file_field(str(each.relative_to(folder))): each for each in folder.rglob("*.json")}
+        for name in {*files, *(name for name in self._kept if file_of(name))}:
+            content = files[name].read_bytes() if name in files else b""
+            if self._kept.get(name) != content:
+                changed[name] = content
+                state.epoch += file_of(name).startswith(CALIBRATION)
+        means = msgspec.msgpack.encode(self._statistics.means.dump())
+        if self._kept.get(KEPT_MEANS) != means:
+            changed[KEPT_MEANS] = means
+        told = encode_alarms(events) if events else b""
+        if self._kept.get(KEPT_ALARMS, b"") != told:
+            changed[KEPT_ALARMS] = told
+        state.at_s = self._server_s
+        state.boost, state.alarmed = self.estimates.boost, self.estimates.alarmed
+        state.suspects = [(str(name), str(value)) for name, value in self._suspects[0]]
+        state.suspects_for_s = self._suspects[1]
+        self._suspects = ((), 0.0)
+        state.given_up = list(self._given_up)
+        changed[KEPT_STATE] = msgspec.json.encode(state)
+        if not self._stream.checkpoint(self._lease, changed, self._done):
+            raise LeaseLostError("another estimator has taken this service over")
+        self._kept |= changed
+        self._done = []
+
+    def _announce(self, events: Sequence[AlarmEvent]) -> None:
+        for event in events:
+            logger.warning("ragmonitor: %s", event)
+            for exporter in (self._traces, self.meters, *self._exporters):
+                if isinstance(exporter, AlarmListener):
+                    with contained("export"):
+                        exporter.alarm(event)
+
+    def _refresh(self) -> None:
+        with contained("estimate"):
+            snapshot = self.estimates.snapshot()
+            snapshot = replace(snapshot, gauges=(*snapshot.gauges, *self._gauges()))
+            self.meters.refresh(snapshot=snapshot, queue_depth=0, open_runs=0, errors=errors)
+            for exporter in self._exporters:
+                if isinstance(exporter, SnapshotListener):
+                    with contained("export"):
+                        exporter.snapshot(snapshot)
+
+    def _gauges(self) -> Iterator[GaugeValue]:
+        yield GaugeValue(name=STREAM_SETTLED, value=len(self._order))
+        yield GaugeValue(name=ESTIMATOR_TAKEOVERS, value=int(self._lease.rpartition(" ")[2]))
+        yield GaugeValue(name=ARRIVALS, value=self.state.arrivals_per_s)
+        if self._judging is None:
+            return
+        judge = self._judging.judge.identity.name
+        whose = (("judge", judge),)
+        yield GaugeValue(name=SAMPLING_RATE, value=self._rate, labels=whose)
+        yield GaugeValue(name=SAMPLING_BOOST, value=self.state.boost, labels=whose)
+        for gauge in self._judging.sampler.gauges(judge):
+            if gauge.name in {BUDGET_LEVEL, BUDGET_LIMIT}:
+                yield gauge
+
+    def close(self) -> None:
+        """Stop serving; the state stays as the last checkpoint has it."""
+        with contained("estimate"):
+            self.estimates.close()
+        for exporter in (self.meters, *self._exporters, self._traces):
+            with contained("export"):
+                exporter.flush(1.0)
+                exporter.close()
+        self._remove_folder()

@@ -1,0 +1,53 @@
+"""What an estimator keeps in Redis: where it stands, and what workers follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+KEPT_STATE: Final = "state"
+"""The field of a checkpoint that holds an `EstimatorState`."""
+KEPT_MEANS: Final = "means"
+"""That of the windowed means."""
+KEPT_ALARMS: Final = "announce"
+"""That of alarms which are kept, and not yet known to be announced."""
+VERSION: Final = 1
+_FILE: Final = "file:"
+
+
+def file_field(name: str) -> str:
+    """Return the field of a checkpoint that holds a file of the state folder."""
+    return _FILE + name
+
+
+def file_of(field_name: str) -> str:
+    """Return the name of the file that a field holds; empty: it holds none."""
+    return field_name.removeprefix(_FILE) if field_name.startswith(_FILE) else ""
+
+
+@dataclass(slots=True, kw_only=True)
+class EstimatorState:
+    """Where an estimator stands, in one record with what workers follow."""
+
+    version: int = VERSION
+    position: str = "0-0"
+    """The newest entry of the settled stream that was read."""
+    at_s: float = 0.0
+    """When this was kept, in seconds since the epoch of the server's clock."""
+    epoch: int = 0
+    """Number of the calibration."""
+    arrivals_per_s: float = 0.0
+    """Answers that come in at all workers together."""
+    boost: float = 1.0
+    alarmed: bool = False
+    suspects: list[tuple[str, str]] = field(default_factory=list)
+    """Attributes and values of which more answers are to be judged."""
+    suspects_for_s: float = 0.0
+    interactions: dict[str, int] = field(default_factory=dict)
+    """How many answers were counted, by framework and status with a space between."""
+    outcomes: dict[str, int] = field(default_factory=dict)
+    """How many evaluations, by evaluator, judge, its version and kind, and cause, as JSON."""
+    unreadable: int = 0
+    """Settled answers that this release could not read."""
+    given_up: list[str] = field(default_factory=list)
+    """Newest answers that were drawn and whose verdict was not waited for any longer."""

@@ -1,0 +1,516 @@
+"""One of several workers of a service: takes, reads, decides, judges and settles."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+from opentelemetry import context
+
+from ragmonitor.capture import sound
+from ragmonitor.capture.probe_mark import is_probe
+from ragmonitor.errors import JudgeError, StreamError, WireError
+from ragmonitor.estimation import Predictions
+from ragmonitor.estimation.predictions import STATE_VERSION, state_name
+from ragmonitor.estimation.signals import outcomes
+from ragmonitor.evaluators import table, unscorable
+from ragmonitor.fleet.estimator_state import KEPT_STATE, EstimatorState, file_field
+from ragmonitor.fleet.fleet_stream import ESTIMATOR, FleetStream, Outcome
+from ragmonitor.fleet.redis_state import budget_in
+from ragmonitor.guard import contained, errors, logger, record_error
+from ragmonitor.judging import JudgedAnswer, JudgeRunner, ReadingEngine
+from ragmonitor.metrics import (
+    STREAM_BURIED,
+    STREAM_OLDEST_SECONDS,
+    STREAM_OPEN,
+    STREAM_SETTLED,
+    STREAM_WAITING,
+)
+from ragmonitor.records import (
+    Cause,
+    GaugeValue,
+    Interaction,
+    Prediction,
+    Report,
+    SamplingDecision,
+    Severity,
+    Snapshot,
+)
+from ragmonitor.redaction import Redactor
+from ragmonitor.settings import Settings
+from ragmonitor.state import StateFile
+from ragmonitor.streams import Delivery
+from ragmonitor.wire import (
+    Decided,
+    SettledAnswer,
+    decode,
+    decode_decided,
+    encode_decided,
+    encode_settled,
+)
+from ragmonitor.wiring import builtin_judge, judging_of, meters_of, reader_of, traces_of
+
+MAX_DELIVERIES: Final = 3
+"""A record that so many workers died of, or let lie, is buried."""
+MAX_OPEN: Final = 256
+"""Records that a worker has in hand at once."""
+MAX_UNSETTLED: Final = 50_000
+"""Settled answers beyond which workers wait for the estimator."""
+STALE_S: Final = 12.0
+"""A worker that was not heard of for so long is dead, and its records are taken over."""
+REFRESH_S: Final = 2.0
+CLAIM_S: Final = 3.0
+IDLE_S: Final = 0.05
+RETRY_S: Final = 1.0
+CLOSING_S: Final = 10.0
+
+
+class FleetWorker:
+    """Scores what it takes off a stream, beside other workers.
+
+    What it leaves are reports and decisions; the estimator (`Estimator`) makes numbers of them.
+    What it has in hand when it ends, or dies, is another worker's.
+    """
+
+    def __init__(self, settings: Settings, stream: FleetStream, *, redactor: Redactor) -> None:
+        """Wire the judges; nothing runs yet.
+
+        Args:
+            settings: The settings.
+            stream: Where records come from and reports go to.
+            redactor: What every text passes once more, by this process's settings.
+
+        Raises:
+            SettingsError: The settings cannot be carried out.
+            OSError: There is a budget, and the server cannot be reached.
+        """
+        self._stream = stream
+        self._redactor = redactor
+        self._builtin, self._reader = builtin_judge(settings), reader_of(settings)
+        self._judging = judging_of(settings, budget=budget_in(stream, settings))
+        entries = table.select(settings.evaluators)
+        self._engine = ReadingEngine(
+            entries,
+            clean=redactor.text,
+            min_severity=Severity(settings.estimation.min_severity),
+        )
+        self._runner = (
+            None
+            if self._judging is None
+            else JudgeRunner(self._judging, entries, clean=redactor.text)
+        )
+        self.meters = meters_of(settings, None)
+        """What people scrape of this process: its operation alone."""
+        self.traces = traces_of(settings, self.meters.dropped)
+        """Emits each interaction's trace."""
+        self._learned = _Learned(settings, self._reader or self._builtin, self._judging)
+        self._max_open = min(MAX_OPEN, settings.capture.queue_size)
+        self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self._consumer, self._names = self._owner, 0
+        self._open: dict[str, asyncio.Task[None]] = {}
+        self._suspect = ""
+        """The entry that is handled alone, since workers may die of it."""
+        self._refreshed_s = self._claimed_s = -STALE_S
+        self._may_take = False
+        self._gauges: tuple[GaugeValue, ...] = ()
+
+    def run(self, stop: threading.Event, *, drain: bool = False) -> None:
+        """Work until asked to stop.
+
+        Args:
+            stop: Ends it.
+            drain: End also when nothing is left on the stream.
+        """
+        token = context.attach(context.set_value("suppress_instrumentation", True))
+        try:
+            asyncio.run(self._main(stop, drain=drain))
+        finally:
+            context.detach(token)
+
+    async def _main(self, stop: threading.Event, *, drain: bool) -> None:
+        preparing = asyncio.create_task(self._prepare())
+        self._hurry = asyncio.Event()
+        try:
+            while not stop.is_set():
+                try:
+                    busy = await self._step()
+                    if not busy and drain and self._may_take and not self._left():
+                        return
+                    await asyncio.sleep(0 if busy else IDLE_S)
+                except StreamError as error:
+                    record_error("stream", error)
+                    self._begin_anew()
+                    await asyncio.sleep(RETRY_S)
+        finally:
+            await self._end(preparing)
+
+    def _begin_anew(self) -> None:
+        """Take as another consumer: what was lost by the old one is taken over as a dead one's."""
+        self._names += 1
+        self._consumer = f"{self._owner}.{self._names}"
+
+    async def _prepare(self) -> None:
+        if self._runner is not None:
+            await self._runner.prepare()
+
+    async def _end(self, preparing: asyncio.Task[None]) -> None:
+        """Settle what is nearly done; the rest is taken over by others."""
+        if self._open:
+            await asyncio.wait(self._open.values(), timeout=CLOSING_S)
+        unfinished = [preparing, *self._open.values()]
+        for task in unfinished:
+            task.cancel()
+        await asyncio.wait(unfinished, timeout=1.0)
+        if self._runner is not None:
+            with contained("judge"):
+                await self._runner.close()
+        for each in (self.traces, self.meters, self._stream, self._learned):
+            with contained("close"):
+                each.close()
+
+    # --- taking ---------------------------------------------------------------------------------
+
+    async def _step(self) -> bool:
+        """Take as much as there is room for; return whether any came."""
+        self._refresh()
+        room = 0 if self._suspect or not self._may_take else self._max_open - len(self._open)
+        if room <= 0:
+            await asyncio.sleep(0.002)
+            return bool(self._open)
+        taken: Sequence[Delivery] = ()
+        if time.monotonic() - self._claimed_s >= CLAIM_S:
+            taken = self._stream.take_over(self._consumer, room, STALE_S)
+            if not taken:
+                self._claimed_s = time.monotonic()
+        if not taken:
+            taken = self._stream.take(self._consumer, room, wait_s=0.0, stale_s=None)
+        elif taken[0].deliveries >= MAX_DELIVERIES:
+            await self._handle_alone(taken[0])
+            return True
+        await self._handle(taken)
+        return bool(taken)
+
+    async def _handle_alone(self, suspect: Delivery) -> None:
+        """Handle a record while nothing else is in hand, so that it alone is blamed."""
+        if self._open:
+            await asyncio.wait(self._open.values())
+        await self._handle([suspect])
+        if suspect.id in self._open:
+            self._suspect = suspect.id
+
+    def _left(self) -> int:
+        state = self._stream.state()
+        return state.waiting + state.open
+
+    def _refresh(self) -> None:
+        """Say that this process lives, and take over what the estimator has published."""
+        if time.monotonic() - self._refreshed_s < REFRESH_S:
+            return
+        self._stream.keep_open(self._consumer, self._open)
+        leader = self._stream.leader()
+        state, unsettled = self._stream.state(), self._stream.unsettled()
+        # One that works alone takes what others have in hand for a dead worker's.
+        may_take = unsettled < MAX_UNSETTLED and (not leader or leader.startswith(ESTIMATOR))
+        if may_take != self._may_take:
+            logger.info("ragmonitor: this worker %s", "takes records" if may_take else "waits")
+        self._may_take = may_take
+        with contained("estimate"):
+            self._learned.follow(self._stream)
+        self._refreshed_s = time.monotonic()
+        self._gauges = (
+            GaugeValue(name=STREAM_WAITING, value=state.waiting),
+            GaugeValue(name=STREAM_OPEN, value=state.open),
+            GaugeValue(name=STREAM_BURIED, value=state.buried),
+            GaugeValue(name=STREAM_OLDEST_SECONDS, value=state.oldest_s),
+            GaugeValue(name=STREAM_SETTLED, value=unsettled),
+        )
+        self.meters.refresh(
+            snapshot=Snapshot(gauges=self._gauges),
+            queue_depth=len(self._open),
+            open_runs=0,
+            errors=errors,
+        )
+        for judge in () if self._judging is None else self._judging.reporting:
+            if judge.breaker_state is not None:
+                self.meters.breaker(judge.identity.name, judge.breaker_state)
+
+    async def _handle(self, taken: Sequence[Delivery]) -> None:
+        """Read what was taken, and have each answer judged on a task of its own."""
+        records: list[tuple[Delivery, Interaction]] = []
+        for delivery in taken:
+            if delivery.id in self._open:
+                continue  # under an earlier name
+            record = self._record(delivery)
+            if record is not None:
+                records.append((delivery, record))
+        readable = [record for _, record in records if unscorable(record) is None]
+        found: dict[int, Any] = {}
+        if self._reader is not None and readable:
+            results = await self._reader.read(readable, hurry=self._hurry)
+            found = dict(zip(map(id, readable), results, strict=True))
+        for delivery, record in records:
+            task = asyncio.create_task(self._score(delivery, record, found.get(id(record))))
+            self._open[delivery.id] = task
+            task.add_done_callback(partial(self._ended, delivery.id))
+            await asyncio.sleep(0)
+
+    def _ended(self, entry: str, task: asyncio.Task[None]) -> None:
+        self._open.pop(entry, None)
+        if entry == self._suspect:
+            self._suspect = ""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            record_error("worker", error)
+            self._begin_anew()
+
+    def _record(self, delivery: Delivery) -> Interaction | None:
+        """Return the record of a delivery; None: it was buried."""
+        try:
+            record = decode(delivery.data)
+        except WireError as error:
+            self._bury(delivery, None, str(error))
+            return None
+        # What this process lost by itself says nothing of the record.
+        if delivery.deliveries > MAX_DELIVERIES + self._names:
+            times = delivery.deliveries - 1
+            self._bury(delivery, record, f"delivered {times} times and never settled")
+            return None
+        return record
+
+    # --- one answer -----------------------------------------------------------------------------
+
+    async def _score(self, delivery: Delivery, record: Interaction, found: Any) -> None:
+        """Read, decide, judge and settle one record; whatever fails, its reports are owed."""
+        decided: _Draw | None = None
+        try:
+            record = self._redactor(sound(record))
+            began = time.perf_counter()
+            builtin = self._read(record, found)
+            self.meters.worked("read", time.perf_counter() - began)
+            if is_probe(record):
+                answer = SettledAnswer(interaction=record, reports=())
+            elif self._runner is None:
+                answer = SettledAnswer(interaction=record, reports=(builtin,))
+            else:
+                decided = self._draw(self._runner, delivery, record, builtin)
+                if decided is None:
+                    return
+                answer = await self._judged(self._runner, builtin, decided)
+        except StreamError:
+            raise  # it is taken over by whoever reaches the stream
+        except Exception as error:  # noqa: BLE001 - one answer must cost only itself
+            record_error("worker", error)
+            kept = None if decided is None else decided.decided
+            answer = self._unscored(record, Cause.INTERNAL_ERROR, kept)
+        await self._settle(delivery, answer, is_kept=decided is not None and decided.is_kept)
+
+    def _read(self, record: Interaction, found: Any) -> Report:
+        if self._reader is not None and not isinstance(found, JudgeError) and found is not None:
+            return self._engine.found(record, found)
+        if self._reader is not None and isinstance(found, JudgeError):
+            self.meters.stood_in(self._reader.identity.name, found.cause.value)
+        reading = self._engine.read_now(self._builtin, record)
+        if self._reader is not None and reading.cause is not None:
+            return self._engine.unread(self._reader, "builtin", record, reading.cause)
+        return reading.report
+
+    def _draw(
+        self, runner: JudgeRunner, delivery: Delivery, record: Interaction, builtin: Report
+    ) -> _Draw | None:
+        """Return the first decision on an answer, ours or an earlier one; None: it is gone."""
+        # An answer that is delivered again may have one.
+        kept = self._stream.decision(record.id) if delivery.deliveries > 1 else None
+        if kept is None:
+            prediction = self._learned.predict(builtin)
+            decision, cause = runner.draw(record, prediction, pending=len(self._open) - 1)
+            decided = Decided(decision=decision, prediction=prediction, epoch=self._learned.epoch)
+            if cause is not None:
+                return _Draw(decided, cause, is_kept=False)
+            try:
+                outcome, kept = self._stream.decide(delivery.id, record.id, encode_decided(decided))
+            except StreamError:
+                runner.config.sampler.refund(decision, 0.0)
+                raise
+            if outcome is Outcome.DONE:
+                return _Draw(decided, None, is_kept=True)
+            runner.config.sampler.refund(decision, 0.0)
+            if outcome is Outcome.GONE:
+                return None
+        return _again(runner, record, decode_decided(kept))
+
+    async def _judged(self, runner: JudgeRunner, builtin: Report, draw: _Draw) -> SettledAnswer:
+        decision, prediction = draw.decided.decision, draw.decided.prediction
+        if draw.cause is not None:
+            found = runner.unread(builtin.interaction, decision, draw.cause)
+        else:
+            found = await runner.ask(builtin.interaction, decision)
+        if prediction.hallucination is not None:
+            builtin = replace(builtin, predicted=prediction.hallucination)
+        return _answered(builtin, found, draw.decided)
+
+    def _unscored(
+        self, record: Interaction, cause: Cause, decided: Decided | None
+    ) -> SettledAnswer:
+        """Return an answer without a score, with the chance that it had."""
+        builtin = self._engine.unread(self._reader or self._builtin, "builtin", record, cause)
+        if self._runner is None:
+            return SettledAnswer(interaction=record, reports=(builtin,))
+        if decided is None:
+            never = SamplingDecision(inclusion_probability=0.0, drawn=False, cause=cause)
+            decided = Decided(decision=never, prediction=Prediction(), epoch=0)
+        return _answered(builtin, self._runner.unread(record, decided.decision, cause), decided)
+
+    async def _settle(self, delivery: Delivery, answer: SettledAnswer, *, is_kept: bool) -> None:
+        """Exchange the record for its reports; again and again while the stream is down."""
+        answer = self._traced(answer)
+        while True:
+            try:
+                outcome, kept = self._stream.settle_answer(
+                    delivery.id, answer.interaction.id, encode_settled(answer), is_decided=is_kept
+                )
+            except WireError as error:
+                self._bury(delivery, answer.interaction, str(error))
+                return
+            except StreamError as error:
+                record_error("stream", error)
+                await asyncio.sleep(RETRY_S)
+                continue
+            if outcome is not Outcome.DECIDED or self._runner is None:
+                return
+            # It was put twice, and drawn by who has the other one.
+            draw = _again(self._runner, answer.interaction, decode_decided(kept))
+            answer = await self._judged(self._runner, answer.reports[0], draw)
+            is_kept = True
+
+    def _traced(self, answer: SettledAnswer) -> SettledAnswer:
+        """Emit an answer's trace, and return it with its reports pointing there."""
+        if not answer.reports:
+            return answer
+        with contained("export"):
+            target = self.traces.emit(answer.interaction, answer.reports)
+            return replace(
+                answer, reports=tuple(replace(each, target=target) for each in answer.reports)
+            )
+        return answer
+
+    def _bury(self, delivery: Delivery, record: Interaction | None, reason: str) -> None:
+        """Put a record aside, and have it counted as unscored with the chance that it had."""
+        decided: Decided | None = None
+        known = record or Interaction(
+            id="", query="", chunks=(), answer="", framework="unknown", status="error",
+            started_ns=time.time_ns(), ended_ns=time.time_ns(),
+        )  # fmt: skip
+        if record is not None and (kept := self._stream.decision(record.id)) is not None:
+            with contextlib.suppress(WireError):
+                decided = decode_decided(kept)
+        answer = self._unscored(known, Cause.INTERNAL_ERROR, decided)
+        try:
+            data = encode_settled(answer)
+        except WireError:  # it is too long with its reports
+            short = replace(known, chunks=(), retrievals=(), generations=(), not_shown=())
+            data = encode_settled(self._unscored(short, Cause.INTERNAL_ERROR, decided))
+        if self._stream.bury_answer(delivery, known.id, data, reason):
+            logger.warning(
+                "ragmonitor: a record was buried: %s; see `ragmonitor stream inspect`", reason
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """What was decided of an answer."""
+
+    decided: Decided
+    cause: Cause | None
+    """Why it is not judged; None: it is."""
+    is_kept: bool
+    """Whether the stream has it, for who takes over."""
+
+
+def _again(runner: JudgeRunner, record: Interaction, kept: Decided) -> _Draw:
+    """Return an earlier decision: the chance stays, the reading is paid for once more."""
+    paid = runner.reserve(record)
+    cause = Cause.OVER_BUDGET if paid is None else None
+    decision = replace(kept.decision, reserved=0.0 if paid is None else paid.reserved, cause=cause)
+    return _Draw(replace(kept, decision=decision), cause, is_kept=True)
+
+
+def _answered(builtin: Report, found: JudgedAnswer, decided: Decided) -> SettledAnswer:
+    repeat = () if found.repeat is None else (found.repeat,)
+    return SettledAnswer(
+        interaction=builtin.interaction,
+        reports=(builtin, *found.reports, *repeat),
+        prediction=decided.prediction,
+        decision=decided.decision,
+        epoch=decided.epoch,
+    )
+
+
+class _Learned:
+    """What the estimator has published: the calibration, and what the sampling is steered by."""
+
+    def __init__(self, settings: Settings, reader: Any, judging: Any) -> None:
+        self.epoch = 0
+        """Number of the calibration that predicts now; 0: there is none yet."""
+        self._judging = judging
+        self._predictions: Predictions | None = None
+        if judging is None:
+            return
+        self._folder = Path(tempfile.mkdtemp(prefix="ragmonitor-"))
+        self._remove_folder = weakref.finalize(self, shutil.rmtree, self._folder, True)
+        what = state_name(reader.identity, settings.estimation.min_severity)
+        self._file = StateFile.of_service(
+            self._folder, what, settings.service, version=STATE_VERSION
+        )
+        self._predictions = Predictions(
+            judge=judging.judge.identity.name,
+            file=self._file,
+            reader=reader.identity.name,
+            learns=settings.estimation.learn_from_verdicts,
+        )
+
+    def predict(self, builtin: Report) -> Prediction:
+        """Return what the published calibration says of an answer."""
+        if self._predictions is not None:
+            with contained("estimate"):
+                return self._predictions.predict(builtin, outcomes(builtin), Prediction())
+        return Prediction()
+
+    def follow(self, stream: FleetStream) -> None:
+        """Take over what is new. Raises `StreamError`."""
+        if self._predictions is None or self._judging is None:
+            return
+        told = stream.kept_field(KEPT_STATE)
+        if told is None:
+            return
+        state = msgspec.json.decode(told, type=EstimatorState)
+        sampler = self._judging.sampler
+        sampler.share_arrivals(state.arrivals_per_s)
+        sampler.boost(state.boost)
+        if state.suspects:
+            sampler.suspect(state.suspects, state.suspects_for_s)
+        if self._judging.second is not None:
+            self._judging.second.alarmed = state.alarmed
+        if state.epoch != self.epoch:
+            content = stream.kept_field(file_field(self._file.path.name))
+            if content is not None:
+                self._file.path.write_bytes(content)
+                self._predictions.reload()
+            self.epoch = state.epoch
+
+    def close(self) -> None:
+        """Remove the copy of the calibration."""
+        if self._predictions is not None:
+            self._remove_folder()

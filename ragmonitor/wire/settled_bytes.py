@@ -1,0 +1,157 @@
+"""What a fleet's workers leave for its estimator, as bytes: reports of one answer, decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass
+from functools import cache
+from typing import Any, get_type_hints
+
+from ragmonitor.errors import WireError
+from ragmonitor.records import (
+    AlarmEvent,
+    Interaction,
+    Prediction,
+    Report,
+    SamplingDecision,
+)
+from ragmonitor.wire.fitting import fitting
+from ragmonitor.wire.frames import MAX_BYTES, framed
+from ragmonitor.wire.record_bytes import Evaluated, decoded, packed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettledAnswer:
+    """One answer of which a worker expects nothing more, with every report on it."""
+
+    interaction: Interaction
+    reports: tuple[Report, ...]
+    """At most one of each role but `fallback`; none of the answer to a golden question."""
+    prediction: Prediction = field(default_factory=Prediction)
+    """As it stood before the draw."""
+    decision: SamplingDecision | None = None
+    """None: no judge but the built-in one is configured."""
+    epoch: int = 0
+    """Number of the calibration that predicted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """What was decided of an answer before it is judged; the first decision stands."""
+
+    decision: SamplingDecision
+    prediction: Prediction
+    epoch: int
+
+
+def encode_settled(answer: SettledAnswer) -> bytes:
+    """Return a settled answer as bytes, compressed; its interaction is there once.
+
+    Raises:
+        WireError: It is longer than `MAX_BYTES`, however much is left out.
+    """
+    flags, body = packed(_plain(answer, answer.interaction))
+    if len(body) > MAX_BYTES:
+        for shorter in fitting(answer.interaction):
+            assert isinstance(shorter, Interaction)  # noqa: S101 - for the type
+            flags, body = packed(_plain(answer, shorter))
+            if len(body) <= MAX_BYTES:
+                break
+        else:
+            raise WireError("the reports of an answer are too long")
+    return framed(b"s", flags, body, compressed=True)
+
+
+def _plain(answer: SettledAnswer, interaction: Interaction) -> dict[str, Any]:
+    reports = [
+        {each.name: getattr(report, each.name) for each in _report_fields()}
+        for report in answer.reports
+    ]
+    return {
+        "interaction": interaction,
+        "reports": reports,
+        "prediction": answer.prediction,
+        "decision": answer.decision,
+        "epoch": answer.epoch,
+    }
+
+
+def decode_settled(data: bytes) -> SettledAnswer:
+    """Return the settled answer of these bytes. Raises as `decode`."""
+    read = decoded(b"s", data, _settled_shape())
+    try:
+        reports = tuple(
+            Report(
+                interaction=read.interaction,
+                **{each.name: getattr(report, each.name) for each in _report_fields()}
+                | {"evaluations": tuple(e.evaluation() for e in report.evaluations)},
+            )
+            for report in read.reports
+        )
+    except ValueError as error:
+        raise WireError(str(error)) from None
+    return SettledAnswer(
+        interaction=read.interaction,
+        reports=reports,
+        prediction=read.prediction,
+        decision=read.decision,
+        epoch=read.epoch,
+    )
+
+
+def encode_decided(decided: Decided) -> bytes:
+    """Return a decision as bytes."""
+    flags, body = packed(decided)
+    return framed(b"d", flags, body, compressed=False)
+
+
+def decode_decided(data: bytes) -> Decided:
+    """Return the decision of these bytes. Raises as `decode`."""
+    found: Decided = decoded(b"d", data, Decided)
+    return found
+
+
+def encode_alarms(events: Sequence[AlarmEvent]) -> bytes:
+    """Return alarms as bytes, with the answers that are their examples."""
+    flags, body = packed(list(events))
+    return framed(b"a", flags, body, compressed=True)
+
+
+def decode_alarms(data: bytes) -> list[AlarmEvent]:
+    """Return the alarms of these bytes. Raises as `decode`."""
+    found: list[AlarmEvent] = decoded(b"a", data, list[AlarmEvent])
+    return found
+
+
+@cache
+def _report_fields() -> tuple[Any, ...]:
+    return tuple(each for each in fields(Report) if each.name != "interaction")
+
+
+@cache
+def _settled_shape() -> type:
+    """Return the shape of what is sent: reports without their interaction."""
+    hints = get_type_hints(Report) | {"evaluations": tuple[Evaluated, ...]}
+    report = make_dataclass(
+        "_Report",
+        [
+            (
+                each.name,
+                hints[each.name],
+                field() if each.default is MISSING else field(default=each.default),
+            )
+            for each in _report_fields()
+        ],
+        kw_only=True,
+    )
+    return make_dataclass(
+        "_Settled",
+        [
+            ("interaction", Interaction),
+            ("reports", tuple[report, ...]),  # type: ignore[valid-type]
+            ("prediction", Prediction),
+            ("decision", SamplingDecision | None),
+            ("epoch", int),
+        ],
+        kw_only=True,
+    )

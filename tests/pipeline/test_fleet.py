@@ -1,0 +1,370 @@
+"""Several workers and one estimator over a real Redis: one set of numbers, whatever dies."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ragmonitor import Budget, Monitor, SamplingSettings
+from ragmonitor.fleet import estimator as estimator_module
+from ragmonitor.fleet import fleet_worker
+from ragmonitor.fleet.estimator import Estimator, LeaseLostError, Term
+from ragmonitor.fleet.fleet_stream import FleetStream, Outcome
+from ragmonitor.fleet.fleet_worker import FleetWorker
+from ragmonitor.fleet.redis_state import budget_in
+from ragmonitor.records import Cause, Interaction, Prediction, SamplingDecision, SeriesKey
+from ragmonitor.redaction import Redactor
+from ragmonitor.settings import Settings
+from ragmonitor.testing import ListExporter, ScriptedJudge
+from ragmonitor.wire import Decided, decode_decided, encode, encode_decided, encode_settled
+from tests.support.redis_server import RedisServer, running_redis
+from tests.support.scrape import outcomes, total
+from tests.support.stories import assessment, interaction
+from tests.support.waiting import until
+
+SERVICE = "shop"
+BEGAN_NS = time.time_ns() - 1_500_000_000_000
+
+
+@pytest.fixture
+def server(tmp_path_factory) -> Iterator[RedisServer]:
+    pytest.importorskip("redis")
+    with running_redis(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(estimator_module, "TICK_S", 0.1)
+    monkeypatch.setattr(estimator_module, "STAND_BY_S", 0.05)
+    monkeypatch.setattr(fleet_worker, "REFRESH_S", 0.1)
+    monkeypatch.setattr(fleet_worker, "CLAIM_S", 0.1)
+    monkeypatch.setattr(fleet_worker, "RETRY_S", 0.05)
+
+
+def stream(server: RedisServer) -> FleetStream:
+    return FleetStream(server.url, SERVICE)
+
+
+def answers(count: int, begin: int = 0) -> list[Interaction]:
+    # Ten seconds apart: evidence grows with time.
+    ended_ns = [BEGAN_NS + n * 10_000_000_000 for n in range(begin, begin + count)]
+    return [
+        interaction(id=f"{n:032x}", started_ns=at_ns, ended_ns=at_ns)
+        for n, at_ns in enumerate(ended_ns, begin)
+    ]
+
+
+def put(server: RedisServer, records: Sequence[Interaction]) -> None:
+    assert stream(server).put([encode(each) for each in records]) == len(records)
+
+
+def settings(**options: Any) -> Settings:
+    return Settings.load(service=SERVICE, server=False, **options)
+
+
+@contextmanager
+def running(work: Any, **options: Any) -> Iterator[Any]:
+    """Run a worker or an estimator on a thread."""
+    stop = threading.Event()
+    thread = threading.Thread(target=work.run, args=(stop,), kwargs=options)
+    thread.start()
+    try:
+        yield work
+    finally:
+        stop.set()
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def worker(server: RedisServer, **options: Any) -> FleetWorker:
+    return FleetWorker(settings(**options), stream(server), redactor=Redactor())
+
+
+def estimator(server: RedisServer, **options: Any) -> Estimator:
+    return Estimator(settings(**options), stream(server))
+
+
+def lawful(server: RedisServer) -> Any:
+    """Return the counts, once the law was seen to hold."""
+    found = stream(server).counts()
+    assert found.stored == (
+        found.waiting + found.open + found.settled + found.buried + found.duplicates
+    )
+    return found
+
+
+def test_two_workers_give_one_set_of_numbers(server: RedisServer):
+    """The estimator has every answer once, with its reports; the workers have no quality series."""
+    put(server, answers(60))
+    seen = ListExporter()
+    judge = ScriptedJudge(lambda _: assessment("supported"))
+    shared = {"judge": judge, "sample": 1.0}
+    with (
+        running(estimator(server, exporters=[seen], **shared)) as one,
+        running(worker(server, **shared)) as first,
+        running(worker(server, **shared)) as second,
+    ):
+        until("it is there", lambda: one.term is not None)
+        registry = one.term.meters.registry
+        until("all are counted", lambda: total(registry, "ragmonitor_interactions_total") == 60)
+        found = outcomes(registry, evaluator="faithfulness")
+        assert sum(found.values()) == 120
+        for each in (first, second):
+            names = {family.name for family in each.meters.registry.collect() if family.samples}
+            assert not {name for name in names if "score" in name or "interactions" in name}
+    assert {report.interaction.id for report in seen.reports} == {e.id for e in answers(60)}
+    assert len(seen.reports) == 120
+    counts = lawful(server)
+    assert (counts.settled, counts.uncounted, counts.waiting) == (60, 0, 0)
+
+
+def verdicts(record: Interaction) -> Any:
+    """Find every fifth answer hallucinated."""
+    return assessment("absent" if int(record.id, 16) % 5 == 0 else "supported")
+
+
+def evidence(found: Sequence[Any]) -> dict[str, float]:
+    return {state.signal: state.evidence_s for state in found}
+
+
+def lose_lease(server: RedisServer) -> None:
+    """Have the lease end, as that of a process that was paused for too long."""
+    server.client().delete(f"ragmonitor:{{{SERVICE}}}:worker")
+
+
+def test_a_successor_goes_on_with_the_same_evidence(server: RedisServer):
+    """Counts, windowed means and evidence are those of one that was never replaced."""
+    shared = {
+        "judge": ScriptedJudge(verdicts),
+        "sample": 1.0,
+        "objectives": {"hallucination": 0.05},
+    }
+    with running(worker(server, **shared)):
+        for begin in range(0, 120, 40):
+            put(server, answers(40, begin=begin))
+            with running(estimator(server, **shared)) as one:
+                until("it is there", lambda one=one: one.term is not None)
+                term = one.term
+                until(
+                    "all so far are counted",
+                    lambda term=term, n=begin + 40: (
+                        total(term.meters.registry, "ragmonitor_interactions_total") == n
+                        and lawful(server).uncounted == 0
+                    ),
+                )
+                lose_lease(server)
+                until("it has noticed", lambda one=one, term=term: one.term is not term)
+    snapshot = term.estimates.snapshot()
+    with Monitor(SERVICE, server=False, worker="thread", **shared) as alone:
+        for each in answers(120):
+            alone.observe(each)
+        assert alone.flush()
+        expected = alone._back.worker.latest
+    assert evidence(snapshot.alarms) == pytest.approx(evidence(expected.alarms), rel=1e-6)
+    assert evidence(snapshot.alarms)["hallucination"] > 3_600
+    means = {key: (found.judged, found.judged_value) for key, _, found in snapshot.moments}
+    assert means == {key: (each.judged, each.judged_value) for key, _, each in expected.moments}
+    answers_of = {key: found.answers for key, found in snapshot.totals}
+    assert answers_of == {key: found.answers for key, found in expected.totals}
+
+
+_TERMS: list[Term] = []
+
+
+@pytest.fixture(autouse=True)
+def ended():
+    yield
+    while _TERMS:
+        _TERMS.pop().close()
+
+
+def begun(server: RedisServer, lease: str, **options: Any) -> Term:
+    """Return a term that has begun; it is closed after the test."""
+    term = Term(settings(**options), stream(server), lease)
+    _TERMS.append(term)
+    term.begin()
+    return term
+
+
+def drained(server: RedisServer, *workers: FleetWorker, **options: Any) -> Term:
+    """Have the workers work all off, and return what was estimated of it."""
+    stop = threading.Event()
+    for each in workers:
+        each.run(stop, drain=True)
+    term = begun(server, stream(server).lead("test", "", 60.0), **options)
+    while term.step():
+        pass
+    term.tick()
+    return term
+
+
+@pytest.fixture
+def died(monkeypatch, server: RedisServer) -> FleetStream:
+    """Return a stream whose consumers count as dead at once."""
+    monkeypatch.setattr(fleet_worker, "STALE_S", 0.0)
+    return stream(server)
+
+
+def test_a_decision_outlives_the_worker_that_made_it(server: RedisServer, died: FleetStream):
+    """Whoever judges the answer instead uses its chance and its prediction, and not their own."""
+    put(server, answers(1))
+    (taken,) = died.take("dead", 9, wait_s=0, stale_s=None)
+    decision = SamplingDecision(inclusion_probability=0.125, drawn=True, rate=0.25)
+    predicted = Prediction(hallucination=0.5, expected={"hallucination": (1.0, 0.5)})
+    decided = Decided(decision=decision, prediction=predicted, epoch=7)
+    record = answers(1)[0].id
+    assert died.decide(taken.id, record, encode_decided(decided)) == (Outcome.DONE, b"")
+    other = encode_decided(replace(decided, epoch=8))
+    assert died.decide(taken.id, record, other) == (Outcome.DECIDED, encode_decided(decided))
+    seen = ListExporter()
+    shared = {"judge": ScriptedJudge(verdicts), "sample": 0.9}
+    drained(server, worker(server, **shared), exporters=[seen], **shared)
+    _, judged = seen.reports
+    assert judged.role == "sampled"
+    assert judged.decision.inclusion_probability == 0.125
+    assert judged.assessment is not None
+    assert lawful(server).settled == 1
+    assert died.decision(record) is None
+
+
+def test_what_workers_die_of_is_buried_and_its_chance_kept(server: RedisServer, died: FleetStream):
+    """After three deliveries: counted as unscored, and as a verdict that is missing."""
+    put(server, answers(3))
+    decision = SamplingDecision(inclusion_probability=0.5, drawn=True)
+    decided = encode_decided(Decided(decision=decision, prediction=Prediction(), epoch=0))
+    died.take("dead 0", 1, wait_s=0, stale_s=None)
+    died.decide(died.take_over("dead 1", 9, 0.0)[0].id, answers(1)[0].id, decided)
+    (suspect,) = died.take_over("dead 2", 9, 0.0)
+    assert suspect.deliveries == 3
+    shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
+    term = drained(server, worker(server, **shared), **shared)
+    registry = term.meters.registry
+    assert outcomes(registry, evaluator="faithfulness")["internal_error"] == 2
+    totals = {key: each for key, each in term.estimates.snapshot().totals if not key.dimension}
+    found = totals[SeriesKey(signal="hallucination", judge="scripted")]
+    assert found.missing == 2.0
+    counts = lawful(server)
+    assert (counts.buried, counts.uncounted) == (1, 0)
+    (buried,) = died.buried(9)
+    assert "never settled" in buried.reason
+
+
+def test_what_cannot_be_read_is_buried(server: RedisServer):
+    """Damaged bytes hold nothing up, and are counted."""
+    stream(server).put([b"nonsense", encode(answers(1)[0])])
+    term = drained(server, worker(server))
+    assert total(term.meters.registry, "ragmonitor_interactions_total", status="error") == 1
+    assert total(term.meters.registry, "ragmonitor_interactions_total") == 2
+    assert (lawful(server).settled, lawful(server).buried) == (1, 1)
+
+
+def test_an_answer_that_was_put_twice_counts_once(server: RedisServer):
+    """While the first is in hand, and after it was settled."""
+    put(server, [*answers(5), *answers(5)])
+    term = drained(server, worker(server))
+    put(server, answers(5))
+    worker(server).run(threading.Event(), drain=True)
+    term.step()
+    assert total(term.meters.registry, "ragmonitor_interactions_total") == 5
+    assert (lawful(server).settled, lawful(server).duplicates) == (5, 10)
+
+
+def test_a_suspect_is_handled_alone(server: RedisServer, died: FleetStream):
+    """Two workers died with ten records in hand: each then comes alone, so that none is blamed."""
+    put(server, answers(10))
+    died.take("dead 0", 10, wait_s=0, stale_s=None)
+    assert len(died.take_over("dead 1", 99, 0.0)) == 10
+    assert [each.deliveries for each in died.take_over("dead 2", 99, 0.0)] == [3]
+
+
+def test_a_full_server_is_worked_off(server: RedisServer):
+    """It refuses new records; workers and estimator go on, and make room."""
+    redis = pytest.importorskip("redis")
+    client = server.client()
+    put(server, answers(200))
+    assert lawful(server).waiting == 200  # a server that is full lets no group of workers begin
+    client.config_set("maxmemory", 1)
+    with pytest.raises(redis.exceptions.ResponseError):
+        client.set("x", "y")
+    assert stream(server).put([encode(answers(1)[0])]) == 0
+    shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
+    term = drained(server, worker(server, **shared), **shared)
+    assert total(term.meters.registry, "ragmonitor_interactions_total") == 200
+    assert (lawful(server).settled, lawful(server).uncounted) == (200, 0)
+
+
+class PaidJudge(ScriptedJudge):
+    """Costs a call each."""
+
+    budget_unit = "calls"
+
+    def expected_cost(self, interaction: Interaction) -> float:
+        """Return one call."""
+        return 1.0
+
+
+def test_one_budget_for_the_fleet(server: RedisServer):
+    """Two workers, and one that died with calls reserved, spend no more than there is together."""
+    budget = Budget(calls_per_day=240.0)  # 10 calls at the beginning
+    shared = {"sample": SamplingSettings(rate=1.0, always=("vip",)), "budget": budget}
+    judge = PaidJudge(verdicts)
+    dead = budget_in(stream(server), settings(judge=judge, **shared))
+    assert dead.reserve(4.0)
+    put(server, [replace(each, tags=("vip",)) for each in answers(60)])
+    workers = [worker(server, judge=judge, **shared) for _ in range(2)]
+    with running(workers[0], drain=True), running(workers[1], drain=True):
+        until("all are settled", lambda: lawful(server).settled == 60)
+    assert len(judge.asked) == 6
+    left = budget_in(stream(server), settings(judge=judge, **shared))
+    assert left.level() < 1.1
+
+
+def test_a_paused_estimator_writes_nothing(server: RedisServer):
+    """Its lease was taken over meanwhile: the fence stands before its state."""
+    put(server, answers(3))
+    worker(server).run(threading.Event(), drain=True)
+    paused = begun(server, stream(server).lead("paused", "", 60.0))
+    lose_lease(server)
+    successor = drained(server)
+    with pytest.raises(LeaseLostError):
+        paused.step()
+    assert total(successor.meters.registry, "ragmonitor_interactions_total") == 3
+    third = begun(server, "")
+    assert total(third.meters.registry, "ragmonitor_interactions_total") == 3
+
+
+def test_verdicts_count_in_the_order_of_their_draws(server: RedisServer):
+    """A slow one holds back those behind it, also over a takeover."""
+    records = answers(3)
+    put(server, records)
+    decision = SamplingDecision(inclusion_probability=1.0, drawn=True)
+    decided = encode_decided(Decided(decision=decision, prediction=Prediction(), epoch=0))
+    shared = {"judge": ScriptedJudge(verdicts), "sample": 1.0}
+    one = worker(server, **shared)
+    taken = stream(server).take(one._consumer, 9, wait_s=0, stale_s=None)
+    for delivery, record in zip(taken, records, strict=True):
+        stream(server).decide(delivery.id, record.id, decided)
+    seen = ListExporter()
+
+    def settle(at: int) -> None:
+        answer = one._unscored(records[at], Cause.JUDGE_ERROR, decode_decided(decided))
+        stream(server).settle_answer(
+            taken[at].id, records[at].id, encode_settled(answer), is_decided=True
+        )
+
+    settle(2)
+    drained(server, exporters=[seen], **shared)
+    assert not seen.reports
+    lose_lease(server)
+    settle(1)
+    settle(0)
+    drained(server, exporters=[seen], **shared)
+    assert [each.id for each in seen.interactions()] == [each.id for each in records]
+    assert lawful(server).uncounted == 0
