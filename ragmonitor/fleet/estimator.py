@@ -23,8 +23,10 @@ from opentelemetry import context
 from ragmonitor.capture.probe_mark import is_probe
 from ragmonitor.causes import CauseFinder
 from ragmonitor.errors import StreamError, WireError
+from ragmonitor.estimation import PeoplesFeedback
 from ragmonitor.estimation.predictions import WHAT as CALIBRATION
 from ragmonitor.evaluators import table, unscorable, unscored
+from ragmonitor.feedback import Feedback
 from ragmonitor.fleet.estimator_state import (
     KEPT_ALARMS,
     KEPT_MEANS,
@@ -46,7 +48,7 @@ from ragmonitor.metrics import (
     SAMPLING_RATE,
     STREAM_SETTLED,
 )
-from ragmonitor.protocols import AlarmListener, Estimates, SnapshotListener
+from ragmonitor.protocols import AlarmListener, Estimates, FeedbackListener, SnapshotListener
 from ragmonitor.records import (
     AlarmEvent,
     Cause,
@@ -59,7 +61,14 @@ from ragmonitor.records import (
     Unscored,
 )
 from ragmonitor.settings import Settings
-from ragmonitor.wire import SettledAnswer, decode_alarms, decode_settled, encode_alarms
+from ragmonitor.wire import (
+    SettledAnswer,
+    decode_alarms,
+    decode_feedback,
+    decode_settled,
+    encode_alarms,
+    is_kind,
+)
 from ragmonitor.wiring import (
     builtin_judge,
     estimates_of,
@@ -305,6 +314,10 @@ class Term:
             self._order[entry.drawn] = _Awaited(entry.id, entry.at_s)
             return
         try:
+            if is_kind(entry.answer, b"f"):
+                self._hear(decode_feedback(entry.answer))
+                self._done.append(entry.id)
+                return
             answer = decode_settled(entry.answer)
         except WireError as error:
             record_error("stream", error)
@@ -317,6 +330,13 @@ class Term:
             return
         self._take_in(answer, is_late=answer.interaction.id in self._given_up)
         self._done.append(entry.id)
+
+    def _hear(self, feedback: Feedback) -> None:
+        """Take in what a person said of an answer."""
+        with contained("estimate"):
+            parts = (each for each in self._statistics.parts if isinstance(each, PeoplesFeedback))
+            if not any(part.note(feedback) for part in parts):
+                self.meters.dropped("feedback_full")
 
     def _release(self) -> None:
         """Take in drawn answers, in the order of their draws, as far as they are there."""
@@ -432,6 +452,11 @@ class Term:
         with contained("estimate"):
             events += self.estimates.tick()
             events += self.estimates.keep()
+            for joined in self.estimates.joined_feedback():
+                for exporter in (self._traces, *self._exporters):
+                    if isinstance(exporter, FeedbackListener):
+                        with contained("export"):
+                            exporter.feedback(joined)
         self._checkpoint(events)
         if events:
             self._announce(events)

@@ -59,8 +59,11 @@ from ragmonitor.wire import (
     SettledAnswer,
     decode,
     decode_decided,
+    decode_feedback,
     encode_decided,
+    encode_feedback,
     encode_settled,
+    is_kind,
 )
 from ragmonitor.wiring import builtin_judge, judging_of, meters_of, reader_of, traces_of
 
@@ -254,6 +257,9 @@ class FleetWorker:
         for delivery in taken:
             if delivery.id in self._open:
                 continue  # under an earlier name
+            if is_kind(delivery.data, b"f"):
+                self._pass_on(delivery)
+                continue
             record = self._record(delivery)
             if record is not None:
                 records.append((delivery, record))
@@ -267,6 +273,16 @@ class FleetWorker:
             self._open[delivery.id] = task
             task.add_done_callback(partial(self._ended, delivery.id))
             await asyncio.sleep(0)
+
+    def _pass_on(self, delivery: Delivery) -> None:
+        """Leave what a person said of an answer to the estimator."""
+        try:
+            told = decode_feedback(delivery.data)
+        except WireError as error:
+            self._stream.bury_answer(delivery, "", delivery.data, str(error))
+            return
+        data = encode_feedback(replace(told, comment=self._redactor.text(told.comment)))
+        self._stream.settle_answer(delivery.id, f"feedback {delivery.id}", data, is_decided=True)
 
     def _ended(self, entry: str, task: asyncio.Task[None]) -> None:
         self._open.pop(entry, None)

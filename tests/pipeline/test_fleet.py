@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ragmonitor import Budget, Monitor, SamplingSettings
+from ragmonitor.feedback import feedback_of
 from ragmonitor.fleet import estimator as estimator_module
 from ragmonitor.fleet import fleet_worker
 from ragmonitor.fleet.estimator import Estimator, LeaseLostError, Term
@@ -22,7 +23,14 @@ from ragmonitor.records import Cause, Interaction, Prediction, SamplingDecision,
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ListExporter, ScriptedJudge
-from ragmonitor.wire import Decided, decode_decided, encode, encode_decided, encode_settled
+from ragmonitor.wire import (
+    Decided,
+    decode_decided,
+    encode,
+    encode_decided,
+    encode_feedback,
+    encode_settled,
+)
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.scrape import outcomes, total
 from tests.support.stories import assessment, interaction
@@ -139,6 +147,7 @@ def lose_lease(server: RedisServer) -> None:
     server.client().delete(f"ragmonitor:{{{SERVICE}}}:worker")
 
 
+@pytest.mark.slow
 def test_a_successor_goes_on_with_the_same_evidence(server: RedisServer):
     """Counts, windowed means and evidence are those of one that was never replaced."""
     shared = {
@@ -284,6 +293,7 @@ def test_a_suspect_is_handled_alone(server: RedisServer, died: FleetStream):
     assert [each.deliveries for each in died.take_over("dead 2", 99, 0.0)] == [3]
 
 
+@pytest.mark.slow
 def test_a_full_server_is_worked_off(server: RedisServer):
     """It refuses new records; workers and estimator go on, and make room."""
     redis = pytest.importorskip("redis")
@@ -368,3 +378,19 @@ def test_verdicts_count_in_the_order_of_their_draws(server: RedisServer):
     drained(server, exporters=[seen], **shared)
     assert [each.id for each in seen.interactions()] == [each.id for each in records]
     assert lawful(server).uncounted == 0
+
+
+def test_feedback_arrives(server: RedisServer):
+    """It is joined with its answer by the estimator, and what cannot be read holds nothing up."""
+    seen = ListExporter()
+    seen.feedback = (told := []).append  # type: ignore[attr-defined]
+    put(server, answers(1))
+    term = drained(server, worker(server), exporters=[seen])
+    said = feedback_of(answers(1)[0].id, True, kind="thumbs", at_s=time.time())
+    stream(server).put([encode_feedback(said), encode_feedback(said)[:-3]])
+    worker(server).run(threading.Event(), drain=True)
+    term.step()
+    term.tick()
+    assert [each.feedback.score for each in told] == [1.0]
+    assert (term.state.unreadable, lawful(server).buried) == (1, 1)
+    assert total(term.meters.registry, "ragmonitor_interactions_total") == 1
