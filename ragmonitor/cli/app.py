@@ -227,9 +227,10 @@ def documents(options: DocumentsOptions) -> int:
 
 @command(app, TopOptions)
 def top(options: TopOptions) -> int:
-    """Watch a running monitor in a terminal: rates with intervals, alarms, the last bad answers.
+    """Watch a running monitor in a terminal: rates with intervals, alarms, answers.
 
-    Reads the page, which the monitor serves with server.ui=true.
+    Of the answers the newest, and the last bad ones. Reads the page, which the monitor serves with
+    server.ui=true.
     """
     from ragmonitor.cli import watching
 
@@ -238,10 +239,11 @@ def top(options: TopOptions) -> int:
 
 @command(app, TailOptions)
 def tail(options: TailOptions) -> int:
-    """Print the bad answers of a running monitor as they come, with what is not supported.
+    """Print the answers of a running monitor as they come, with what is not supported.
 
     Begins with those that the page keeps. Reads the page, which the monitor serves with
-    server.ui=true; an answer that several users got counts again each time.
+    server.ui=true; an answer comes again when another judge has scored it, and when it is given
+    to another user.
     """
     from ragmonitor.cli import watching
 

@@ -343,7 +343,7 @@ def _traffic(options: MineOptions | ExportOptions) -> Traffic:
             raise InputError(f"{path}: {error.strerror or error}") from error
     else:
         page = Page(source or None, options.token)
-        traffic = read_page(page.poll(with_good=True), redact=redact)
+        traffic = read_page(page.poll(), redact=redact)
     traffic.restrict(since_s=since_s, slices=options.slices or ())
     return traffic
 

@@ -492,6 +492,7 @@ class TopOptions(_WatchOptions):
 class TailOptions(_WatchOptions):
     """The options of `ragmonitor tail`."""
 
+    bad: Annotated[bool, typer.Option("--bad", help="Only answers with something bad.")] = False
     json_output: Annotated[
         bool, typer.Option("--json", help="One JSON object for each answer on standard output.")
     ] = False

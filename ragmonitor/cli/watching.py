@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +20,9 @@ if TYPE_CHECKING:
     from ragmonitor.protocols import Clock
 
 MAX_ANSWERS: Final = 5
-"""Bad answers on the screen of `top`."""
+"""Answers on the screen of `top`: so many of the newest, and so many bad ones."""
+MAX_PRINTED: Final = 1_000
+"""Answers of which `tail` knows that it has printed them; the page keeps 300 at most."""
 MAX_TEXT: Final = 200
 _PAGE: Final = "/ragmonitor/state.json"
 _HINT: Final = "the monitor serves it with server.ui=true, to whoever has its token"
@@ -48,11 +49,8 @@ class Page:
         self._token = token
         self._cursor = ""
 
-    def poll(self, *, with_good: bool = False) -> dict[str, Any]:
-        """Return the state, whose `answers` are the bad ones since the last call.
-
-        Args:
-            with_good: Whether the good ones that the page keeps come, too.
+    def poll(self) -> dict[str, Any]:
+        """Return the state, whose `answers` are those that came or changed since the last call.
 
         Raises:
             InputError: Nothing answers, or no page is served there.
@@ -62,14 +60,14 @@ class Page:
             try:
                 body = served(f"{self.url}?since={self._cursor}", token=self._token)
                 state: dict[str, Any] = json.loads(body)
-                answers += (each for each in state["answers"] if with_good or each["bad"])
+                answers += state["answers"]
                 self._cursor, more = str(state["cursor"]), state["more"]
             except InputError as error:
                 raise InputError(f"{error}; {_HINT}") from error
             except (ValueError, TypeError, KeyError, RecursionError) as error:
                 raise InputError(f"{shown(self.url)} serves no page; {_HINT}") from error
             if not more:
-                return state | {"answers": answers}
+                return state | {"answers": sorted(answers, key=lambda each: each["at_s"])}
 
 
 def _states(
@@ -104,12 +102,13 @@ def tail(
     clock: Clock = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Print bad answers as they come, and return the exit code at the end.
+    """Print answers as they come, and return the exit code at the end.
 
     Raises:
         RagMonitorError: Nothing answers, or no page is served there.
     """
     page, is_away = Page(options.address, options.token), False
+    printed: dict[tuple[str, str, bool], None] = {}
     for state in _states(
         page, every_s=options.every, seconds=options.seconds, clock=clock, sleep=sleep
     ):
@@ -119,7 +118,14 @@ def tail(
             is_away = True
             continue
         is_away = False
-        for answer in sorted(state["answers"], key=lambda each: each["at_s"]):
+        for answer in state["answers"]:
+            # The page sends an answer again for whatever it learns of it, a person's thumb too.
+            version = answer["id"], answer["judge"], answer["bad"]
+            if version in printed or (options.bad and not answer["bad"]):
+                continue
+            printed[version] = None
+            if len(printed) > MAX_PRINTED:
+                del printed[next(iter(printed))]
             if options.json_output:
                 print_json(answer)
             else:
@@ -128,22 +134,29 @@ def tail(
 
 
 def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield an answer in lines: when, whose verdict and the scores; the question; what is bad."""
+    """Yield an answer in lines: when, whose verdict and the scores; the question; what is bad.
+
+    Of an answer of which nothing is bad the beginning stands in the last one.
+    """
     scores = " · ".join(
         f"{each['evaluator']} {each['score']:.2f}"
         for each in answer["evaluations"]
         if "score" in each
     )
     labels = " ".join(f"{name}={value}" for name, value in answer["attributes"].items())
-    head = (_time(answer["at_s"]), answer["judge"], scores or answer["cause"] or "", labels)
+    bad = "bad" if answer["bad"] else ""
+    head = (_time(answer["at_s"]), bad, answer["judge"], scores or answer["cause"] or "", labels)
     yield "  ".join(each for each in head if each)
     if "question" in answer:
         yield f"  ? {_cut(answer['question'])}"
-    for piece in answer.get("answer", ()):
-        if "parts" in piece:
-            text = "".join(part for part, _ in piece["parts"])
-            words = ", ".join(dict.fromkeys(part for part, marked in piece["parts"] if marked))
-            yield f"  {piece['verdict']}: {_cut(text)!r}" + (f" ({words})" if words else "")
+    pieces = answer.get("answer", ())
+    unsupported = [piece for piece in pieces if "parts" in piece]
+    for piece in unsupported:
+        text = "".join(part for part, _ in piece["parts"])
+        words = ", ".join(dict.fromkeys(part for part, marked in piece["parts"] if marked))
+        yield f"  {piece['verdict']}: {_cut(text)!r}" + (f" ({words})" if words else "")
+    if pieces and not unsupported:
+        yield f"  = {_cut(''.join(piece.get('text', '') for piece in pieces))}"
 
 
 def _cut(text: str) -> str:
@@ -166,7 +179,7 @@ def top(
     clock: Clock = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Show rates, alarms and the last bad answers until Ctrl-C, and return the exit code.
+    """Show rates, alarms, the newest and the last bad answers until Ctrl-C; return the exit code.
 
     Raises:
         RagMonitorError: Nothing answers, or no page is served there.
@@ -174,30 +187,50 @@ def top(
     from rich.console import Console
     from rich.live import Live
 
-    page, worst = Page(options.address, options.token), deque[dict[str, Any]](maxlen=MAX_ANSWERS)
+    page, kept = Page(options.address, options.token), _Kept()
     console = Console(highlight=False)
     known = page.poll()
-    worst.extend(sorted(known["answers"], key=lambda each: each["at_s"]))
+    kept.add(known["answers"])
     if options.once:
-        console.print(_screen(known, worst))
+        console.print(_screen(known, kept))
         return FINE
-    with Live(_screen(known, worst), console=console, screen=True, auto_refresh=False) as live:
+    with Live(_screen(known, kept), console=console, screen=True, auto_refresh=False) as live:
         states = _states(
             page, every_s=options.every, seconds=options.seconds, clock=clock, sleep=sleep
         )
         for state in states:
             if isinstance(state, InputError):
-                live.update(_screen(known, worst, problem=str(state)), refresh=True)
+                live.update(_screen(known, kept, problem=str(state)), refresh=True)
                 continue
             known = state
-            worst.extend(sorted(state["answers"], key=lambda each: each["at_s"]))
-            live.update(_screen(known, worst), refresh=True)
+            kept.add(state["answers"])
+            live.update(_screen(known, kept), refresh=True)
     return FINE
 
 
-def _screen(
-    state: Mapping[str, Any], worst: Iterable[Mapping[str, Any]], *, problem: str = ""
-) -> RenderableType:
+class _Kept:
+    """The answers on the screen: the newest, and the last bad ones. By id: an answer comes once."""
+
+    def __init__(self) -> None:
+        self.newest: dict[str, dict[str, Any]] = {}
+        self.bad: dict[str, dict[str, Any]] = {}
+
+    def add(self, answers: Iterable[dict[str, Any]]) -> None:
+        """Take in answers, oldest first."""
+        for answer in answers:
+            self.bad.pop(answer["id"], None)
+            for kept in (self.newest, self.bad) if answer["bad"] else (self.newest,):
+                kept[answer["id"]] = answer
+        for kept in (self.newest, self.bad):
+            for each in sorted(kept.values(), key=lambda each: each["at_s"])[:-MAX_ANSWERS]:
+                del kept[each["id"]]
+
+
+def _newest_first(answers: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(answers.values(), key=lambda each: -each["at_s"])
+
+
+def _screen(state: Mapping[str, Any], kept: _Kept, *, problem: str = "") -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
@@ -205,7 +238,7 @@ def _screen(
     judged = f", {state['judged']:,} scored by {state['judge']}" if state["judge"] else ""
     answers = f"{state['received']:,} answers{judged}"
     head = f"{state['service']}{version}  {_time(state['now_s'])}  {answers}"
-    lines = [Text(head, style="bold")]
+    lines: list[RenderableType] = [Text(head, style="bold")]
     if problem:
         lines.append(Text(problem, style="red"))
     for alarm in state["alarms"]:
@@ -215,8 +248,15 @@ def _screen(
     learning = sum(alarm["objective"] is None for alarm in state["alarms"])
     armed = len(state["alarms"]) - learning
     lines.append(Text(f"{armed} alarms armed, {learning} learning", style="dim"))
-    found = [Text("\n".join(_lines(each))) for each in reversed([*worst])]
-    return Group(*lines, _numbers(state), Text("bad answers, newest first", style="bold"), *found)
+    lines.append(_numbers(state))
+    lines.append(Text("newest answers" if kept.newest else "no answers yet", style="bold"))
+    for each in _newest_first(kept.newest):
+        head_and_question = "\n".join([*_lines(each)][:2])
+        lines.append(Text(head_and_question, style="red" if each["bad"] else ""))
+    if kept.bad:
+        lines.append(Text("bad answers, newest first", style="bold"))
+        lines += [Text("\n".join(_lines(each))) for each in _newest_first(kept.bad)]
+    return Group(*lines)
 
 
 def _numbers(state: Mapping[str, Any]) -> RenderableType:

@@ -16,7 +16,8 @@ with rubbish, with 507 or with 403. A disk is a tmpfs of the application's own m
 does not offer is named as skipped.
 
 Prints a Markdown table and one line of JSON; exits with 1 if something was felt, or was lost and
-not counted. A cell that was felt is tried once more, alone: other work on the machine is not ours.
+not counted. A cell that was felt is tried once more, right after the application alone: other work
+on the machine is not ours.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ PAUSE_S: Final = 0.06
 """Between two answers under the fault."""
 HELPER_STARTS_S: Final = 3.0
 """Helper processes import meanwhile: the fault is to meet them at work."""
+WITHIN_S: Final = 180
+"""For the application to start, or to answer: the machine may be busy with other work."""
 DAY_S: Final = 86_400
 MAX_MEDIAN_MS: Final = 5.0
 """What the median answer may take longer than alone."""
@@ -270,7 +273,7 @@ class Application:
             assert self.process.stdin is not None
             self.process.stdin.write(json.dumps({"n": n, "pause_s": pause_s}).encode() + b"\n")
             self.process.stdin.flush()
-        until(f"{n} answers", lambda: len(self._answers()) >= self._seen + n, within_s=30)
+        until(f"{n} answers", lambda: len(self._answers()) >= self._seen + n, within_s=WITHIN_S)
         found = self._answers()[self._seen :]
         self._seen += len(found)
         return found
@@ -278,12 +281,16 @@ class Application:
     def begin(self) -> None:
         """Wait until it answers."""
         if self.cell.mode in ("sync", "async", "fork"):
-            until("the application answers", self._answers, within_s=60)
+            until("the application answers", self._answers, within_s=WITHIN_S)
         elif self.cell.mode == "celery prefork":
             self._ask_by_tasks(1, 0)
-            until("the application answers", self._answers, within_s=60)
+            until("the application answers", self._answers, within_s=WITHIN_S)
         else:
-            until("the application answers", lambda: self._ask_over_http(1, 0) or True, within_s=60)
+            until(
+                "the application answers",
+                lambda: self._ask_over_http(1, 0) or True,
+                within_s=WITHIN_S,
+            )
         self._seen = len(self._answers())
 
     def _ask_over_http(self, n: int, pause_s: float) -> None:
@@ -660,13 +667,23 @@ def cells(chosen: argparse.Namespace) -> Iterator[Cell]:
                         yield cell
 
 
-def filled(cell: Cell, alone: Cell, servers: Endpoints) -> Cell:
-    """Return the cell, tried; once more if something was felt."""
-    found = judged(tried(cell, servers), alone)
+def filled(cell: Cell, alone: dict[str, Cell], servers: Endpoints) -> Cell:
+    """Return the cell, tried; once more if something was felt, beside a new measure of `alone`."""
+    mode = cell.mode
+    if mode not in alone:
+        alone[mode] = by_itself(mode, servers)
+    found = judged(tried(cell, servers), alone[mode])
     if not found.problems:
         return found
     names = {name: getattr(cell, name) for name in ("endpoint", "fault", "mode", "worker")}
-    return judged(tried(Cell(**names), servers), alone)
+    alone[mode] = by_itself(mode, servers)
+    return judged(tried(Cell(**names), servers), alone[mode])
+
+
+def by_itself(mode: str, servers: Endpoints) -> Cell:
+    """Return what the application does without a monitor."""
+    cell = Cell(endpoint="none", fault="none", mode=mode, worker="thread")
+    return tried(cell, servers, alone=True)
 
 
 def options() -> argparse.ArgumentParser:
@@ -694,10 +711,7 @@ def main(given: Sequence[str] | None = None) -> int:
         for cell in cells(chosen):
             cell.skipped = skipped(cell.endpoint, cell.mode)
             if not cell.skipped:
-                if cell.mode not in alone:
-                    base = Cell(endpoint="none", fault="none", mode=cell.mode, worker="thread")
-                    alone[cell.mode] = tried(base, servers, alone=True)
-                cell = filled(cell, alone[cell.mode], servers)  # noqa: PLW2901 - tried
+                cell = filled(cell, alone, servers)  # noqa: PLW2901 - tried
             found.append(cell)
             print(row(cell), flush=True)
     felt = [cell for cell in found if cell.problems]

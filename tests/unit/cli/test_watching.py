@@ -63,6 +63,46 @@ def test_tail_prints_each_answer_once(monitor: Monitor, capsys: pytest.CaptureFi
     assert output.err.count("nothing answers at") == 1
 
 
+def test_tail_prints_good_answers_too_unless_it_is_told_not_to(monitor: Monitor) -> None:
+    ask(monitor, "It was built from 1887 to 1889.")
+    every = runner.invoke(app, ["tail", str(monitor.ui_url), "--seconds", "0"])
+    assert "= It was built from 1887 to 1889." in every.output
+    assert "absent: 'Napoleon opened it." in every.output
+    bad = runner.invoke(app, ["tail", str(monitor.ui_url), "--seconds", "0", "--bad"])
+    assert "= It was built" not in bad.output
+    assert "absent: 'Napoleon opened it." in bad.output
+
+
+def test_tail_prints_no_answer_again_for_what_a_person_said_of_it(
+    monitor: Monitor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks = []
+
+    def sleep(_: float) -> None:
+        monitor.feedback(last.interaction.id, value=False)
+        assert monitor.flush(10)
+        looks.append(watching.Page(monitor.ui_url, "").poll()["answers"][0])
+
+    last = monitor.last()
+    assert last is not None
+    now = iter(range(10))
+    options = TailOptions(address=monitor.ui_url, every=1.0, seconds=2.0, json_output=True)
+    assert watching.tail(options, clock=lambda: float(next(now)), sleep=sleep) == 0
+    assert "feedback" in looks[0]
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_top_shows_the_newest_answers_and_the_bad_ones(monitor: Monitor) -> None:
+    """The bad one stays where newer ones have pushed it off the list of the newest."""
+    for number in range(1, watching.MAX_ANSWERS + 1):
+        ask(monitor, f"It was built from 1887 to 1889. {' ' * number}")
+    result = runner.invoke(app, ["top", str(monitor.ui_url), "--once"], env={"COLUMNS": "120"})
+    newest, _, bad = result.output.partition("bad answers")
+    assert newest.count("? When was it built?") == watching.MAX_ANSWERS
+    assert "Napoleon opened it." in bad
+    assert bad.count("? When was it built?") == 1
+
+
 def test_top_shows_rates_with_intervals_and_bad_answers(monitor: Monitor) -> None:
     result = runner.invoke(app, ["top", str(monitor.ui_url), "--once"], env={"COLUMNS": "120"})
     assert result.exit_code == 0, result.output
