@@ -91,6 +91,9 @@ def test_there_is_no_runbook_of_an_alert_that_is_gone():
     assert {path.name for path in RUNBOOKS.glob("*.md")} - {"README.md"} == expected
     listed = (RUNBOOKS / "README.md").read_text(encoding="utf-8")
     assert {name for name in expected if f"]({name})" not in listed} == set()
+    sections = (RUNBOOKS.parent / "zh" / "runbooks.md").read_text(encoding="utf-8")
+    titles = re.findall(r"(?m)^### \[(\w+)\]\(\.\./runbooks/([\w-]+\.md)\)$", sections)
+    assert sorted(titles) == sorted({(alert.name, alert.runbook) for alert in ALERTS})
 
 
 def anchors(path: Path) -> set[str]:
