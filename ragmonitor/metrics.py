@@ -918,6 +918,38 @@ ESTIMATOR_TAKEOVERS: Final = _operation(
     unit="takeovers",
     merge="livemostrecent",
 )
+RECEIVED_REQUESTS: Final = _operation(
+    "counter",
+    "ragmonitor_received_requests",
+    "Requests with spans that `ragmonitor receive` got, by what became of them.",
+    "outcome",
+)
+RECEIVED_SPANS: Final = _operation(
+    "counter",
+    "ragmonitor_received_spans",
+    "Spans in them, by what became of them.",
+    "outcome",
+)
+RECEIVED_TRACES: Final = _operation(
+    "counter",
+    "ragmonitor_received_traces",
+    "Traces whose spans have left, by what was found in them.",
+    "outcome",
+)
+OPEN_TRACES: Final = _operation(
+    "gauge",
+    "ragmonitor_open_traces",
+    "Traces that `ragmonitor receive` holds until they are complete.",
+    unit="traces",
+    merge="livesum",
+)
+OPEN_TRACES_BYTES: Final = _operation(
+    "gauge",
+    "ragmonitor_open_traces_bytes",
+    "Memory that their spans take, about.",
+    unit="bytes",
+    merge="livesum",
+)
 DROPPED: Final = _operation(
     "counter",
     "ragmonitor_dropped",

@@ -764,6 +764,100 @@ class StreamSettings(Group):
     )
 
 
+class ReceiveSettings(Group):
+    """Where `ragmonitor receive` takes spans, and how long it waits for the rest of a trace."""
+
+    place = "receive"
+
+    host: str = option(
+        "127.0.0.1",
+        "Address to listen on for spans; another than loopback only with receive.token or "
+        "receive.tls_client_ca.",
+        change="When applications on other machines, or in other containers, send spans.",
+    )
+    http_port: int = option(
+        4318,
+        "Port for OTLP over HTTP; 0: any free one.",
+        unit="port",
+        change="When the port is taken.",
+        ge=0,
+        le=65535,
+    )
+    grpc_port: int = option(
+        4317,
+        "Port for OTLP over gRPC, where 'ragmonitor[receive]' is installed; 0: any free one.",
+        unit="port",
+        change="When the port is taken.",
+        ge=0,
+        le=65535,
+    )
+    token: SecretStr | None = option(
+        None,
+        "What a sender must show: 'Authorization: Bearer ...', which "
+        "OTEL_EXPORTER_OTLP_HEADERS sets. None: nothing.",
+        change="When it listens on another address than loopback.",
+        min_length=16,
+    )
+    tls_certificate: Path | None = option(
+        None,
+        "A PEM file of the certificate with which connections are encrypted. None: they are not.",
+        change="When spans come over a network.",
+    )
+    tls_key: Path | None = option(
+        None, "A PEM file of its key.", change="Together with the certificate."
+    )
+    tls_client_ca: Path | None = option(
+        None,
+        "A PEM file of those whose certificates a sender must have one of. None: it needs none.",
+        change="When senders are to be known by certificates.",
+    )
+    quiet_s: float = option(
+        6.0,
+        "Seconds without a new span after which a trace of which nothing is missing is read.",
+        unit="seconds",
+        change="Longer than your exporters' pause between batches, which is 5 s by default, where "
+        "several processes share a trace; shorter where one process has all of it.",
+        gt=0,
+    )
+    wait_s: float = option(
+        120.0,
+        "Seconds without a new span for which a trace waits for a root or a parent.",
+        unit="seconds",
+        change="Raise it above the longest time that one model call takes.",
+        gt=0,
+    )
+    max_traces: int = option(
+        50_000,
+        "Traces that may be open at once; beyond, senders are to try again later.",
+        unit="traces",
+        change="Lower it where memory is short.",
+        ge=10,
+    )
+    max_held_bytes: int = option(
+        256 * 2**20,
+        "Memory that the spans of open traces may take; beyond, senders are to try again later.",
+        unit="bytes",
+        change="By the memory of the machine; `ragmonitor_open_traces_bytes` shows what is needed.",
+        ge=2**20,
+    )
+    max_request_bytes: int = option(
+        20 * 2**20,
+        "Bytes of one request, as it is sent and unpacked.",
+        unit="bytes",
+        change="Raise it for senders of very large batches, which get 413 or RESOURCE_EXHAUSTED.",
+        ge=2**16,
+        le=2**28,
+    )
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key are given together")
+        if self.tls_client_ca is not None and self.tls_certificate is None:
+            raise ValueError("tls_client_ca needs tls_certificate and tls_key")
+        return self
+
+
 class ServerSettings(Group):
     """The endpoint of /metrics, and the page beside it."""
 
@@ -1025,6 +1119,9 @@ class Settings(Group):
         change="`thread` where memory is tight: a helper takes some 45 MB for each process.",
     )
     export: ExportSettings = option(ExportSettings, "How traces are emitted.", change="")
+    receive: ReceiveSettings = option(
+        ReceiveSettings, "Where `ragmonitor receive` takes spans.", change=""
+    )
 
     @field_validator("objectives")
     @classmethod

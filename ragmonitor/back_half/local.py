@@ -141,6 +141,10 @@ class LocalBackHalf:
         else:
             self.worker.refuse(finished, Cause.QUEUE_FULL)
 
+    def room(self) -> int:
+        """Return how many more interactions may wait before `put` refuses one."""
+        return self.queue.room
+
     def wake(self) -> None:
         """Start the thread if there is none, or wake it if it sleeps."""
         self.worker.wake()

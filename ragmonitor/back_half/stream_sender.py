@@ -22,7 +22,7 @@ from ragmonitor.guard import contained, errors, record_error, record_problem, sh
 from ragmonitor.ledger import Ledger
 from ragmonitor.protocols import Finished
 from ragmonitor.queues import MemoryQueue
-from ragmonitor.records import AlarmState, Cause, JudgeIdentity, Report, Snapshot
+from ragmonitor.records import AlarmState, Cause, GaugeValue, JudgeIdentity, Report, Snapshot
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.streams import Stream, stream_of
@@ -62,6 +62,7 @@ class StreamBackHalf(WorksInSteps):
         redactor: Redactor,
         poll: Callable[[], int],
         open_stream: Callable[[], Stream] | None = None,
+        gauges: Callable[[], Sequence[GaugeValue]] = tuple,
     ) -> None:
         """Connect to nothing yet.
 
@@ -70,6 +71,7 @@ class StreamBackHalf(WorksInSteps):
             redactor: What every text passes before it leaves.
             poll: Called now and then; gives up abandoned runs and returns how many are open.
             open_stream: Opens the stream, also in a forked child; None: as the settings say.
+            gauges: As in `LocalBackHalf`.
 
         Raises:
             SettingsError: There is no stream at that address, or texts may not leave.
@@ -86,6 +88,7 @@ class StreamBackHalf(WorksInSteps):
         self._stream = self._open_stream()
         self._redactor = redactor
         self._poll = poll
+        self._gauges = gauges
         self._queue = MemoryQueue(settings.stream.buffer_size)
         self._feedback: deque[Feedback] = deque()
         self._meters = meters_of(settings, None)
@@ -143,6 +146,10 @@ class StreamBackHalf(WorksInSteps):
         else:
             down = self._is_down
             self._ledger.refuse(finished, Cause.STREAM_DOWN if down else Cause.QUEUE_FULL)
+
+    def room(self) -> int:
+        """Return how many more interactions may wait before `put` refuses one."""
+        return self._queue.room
 
     def wake(self) -> None:
         """Start the thread if there is none."""
@@ -264,7 +271,7 @@ class StreamBackHalf(WorksInSteps):
             with contained("capture"):
                 open_runs = self._poll()
             self._meters.refresh(
-                snapshot=Snapshot(),
+                snapshot=Snapshot(gauges=tuple(self._gauges())),
                 queue_depth=len(self._queue) + self._in_hand,
                 open_runs=open_runs,
                 errors=errors,

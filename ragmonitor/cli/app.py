@@ -37,6 +37,7 @@ from ragmonitor.cli.options import (
     McpOptions,
     ProbeOptions,
     RateOptions,
+    ReceiveOptions,
     ReplayOptions,
     RulesOptions,
     SampleOptions,
@@ -305,6 +306,19 @@ def estimator(options: EstimatorOptions) -> int:
     from ragmonitor.cli import fleet_commands
 
     return fleet_commands.estimate(options)
+
+
+@command(app, ReceiveOptions)
+def receive(options: ReceiveOptions) -> int:
+    """Score applications in any language: take the spans that they send by OTLP.
+
+    Spans in the conventions of OpenInference, OpenLLMetry and OpenTelemetry's GenAI become
+    interactions; their scores go out as linked spans, to /metrics and to the page, as the settings
+    say. Ctrl-C or SIGTERM ends it in order. docs/receive.md says how applications are set up.
+    """
+    from ragmonitor.cli.receiving import run
+
+    return run(options)
 
 
 stream = typer.Typer(

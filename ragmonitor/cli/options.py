@@ -560,6 +560,41 @@ class EstimatorOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiveOptions:
+    """The options of `ragmonitor receive`."""
+
+    service: ServiceOption = None
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            help="A litellm model, which needs a budget, or 'encoder:MODEL'; by default as the "
+            "settings say."
+        ),
+    ] = None
+    budget: Annotated[str | None, typer.Option(help="What the judge may spend: usd_per_day=5.")] = (
+        None
+    )
+    stream: Annotated[
+        str | None,
+        typer.Option(
+            help="Put the interactions there instead, for `ragmonitor worker` to score: "
+            "redis://host:6379/0."
+        ),
+    ] = None
+    host: Annotated[
+        str | None,
+        typer.Option(help="Address to listen on for spans; beyond loopback with a token only."),
+    ] = None
+    http_port: Annotated[
+        int | None, typer.Option(help="For OTLP over HTTP: 4318; 0 for any free one.")
+    ] = None
+    grpc_port: Annotated[
+        int | None, typer.Option(help="For OTLP over gRPC: 4317; 0 for any free one.")
+    ] = None
+    ui: Annotated[bool, typer.Option("--ui", help="Serve the page beside /metrics.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
     """The options of `ragmonitor stream ...`."""
 

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import io
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,11 +31,13 @@ MAX_CONNECTIONS: Final = 16
 MAX_HEAD_BYTES: Final = 32_768
 """The request line and all headers together; with what is sent after them, if anything is."""
 MAX_BODY_BYTES: Final = 16_384
-"""What a request may send after its head."""
+"""What a request may send after its head, unless the server says more."""
 FORK_WAIT_S: Final = 1.0
 """How long a fork of the host waits for a reply that is being computed, in seconds."""
 _BACKLOG: Final = 128
 _MAKING_ROOM_S: Final = 0.2
+_MAX_LINE_BYTES: Final = 1_024
+"""Of a line between the chunks of a body, and of all lines after the last of them."""
 _LINGER_S: Final = 1.0
 _LINGER_BYTES: Final = 65_536
 _ACCEPT_AGAIN_S: Final = 0.5
@@ -73,6 +76,8 @@ Answer = Callable[[str, Message], Reply]
 """From a request's target (path and query, as they came) and its headers to the reply."""
 Receive = Callable[[str, str, Message, bytes], Reply]
 """From the method (POST or OPTIONS), target, headers and body of a request to the reply."""
+Admit = Callable[[str, Message], Reply | None]
+"""From target and headers of a request that sends something to a refusal, before it is read."""
 
 _BROKEN: Final = Reply(status=500, body=b"an error of ragmonitor's; see the log\n")
 _BUSY: Final = Reply(status=503, body=b"busy with other requests; try again later\n")
@@ -96,6 +101,9 @@ class BoundedServer(HTTPServer):
         *,
         count: Callable[[Rejection], None],
         receive: Receive | None = None,
+        admit: Admit = lambda _target, _headers: None,
+        max_body_bytes: int = MAX_BODY_BYTES,
+        tls: ssl.SSLContext | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         """Listen; nothing is answered before `serve_forever`.
@@ -106,6 +114,9 @@ class BoundedServer(HTTPServer):
             answer: Called for one request at a time, from threads of the server's.
             count: Counts requests that were not answered as asked, from any thread.
             receive: As `answer`, for requests that send something; None: there are none.
+            admit: Asked before what a request sends is read, from any thread.
+            max_body_bytes: What a request may send.
+            tls: With which connections are encrypted; None: they are not.
             clock: For the deadlines.
 
         Raises:
@@ -116,6 +127,11 @@ class BoundedServer(HTTPServer):
         self._count = count
         self.receive = receive
         """Answers requests that send something; None: there are none."""
+        self.admit = admit
+        """Asked before what a request sends is read."""
+        self.max_body_bytes = max_body_bytes
+        """What a request may send."""
+        self._tls = tls
         self._clock = clock
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._closing = threading.Lock()
@@ -212,6 +228,7 @@ class BoundedServer(HTTPServer):
 
     def _serve(self, connection: _Connection, client_address: Any) -> None:
         try:
+            connection.secure(self._tls)
             # Typed as if it took sockets only.
             self.finish_request(connection, client_address)  # type: ignore[arg-type]
         except RejectedError as error:
@@ -273,11 +290,18 @@ class _Connection(io.RawIOBase):
     def __init__(self, sock: socket.socket, clock: Clock) -> None:
         super().__init__()
         self.sock = sock
-        self.head_bytes = 0
+        self.read_bytes = 0
+        self.max_bytes = MAX_HEAD_BYTES
+        """Of the request; raised once its head is known."""
         self._clock = clock
         self._deadline_s = clock() + REQUEST_TIMEOUT_S
         self._waits = True
         self._is_cut_short = False
+
+    def secure(self, tls: ssl.SSLContext | None) -> None:
+        """Encrypt it; the handshake comes with the first read, and so within the deadline."""
+        if tls is not None:
+            self.sock = tls.wrap_socket(self.sock, server_side=True, do_handshake_on_connect=False)
 
     @property
     def left_s(self) -> float:
@@ -300,12 +324,12 @@ class _Connection(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        if self.head_bytes >= MAX_HEAD_BYTES:
+        if self.read_bytes >= self.max_bytes:
             raise RejectedError("too_large")
         n = 0
         with self._within_time():
             n = self.sock.recv_into(buffer)
-        self.head_bytes += n
+        self.read_bytes += n
         return n
 
     def write(self, data: Any) -> int:
@@ -382,19 +406,67 @@ class _Handler(BaseHTTPRequestHandler):
         if receive is None:
             self.send_error(501)
             return
-        length = self.headers.get("Content-Length", "" if self.command == "POST" else "0")
-        if not length.isdecimal() or len(length) > 9:
-            self.send_error(411)
-        elif int(length) > MAX_BODY_BYTES:
-            self.send_error(413)
-        else:
-            body = self.rfile.read(int(length))
+        refusal = self.server.admit(self.path, self.headers)
+        if refusal is not None:
+            self._send(refusal)
+            self.request.linger()
+            return
+        body = self._body()
+        if body is not None:
             self._send(
                 self.server.alone(
                     lambda: receive(self.command, self.path, self.headers, body),
                     within_s=self.request.left_s / 2,
                 )
             )
+
+    def _body(self) -> bytes | None:
+        """Return what was sent after the head; None: an error was the answer."""
+        max_bytes = self.server.max_body_bytes
+        if self.headers.get("Transfer-Encoding", "").strip().lower() == "chunked":
+            # What frames the chunks is read, too; and a chunk has a byte at least.
+            self.request.max_bytes += 2 * max_bytes
+            return self._chunks(max_bytes)
+        length = self.headers.get("Content-Length", "" if self.command == "POST" else "0")
+        if not length.isdecimal() or len(length) > 9:
+            self.send_error(411)
+            return None
+        if int(length) > max_bytes:
+            self.send_error(413)
+            return None
+        self.request.max_bytes += int(length)
+        body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            self.send_error(400)
+            return None
+        return body
+
+    def _chunks(self, max_bytes: int) -> bytes | None:
+        """Return a body in chunks (RFC 9112, section 7.1); None: an error was the answer."""
+        body = bytearray()
+        while True:
+            size = self.rfile.readline(_MAX_LINE_BYTES).partition(b";")[0].strip()
+            if (
+                not size
+                or len(size) > 9
+                or not all(digit in b"0123456789abcdefABCDEF" for digit in size)
+            ):
+                self.send_error(400)
+                return None
+            count = int(size, 16)
+            if not count:
+                break
+            if len(body) + count > max_bytes:
+                self.send_error(413)
+                return None
+            body += self.rfile.read(count)
+            if self.rfile.readline(_MAX_LINE_BYTES).strip():
+                self.send_error(400)
+                return None
+        left = _MAX_LINE_BYTES
+        while left > 0 and (line := self.rfile.readline(left)).strip():
+            left -= len(line)
+        return bytes(body)
 
     do_OPTIONS = do_POST  # noqa: N815 - the library's name; of a browser that asks before it sends
 

@@ -30,6 +30,11 @@ class MemoryQueue:
         self._waiting.append(finished)
         return True
 
+    @property
+    def room(self) -> int:
+        """How many more it takes."""
+        return max(0, self._size - len(self._waiting))
+
     def take(self, max_items: int) -> Sequence[Finished]:
         """Return up to `max_items`, oldest first; empty if none waits."""
         taken: list[Finished] = []

@@ -32,6 +32,7 @@ def convention_of(scope: str, attributes: Mapping[str, Any]) -> Convention | Non
 
 FRAMEWORKS = {
     "openinference.instrumentation.langchain": "langchain",
+    "@arizeai/openinference-instrumentation-langchain": "langchain",
     "openinference.instrumentation.llama_index": "llama_index",
     "opentelemetry.instrumentation.langchain": "langchain",
     "opentelemetry.instrumentation.llamaindex": "llama_index",

@@ -1,8 +1,8 @@
 """Questions, answers, messages and documents in what instrumentations write as JSON.
 
-They dump the framework's own objects, so the shapes are those of LangChain (`page_content`,
-`{"lc": 1, "kwargs": ...}`, `{"type": "human", "data": ...}`), of LlamaIndex (`query_str`, `node`,
-`blocks`) and of the GenAI conventions (`role` and `parts`).
+They dump the framework's own objects, so the shapes are those of LangChain (`page_content`, in
+JavaScript `pageContent`, `{"lc": 1, "kwargs": ...}`, `{"type": "human", "data": ...}`), of
+LlamaIndex (`query_str`, `node`, `blocks`) and of the GenAI conventions (`role` and `parts`).
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ def document(value: Any) -> Chunk | None:
         value = value["kwargs"]
     node = value.get("node")
     fields = node if isinstance(node, Mapping) else value
-    for key in ("page_content", "text", "content"):
+    for key in ("page_content", "pageContent", "text", "content"):
         text = fields.get(key)
         if isinstance(text, str):
             metadata = fields.get("metadata")

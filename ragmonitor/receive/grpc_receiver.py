@@ -1,0 +1,138 @@
+"""OTLP over gRPC: the method `Export` of the trace service.
+
+https://opentelemetry.io/docs/specs/otlp/#otlpgrpc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import grpc
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+
+from ragmonitor.receive.otlp_bodies import PROTOBUF, UnreadableBodyError, request_of
+from ragmonitor.receive.span_intake import FullError, SpanIntake
+
+SERVICE: Final = "opentelemetry.proto.collector.trace.v1.TraceService"
+MAX_CALLS: Final = 16
+"""At once; further ones are told to try again."""
+_THREADS: Final = 2
+_IDLE_MS: Final = 300_000
+_STOPPING_S: Final = 2.0
+
+
+class GrpcReceiver:
+    """Listens for spans on one address, until it is closed."""
+
+    protocol = "OTLP over gRPC"
+
+    def __init__(
+        self,
+        intake: SpanIntake,
+        host: str,
+        port: int,
+        *,
+        max_bytes: int,
+        certificates: tuple[bytes, bytes, bytes | None] | None = None,
+    ) -> None:
+        """Listen.
+
+        Args:
+            intake: Takes the requests.
+            host: Address to listen on.
+            port: 0: any free one.
+            max_bytes: Of one request, as it comes and unpacked.
+            certificates: Key, certificate and those whose certificates a sender must have one of
+                (None: it needs none), as PEM; None: connections are not encrypted.
+
+        Raises:
+            OSError: The address cannot be listened on.
+        """
+        self._intake = intake
+        self._max_bytes = max_bytes
+        handler = grpc.unary_unary_rpc_method_handler(self._export)
+        self._server = grpc.server(
+            ThreadPoolExecutor(_THREADS, thread_name_prefix="ragmonitor-otlp-grpc"),
+            handlers=[grpc.method_handlers_generic_handler(SERVICE, {"Export": handler})],
+            interceptors=[_Doorkeeper(intake)],
+            options=[
+                ("grpc.max_receive_message_length", max_bytes),
+                ("grpc.max_connection_idle_ms", _IDLE_MS),
+                ("grpc.max_concurrent_streams", MAX_CALLS),
+                ("grpc.so_reuseport", 0),
+            ],
+            maximum_concurrent_rpcs=MAX_CALLS,
+        )
+        shown = f"[{host}]" if ":" in host else host
+        place = f"{shown}:{port}"
+        try:
+            if certificates is None:
+                bound = self._server.add_insecure_port(place)
+            else:
+                key, chain, authority = certificates
+                bound = self._server.add_secure_port(
+                    place,
+                    grpc.ssl_server_credentials(
+                        [(key, chain)], authority, require_client_auth=authority is not None
+                    ),
+                )
+        except RuntimeError:
+            bound = 0
+        if not bound:
+            raise OSError(0, "the address cannot be bound")
+        scheme = "http" if certificates is None else "https"
+        self.url = f"{scheme}://{shown}:{bound}"
+        """Where it listens, as OTEL_EXPORTER_OTLP_ENDPOINT wants it."""
+        self._server.start()
+
+    def close(self) -> None:
+        """Stop listening; what is being answered gets its answer."""
+        self._server.stop(_STOPPING_S).wait()
+
+    def _export(self, body: bytes, context: Any) -> bytes:
+        try:
+            request = request_of(
+                body, content_type=PROTOBUF, encoding="", max_bytes=self._max_bytes
+            )
+            reply: bytes = self._intake.take(request).SerializeToString()
+            return reply
+        except UnreadableBodyError as error:
+            self._intake.count("malformed")
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except FullError as error:
+            _ask_to_try_again(context, error)
+        return b""  # not reached: to abort raises
+
+
+def _ask_to_try_again(context: Any, error: FullError) -> None:
+    """End a call so that its sender tries again: only with `RetryInfo` may it do so."""
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+    status = Status(code=code.value[0], message=str(error))
+    retry = RetryInfo()
+    retry.retry_delay.FromSeconds(error.retry_after_s)
+    status.details.add().Pack(retry)
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    context.abort(code, str(error))
+
+
+class _Doorkeeper(grpc.ServerInterceptor):  # type: ignore[misc]  # the library has no types
+    """Refuses calls that show no token, before their message is read."""
+
+    def __init__(self, intake: SpanIntake) -> None:
+        self._intake = intake
+        self._refusal = grpc.unary_unary_rpc_method_handler(_refuse)
+
+    def intercept_service(self, continuation: Callable[[Any], Any], call: Any) -> Any:
+        shown = next((v for k, v in call.invocation_metadata if k == "authorization"), "")
+        if self._intake.is_authorized(shown):
+            return continuation(call)
+        self._intake.count("unauthorized")
+        return self._refusal
+
+
+def _refuse(_body: bytes, context: Any) -> bytes:
+    context.abort(grpc.StatusCode.UNAUTHENTICATED, "a bearer token is needed")
+    return b""  # not reached: to abort raises

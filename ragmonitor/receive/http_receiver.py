@@ -1,0 +1,134 @@
+"""OTLP over HTTP: POST /v1/traces, as protobuf or JSON.
+
+https://opentelemetry.io/docs/specs/otlp/#otlphttp
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from email.message import Message
+from typing import Final
+from urllib.parse import urlsplit
+
+from google.protobuf.message import Message as Protobuf
+from google.rpc.status_pb2 import Status
+
+from ragmonitor.export.server import BoundedServer, Rejection, Reply
+from ragmonitor.receive.otlp_bodies import UnreadableBodyError, reply_body, request_of
+from ragmonitor.receive.span_intake import FullError, SpanIntake
+
+PATH: Final = "/v1/traces"
+_STOPPING_S: Final = 2.0
+
+
+class HttpReceiver:
+    """Listens for spans on one address, until it is closed."""
+
+    protocol = "OTLP over HTTP"
+
+    def __init__(
+        self,
+        intake: SpanIntake,
+        host: str,
+        port: int,
+        *,
+        max_bytes: int,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Listen.
+
+        Args:
+            intake: Takes the requests.
+            host: Address to listen on.
+            port: 0: any free one.
+            max_bytes: Of one request, as it comes and unpacked.
+            tls: With which connections are encrypted; None: they are not.
+
+        Raises:
+            OSError: The address cannot be listened on.
+        """
+        self._intake = intake
+        self._max_bytes = max_bytes
+        self._server = BoundedServer(
+            host,
+            port,
+            lambda _target, _headers: _said(404, f"spans are sent by POST to {PATH}"),
+            count=self._count,
+            receive=self._receive,
+            admit=self._admit,
+            max_body_bytes=max_bytes,
+            tls=tls,
+        )
+        shown = f"[{host}]" if ":" in host else host
+        scheme = "http" if tls is None else "https"
+        self.url = f"{scheme}://{shown}:{self._server.server_address[1]}"
+        """Where it listens, as OTEL_EXPORTER_OTLP_ENDPOINT wants it."""
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="ragmonitor-otlp-http", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening; what is being answered gets its answer."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(_STOPPING_S)
+
+    def _admit(self, target: str, headers: Message) -> Reply | None:
+        """Return why a request is not even read; None: it is."""
+        kind = headers.get("Content-Type", "")
+        if not self._intake.is_authorized(headers.get("Authorization", "")):
+            self._intake.count("unauthorized")
+            said = _said(401, "a bearer token is needed", kind)
+            return Reply(
+                status=401,
+                content_type=said.content_type,
+                body=said.body,
+                headers=(("WWW-Authenticate", "Bearer"),),
+            )
+        if _path(target) != PATH:
+            return _said(404, f"spans are sent to {PATH}, and nothing else is taken", kind)
+        return None
+
+    def _receive(self, method: str, _target: str, headers: Message, body: bytes) -> Reply:
+        kind = headers.get("Content-Type", "")
+        if method != "POST":
+            return _said(405, "spans are sent by POST", kind)
+        try:
+            request = request_of(
+                body,
+                content_type=kind,
+                encoding=headers.get("Content-Encoding", ""),
+                max_bytes=self._max_bytes,
+            )
+            return _reply(200, self._intake.take(request), kind)
+        except UnreadableBodyError as error:
+            if error.status == 415:  # the server counts the others by their status
+                self._intake.count("malformed")
+            return _said(error.status, str(error), kind)
+        except FullError as error:
+            said = _said(429, str(error), kind)
+            again = ("Retry-After", str(error.retry_after_s))
+            return Reply(
+                status=429, content_type=said.content_type, body=said.body, headers=(again,)
+            )
+
+    def _count(self, reason: Rejection) -> None:
+        self._intake.count(reason)
+
+
+def _path(target: str) -> str:
+    try:
+        return urlsplit(target).path
+    except ValueError:
+        return ""
+
+
+def _reply(status: int, message: Protobuf, content_type: str) -> Reply:
+    kind, body = reply_body(message, content_type)
+    return Reply(status=status, content_type=kind, body=body)
+
+
+def _said(status: int, why: str, content_type: str = "application/json") -> Reply:
+    return _reply(status, Status(message=why), content_type)

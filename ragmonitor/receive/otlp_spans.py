@@ -1,0 +1,166 @@
+"""Spans as OTLP carries them, in the form that the conventions read.
+
+https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/proto/trace/v1/trace.proto
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from opentelemetry.trace import SpanContext, TraceFlags, TraceState
+
+from ragmonitor.capture.coercion import MAX_ERROR_CHARACTERS, text_in
+from ragmonitor.capture.otel_spans import SpanRecord
+
+OVERHEAD_BYTES: Final = 500
+"""Of memory that a held span takes beside its contents, estimated."""
+RESOURCE_ATTRIBUTES: Final = (
+    "service.name",
+    "service.version",
+    "deployment.environment.name",
+)
+"""Those of a process that its interactions get as attributes."""
+_HAS_REMOTE: Final = 0x100
+_IS_REMOTE: Final = 0x200
+"""Flags of a span: whether it is known where its parent is, and whether that is elsewhere."""
+_STATUS: Final[dict[int, Literal["unset", "ok", "error"]]] = {
+    Status.STATUS_CODE_OK: "ok",
+    Status.STATUS_CODE_ERROR: "error",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """Who sent a span: its resource."""
+
+    identity: int
+    """Of two processes of one application it is not the same, of two requests of one it is."""
+    attributes: dict[str, str]
+    """Of `RESOURCE_ATTRIBUTES`, those that it has."""
+
+
+@dataclass(slots=True)
+class HeldSpan:
+    """A span that waits for the rest of its trace, as bytes."""
+
+    span_id: str
+    """16 lower-case hex digits."""
+    parent_id: str
+    """Likewise; empty: it is its trace's root."""
+    parent_is_remote: bool
+    """Its parent is said to be in another process."""
+    data: bytes
+    scope: str
+    matches: bool
+    """It follows a convention."""
+    process: Process = field(repr=False)
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it takes."""
+        return len(self.data) + OVERHEAD_BYTES
+
+
+def process_of(resource: Resource) -> Process:
+    """Return who sent the spans of a resource."""
+    attributes = {
+        pair.key: text
+        for pair in resource.attributes
+        if pair.key in RESOURCE_ATTRIBUTES and (text := text_in(plain(pair.value)))
+    }
+    return Process(hash(resource.SerializeToString(deterministic=True)), attributes)
+
+
+def held_span(
+    span: Span, scope: InstrumentationScope, process: Process, *, matches: bool
+) -> HeldSpan:
+    """Return a span with sound ids as it is held."""
+    known_remote = span.flags & (_HAS_REMOTE | _IS_REMOTE)
+    return HeldSpan(
+        span_id=span.span_id.hex(),
+        parent_id=span.parent_span_id.hex() if any(span.parent_span_id) else "",
+        parent_is_remote=known_remote == _HAS_REMOTE | _IS_REMOTE,
+        data=span.SerializeToString(),
+        scope=scope.name,
+        matches=matches,
+        process=process,
+    )
+
+
+def has_sound_ids(span: Span) -> bool:
+    """Return whether trace, span and parent have ids of the right length that are not zero."""
+    return (
+        len(span.trace_id) == 16
+        and any(span.trace_id)
+        and len(span.span_id) == 8
+        and any(span.span_id)
+        and len(span.parent_span_id) in (0, 8)
+    )
+
+
+def span_record(held: HeldSpan) -> SpanRecord:
+    """Return a held span in the form that the conventions read."""
+    span = Span.FromString(held.data)
+    trace_id = int.from_bytes(span.trace_id, "big")
+    state = TraceState.from_header([span.trace_state]) if span.trace_state else None
+    parent = None
+    if held.parent_id:
+        parent = _context(trace_id, int(held.parent_id, 16), None)
+    return SpanRecord(
+        span_id=held.span_id,
+        parent_id=held.parent_id,
+        context=_context(trace_id, int(held.span_id, 16), state),
+        parent=parent,
+        name=span.name,
+        scope=held.scope,
+        attributes=_plain_of(span.attributes),
+        started_ns=span.start_time_unix_nano,
+        ended_ns=span.end_time_unix_nano,
+        status=_STATUS.get(span.status.code, "unset"),
+        status_text=span.status.message,
+        exception=_exception(span.events),
+        attributes_lost=span.dropped_attributes_count,
+    )
+
+
+def _context(trace_id: int, span_id: int, state: TraceState | None) -> SpanContext:
+    # Whatever was exported was sampled; not every SDK says so in the flags.
+    return SpanContext(
+        trace_id,
+        span_id,
+        is_remote=True,
+        trace_flags=TraceFlags(TraceFlags.SAMPLED),
+        trace_state=state,
+    )
+
+
+def _exception(events: Iterable[Span.Event]) -> tuple[str, str]:
+    """Return (type, message) of the last exception event."""
+    exception = ("", "")
+    for event in events:
+        if event.name == "exception":
+            attributes = _plain_of(event.attributes)
+            kind = text_in(attributes.get("exception.type")) or ""
+            message = text_in(attributes.get("exception.message")) or ""
+            exception = kind.rpartition(".")[2], message[:MAX_ERROR_CHARACTERS]
+    return exception
+
+
+def _plain_of(pairs: Iterable[KeyValue]) -> dict[str, Any]:
+    return {pair.key: plain(pair.value) for pair in pairs}
+
+
+def plain(value: AnyValue) -> Any:
+    """Return a value of OTLP's as one of Python's; protobuf bounds how deep it is nested."""
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return [plain(each) for each in value.array_value.values]
+    if kind == "kvlist_value":
+        return _plain_of(value.kvlist_value.values)
+    found = None if kind is None else getattr(value, kind)
+    return found.hex() if isinstance(found, bytes) else found

@@ -1,0 +1,268 @@
+"""What `ragmonitor receive` runs: servers, open traces, and the ordinary back half behind them."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from typing import Final, Literal, Protocol
+
+from ragmonitor.back_half.local import LocalBackHalf
+from ragmonitor.back_half.stream_sender import StreamBackHalf
+from ragmonitor.capture.otel_spans import Choice
+from ragmonitor.capture.recorder import tool_matcher
+from ragmonitor.errors import SettingsError
+from ragmonitor.export.view.access import is_loopback
+from ragmonitor.guard import contained, logger, record_error
+from ragmonitor.metrics import OPEN_TRACES, OPEN_TRACES_BYTES, RECEIVED_TRACES
+from ragmonitor.protocols import Clock
+from ragmonitor.receive.http_receiver import HttpReceiver
+from ragmonitor.receive.open_traces import OpenTrace, OpenTraces, State
+from ragmonitor.receive.span_intake import SpanIntake
+from ragmonitor.receive.trace_assembly import Received, assembled
+from ragmonitor.records import GaugeValue
+from ragmonitor.redaction import Redactor
+from ragmonitor.settings import ReceiveSettings, Settings
+
+SWEEP_S: Final = 0.25
+"""Between looks at the open traces."""
+CLOSING_S: Final = 10.0
+
+TraceOutcome = Literal["interaction", "none", "too_large", "unreadable"]
+"""What was found in a trace. `none`: no text was retrieved for a model's answer, or the spans that
+say so are missing; `too_large`: it had more spans than one trace may hold."""
+
+
+class Listener(Protocol):
+    """A server of one protocol, which listens from its construction on."""
+
+    protocol: str
+    url: str
+
+    def close(self) -> None:
+        """Stop listening; what is being answered gets its answer."""
+        ...
+
+
+class Receiver:
+    """Takes spans, joins them to interactions and has these scored, here or by a stream's worker.
+
+    Where the back half has no room, traces stay open, and where those are too many, senders are
+    told to try again later: nothing is lost by waiting.
+    """
+
+    def __init__(
+        self, settings: Settings, *, redactor: Redactor, clock: Clock = time.monotonic
+    ) -> None:
+        """Wire the stages; nothing listens yet.
+
+        Args:
+            settings: The settings; with `stream`, interactions are put there.
+            redactor: What every text passes before a judge, an exporter or a stream sees it.
+            clock: Seconds, never going back.
+
+        Raises:
+            SettingsError: The settings cannot be carried out, or would let anybody on the network
+                send spans.
+            MissingExtraError: A library for the stream is not installed.
+        """
+        options = settings.receive
+        self._options = options
+        self._tls = _tls_of(options)
+        if (
+            options.token is None
+            and options.tls_client_ca is None
+            and not is_loopback(options.host)
+        ):
+            raise SettingsError(
+                f"receive.host: on {options.host} anybody could send spans; set receive.token "
+                "(RAGMONITOR_RECEIVE__TOKEN) or receive.tls_client_ca, or listen on 127.0.0.1"
+            )
+        self.traces = OpenTraces(
+            max_bytes=options.max_held_bytes,
+            max_traces=options.max_traces,
+            quiet_s=options.quiet_s,
+            wait_s=options.wait_s,
+            age_s=settings.capture.open_run_age_s,
+            clock=clock,
+        )
+        """The traces that are not complete."""
+        token = options.token
+        self.intake = SpanIntake(
+            self.traces,
+            token=None if token is None else token.get_secret_value(),
+            retry_after_s=options.quiet_s,
+        )
+        """Takes the requests."""
+        self._choice = Choice(
+            innermost=settings.capture.interaction == "innermost",
+            root_names=settings.capture.root_names,
+        )
+        self._is_retrieval_tool = tool_matcher(settings.capture.retrieval_tools)
+        self._outcomes: Counter[TraceOutcome] = Counter()
+        back_half = LocalBackHalf if settings.stream.url is None else StreamBackHalf
+        self.back: LocalBackHalf | StreamBackHalf = back_half(
+            settings, redactor=redactor, poll=lambda: 0, gauges=self._gauges
+        )
+        """Scores interactions, or puts them on the stream."""
+        self.listeners: Sequence[Listener] = ()
+        """The servers, once it listens."""
+
+    def listen(self) -> None:
+        """Listen for spans.
+
+        Raises:
+            SettingsError: An address cannot be listened on.
+        """
+        with contextlib.ExitStack() as opened:
+            for open_one in (self._open_http, self._open_grpc):
+                listener = open_one()
+                if listener is not None:
+                    opened.callback(listener.close)
+                    self.listeners = (*self.listeners, listener)
+            opened.pop_all()
+        self.back.wake()
+
+    def _open_http(self) -> Listener:
+        options = self._options
+        with _listening(options.host, options.http_port):
+            return HttpReceiver(
+                self.intake,
+                options.host,
+                options.http_port,
+                max_bytes=options.max_request_bytes,
+                tls=self._tls,
+            )
+
+    def _open_grpc(self) -> Listener | None:
+        if find_spec("grpc") is None:
+            logger.info("ragmonitor: no OTLP over gRPC; run: pip install 'ragmonitor[receive]'")
+            return None
+        from ragmonitor.receive.grpc_receiver import GrpcReceiver
+
+        options = self._options
+        with _listening(options.host, options.grpc_port):
+            return GrpcReceiver(
+                self.intake,
+                options.host,
+                options.grpc_port,
+                max_bytes=options.max_request_bytes,
+                certificates=_pem_of(options),
+            )
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until asked to stop; then read what is held, as it is, and have it scored."""
+        try:
+            while not stop.wait(SWEEP_S):
+                with contained("capture"):
+                    self.sweep()
+        finally:
+            self.close()
+
+    def sweep(self) -> None:
+        """Hand over what is complete, as far as there is room for it."""
+        for trace_id, trace, state in self.traces.due():
+            if not self.back.room():
+                return
+            self._look_at(trace_id, trace, state)
+
+    def close(self, timeout_s: float = CLOSING_S) -> bool:
+        """Stop listening, read what is held and have it scored; return whether all of it was."""
+        deadline = time.monotonic() + timeout_s
+        for listener in self.listeners:
+            with contained("close"):
+                listener.close()
+        for trace_id, trace, state in self.traces.due(at_end=True):
+            while not self.back.room() and time.monotonic() < deadline - timeout_s / 2:
+                time.sleep(0.01)
+            # Beyond what there is room for, it is counted as unscored, `queue_full`.
+            self._look_at(trace_id, trace, state)
+        return self.back.close(max(0.0, deadline - time.monotonic()))
+
+    def _look_at(self, trace_id: bytes, trace: OpenTrace, state: State) -> None:
+        """Hand over the interactions of a trace; it stays if there are none and more may come."""
+        held = [*trace.spans.values()] if trace.matches else []
+        count = len(trace.spans)
+        try:
+            found, late = assembled(
+                held, trace.left, choice=self._choice, is_retrieval_tool=self._is_retrieval_tool
+            )
+        except Exception as error:  # noqa: BLE001 - a trace must cost only itself
+            record_error("capture", error)
+            self.traces.give_up(trace_id)
+            self._outcomes["unreadable"] += 1
+            self.back.give_up("unreadable")
+            return
+        if state == "partial" and not found:
+            trace.looked_at = count
+            return
+        if not self.traces.release(trace_id, trace, count):
+            return  # it has grown meanwhile
+        self.intake.count_spans(Counter(late=late))
+        if late < count:
+            self._outcomes["interaction" if found else "none"] += 1
+        for each in found:
+            self._hand_over(each)
+
+    def _hand_over(self, received: Received) -> None:
+        if received.is_probe:
+            self.back.give_up("probe")
+        else:
+            self.back.put(received)
+
+    def _gauges(self) -> Sequence[GaugeValue]:
+        outcomes = {**self._outcomes, "too_large": self.intake.given_up}
+        return (
+            *self.intake.gauges(),
+            *(
+                GaugeValue(name=RECEIVED_TRACES, value=n, labels=(("outcome", outcome),))
+                for outcome, n in outcomes.items()
+            ),
+            GaugeValue(name=OPEN_TRACES, value=len(self.traces)),
+            GaugeValue(name=OPEN_TRACES_BYTES, value=self.traces.size_bytes),
+        )
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SettingsError(f"{host}:{port} cannot be listened on: {error.strerror}") from None
+
+
+def _pem_of(options: ReceiveSettings) -> tuple[bytes, bytes, bytes | None] | None:
+    """Return key, certificate and authority; None: connections are not encrypted."""
+    if options.tls_certificate is None or options.tls_key is None:
+        return None
+    authority = options.tls_client_ca
+    return (
+        options.tls_key.read_bytes(),
+        options.tls_certificate.read_bytes(),
+        None if authority is None else authority.read_bytes(),
+    )
+
+
+def _tls_of(options: ReceiveSettings) -> ssl.SSLContext | None:
+    """Return with what connections are encrypted; None: they are not.
+
+    Raises:
+        SettingsError: The certificates cannot be read.
+    """
+    if options.tls_certificate is None or options.tls_key is None:
+        return None
+    try:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=options.tls_client_ca)
+        context.load_cert_chain(options.tls_certificate, options.tls_key)
+    except OSError as error:
+        raise SettingsError(
+            f"the files of receive.tls_certificate, receive.tls_key and receive.tls_client_ca "
+            f"cannot be used: {error.strerror}"
+        ) from None
+    if options.tls_client_ca is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context

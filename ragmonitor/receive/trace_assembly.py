@@ -1,0 +1,166 @@
+"""Finds the interactions among the spans of one trace, also where spans are missing.
+
+What has come over a network has gaps that spans of one's own process do not have: a parent that was
+never sent, a clock that is wrong, a part that comes after the rest was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ragmonitor.capture.otel_spans import Choice, FinishedTree, SpanRecord, trees_of
+from ragmonitor.capture.otel_spans.ancestry import Ancestry
+from ragmonitor.conventions import PROBE_BAGGAGE
+from ragmonitor.receive.otlp_spans import HeldSpan, span_record
+from ragmonitor.records import Interaction, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An interaction that came as spans. Implements `Finished`."""
+
+    tree: FinishedTree
+    attributes: Mapping[str, str]
+    """Of the process that its root ran in."""
+
+    @property
+    def framework(self) -> str:
+        """The convention's."""
+        return self.tree.framework
+
+    @property
+    def status(self) -> Status:
+        """How the root ended."""
+        return self.tree.status
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether a golden question is answered: a span has the mark as an attribute."""
+        return any(PROBE_BAGGAGE in span.attributes for span in self.tree.tree.spans)
+
+    def interaction(self) -> Interaction | None:
+        """Return the record."""
+        record = self.tree.interaction()
+        if record is None or not self.attributes:
+            return record
+        return replace(record, attributes={**self.attributes, **record.attributes})
+
+
+def assembled(
+    held: Iterable[HeldSpan],
+    left: Mapping[str, str],
+    *,
+    choice: Choice,
+    is_retrieval_tool: Callable[[str], bool],
+) -> tuple[list[Received], int]:
+    """Return the interactions of one trace, and how many spans came too late to be in one.
+
+    Spans that enclose themselves are left out.
+
+    Args:
+        held: The spans that have come.
+        left: Those that have left before with their interaction: their parents by id. What encloses
+            one of them, or is below it, comes too late.
+        choice: Which of nested trees is the interaction.
+        is_retrieval_tool: Whether the text that a tool of this name gives counts as retrieved.
+    """
+    by_id = {span.span_id: span for span in held}
+    late = _late(by_id, left) if left else set()
+    for span_id in late | _in_rings(by_id):
+        by_id.pop(span_id, None)
+    spans = {span_id: span_record(span) for span_id, span in by_id.items()}
+    _stand_in_for_missing(spans)
+    _align_clocks(spans, by_id)
+    trees = trees_of(spans.values(), choice=choice, is_retrieval_tool=is_retrieval_tool)
+    return [Received(tree, _attributes(tree, by_id)) for tree in trees], len(late)
+
+
+def _attributes(tree: FinishedTree, held: Mapping[str, HeldSpan]) -> Mapping[str, str]:
+    root = held.get(tree.tree.root.span_id) or held[tree.tree.spans[0].span_id]
+    return root.process.attributes
+
+
+def _late(held: Mapping[str, HeldSpan], left: Mapping[str, str]) -> set[str]:
+    parents = {**left, **{span_id: span.parent_id for span_id, span in held.items()}}
+    ancestry = Ancestry(parents)
+    return (ancestry.below(left.keys()) | ancestry.enclosing(left)) & held.keys()
+
+
+def _in_rings(held: Mapping[str, HeldSpan]) -> set[str]:
+    """Return the ids of spans that enclose themselves, and of what is below them."""
+    children: dict[str, list[str]] = {}
+    for span in held.values():
+        above = span.parent_id if span.parent_id in held else ""
+        children.setdefault(above, []).append(span.span_id)
+    sound: set[str] = set()
+    pending = children.pop("", [])
+    while pending:
+        span_id = pending.pop()
+        sound.add(span_id)
+        pending += children.get(span_id, ())
+    return held.keys() - sound
+
+
+def _stand_in_for_missing(spans: dict[str, SpanRecord]) -> None:
+    """Put an empty span in the place of each parent that has not come.
+
+    What it encloses belongs together: a retrieval and a model under one lost root are still one
+    answer. All but the trace's root are somewhere below that root.
+    """
+    roots = [span for span in spans.values() if not span.parent_id]
+    root = roots[0] if len(roots) == 1 else None
+    orphans: dict[str, list[SpanRecord]] = {}
+    for span in spans.values():
+        if span.parent_id and span.parent_id not in spans:
+            orphans.setdefault(span.parent_id, []).append(span)
+    for parent_id, children in orphans.items():
+        first = children[0]
+        if first.parent is None:
+            continue
+        spans[parent_id] = SpanRecord(
+            span_id=parent_id,
+            parent_id="" if root is None else root.span_id,
+            context=first.parent,
+            parent=None if root is None else root.context,
+            name="",
+            scope="",
+            attributes={},
+            started_ns=min(span.started_ns for span in children),
+            ended_ns=max(span.ended_ns for span in children),
+        )
+
+
+def _align_clocks(spans: dict[str, SpanRecord], held: Mapping[str, HeldSpan]) -> None:
+    """Move the times of a process whose clock differs from that of the one that called it.
+
+    A call that begins before its caller does, or after its caller's end, is put in the middle of
+    it, and all that the same process did below it moves along (as Jaeger's clock skew adjuster:
+    https://github.com/jaegertracing/jaeger, internal/jptrace/sanitizer and adjuster/clockskew).
+    """
+    moved_ns: dict[str, int] = {}
+    depths = Ancestry({span_id: span.parent_id for span_id, span in spans.items()}).depths()
+    for span_id in sorted(spans, key=lambda each: depths[each]):
+        span, own = spans[span_id], held.get(span_id)
+        parent, caller = spans.get(span.parent_id), held.get(span.parent_id)
+        if own is None or parent is None or caller is None:
+            continue
+        if own.process.identity == caller.process.identity:
+            shift_ns = moved_ns.get(span.parent_id, 0)
+        elif parent.ended_ns and not parent.started_ns <= span.started_ns <= parent.ended_ns:
+            lasted_ns, room_ns = span.ended_ns - span.started_ns, parent.ended_ns
+            spare_ns = max(0, room_ns - parent.started_ns - lasted_ns)
+            shift_ns = parent.started_ns + spare_ns // 2 - span.started_ns
+        else:
+            shift_ns = 0
+        if shift_ns:
+            moved_ns[span_id] = shift_ns
+            spans[span_id] = _moved(span, shift_ns)
+
+
+def _moved(span: SpanRecord, shift_ns: int) -> SpanRecord:
+    times: dict[str, Any] = {"started_ns": max(0, span.started_ns + shift_ns)}
+    if span.ended_ns:
+        times["ended_ns"] = max(1, span.ended_ns + shift_ns)
+    return replace(span, **times)

@@ -1,0 +1,274 @@
+"""Applications that send spans by OTLP, and what `ragmonitor receive` makes of them.
+
+The law: interactions that came = scored and unscored by cause.
+"""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.sdk.trace.export import (
+    SimpleSpanProcessor,
+    SpanExporter,
+    SpanExportResult,
+)
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from ragmonitor.back_half.stream_worker import StreamWorker
+from ragmonitor.redaction import Redactor
+from ragmonitor.settings import Settings
+from ragmonitor.streams import RedisStream
+from ragmonitor.testing import ListExporter
+from tests.pipeline import test_otel_spans as apps
+from tests.pipeline.test_otel_spans import quiet_instrumentations
+from tests.support.otlp_receiver import otlp_receiver, plain
+from tests.support.receiving import (
+    ANSWER,
+    QUESTION,
+    TEXT,
+    Receiving,
+    answer,
+    json_of,
+    model,
+    receiving,
+    request_of,
+    retrieval,
+    root,
+    span,
+)
+from tests.support.redis_server import running_redis
+from tests.support.scrape import outcomes
+from tests.support.waiting import until
+
+__all__ = ["quiet_instrumentations"]
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+
+def http_exporter(receiver: Receiving) -> SpanExporter:
+    return OTLPSpanExporter(f"{receiver.url}/v1/traces", compression=Compression.Gzip)
+
+
+EVERYDAY = [
+    ("openinference", "langchain", apps.invoke),
+    ("openllmetry", "langchain", apps.stream),
+    ("genai", "langchain", apps.agent),
+    ("openinference", "llama_index", apps.query_streaming),
+]
+MORE = [
+    ("openinference", "langchain", apps.astream),
+    ("openinference", "langchain", apps.agent),
+    ("openinference", "langchain", apps.retrieval_fails),
+    ("openllmetry", "langchain", apps.invoke),
+    ("genai", "langchain", apps.invoke),
+    ("openinference", "llama_index", apps.query),
+    ("openinference", "llama_index", apps.function_agent),
+    ("openllmetry", "llama_index", apps.chat),
+]
+STORIES = [
+    *(pytest.param(c, f, a, id=f"{c}-{f}-{a.__name__}") for c, f, a in EVERYDAY),
+    *(
+        pytest.param(c, f, a, id=f"{c}-{f}-{a.__name__}", marks=pytest.mark.slow)
+        for c, f, a in MORE
+    ),
+]
+
+
+@pytest.mark.parametrize(("convention", "framework", "app"), STORIES)
+def test_what_comes_over_the_network_tells_what_the_process_tells(
+    convention: str, framework: str, app: Callable[[], str]
+) -> None:
+    """A real application, instrumentation and exporter; beside it our span processor."""
+    spans = InMemorySpanExporter()
+    watched = apps.Watched()
+    watched.provider.add_span_processor(SimpleSpanProcessor(spans))
+    with apps.instrumented(watched.provider, convention, framework):
+        app()
+    here = watched.only
+    with receiving() as receiver:
+        exporter = http_exporter(receiver)
+        assert exporter.export(spans.get_finished_spans()) is SpanExportResult.SUCCESS
+        exporter.shutdown()
+        (there,) = receiver.after(7)
+    carries = {"ids": True, "labels": True, "metadata": False}
+    assert apps.told(there, **carries) == apps.told(here, **carries)
+    assert (there.framework, there.target) == (convention, here.target)
+    assert there.started_ns == here.started_ns
+    watched.provider.shutdown()
+    watched.monitor.close()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kind", ["application/x-protobuf", "application/json; charset=utf-8"])
+def test_protobuf_and_json_plain_and_by_gzip(kind: str, packed: bool) -> None:
+    """All four are read, and answered in their own kind."""
+    request = request_of(*answer(), **{"service.version": "7"})
+    body = json_of(request) if "json" in kind else request.SerializeToString()
+    headers = {"Content-Type": kind} | ({"Content-Encoding": "gzip"} if packed else {})
+    with receiving() as receiver:
+        status, reply, sent = receiver.post(gzip.compress(body) if packed else body, headers)
+        assert (status, sent["Content-Type"]) == (200, kind.partition(";")[0])
+        assert reply == (b"{}" if "json" in kind else b"")
+        (found,) = receiver.after(7)
+    assert (found.query, found.answer) == (QUESTION, ANSWER)
+    assert [chunk.text for chunk in found.chunks] == [TEXT]
+    assert found.generations[0].model == "scripted-1"
+    assert found.attributes == {"service.name": "shop-js", "service.version": "7"}
+    assert found.session_id == "s1"
+
+
+def test_a_body_in_chunks_is_read() -> None:
+    """As Node.js sends it, which does not know the length of what it packs."""
+    body = request_of(*answer()).SerializeToString()
+    with receiving() as receiver:
+        host, _, port = receiver.url.removeprefix("http://").partition(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=10)
+        connection.request(
+            "POST",
+            "/v1/traces",
+            iter([body[:100], body[100:]]),
+            {"Content-Type": "application/x-protobuf"},
+            encode_chunked=True,
+        )
+        reply = connection.getresponse()
+        assert reply.status == 200
+        reply.read()
+        connection.close()
+        assert len(receiver.after(7)) == 1
+
+
+def test_spans_without_ids_are_rejected_and_the_rest_is_taken() -> None:
+    """A partial success, as the protocol has it."""
+    broken = span(9) | {"span_id": b""}
+    zero = span(9) | {"trace_id": bytes(16)}
+    with receiving() as receiver:
+        status, reply, _ = receiver.post(request_of(*answer(), broken, zero).SerializeToString())
+        assert status == 200
+        assert ExportTraceServiceResponse.FromString(reply).partial_success.rejected_spans == 2
+        assert len(receiver.after(7)) == 1
+        receiver.receiver.close()
+        assert receiver.counted("ragmonitor_received_spans_total", outcome="rejected") == 2
+        assert receiver.counted("ragmonitor_received_requests_total", outcome="partial") == 1
+
+
+def test_a_full_receiver_has_senders_try_again() -> None:
+    """429 with Retry-After; the real exporter then sends it again, and nothing is lost."""
+    with receiving(receive={"max_traces": 10, "quiet_s": 1.0}) as receiver:
+        for trace in range(2, 12):
+            receiver.take(root(trace=trace))
+        status, _, headers = receiver.post(request_of(*answer()).SerializeToString())
+        assert (status, headers["Retry-After"]) == (429, "1")
+        receiver.after(200)
+        assert receiver.post(request_of(*answer()).SerializeToString())[0] == 200
+        assert len(receiver.after(200)) == 1
+
+
+def test_every_interaction_that_came_is_scored_or_unscored() -> None:
+    """Whole, without a root, without a model, twice, and what is open at the end."""
+    receiver = Receiving()
+    for trace in range(1, 41):
+        receiver.take(*answer(trace=trace))
+    for trace in range(41, 51):
+        receiver.take(retrieval(trace=trace), model(trace=trace))  # no root
+    for trace in range(51, 56):
+        receiver.take(root(trace=trace), retrieval(trace=trace))  # no model
+    for trace in range(1, 11):
+        receiver.take(*answer(trace=trace))  # twice
+    receiver.after(7)
+    receiver.take(*answer(trace=1), *answer(trace=99))
+    receiver.receiver.close()
+    registry = receiver.receiver.back.registry
+    assert receiver.counted("ragmonitor_interactions_total") == 51
+    assert receiver.counted("ragmonitor_received_traces_total", outcome="interaction") == 51
+    assert receiver.counted("ragmonitor_received_traces_total", outcome="none") == 5
+    assert receiver.counted("ragmonitor_received_spans_total", outcome="duplicate") == 33
+    evaluations = outcomes(registry)
+    entries = {each.evaluator for each in receiver.reports.reports[0].evaluations}
+    assert sum(evaluations.values()) == 51 * len(entries)
+    assert len(receiver.receiver.traces) == 0
+
+
+def test_scores_are_linked_to_the_spans_that_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluation spans are in the sender's trace, with a link to the interaction's own span."""
+    with otlp_receiver() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        with receiving(listens=False, export={"traces": True}) as receiver:
+            receiver.take(*answer(trace=77))
+            assert len(receiver.after(7)) == 1
+        spans = collector.spans()
+    (carrier,) = (each for name, each in spans.items() if name.startswith("evaluation"))
+    assert carrier.trace_id == (77).to_bytes(16, "big")
+    assert carrier.parent_span_id == (1).to_bytes(8, "big")
+    assert [link.span_id for link in carrier.links] == [(1).to_bytes(8, "big")]
+    assert "evaluations.0.evaluation.score" in plain(carrier.attributes)
+    assert len(spans) == 1
+
+
+def test_with_a_stream_a_worker_scores_them(tmp_path: Path) -> None:
+    """The receiver puts records there, counts what it took, and scores nothing."""
+    with running_redis(tmp_path) as redis:
+        with receiving(listens=False, stream=redis.url) as receiver:
+            receiver.take(*answer(trace=1), *answer(trace=2))
+            receiver.after(7)
+            receiver.receiver.close()
+            assert receiver.counted("ragmonitor_interactions_total") == 0
+        reports = ListExporter()
+        settings = Settings.load(service="shop", server=False, exporters=[reports])
+        worker = StreamWorker(settings, RedisStream(redis.url, "shop"), redactor=Redactor())
+        worker.run(threading.Event(), drain=True)
+    assert sorted(each.answer for each in reports.interactions()) == [ANSWER, ANSWER]
+    assert {each.target.span_id for each in reports.interactions() if each.target} == {
+        (1).to_bytes(8, "big").hex()
+    }
+
+
+COMMAND = [sys.executable, "-m", "ragmonitor.cli.app", "receive", "--http-port", "0"]
+
+
+@pytest.mark.slow
+def test_the_command_takes_spans_and_ends_in_order(tmp_path) -> None:
+    """A process of its own: it says where it listens, scores, shows it, and SIGTERM ends it."""
+    environment = os.environ | {
+        "RAGMONITOR_SERVER__PORT": "0",
+        "RAGMONITOR_RECEIVE__QUIET_S": "0.2",
+        "RAGMONITOR_EXPORTERS": f"jsonl:{tmp_path / 'scores.jsonl'}",
+        "RAGMONITOR_SERVICE": "shop",
+    }
+    with subprocess.Popen(
+        [*COMMAND, "--grpc-port", "0"],
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        cwd=tmp_path,
+    ) as process:
+        assert process.stderr is not None
+        try:
+            line = process.stderr.readline()
+            url = line.rpartition(" at ")[2].strip()
+            urllib.request.urlopen(
+                urllib.request.Request(
+                    f"{url}/v1/traces",
+                    request_of(*answer()).SerializeToString(),
+                    {"Content-Type": "application/x-protobuf"},
+                ),
+                timeout=10,
+            ).close()
+            until("scored", lambda: (tmp_path / "scores.jsonl").read_text("utf-8"))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+    assert process.returncode == 0

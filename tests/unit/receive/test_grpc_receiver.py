@@ -1,0 +1,132 @@
+"""OTLP over gRPC, with the real exporter and with raw calls."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+pytest.importorskip("grpc", reason="the extra `receive`")
+
+import grpc
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+from ragmonitor import SettingsError
+from ragmonitor.receive.grpc_receiver import SERVICE
+from tests.support.receiving import (
+    ANSWER,
+    QUESTION,
+    TEXT,
+    Receiving,
+    answer,
+    receiving,
+    request_of,
+    root,
+    span,
+)
+
+TOKEN = "correct-horse-battery"
+
+
+def place(here: Receiving) -> str:
+    return here.receiver.listeners[1].url.removeprefix("http://")
+
+
+@contextmanager
+def calling(here: Receiving, **options: Any) -> Iterator[Any]:
+    with grpc.insecure_channel(place(here), **options) as channel:
+        yield channel.unary_unary(f"/{SERVICE}/Export")
+
+
+def test_a_real_exporter_sends_an_answer() -> None:
+    """Compressed by gzip, with a token in its metadata."""
+    with receiving(receive={"token": TOKEN}) as here:
+        provider = TracerProvider()
+        exporter = OTLPSpanExporter(
+            here.receiver.listeners[1].url,
+            headers={"authorization": f"Bearer {TOKEN}"},
+            compression=grpc.Compression.Gzip,
+        )
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+        tracer = provider.get_tracer("shop")
+        with tracer.start_as_current_span("answer", attributes=root()["attributes"]):
+            for each in answer()[:2]:
+                tracer.start_span(each["name"], attributes=each["attributes"]).end()
+        provider.shutdown()
+        (found,) = here.after(7)
+    assert (found.query, found.answer, found.chunks[0].text) == (QUESTION, ANSWER, TEXT)
+
+
+def test_a_full_receiver_has_senders_try_again() -> None:
+    """RESOURCE_EXHAUSTED with the RetryInfo without which no sender may try again."""
+    with receiving(receive={"max_traces": 10}) as here, calling(here) as export:
+        for trace in range(2, 12):
+            here.take(root(trace=trace))
+        with pytest.raises(grpc.RpcError) as failure:
+            export(request_of(*answer()).SerializeToString(), timeout=10)
+        assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        status = Status.FromString(
+            dict(failure.value.trailing_metadata())["grpc-status-details-bin"]
+        )
+        retry = RetryInfo()
+        assert status.details[0].Unpack(retry)
+        assert retry.retry_delay.seconds == 6
+
+
+def test_spans_without_ids_are_rejected() -> None:
+    """The reply says how many."""
+    with receiving() as here, calling(here) as export:
+        broken = span(9) | {"span_id": b""}
+        reply = export(request_of(*answer(), broken).SerializeToString(), timeout=10)
+        assert ExportTraceServiceResponse.FromString(reply).partial_success.rejected_spans == 1
+
+
+def test_what_is_no_request_is_refused() -> None:
+    """As an error of the sender's, without a trace in our log."""
+    with receiving() as here, calling(here) as export:
+        with pytest.raises(grpc.RpcError) as failure:
+            export(b"\xff\xff", timeout=10)
+        assert failure.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert export(request_of(*answer()).SerializeToString(), timeout=10) == b""
+
+
+def test_a_request_is_bounded_as_sent_and_unpacked() -> None:
+    """Neither a large message nor one that unpacks to one is read."""
+    with receiving(receive={"max_request_bytes": 2**16}) as here:
+        for compression in (grpc.Compression.NoCompression, grpc.Compression.Gzip):
+            with calling(here, compression=compression) as export:
+                with pytest.raises(grpc.RpcError) as failure:
+                    export(b"\0" * 2**22, timeout=10)
+                assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert len(gzip.compress(b"\0" * 2**22)) < 2**16
+        assert len(here.receiver.traces) == 0
+
+
+@pytest.mark.parametrize("shown", ["", f"Bearer {TOKEN}x", TOKEN])
+def test_without_its_token_nothing_is_taken(shown: str) -> None:
+    """The call ends before its message is looked at."""
+    with receiving(receive={"token": TOKEN}) as here, calling(here) as export:
+        with pytest.raises(grpc.RpcError) as failure:
+            export(b"\xff", metadata=(("authorization", shown),), timeout=10)
+        assert failure.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        here.receiver.close()
+        sample = "ragmonitor_received_requests_total"
+        assert here.counted(sample, outcome="unauthorized") == 1
+
+
+def test_an_address_that_is_taken_is_said() -> None:
+    """And the server that listened already stops."""
+    with receiving() as here:
+        port = int(place(here).rpartition(":")[2])
+        second = Receiving(receive={"grpc_port": port})
+        with pytest.raises(SettingsError, match=f"{port} cannot be listened on"):
+            second.receiver.listen()
+        second.receiver.close()

@@ -1,0 +1,243 @@
+"""The server for OTLP over HTTP: who may send, what is too large, and what is no request."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from google.rpc.status_pb2 import Status
+
+from ragmonitor import SettingsError
+from ragmonitor.export import server
+from tests.support.receiving import (
+    PROTOBUF,
+    Receiving,
+    answer,
+    json_of,
+    receiving,
+    request_of,
+)
+
+TOKEN = "correct-horse-battery"
+
+
+@pytest.fixture
+def here() -> Iterator[Receiving]:
+    with receiving() as made:
+        yield made
+
+
+def body() -> bytes:
+    return request_of(*answer()).SerializeToString()
+
+
+def requests_counted(made: Receiving) -> dict[str, float]:
+    made.receiver.close()
+    outcomes = ("taken", "partial", "full", "unauthorized", "malformed", "too_large")
+    sample = "ragmonitor_received_requests_total"
+    return {o: n for o in outcomes if (n := made.counted(sample, outcome=o))}
+
+
+@pytest.mark.parametrize(
+    ("sent", "headers", "status"),
+    [
+        (b"\xff\xff", PROTOBUF, 400),
+        (b"[", {"Content-Type": "application/json"}, 400),
+        (b"[]", {"Content-Type": "application/json"}, 400),
+        (b'{"resourceSpans": 7}', {"Content-Type": "application/json"}, 400),
+        (b'{"resourceSpans": [' * 9, {"Content-Type": "application/json"}, 400),
+        (b"[" * 100_000, {"Content-Type": "application/json"}, 400),
+        (b"no gzip", {**PROTOBUF, "Content-Encoding": "gzip"}, 400),
+        (gzip.compress(b"x" * 999, mtime=0)[:-9], {**PROTOBUF, "Content-Encoding": "gzip"}, 400),
+        (body(), {**PROTOBUF, "Content-Encoding": "br"}, 415),
+        (body(), {"Content-Type": "text/plain"}, 415),
+    ],
+)
+def test_what_is_no_request_is_refused(
+    here: Receiving, sent: bytes, headers: dict[str, str], status: int
+) -> None:
+    """With a Status that says why, in the request's own kind; and it is counted."""
+    got, reply, answered = here.post(sent, headers)
+    assert got == status
+    if answered["Content-Type"] == "application/json":
+        assert json.loads(reply)["message"]
+    else:
+        assert Status.FromString(reply).message
+    assert requests_counted(here) == {"malformed": 1}
+
+
+def test_a_body_of_any_shape_is_bounded() -> None:
+    """Too long as sent, in chunks without an end, or once it is unpacked."""
+    with receiving(receive={"max_request_bytes": 2**16}) as here:
+        bomb = gzip.compress(b"\0" * 2**24)
+        assert len(bomb) < 2**16
+        assert here.post(bomb, {**PROTOBUF, "Content-Encoding": "gzip"})[0] == 413
+        assert here.post(b"\0" * (2**16 + 1))[0] == 413
+        assert chunked(here, [b"\0" * 2**15] * 3).status == 413
+        assert requests_counted(here) == {"too_large": 3}
+
+
+def chunked(here: Receiving, pieces: list[bytes]) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection(here.url.removeprefix("http://"), timeout=10)
+    try:
+        connection.request("POST", "/v1/traces", iter(pieces), PROTOBUF, encode_chunked=True)
+        return connection.getresponse()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        b"zz\r\nab\r\n0\r\n\r\n",
+        b"-1\r\n",
+        b"\r\n",
+        b"2\r\nabc\r\n0\r\n\r\n",
+        b"1" * 2_000 + b"\r\n",
+    ],
+)
+def test_broken_chunks_are_refused(here: Receiving, framing: bytes) -> None:
+    """A size that is none, or a chunk that is longer than it says."""
+    connection = http.client.HTTPConnection(here.url.removeprefix("http://"), timeout=10)
+    connection.putrequest("POST", "/v1/traces")
+    connection.putheader("Content-Type", "application/x-protobuf")
+    connection.putheader("Transfer-Encoding", "chunked")
+    connection.endheaders(framing)
+    assert connection.getresponse().status == 400
+    connection.close()
+
+
+def test_a_client_that_breaks_off_leaves_nothing_behind(here: Receiving) -> None:
+    """Half of a request that would be one by itself is not taken."""
+    connection = http.client.HTTPConnection(here.url.removeprefix("http://"), timeout=10)
+    connection.putrequest("POST", "/v1/traces")
+    connection.putheader("Content-Type", "application/x-protobuf")
+    connection.putheader("Content-Length", "999999")
+    connection.endheaders(body())
+    assert connection.sock is not None
+    connection.sock.shutdown(1)
+    assert connection.getresponse().status == 400
+    connection.close()
+    assert len(here.receiver.traces) == 0
+
+
+def test_a_client_that_is_slow_is_cut_off(here: Receiving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection has an end in time, whatever comes over it."""
+    monkeypatch.setattr(server, "REQUEST_TIMEOUT_S", 0.2)
+    connection = http.client.HTTPConnection(here.url.removeprefix("http://"), timeout=10)
+    connection.putrequest("POST", "/v1/traces")
+    connection.putheader("Content-Type", "application/x-protobuf")
+    connection.putheader("Content-Length", "999999")
+    connection.endheaders(b"x")
+    with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
+        connection.getresponse()
+    connection.close()
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/metrics", "/v1/logs", "/v1/traces/x", "//["])
+def test_nothing_else_is_served(here: Receiving, path: str) -> None:
+    """Neither other signals nor other paths."""
+    assert here.post(body(), path=path)[0] == 404
+    connection = http.client.HTTPConnection(here.url.removeprefix("http://"), timeout=10)
+    connection.request("GET", path)
+    assert connection.getresponse().status == 404
+    connection.close()
+
+
+def test_without_its_token_nothing_is_read() -> None:
+    """Not even as much as would tell how large a request may be."""
+    with receiving(receive={"token": TOKEN}) as here:
+        status, _, headers = here.post(b"\0" * 2**21)
+        assert (status, headers["WWW-Authenticate"]) == (401, "Bearer")
+        for wrong in (f"Bearer {TOKEN}x", TOKEN, "Bearer ä", ""):
+            sent = {**PROTOBUF, "Authorization": wrong.encode().decode("latin-1")}
+            assert here.post(body(), sent)[0] == 401
+        assert here.post(body(), {**PROTOBUF, "Authorization": f"Bearer {TOKEN}"})[0] == 200
+        assert requests_counted(here) == {"unauthorized": 5, "taken": 1}
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "spans.example.com"])
+def test_beyond_loopback_it_needs_a_token(host: str) -> None:
+    """It does not even begin without one, or certificates."""
+    with pytest.raises(SettingsError, match=r"receive\.token"):
+        Receiving(receive={"host": host})
+    made = Receiving(receive={"host": host, "token": TOKEN})
+    made.receiver.close()
+
+
+def test_an_address_that_is_taken_is_said(here: Receiving) -> None:
+    """In words, before anything is taken."""
+    port = int(here.url.rpartition(":")[2])
+    with (
+        pytest.raises(SettingsError, match=f"{port} cannot be listened on"),
+        receiving(receive={"http_port": port}),
+    ):
+        pass
+
+
+def test_certificates_go_together() -> None:
+    """A certificate without its key is a mistake, and so is one that is not there."""
+    with pytest.raises(SettingsError, match="together"):
+        Receiving(receive={"tls_certificate": "cert.pem"})
+    with pytest.raises(SettingsError, match="tls_certificate"):
+        Receiving(receive={"tls_certificate": "none.pem", "tls_key": "none.pem"})
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Path:
+    """Make an authority, and a certificate of it for this machine."""
+    (tmp_path / "names").write_text("subjectAltName=IP:127.0.0.1")
+    for line in (
+        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem",
+        "req -newkey rsa:2048 -nodes -subj /CN=here -keyout own.key -out own.csr",
+        "x509 -req -in own.csr -CA ca.pem -CAkey ca.key -days 2 -extfile names -out own.pem",
+    ):
+        subprocess.run(["openssl", *line.split()], cwd=tmp_path, check=True, capture_output=True)
+    return tmp_path
+
+
+def test_senders_are_known_by_their_certificates(certificates: Path) -> None:
+    """TLS on both sides stands for a token: who has none is not heard."""
+    with receiving(
+        receive={
+            "tls_certificate": certificates / "own.pem",
+            "tls_key": certificates / "own.key",
+            "tls_client_ca": certificates / "ca.pem",
+        }
+    ) as here:
+        trusting = ssl.create_default_context(cafile=str(certificates / "ca.pem"))
+        with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
+            sent_by(here, trusting)
+        trusting.load_cert_chain(certificates / "own.pem", certificates / "own.key")
+        assert sent_by(here, trusting) == 200
+        assert len(here.after(7)) == 1
+
+
+def sent_by(here: Receiving, context: ssl.SSLContext) -> int:
+    place = here.url.removeprefix("https://")
+    connection = http.client.HTTPSConnection(place, timeout=10, context=context)
+    try:
+        connection.request("POST", "/v1/traces", body(), PROTOBUF)
+        reply = connection.getresponse()
+        reply.read()
+        return reply.status
+    finally:
+        connection.close()
+
+
+def test_json_has_ids_in_hex(here: Receiving) -> None:
+    """In either case, as the protocol wants them; and fields of later versions are passed over."""
+    written = json_of(request_of(*answer(trace=0xABCDEF)))
+    assert here.post(written, {"Content-Type": "application/json"})[0] == 200
+    (found,) = here.after(7)
+    assert found.target is not None
+    assert found.target.trace_id.endswith("abcdef")
+    upper = json_of(request_of(*answer(trace=0xFEDCBA))).replace(b"fedcba", b"FEDCBA")
+    assert here.post(upper, {"Content-Type": "application/json"})[0] == 200
+    assert len(here.after(7)) == 2
