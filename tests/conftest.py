@@ -5,13 +5,27 @@ from __future__ import annotations
 import gc
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 from ragmonitor import guard
 
 # A busy machine is no counter-example: how work grows is tested by counting it.
 settings.register_profile("ragmonitor", deadline=None)
-settings.load_profile("ragmonitor")
+settings.register_profile("everyday", deadline=None, max_examples=30)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try few examples of each law in `make test`."""
+    settings.load_profile("everyday" if config.option.markexpr == "not slow" else "ragmonitor")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Try the laws again in `make test-all`, with all their examples."""
+    if config.option.markexpr == "slow":
+        for item in items:
+            if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
+                item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:
