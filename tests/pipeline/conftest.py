@@ -12,24 +12,20 @@ from ragmonitor.back_half.helper_process import HELPER
 IN_BOTH_PLACES = frozenset(
     {
         "test_addresses",
-        "test_canaries",
         "test_chinese",
         "test_combinations",
-        "test_contract",
-        "test_every_answer",
         "test_incidents",
-        "test_labels",
         "test_last",
-        "test_lifecycle",
+        "test_lifecycle.test_a_system_without_threads_is_asked_again",
         "test_monitor",
         "test_otel_spans",
         "test_privacy",
-        "test_statistics",
         "test_texts_nowhere",
         "test_view",
     }
 )
-"""Those that give a judge or a function of their own work on a thread all the same."""
+"""Files, and tests of files whose others gain nothing: who gives a judge or a function of their own
+has the work done on a thread wherever they are told."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +47,8 @@ def _worker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if metafunc.module.__name__.rpartition(".")[2] in IN_BOTH_PLACES:
+    module = metafunc.module.__name__.rpartition(".")[2]
+    if {module, f"{module}.{metafunc.function.__name__}"} & IN_BOTH_PLACES:
         metafunc.parametrize(
             "_worker",
             [
