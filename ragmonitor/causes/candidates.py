@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from ragmonitor.records import Estimate, Example
 
@@ -12,6 +12,10 @@ CandidateKind = Literal["slice", "mix", "document", "version", "event"]
 """What may have caused a rise: answers of one kind got worse (`slice`), there are more answers of a
 kind that was bad before (`mix`), answers rest on one document, come from one version, or the rise
 follows an event such as a deployment."""
+
+LISTED_FROM: Final = 2.0
+"""The e-value from which on a slice or a document is listed at all: below it there is no more than
+chance to speak of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,8 @@ class CandidateCause:
     """Since when, in seconds since the epoch."""
     detail: str = ""
     """One more sentence in English, for people."""
+    detail_zh: str = ""
+    """The same in Chinese."""
     examples: tuple[Example, ...] = ()
     """Some bad answers concerned, worst first."""
 

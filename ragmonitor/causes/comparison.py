@@ -75,6 +75,14 @@ class Comparison:
             f"{self.candidate.judged:.0f} and {self.baseline.judged:.0f} judged answers"
         )
 
+    def said_zh(self, signal: str) -> str:
+        """Return the same in Chinese."""
+        return (
+            f"{signal} 为 {self.candidate.mean:.3g}，而非 {self.baseline.mean:.3g}，相差 "
+            f"{self.difference:+.3g} [{self.lower:+.3g}, {self.upper:+.3g}]，依据已评审回答 "
+            f"{self.candidate.judged:.0f} 条与 {self.baseline.judged:.0f} 条"
+        )
+
     def decision(self, max_worse: float, *, higher_is_better: bool = False) -> Decision:
         """Return what may be said for certain, but for 1 candidate in 20, whenever one looks.
 

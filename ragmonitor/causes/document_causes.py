@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ragmonitor import metrics
-from ragmonitor.causes.candidates import CandidateCause
+from ragmonitor.causes.candidates import LISTED_FROM, CandidateCause
 from ragmonitor.causes.conflicting_chunks import ConflictingChunks, Read
 from ragmonitor.causes.discoveries import discovered
 from ragmonitor.causes.document_table import (
@@ -41,6 +41,8 @@ MIN_JUDGED: Final = 5
 MIN_NOISE: Final = 10
 """Ratings of a document, all of them of no relevance, from which it is called noise."""
 MAX_LISTED: Final = 20
+MAX_OFTEN: Final = 40
+"""Documents with figures of their own on the page, whatever is found of them."""
 MAX_CANDIDATES: Final = 10
 MAX_EXAMPLES: Final = 3
 RECORD_EVERY_S: Final = 6.0
@@ -326,6 +328,7 @@ class Documents(Part):
             if with_it and without and with_it["mean"] > without["mean"]:
                 entry |= {"e_value": round(e_value, 3), "is_discovery": place < count}
                 misleading.append(entry)
+        often = sorted(self._table, key=lambda each: -each.shown)[:MAX_OFTEN]
         noise = [each for each in self._table if each.rated >= MIN_NOISE and not each.relevant]
         noise.sort(key=lambda each: -each.retrieved)
         return {
@@ -337,6 +340,7 @@ class Documents(Part):
             "forgotten": self._table.forgotten,
             "capacity": self._capacity,
             "misleading": misleading[:MAX_LISTED],
+            "often": [self._entry(each, overall) for each in often],
             "noise": [self._entry(each, overall) for each in noise[:MAX_LISTED]],
             "missing": self._missing.record(MAX_LISTED),
             "missing_questions": round(self._missing.questions, 1),
@@ -409,7 +413,7 @@ class Documents(Part):
         found = [
             self._candidate(document, e_value, place < count, since_s, overall)
             for place, (e_value, document) in enumerate(ranked[:MAX_CANDIDATES])
-            if e_value > 1
+            if e_value >= LISTED_FROM
         ]
         return [each for each in found if each is not None]
 
@@ -445,6 +449,7 @@ class Documents(Part):
             e_value=e_value,
             is_discovery=is_discovery,
             detail=_detail(document, now, before),
+            detail_zh=_detail_zh(document, now, before),
             examples=self._examples(document, since_s),
         )
 
@@ -533,3 +538,12 @@ def _detail(document: Document, now: Estimate, before: Estimate | None) -> str:
     if document.contradicted:
         told += f", and it contradicts {document.contradicted}"
     return told + "."
+
+
+def _detail_zh(document: Document, now: Estimate, before: Estimate | None) -> str:
+    earlier = "" if before is None else f"，之前为 {100 * before.mean:.0f} %"
+    told = (
+        f"使用该文档的回答中，{100 * now.mean:.0f} % 有幻觉{earlier}；已评分 {document.judged} 条，"
+        f"其中 {document.rests_on} 条以其为依据"
+    )
+    return told + (f"，{document.contradicted} 条与其矛盾。" if document.contradicted else "。")

@@ -288,8 +288,14 @@ class Events(Part):
         attributes = ", ".join(f"{key}={value}" for key, value in event.attributes.items())
         off_s = change.at_s - event.at_s
         side = "after" if off_s >= 0 else "before"
+        interval = _clock(change.lower_s), _clock(change.upper_s)
+        side_zh = "后" if off_s >= 0 else "前"
+        detail_zh = (
+            f"{signal} 在 {interval[0]} 至 {interval[1]} 之间改变（95 %），最可能在其{side_zh} "
+            f"{abs(off_s):.0f} 秒；发生在先未必就是起因。"
+        )
         detail = (
-            f"{signal} changed between {_clock(change.lower_s)} and {_clock(change.upper_s)} "
+            f"{signal} changed between {interval[0]} and {interval[1]} "
             f"(95 %), most probably {abs(off_s):.0f} s {side} it; what comes first need not be the "
             "cause."
         )
@@ -301,6 +307,7 @@ class Events(Part):
             before=change.before,
             since_s=event.at_s,
             detail=f"{attributes}. {detail}" if attributes else detail,
+            detail_zh=f"{attributes}。{detail_zh}" if attributes else detail_zh,
         )
 
     def gauges(self, means: Means) -> Iterator[GaugeValue]:  # noqa: ARG002 - of the protocol

@@ -41,7 +41,16 @@ class Shift(NamedTuple):
         return (
             f"The mix of {self.value[0]} explains {mix} of the rise, and rates within its "
             f"values the rest; {self.value[1]} went from {100 * self.before:.1f} to "
-            f"{100 * self.now:.1f} % of the answers"
+            f"{100 * self.now:.1f} % of the answers."
+        )
+
+    @property
+    def detail_zh(self) -> str:
+        """Say it in Chinese."""
+        return (
+            f"{self.value[0]} 的构成解释上升的 {100 * self.share.value:.0f} %，其余来自各取值之内；"
+            f"{self.value[1]} 占全部回答的比例从 {100 * self.before:.1f} % 变为 "
+            f"{100 * self.now:.1f} %。"
         )
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from ragmonitor.causes.answer_log import Row
 from ragmonitor.causes.bands import banded
 from ragmonitor.causes.betting import Cell, Sample, cell_of, log_worse
-from ragmonitor.causes.candidates import CandidateCause
+from ragmonitor.causes.candidates import LISTED_FROM, CandidateCause
 from ragmonitor.causes.decomposition import (
     MIN_BEFORE,
     PartSums,
@@ -42,6 +42,9 @@ SUSPICIOUS_FROM: Final = 5.0
 """The e-value from which on a slice is worth more verdicts."""
 PAIRS_WEIGHT: Final = 0.25
 """Of the false discoveries, the share that pairs may have: there are many more of them."""
+ADDS_FROM: Final = 5.0
+"""The e-value from which on a pair is worse than what is left of each of its slices. Below it the
+pair is a part of a slice that is bad as a whole, drawn by chance."""
 SHOWN_EXAMPLES: Final = 3
 
 Hypothesis = tuple[Slice, ...]
@@ -157,8 +160,14 @@ class SliceSearch:
         e_values = [math.exp(min(700.0, log)) for log in logs]
         found = {tested[at] for at in discovered(e_values, weights, hypotheses)}
         evidence = dict(zip(tested, e_values, strict=True))
-        listed = [each for each in tested if evidence[each] > 1 and self._adds(each, evidence)]
-        listed.sort(key=lambda each: (each in found, evidence[each]), reverse=True)
+        listed = [
+            each for each in tested if evidence[each] >= LISTED_FROM and self._adds(each, evidence)
+        ]
+        listed.sort(key=lambda each: (each in found, evidence[each], _is_own(each)), reverse=True)
+        different: dict[tuple[float, ...], Hypothesis] = {}
+        for each in listed:  # of two that are the same answers one
+            different.setdefault((*self.parts[each].sums,), each)
+        listed = list(different.values())
         self.suspects = [
             each[0]
             for each in listed
@@ -243,10 +252,16 @@ class SliceSearch:
             found.append(log)
         return found
 
-    @staticmethod
-    def _adds(each: Hypothesis, evidence: dict[Hypothesis, float]) -> bool:
+    def _adds(self, each: Hypothesis, evidence: Mapping[Hypothesis, float]) -> bool:
         """Return whether a hypothesis says more than its parts: a pair has to beat both."""
-        return len(each) == 1 or all(evidence[each] > evidence.get((one,), 0.0) for one in each)
+        if len(each) == 1:
+            return True
+        if any(evidence[each] <= evidence.get((one,), 0.0) for one in each):
+            return False
+        pair = _samples(self._members(each))[1]
+        rests = (_samples(self._index[one])[1] - pair for one in each)
+        least = math.log(ADDS_FROM)
+        return all(log_worse(pair, rest, self._max_weight) >= least for rest in rests)
 
     def _slice(
         self,
@@ -257,6 +272,8 @@ class SliceSearch:
     ) -> CandidateCause:
         sums = self.parts[each]
         share = share_of_rise(self.everything, [sums], self._rate_part(sums.is_new))
+        size = 100 * sums.periods()[1].scored / self.everything.periods()[1].scored
+        judged = sums.judged[1]
         shown = [
             example
             for slices, example in reversed(examples)
@@ -274,18 +291,14 @@ class SliceSearch:
             e_value=e_value,
             is_discovery=is_discovery,
             since_s=self._since_s,
-            detail=self._size(sums),
+            detail=f"{size:.1f} % of the answers since, {judged} of them judged.",
+            detail_zh=f"占此后回答的 {size:.1f} %，其中 {judged} 条已评审。",
             examples=tuple(shown[:SHOWN_EXAMPLES]) if self._signal == HALLUCINATION else (),
         )
 
     @staticmethod
     def _rate_part(is_new: bool) -> Callable[[Periods, Sequence[Periods]], float]:
         return lambda everything, parts: rate_part(everything, parts[0], is_new=is_new)
-
-    def _size(self, sums: PartSums) -> str:
-        now, total = sums.periods()[1].scored, self.everything.periods()[1].scored
-        share = 100 * now / total
-        return f"{share:.1f} % of the answers since, {sums.judged[1]} of them judged"
 
     def _estimate(self, sums: PartSums, *, since: bool) -> Estimate | None:
         """Return a mean on the signal's own scale."""
@@ -313,7 +326,13 @@ class SliceSearch:
                 is_discovery=shift.is_discovery,
                 since_s=self._since_s,
                 detail=shift.detail,
+                detail_zh=shift.detail_zh,
             )
+
+
+def _is_own(each: Hypothesis) -> bool:
+    """Return whether a slice is by attributes of the application's."""
+    return all(dimension not in RECORDED for dimension, _ in each)
 
 
 def _samples(rows: Iterable[_Row]) -> tuple[Sample, Sample]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from ragmonitor.causes.answer_log import AnswerLog
 from ragmonitor.causes.candidates import CandidateCause
 from ragmonitor.causes.slice_names import Slice, SliceNames
+from ragmonitor.causes.slice_rates import slice_rates
 from ragmonitor.causes.slice_search import SliceSearch
 from ragmonitor.causes.slice_watch import SliceWatch
 from ragmonitor.estimation.parts import Answer, Observation, Part
@@ -23,6 +24,9 @@ MAX_TIME_SHARE: Final = 0.05
 """Of the time, that looks take: one that took a second is the answer for twenty."""
 MAX_EXAMPLES: Final = 64
 """Bad answers whose texts are kept, to be shown with a slice; the newest."""
+RATES_EVERY_S: Final = 30.0
+RATES_TIME_SHARE: Final = 0.01
+"""Of the time, that the rates of slices for the page may take."""
 
 
 class Slices(Part):
@@ -72,6 +76,8 @@ class Slices(Part):
         ) = None
         """At what, until when that holds, and what was found."""
         self._examples: deque[tuple[tuple[Slice, ...], Example]] = deque(maxlen=MAX_EXAMPLES)
+        self._rates: Mapping[str, Any] = {}
+        self._rates_due_s = 0.0
 
     def add(self, answer: Answer) -> Iterable[Observation]:
         """Take in one completed answer."""
@@ -97,9 +103,20 @@ class Slices(Part):
         """Forget every answer."""
         self._log.clear()
         self._looked = None
+        self._rates, self._rates_due_s = {}, 0.0
         self._examples.clear()
         if self._watch is not None:
             self._watch.clear()
+
+    def views(self) -> Mapping[str, Any]:
+        """Return the rates of the largest slices, ready for JSON; worked out now and then."""
+        began = self._clock()
+        if began >= self._rates_due_s and len(self._log):
+            self._rates = {"slices": {"listed": slice_rates(self._log.rows())}}
+            ended = self._clock()
+            pause_s = max(RATES_EVERY_S, (ended - began) / RATES_TIME_SHARE)
+            self._rates_due_s = ended + pause_s
+        return self._rates
 
     def candidates(self, signal: str, since_s: float) -> Sequence[CandidateCause]:
         """Return slices in which a signal got worse, and shifts of the mix; as `CauseFinder`.

@@ -436,6 +436,7 @@ class Versions(Part):
             is_discovery=is_discovery,
             since_s=self._known[by][candidate].first_s,
             detail=f"Compared with {baseline}: {found.said(signal)}.",
+            detail_zh=f"与 {baseline} 相比：{found.said_zh(signal)}。",
             examples=tuple(self._examples.get((by, candidate), ())),
         )
 

@@ -105,6 +105,7 @@ class Candidate(Part):
     is_discovery: bool
     since_s: float | None
     detail: str
+    detail_zh: str = ""
 
     @classmethod
     def of(cls, cause: CandidateCause) -> Self:
@@ -123,6 +124,7 @@ class Candidate(Part):
             is_discovery=cause.is_discovery,
             since_s=cause.since_s,
             detail=encodable(cause.detail)[:MAX_TEXT],
+            detail_zh=encodable(cause.detail_zh)[:MAX_TEXT],
         )
 
     @property
@@ -136,7 +138,17 @@ class Candidate(Part):
         """Return whether another one is the slice of this document's or this version's answers."""
         if self.kind not in ("document", "version") or other.kind != "slice":
             return False
-        return self.name in (other.name.replace("=", " "), other.name.partition("=")[2])
+        of, _, value = other.name.partition("=")
+        # The service's own version is called "version 1.5", and another one "prompt_version 1.5".
+        return self.name in (value, f"{of} {value}", f"{of.removeprefix('service_')} {value}")
+
+    def with_slice(self, same: Candidate) -> Candidate:
+        """Return it with what is known of the slice of the same answers."""
+        told = ("explained", "explained_lower", "explained_upper")
+        new = {name: getattr(same, name) for name in told} if self.explained is None else {}
+        if same.is_discovery and not self.is_discovery:
+            new |= {"is_discovery": True, "e_value": same.e_value}
+        return self.model_copy(update={"since_s": self.since_s or same.since_s} | new)
 
 
 class NamedCause(Part):
@@ -334,15 +346,14 @@ class Incident(Part):
         A cause that was named stays until another one is shown: evidence fades once the alarm's
         cause is gone, and the name would with it.
         """
-        ranked = sorted(candidates, key=lambda each: each.weight, reverse=True)[:MAX_CANDIDATES]
+        ranked = sorted(_merged(candidates), key=lambda each: each.weight, reverse=True)
+        ranked = ranked[:MAX_CANDIDATES]
         kind: CauseKind = "unknown"
         name = ""
         if check is not None and check.cause == "judge":
             kind = "judge"
         elif ranked and ranked[0].is_discovery:
-            # A slice of a document's or a version's answers says less than that cause itself.
-            first = next((each for each in ranked if each.is_of(ranked[0])), ranked[0])
-            kind, name = first.kind, first.name
+            kind, name = ranked[0].kind, ranked[0].name
         cause = self.cause
         if kind == "unknown" != cause.kind:
             ranked = list(self.candidates)
@@ -362,6 +373,21 @@ class Incident(Part):
         """The candidate that is named as the cause; None: the judge is, or nothing."""
         wanted = (self.cause.kind, self.cause.name)
         return next((each for each in self.candidates if (each.kind, each.name) == wanted), None)
+
+
+def _merged(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates, a slice of a document's or a version's answers told with that one.
+
+    The slice is the same answers by another name: it says less than the cause itself, but how much
+    of the rise goes with it, and it may be shown sooner.
+    """
+    found = list(candidates)
+    for cause in candidates:
+        same = next((each for each in candidates if cause.is_of(each)), None)
+        if same is not None:
+            found[found.index(cause)] = cause.with_slice(same)
+            found = [each for each in found if each is not same]
+    return found
 
 
 def scope_of(kind: AlarmKind) -> Scope:

@@ -47,6 +47,7 @@ class IncidentPages:
                 "closed_s": each.closed_s,
                 "en": headline(each, "en"),
                 "zh": headline(each, "zh"),
+                "names": [candidate.name for candidate in each.candidates],
             }
             for each in self._journal.recent()[:MAX_LISTED]
         ]

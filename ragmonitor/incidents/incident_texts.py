@@ -55,6 +55,8 @@ _KINDS: Final = {
     "unknown": ("not known yet", "尚不清楚"),
 }
 
+_EVENTS: Final = {"deployment": "发布", "judge change": "评审变更", "event": "事件"}
+
 _TEXTS: Final = {
     "title": ("Incident of {service}: {signal}", "{service} 的事件：{signal}"),
     "open": ("Open since {time}.", "自 {time} 起，尚未结束。"),
@@ -70,6 +72,11 @@ _TEXTS: Final = {
         "{signal}（最近一小时）：{rate}；{bound}。",
     ),
     "moved_no_rate": ("{signal} is beyond its limit: {bound}.", "{signal}超出限度：{bound}。"),
+    "moved_version": (
+        "A version of the application is worse than the one before it.",
+        "应用的某个版本比之前的版本差。",
+    ),
+    "no_worse": ("no worse than before", "不差于之前"),
     "at_most": ("at most {value}", "容忍上限 {value}"),
     "at_least": ("at least {value}", "容忍下限 {value}"),
     "learning": ("still learned", "仍在学习"),
@@ -83,8 +90,8 @@ _TEXTS: Final = {
     "still_on": ("still on", "未解除"),
     "cause": ("The cause", "原因"),
     "cause_named": (
-        "Named: {kind} {name}, {after} after the alarm.",
-        "已指明：{kind} {name}（告警后 {after}）。",
+        "Named: {cause}, {after} after the alarm.",
+        "已指明：{cause}（告警后 {after}）。",
     ),
     "cause_judge": (
         "Named: the judge itself, not the application, {after} after the alarm.",
@@ -282,7 +289,7 @@ _TEXTS: Final = {
         "[{service}] alarm cleared after {span}: {what}",
         "[{service}] 告警解除，历时 {span}：{what}",
     ),
-    "line_cause": ("; cause: {kind} {name}", "；原因：{kind} {name}"),
+    "line_cause": ("; cause: {cause}", "；原因：{cause}"),
     "line_judge": ("; cause: the judge, not the application", "；原因：评审，而非应用"),
     "s": ("{n} s", "{n} 秒"),
     "min": ("{n} min", "{n} 分钟"),
@@ -300,6 +307,7 @@ class Wording:
         self._column = 1 if language == "zh" else 0
         self.between = "" if language == "zh" else " "
         """Stands between two sentences."""
+        self.colon = "：" if language == "zh" else ": "
 
     def __call__(self, key: str, **values: object) -> str:
         """Return a text with its names filled in."""
@@ -321,6 +329,21 @@ class Wording:
         """Return what a kind of cause is called."""
         return _KINDS.get(name, (name, name))[self._column]
 
+    def cause(self, kind: str, name: str) -> str:
+        """Return a cause with its kind, each said once."""
+        return f"{self.kind(kind)} {name.removeprefix(f'{kind} ')}"
+
+    def name(self, kind: str, name: str) -> str:
+        """Return a candidate's name; an event's says what sort of event it is."""
+        sort, _, rest = name.partition(": ")
+        if not self._column or kind != "event" or sort not in _EVENTS:
+            return name
+        return f"{_EVENTS[sort]}：{rest}"
+
+    def bracketed(self, text: str) -> str:
+        """Return a text in brackets, to be put behind another one."""
+        return f"（{text}）" if self._column else f" ({text})"
+
     def rate(self, rate: Rate | None, signal: str) -> str:
         """Return a mean with its interval; a dash: there is none."""
         if rate is None:
@@ -332,6 +355,8 @@ class Wording:
         """Return a limit."""
         if objective is None:
             return self("learning")
+        if signal == "version_worse":
+            return self("no_worse")
         return self("at_least" if higher_is_better else "at_most", value=number(objective, signal))
 
     def span(self, seconds: float) -> str:

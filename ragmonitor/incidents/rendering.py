@@ -115,7 +115,7 @@ def headline(incident: Incident, language: Language = "en") -> str:
         return text + say("line_judge")
     if incident.cause.kind == "unknown":
         return text
-    return text + say("line_cause", kind=say.kind(incident.cause.kind), name=incident.cause.name)
+    return text + say("line_cause", cause=say.cause(incident.cause.kind, incident.cause.name))
 
 
 # --- the story ------------------------------------------------------------------------------------
@@ -144,7 +144,10 @@ def _story(incident: Incident, say: Wording, links: Links) -> Iterator[Block]:
         yield _h2(say("candidates"))
         yield _candidates(incident, say)
         details = tuple(
-            [Piece("strong", each.name), Piece("text", f": {each.detail}")]
+            [
+                Piece("strong", say.name(each.kind, each.name)),
+                Piece("text", f"{say.colon}{_detail(each, say)}"),
+            ]
             for each in incident.candidates
             if each.detail
         )
@@ -177,6 +180,8 @@ def _moved(incident: Incident, say: Wording) -> str:
     alarm = incident.leading
     signal = say.signal(alarm.signal)
     bound = say.bound(alarm.objective, alarm.signal, higher_is_better=alarm.higher_is_better)
+    if alarm.signal == "version_worse":
+        return say("moved_version")
     if alarm.estimate is None:
         return say("moved_no_rate", signal=signal, bound=bound)
     return say(
@@ -215,7 +220,7 @@ def _cause(incident: Incident, say: Wording) -> Iterator[Block]:
     elif cause.kind == "unknown":
         yield _p(say("cause_unknown" if incident.candidates else "cause_nothing"))
     else:
-        text = say("cause_named", kind=say.kind(cause.kind), name=cause.name, after=after)
+        text = say("cause_named", cause=say.cause(cause.kind, cause.name), after=after)
         yield Block(kind="p", lines=([Piece("strong", text)],))
     if named is not None:
         yield _p(_goes_with(named, say))
@@ -230,11 +235,16 @@ def _goes_with(named: Candidate, say: Wording) -> str:
         before = say.rate(named.before, named.signal)
     if named.explained is None:
         return say("goes_with_now", now=now, before=before)
-    share, interval = _explains(named)
+    share, interval = _explains(named, say)
     return say("goes_with", share=share, interval=interval, now=now, before=before)
 
 
-def _explains(candidate: Candidate) -> tuple[str, str]:
+def _detail(candidate: Candidate, say: Wording) -> str:
+    is_said = say.language == "zh" and candidate.detail_zh
+    return candidate.detail_zh if is_said else candidate.detail
+
+
+def _explains(candidate: Candidate, say: Wording) -> tuple[str, str]:
     """Return the share of the rise that goes with it, and its interval in brackets."""
     if candidate.explained is None:
         return "–", ""
@@ -242,7 +252,7 @@ def _explains(candidate: Candidate) -> tuple[str, str]:
     if candidate.explained_lower is None or candidate.explained_upper is None:
         return share, ""
     ends = (percent(candidate.explained_lower), percent(candidate.explained_upper))
-    return share, " ({} – {})".format(*ends)
+    return share, say.bracketed("{} – {}".format(*ends))
 
 
 def _check(incident: Incident, say: Wording) -> str:
@@ -258,10 +268,10 @@ def _candidates(incident: Incident, say: Wording) -> Block:
     rows = (
         (
             say.kind(each.kind),
-            each.name,
+            say.name(each.kind, each.name),
             say.rate(each.now, each.signal),
             say.rate(each.before, each.signal),
-            "".join(_explains(each)),
+            "".join(_explains(each, say)),
             say("shown" if each.is_discovery else "suspected", e=e_value(each.e_value)),
             "–" if each.since_s is None else moment(each.since_s),
         )
@@ -289,7 +299,7 @@ def _began_s(incident: Incident) -> float:
 
 
 def _answers(incident: Incident, say: Wording, links: Links) -> Iterator[Block]:
-    yield _h2(f"{say('answers')} ({len(incident.answers)})")
+    yield _h2(say("answers") + say.bracketed(str(len(incident.answers))))
     if incident.content != "all":
         yield _p(say("withheld", content=incident.content))
     if not incident.answers:
@@ -323,16 +333,16 @@ def _about(answer: BadAnswer, say: Wording, links: Links) -> Line:
 def _sentence(sentence: BadSentence, say: Wording) -> Iterator[Block]:
     head = say("sentence", n=sentence.number, verdict=say.verdict(sentence.verdict))
     if sentence.words:
-        head += f" ({say('words', words=', '.join(sentence.words))})"
+        head += say.bracketed(say("words", words=", ".join(sentence.words)))
     line: list[Piece] = [Piece("strong", head)]
     if sentence.text:
-        line += [Piece("text", ": "), Piece("mark", sentence.text)]
+        line += [Piece("text", say.colon), Piece("mark", sentence.text)]
     yield Block(kind="quote", lines=(line,))
     if sentence.chunk is not None:
         where = " · ".join(filter(None, (say("chunk", n=sentence.chunk), sentence.source)))
         line = [Piece("strong", where)]
         if sentence.passage:
-            line.append(Piece("text", f": {sentence.passage}"))
+            line.append(Piece("text", f"{say.colon}{sentence.passage}"))
         yield Block(kind="quote", lines=(line,))
 
 

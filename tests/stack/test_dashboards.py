@@ -134,6 +134,9 @@ def test_annotations_mark_what_happened(source: Source) -> None:
     for annotation, expr in annotations(dashboard, values):
         series = source.over_time(expr, step_s=max(60, (source.end_s - source.start_s) // 10_000))
         assert series, annotation["name"]
+        if annotation["useValueForTime"]:  # milliseconds, and within the history
+            at_s = [float(value) / 1_000 for one in series for _, value in one["values"]]
+            assert all(source.start_s - HOUR_S < each < source.end_s for each in at_s)
         written = annotation["titleFormat"]
         titles += [
             LABEL.sub(lambda match, metric=one["metric"]: metric[match[1]], written)
@@ -146,6 +149,7 @@ def test_annotations_mark_what_happened(source: Source) -> None:
     assert "hallucination" in text
     assert "weak_retrieval" in text
     assert "reindexed" in text
+    assert "hallucination 自此变差" in text
 
 
 def test_variables_have_the_model_first(source: Source) -> None:

@@ -9,18 +9,20 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import pytest
 
 from ragmonitor import guard
+from ragmonitor.causes.events import EventKind
 from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter, View
 from ragmonitor.incidents.incident_pages import IncidentPages
 from ragmonitor.records import (
     AlarmCause,
     AlarmEvent,
+    AlarmSpan,
     AlarmState,
     Cause,
     Chunk,
@@ -484,6 +486,43 @@ def test_the_documents_are_listed_in_both_languages(page: Page, shown: Shown) ->
     page.run("document.querySelector('#lang-zh').click()")
     page.shows("it is Chinese", "document.querySelector('#documents-title').innerText === '文档'")
     assert "已确认" in page.text("#documents tbody tr")
+    assert page.errors() == []
+
+
+def test_a_slice_and_a_document_have_a_view_with_an_address(page: Page, shown: Shown) -> None:
+    """What is known of it, and its answers alone; what happened is marked on the charts."""
+    told = fed(documents(), 600, bad_document="d7.md").views()
+    rate = {"mean": 0.4, "lower": 0.3, "upper": 0.5}
+    listed = [{"name": "route=/chat", "answers": 900, "share": 0.3, "judged": 90, "rate": rate}]
+    shown.fill(active=True)
+    known = numbers(30, 40.0, active=True)
+    span = AlarmSpan(since_s=1_795_000_120.0, scored=40, bad=20, mean=0.5, before=0.03)
+    alarms = (replace(known.alarms[0], span=span), *known.alarms[1:])
+    events = [
+        {"kind": kind, "name": SCRIPT, "at_s": 1_795_000_125.0} for kind in get_args(EventKind)
+    ]
+    records = {"events": events}
+    views = {**told, "slices": {"listed": listed}}
+    shown.tick(replace(known, alarms=alarms, records=records, views=views))
+    load(page, shown)
+    page.shows("marks are drawn", "document.querySelectorAll('#estimate line.mark').length === 4")
+    assert "has been worse from here on" in page.run(
+        "return document.querySelector('#estimate line.mark.rise title').textContent"
+    )
+    assert page.text("#focus") == ""
+    page.run("location.hash = '#slice=' + encodeURIComponent('route=/chat')")
+    page.shows("its rate", "document.querySelector('#focus').innerText.includes('40%')")
+    routes = "return [...document.querySelectorAll('.answer')].map(a => a.innerText)"
+    assert page.run(routes)
+    assert all("/search" not in each for each in page.run(routes))
+    page.run("location.hash = '#document=d7.md'")
+    page.shows("the document", "document.querySelector('#focus-title').innerText.includes('d7.md')")
+    assert "Misleading" in page.text("#focus")
+    assert page.run(routes) == []
+    page.run("location.hash = '#document=policy'")
+    page.shows("its answers", "document.querySelectorAll('.answer').length >= 10")
+    page.run("location.hash = '#answers'")
+    page.shows("it is closed", "document.querySelector('#focus').hidden")
     assert page.errors() == []
 
 

@@ -470,6 +470,8 @@ class Past:
             record.gauge("ragmonitor_alarm_active", evidence.since_s is not None, **labels)
             if evidence.since_s is not None:
                 record.gauge("ragmonitor_alarm_since_timestamp_seconds", evidence.since_s, **labels)
+                name = "ragmonitor_alarm_rise_start_timestamp_seconds"
+                record.gauge(name, evidence.since_s - 1_800, **labels)
             objective = EVALUATORS.get(signal, (0.08,))[0]
             record.gauge(
                 "ragmonitor_alarm_objective",

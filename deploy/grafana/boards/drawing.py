@@ -56,10 +56,17 @@ class PrometheusAnnotation(models.AnnotationQuery):
             expr=annotation.expr,
         )
         self.title = annotation.title.said(language)
+        self.is_time = annotation.is_time
 
     def to_json(self) -> dict[str, object]:
         """Return what Grafana stores."""
-        return {**super().to_json(), "step": "60s", "titleFormat": self.title, "textFormat": ""}
+        return {
+            **super().to_json(),
+            "step": "60s",
+            "titleFormat": self.title,
+            "textFormat": "",
+            "useValueForTime": self.is_time,
+        }
 
 
 Found = TypeVar("Found")

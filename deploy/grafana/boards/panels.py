@@ -165,6 +165,8 @@ class Annotation:
     title: Words
     """May name labels: `{{version}}`."""
     color: str
+    is_time: bool = False
+    """The values are the moments themselves, in milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,6 +322,19 @@ ANNOTATIONS: tuple[Annotation, ...] = (
         expr=f"max by (service, signal, kind) (ragmonitor_alarm_active{{{SERVICE}}}) == 1",
         title=Words("{{service}}: {{signal}} alarm", "{{service}}：{{signal}} 告警"),
         color=RED,
+    ),
+    Annotation(
+        name=Words("Rises", "上升起点"),
+        expr=(
+            "max by (service, signal)"
+            f" (ragmonitor_alarm_rise_start_timestamp_seconds{{{SERVICE}}} > 0) * 1000"
+        ),
+        title=Words(
+            "{{service}}: {{signal}} has been worse from here on, by its alarm",
+            "{{service}}：据告警，{{signal}} 自此变差",
+        ),
+        color=ORANGE,
+        is_time=True,
     ),
 )
 """Marked in every dashboard."""

@@ -49,6 +49,7 @@ _TYPES: Final = {
     "view.js": "text/javascript; charset=utf-8",
     "answers.js": "text/javascript; charset=utf-8",
     "documents.js": "text/javascript; charset=utf-8",
+    "focus.js": "text/javascript; charset=utf-8",
     "goldens.js": "text/javascript; charset=utf-8",
     "charts.js": "text/javascript; charset=utf-8",
     "words.js": "text/javascript; charset=utf-8",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import sys
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from ragmonitor.causes import answer_log
 from ragmonitor.causes.answer_log import AnswerLog
 from ragmonitor.causes.bands import banded
 from ragmonitor.causes.slice_names import SliceNames
+from ragmonitor.causes.slice_rates import slice_rates
 from ragmonitor.causes.slice_search import SliceSearch
 from ragmonitor.causes.slices import Slices
 from ragmonitor.estimation.signals import outcomes
@@ -66,6 +68,53 @@ def test_a_pair_that_says_no_more_than_its_slice_is_left_out():
     """Of a route that got worse, its part in each language did too, and needs no line."""
     found = Traffic(now=600, rates=only(route="billing")(0.5)).slices()
     assert not [each.name for each in found if each.name == "language=zh, route=billing"]
+
+
+def test_a_pair_with_what_nearly_all_answers_are_adds_nothing_to_its_slice():
+    """It is drawn by chance: what is left of the slice is as bad as the pair."""
+    for seed in range(5):
+        chance = random.Random(seed)
+        traffic = Traffic(
+            seed=seed,
+            now=400,
+            billing=(0.2, 0.2),
+            rates=only(route="billing")(0.35),
+            extra={"chunks": lambda _, c=chance: "few" if c.random() < 0.1 else "many"},
+        )
+        found = [each.name for each in traffic.slices()]
+        assert "route=billing" in found
+        assert not [each for each in found if "route=billing" in each and "," in each]
+
+
+def test_two_names_of_the_same_answers_are_listed_once():
+    """The attribute of the application's stays, and not what goes with it."""
+    turns = iter(range(10**9))
+    shops = []
+
+    def shop(_since: bool) -> str:
+        shops.append("eu" if next(turns) % 3 else "us")
+        return shops[-1]
+
+    traffic = Traffic(
+        now=600,
+        rates=lambda since, values: 0.4 if since and values["shop"] == "us" else RATE,
+        extra={"shop": shop, "model": lambda _: {"us": "small", "eu": "large"}[shops[-1]]},
+    )
+    found = [each.name for each in traffic.slices()]
+    assert found[0] == "shop=us"
+    assert "model=small" not in found
+
+
+def test_the_rates_of_the_largest_slices_are_at_hand():
+    """Without an alarm; a slice that is all answers is left out."""
+    traffic = Traffic(now=600, rates=only(route="billing")(0.5), extra={"shop": lambda _: "us"})
+    found = {each["name"]: each for each in slice_rates(traffic.rows())}
+    assert "shop=us" not in found
+    billing = found["route=billing"]
+    assert billing["rate"]["lower"] < billing["rate"]["mean"] < billing["rate"]["upper"]
+    assert billing["rate"]["lower"] > found["route=faq"]["rate"]["upper"]
+    assert billing["judged"] == billing["answers"]
+    assert slice_rates(()) == []
 
 
 def test_a_slice_that_always_was_bad_is_not_named():

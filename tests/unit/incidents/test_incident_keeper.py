@@ -130,6 +130,7 @@ def test_what_is_shown_and_explains_most_is_named_first():
     ("kind", "name", "of"),
     [
         ("version", "prompt_version 1.1", "prompt_version=1.1"),
+        ("version", "version 1.5", "service_version=1.5"),
         ("document", "handbook.md", "source=handbook.md"),
     ],
 )
@@ -139,6 +140,19 @@ def test_a_document_or_version_is_named_rather_than_the_slice_of_its_answers(kin
     scene = Scene(None, ScriptedFinder(*found))
     scene.keeper.alarm(raised())
     assert (scene.incident.cause.kind, scene.incident.cause.name) == (kind, name)
+    assert [each.name for each in scene.incident.candidates] == [name]
+
+
+def test_what_a_document_does_not_know_of_itself_its_slice_tells():
+    """Which share of the rise goes with it, and that it is shown, by the slice's evidence."""
+    found = (
+        candidate("source=handbook.md", kind="slice", explained=0.8, e_value=1e9),
+        candidate(explained=None, is_discovery=False, e_value=10),
+    )
+    scene = Scene(None, ScriptedFinder(*found))
+    scene.keeper.alarm(raised())
+    (told,) = scene.incident.candidates
+    assert (told.kind, told.is_discovery, told.explained) == ("document", True, 0.8)
 
 
 def test_a_judge_that_changed_is_named_before_any_document():

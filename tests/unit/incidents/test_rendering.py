@@ -37,6 +37,21 @@ class Elements(HTMLParser):
         self.text += data
 
 
+def test_a_cause_is_said_in_the_language_of_the_rest():
+    """Its kind once, and its sentence and the sort of an event in Chinese."""
+    version = described(
+        kind="version", name="version 1.5", detail="Compared with 1.4.", detail_zh="与 1.4 相比。"
+    )
+    assert "Named: version 1.5, 0 s" in as_markdown(version, "en")
+    assert "Compared with 1.4." in as_markdown(version, "en")
+    told = as_markdown(version, "zh")
+    assert "已指明：版本 1.5（" in told
+    assert "与 1.4 相比。" in told
+    assert "Compared" not in told
+    event = described(kind="event", name="judge change: model 2", is_discovery=False)
+    assert "| 事件 | 评审变更：model 2 |" in as_markdown(event, "zh")
+
+
 def test_every_text_has_both_languages_with_the_same_names():
     """Nothing is left out in one of them."""
     for english, chinese in _TEXTS.values():
@@ -50,7 +65,7 @@ def test_a_person_on_call_finds_what_she_needs(language):
     for told in (
         "41 % (30 %" if language == "en" else "41 %（30 %",
         "handbook.md",
-        "85 % (70 % – 95 %)",
+        "85 % (70 % – 95 %)" if language == "en" else "85 %（70 % – 95 %）",
         "2027-01-15 08:00:00 UTC",
         QUESTION,
         SENTENCE,

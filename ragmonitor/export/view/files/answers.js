@@ -1,5 +1,6 @@
 // Recent answers: filters, and each answer with what is wrong in it beside what was retrieved.
 
+import { belongs, focused } from "./focus.js";
 import { element, moment, number } from "./writing.js";
 import { called, language, list, t } from "./words.js";
 
@@ -24,7 +25,7 @@ function peoples(answer) {
   return Object.entries(answer.feedback ?? {}).map(([kind, f]) => ({ kind, ...f, direction: f.score === null || f.score === 0.5 ? "neither" : f.score > 0.5 ? "good" : "bad" }));
 }
 
-/** The answer's id, or the slice or document whose answers are wanted, in the address; empty: none. */
+/** The answer's id, or the text that is searched for, in the address; empty: none. */
 function linked() {
   const [, id] = /^#(?:answer|find)=(.+)$/.exec(location.hash) ?? [];
   try { return decodeURIComponent(id ?? ""); } catch { return ""; }
@@ -42,9 +43,6 @@ function searched(answer) {
   ].join("\n").toLowerCase();
 }
 
-/** A link to the answers of a slice or a document. */
-export const answersOf = (text, shown = text) => element("a", { href: `#find=${encodeURIComponent(text)}` }, shown);
-
 function outcomes(answer, evaluator) {
   const found = answer.evaluations.filter((e) => !evaluator || e.evaluator === evaluator).map((e) => e.cause ?? "scored");
   return [...new Set([...found, ...[answer.judge_cause, answer.cause].filter(Boolean)])];
@@ -55,12 +53,13 @@ export class Answers {
     this.store = store;
     this.chosen = {};
     this.text = linked();
+    this.focus = focused();
     this.order = "worst";
     this.size = PAGE;
     this.listed = null;
     this.cards = new Map();
     byId("filters").addEventListener("submit", (event) => event.preventDefault());
-    addEventListener("hashchange", () => { if (linked()) { byId("filters").elements.search.value = this.text = linked(); this.renew(); byId("answers").scrollIntoView(); } });
+    addEventListener("hashchange", () => { this.focus = focused(); this.renew(); if (linked()) { byId("filters").elements.search.value = this.text = linked(); this.renew(); byId("answers").scrollIntoView(); } });
     byId("more").addEventListener("click", () => { this.size += PAGE; this.show(); });
   }
 
@@ -104,6 +103,7 @@ export class Answers {
   }
 
   fits(answer, but = "") {
+    if (this.focus && !belongs(answer, this.focus)) return false;
     const wanted = this.text.trim().toLowerCase();
     if (wanted && !searched(answer).includes(wanted)) return false;
     return Object.entries(this.chosen).every(([name, wanted]) => name === but || !wanted || FILTERS[name].values(answer, this.chosen).includes(wanted));

@@ -102,7 +102,7 @@ export class Chart {
     }
     for (const mark of data.marks ?? []) {
       if (mark.at_s < data.from || mark.at_s > data.to) continue;
-      const line = shape("line", { class: "mark", x1: round(x(mark.at_s)), x2: round(x(mark.at_s)), y1: TOP, y2: height - BOTTOM });
+      const line = shape("line", { class: `mark ${mark.kind ?? ""}`, x1: round(x(mark.at_s)), x2: round(x(mark.at_s)), y1: TOP, y2: height - BOTTOM });
       const title = shape("title", {});
       title.textContent = mark.text;
       line.append(title);

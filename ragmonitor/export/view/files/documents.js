@@ -1,6 +1,6 @@
 // What is known of documents: four lists, and what each retrieval brought. Asked for apart from the state.
 
-import { answersOf } from "./answers.js";
+import { viewOf } from "./focus.js";
 import { t } from "./words.js";
 import { element, moment, number, renew, say } from "./writing.js";
 
@@ -17,7 +17,7 @@ export function table(columns, entries) {
 }
 
 function named(each) {
-  const box = element("span", {}, answersOf(each.document));
+  const box = element("span", {}, viewOf("document", each.document));
   if (each.is_discovery) box.append(" ", element("span", { class: "tag bad" }, t("docDiscovery")));
   if (each.id && each.id !== each.document) box.append(element("small", {}, each.id));
   return box;

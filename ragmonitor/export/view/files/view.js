@@ -1,8 +1,9 @@
 // Asks for what is new every few seconds, and shows it. Texts are only ever set as text.
 
-import { Answers, answersOf } from "./answers.js";
+import { Answers } from "./answers.js";
 import { Chart, interval, meter, spark } from "./charts.js";
 import { Documents } from "./documents.js";
+import { Focus, viewOf } from "./focus.js";
 import { Goldens } from "./goldens.js";
 import { called, language, list, speak, t } from "./words.js";
 import { boundary, clock, days, element, isShare, moment, number, percent, renew, say, span, tell } from "./writing.js";
@@ -10,7 +11,6 @@ import { boundary, clock, days, element, isShare, moment, number, percent, renew
 const EVERY_MS = 3000, HIDDEN_MS = 15000;
 const RANGES = { "20m": 1200, "2h": 7200, "24h": 86400 };
 const FIRST = ["hallucination", "faithfulness", "answer_relevancy", "refusal"];
-const UNSEARCHED = ["topic", "latency_s", "language"];
 const byId = (id) => document.getElementById(id);
 
 const store = { state: null, rings: {}, answers: new Map(), cursor: "", lastOk: null, lost: null };
@@ -244,6 +244,8 @@ function showCharts() {
   const title = t("estimateTitle", { signal: called("signal", signal) });
   const format = (value) => (isShare(signal) ? `${Math.round(100 * value * 10) / 10}%` : value.toFixed(2));
   const marks = state.marks.map((each) => ({ at_s: each.at_s, text: `${clock(each.at_s, true)} ${t(each.kind)}: ${each.name}` }));
+  const rises = new Set([alarm, ...state.events.filter((e) => e.signal === signal && e.raised)].map((e) => e?.span?.since_s).filter(Boolean));
+  for (const at_s of rises) marks.push({ at_s, kind: "rise", text: `${clock(at_s, true)} ${t("rise", { signal: called("signal", signal) })}` });
   const common = { from: seen.from, to: seen.to, times: seen.times, clock, marks, nothing: t("nothingYet") };
   say(byId("estimate-title"), `${title} · ${judge === "none" ? t("noJudge") : judge === state.builtin ? t("builtinOnly") : t("judgedBy", { judge })}`);
   charts.estimate.show({
@@ -299,7 +301,7 @@ function showTable() {
   const groups = state.groups.filter((g) => g.window === "1h");
   byId("groups-box").hidden = !groups.length;
   renew(byId("groups").tHead, [element("tr", {}, ...["colDimension", "colGroup"].map((key) => element("th", { scope: "col" }, t(key))), element("th", { scope: "col" }, called("signal", "hallucination")))]);
-  renew(byId("groups").tBodies[0], groups.sort((a, b) => b.mean - a.mean).map((g) => element("tr", {}, element("td", { "data-label": t("colDimension") }, g.dimension), element("th", { scope: "row" }, UNSEARCHED.includes(g.dimension) ? g.group : answersOf(g.dimension === "model" ? g.group : `${g.dimension}: ${g.group}`, g.group)), cell(g, g.basis === "builtin" ? "builtin" : "", called("signal", "hallucination")))));
+  renew(byId("groups").tBodies[0], groups.sort((a, b) => b.mean - a.mean).map((g) => element("tr", {}, element("td", { "data-label": t("colDimension") }, g.dimension), element("th", { scope: "row" }, viewOf("slice", `${g.dimension}=${g.group}`, g.group)), cell(g, g.basis === "builtin" ? "builtin" : "", called("signal", "hallucination")))));
 }
 
 // The scored answers since the rise, or of a cleared alarm the recovery, began.
@@ -360,11 +362,12 @@ function showAlarms() {
 const answers = new Answers(store);
 const documents = new Documents(store);
 const goldens = new Goldens(store);
+const focus = new Focus(store, documents, stateOf);
 
 function show() {
   showLive();
   if (!store.state) return;
-  for (const part of [showHead, showVerdict, showNow, showCharts, showTable, showAlarms, () => goldens.show(), () => documents.show(), () => answers.show()]) part();
+  for (const part of [showHead, showVerdict, showNow, showCharts, showTable, showAlarms, () => goldens.show(), () => documents.show(), () => focus.show(), () => answers.show()]) part();
 }
 
 function translate() {
@@ -439,6 +442,7 @@ async function poll() {
     }
     await documents.poll();
     await goldens.poll();
+    await focus.poll();
   } catch (error) {
     store.lost = error.message === "locked" ? "locked" : "lost";
   }
