@@ -85,14 +85,21 @@ _DIFFICULTIES: Final[dict[Language, dict[Difficulty, str]]] = {
         "hard": "困难:描述一个情形,回答要再推一步才能得出。",
     },
 }
+_HARD_TO_DECLINE: Final[dict[Language, str]] = {
+    "en": "Hard: it describes a situation; what the CHUNKS say comes close, and still does not "
+    "answer it.",
+    "zh": "困难:描述一个情形,CHUNKS的内容与之相近,却仍不能回答它。",
+}
+"""Of a question that cannot be answered, from whose answer no step of thought leads."""
 _FIELDS: Final[dict[Language, dict[str, str]]] = {
     "en": {
         "first_question": "a text: the question before it",
         "first_answer": "a text: the answer to that",
         "question": "a text: the question; empty: there is none",
         "answer": "a text: the answer; empty for a question that cannot be answered",
-        "says": '"answered" if the CHUNKS answer all of it; "absent" if they lack the answer or a '
-        'part of it; "denied" if they contradict what it takes for granted',
+        "says": '"answered" if the CHUNKS answer all of it, be it with a no; "absent" if they lack '
+        'the answer or a part of it; "denied" if it takes for granted, and does not ask, something '
+        "that they contradict",
         "reply": 'a text: the answer from the CHUNKS; with "denied" what is wrong and what they '
         "say instead; else empty",
         "used": "a list of the numbers of the CHUNKS that are needed, as few as suffice",
@@ -108,8 +115,8 @@ _FIELDS: Final[dict[Language, dict[str, str]]] = {
         "first_answer": "文本:对它的回答",
         "question": "文本:问题;没有则为空",
         "answer": "文本:回答;无法回答的问题为空",
-        "says": '"answered":CHUNKS能完整回答;"absent":缺少全部或部分答复;'
-        '"denied":与问题的前提相矛盾',
+        "says": '"answered":CHUNKS能完整回答,答复为否定也算;"absent":缺少全部或部分答复;'
+        '"denied":问题当作前提而并未发问的内容与CHUNKS相矛盾',
         "reply": '文本:据CHUNKS的回答;"denied"时为哪里不对及其说法;否则为空',
         "used": "列表:所需CHUNKS的编号,够用即可",
         "clear": "true:指明了所问之事,且只有一种理解",
@@ -142,9 +149,10 @@ def write_task(kind: GoldenKind, difficulty: Difficulty, language: Language) -> 
     names = ["question", "answer"]
     if kind is GoldenKind.FOLLOW_UP:
         names = ["first_question", "first_answer", *names]
-    instructions = _WRITE[language].format(
-        kind=_KINDS[language][kind], difficulty=_DIFFICULTIES[language][difficulty]
-    )
+    level = _DIFFICULTIES[language][difficulty]
+    if kind is GoldenKind.UNANSWERABLE and difficulty == "hard":
+        level = _HARD_TO_DECLINE[language]
+    instructions = _WRITE[language].format(kind=_KINDS[language][kind], difficulty=level)
     return _task(instructions, names, ("chunks",), language)
 
 
@@ -176,5 +184,8 @@ def _task(
 
 def prompts_version() -> str:
     """Return what changes with every text above and every rule for replies."""
-    tables = (_WRITE, _KINDS, _DIFFICULTIES, _FIELDS, _READ, _READ_WITHOUT, _COMPARE)
+    tables = (
+        *(_WRITE, _KINDS, _DIFFICULTIES, _HARD_TO_DECLINE),
+        *(_FIELDS, _READ, _READ_WITHOUT, _COMPARE),
+    )
     return f"{hashlib.blake2b(repr(tables).encode(), digest_size=4).hexdigest()}.{RULES}"

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.support.scripts import ROOT
 
@@ -70,3 +74,34 @@ def test_every_tried_python_has_its_classifier_and_its_job() -> None:
     for version in ("3.11", "3.12", "3.13"):
         assert version in versions
         assert f"Python :: {version}" in project
+
+
+def test_every_package_that_an_extra_or_a_group_brings_is_pinned() -> None:
+    """Also what those need in turn, as far as it is installed here."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    pinned = {canonicalize_name(line.partition("==")[0]) for line in lines if "==" in line}
+    groups = project["dependency-groups"]
+    apart = ("docs", "sbom", "audit")  # in environments of their own
+    named = [group for name, group in groups.items() if name not in apart]
+    extras = project["project"]["optional-dependencies"]
+    named += [project["project"]["dependencies"], *extras.values()]
+    waiting = [Requirement(each) for group in named for each in group if isinstance(each, str)]
+    seen: set[tuple[str, str]] = set()
+    unpinned = set()
+    while waiting:
+        wanted = waiting.pop()
+        name = canonicalize_name(wanted.name)
+        for extra in ("", *wanted.extras):
+            if name.startswith("ragmonitor") or (name, extra) in seen:
+                continue
+            seen.add((name, extra))
+            if name not in pinned and name not in {"pip", "setuptools"}:
+                unpinned.add(name)
+            try:
+                found = distribution(name).requires or ()
+            except PackageNotFoundError:
+                continue
+            more = map(Requirement, found)
+            waiting += [r for r in more if r.marker is None or r.marker.evaluate({"extra": extra})]
+    assert unpinned == set()
