@@ -256,7 +256,7 @@ def test_the_documented_loop_from_documents_to_a_red_pull_request(
     assert code == 0, told
     (tmp_path / "summary.md").unlink()
     code, told = user.types(gate, "broken")
-    assert code == 4, told
+    assert code in (4, 5), told  # 5 where less than 90 % of the questions can be scored
     suites = ET.parse(tmp_path / "gate.xml").getroot()
     failed = {
         case.get("name") for case in suites.iter("testcase") if case.find("failure") is not None
@@ -264,7 +264,6 @@ def test_the_documented_loop_from_documents_to_a_red_pull_request(
     assert len(failed) >= 10
     summary = (tmp_path / "summary.md").read_text("utf-8")
     assert WRONG[language][0] in summary
-    assert "worse" in summary
 
 
 def right_answer(each: Any, language: str) -> str:

@@ -18,6 +18,7 @@ from ragmonitor import guard
 from ragmonitor.causes.events import EventKind
 from ragmonitor.estimation import summarise
 from ragmonitor.export import PrometheusExporter, View
+from ragmonitor.feedback import JoinedFeedback, feedback_of
 from ragmonitor.incidents.incident_pages import IncidentPages
 from ragmonitor.records import (
     AlarmCause,
@@ -320,6 +321,20 @@ def test_filters_leave_what_fits(page: Page, shown: Shown) -> None:
 
     page.run("document.querySelector('#filters [name=reset]').click()")
     assert page.text("#shown") == "21 of 21 kept"
+
+
+def test_what_people_said_stands_beside_the_answer(page: Page, shown: Shown) -> None:
+    """As it comes, and a filter finds it; a comment is no markup."""
+    shown.fill()
+    load(page, shown)
+    told = feedback_of("i-3", False, comment=f"no {SCRIPT}", kind="thumbs", at_s=1.0)
+    shown.view.feedback(JoinedFeedback(feedback=told, answered_s=0.0))
+    page.shows("it has come", "document.querySelector('#filters [name=people]').options.length > 1")
+    page.choose("people", "bad")
+    assert page.count(".answer") == 1
+    assert "found bad by a person" in page.text(".answer header").lower()
+    assert f"“no {SCRIPT}”" in page.text(".answer")
+    assert not page.run("return window.broken")
 
 
 def test_a_search_and_a_permalink_leave_the_answers_that_are_meant(
