@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, field, fields, make_dataclass
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass, replace
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -54,7 +54,10 @@ def encode_settled(answer: SettledAnswer) -> bytes:
     if len(body) > MAX_BYTES:
         for shorter in fitting(answer.interaction):
             assert isinstance(shorter, Interaction)  # noqa: S101 - for the type
-            flags, body = packed(_plain(answer, shorter))
+            # It was judged whole: what is left out here makes its scores no worse.
+            is_incomplete = answer.interaction.capture_incomplete
+            cut = replace(shorter, capture_incomplete=is_incomplete)
+            flags, body = packed(_plain(answer, cut))
             if len(body) <= MAX_BYTES:
                 break
         else:

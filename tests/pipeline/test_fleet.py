@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +21,7 @@ from ragmonitor.feedback import feedback_of
 from ragmonitor.fleet import estimator as estimator_module
 from ragmonitor.fleet import fleet_worker
 from ragmonitor.fleet.estimator import Estimator, LeaseLostError, Term
+from ragmonitor.fleet.estimator_state import KEPT_STATE
 from ragmonitor.fleet.fleet_stream import FleetStream, Outcome
 from ragmonitor.fleet.fleet_worker import FleetWorker
 from ragmonitor.fleet.redis_state import budget_in
@@ -31,6 +37,7 @@ from ragmonitor.wire import (
     encode_feedback,
     encode_settled,
 )
+from tests.support.prometheus_server import require_binary
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.scrape import outcomes, total
 from tests.support.stories import assessment, interaction
@@ -394,3 +401,77 @@ def test_feedback_arrives(server: RedisServer):
     assert [each.feedback.score for each in told] == [1.0]
     assert (term.state.unreadable, lawful(server).buried) == (1, 1)
     assert total(term.meters.registry, "ragmonitor_interactions_total") == 1
+
+
+def command(server: RedisServer, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a command of ragmonitor's on the server's stream."""
+    environment = os.environ | {
+        "RAGMONITOR_STREAM": server.url,
+        "RAGMONITOR_SERVICE": SERVICE,
+        "RAGMONITOR_SERVER": "false",
+        "OTEL_SDK_DISABLED": "true",
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "ragmonitor.cli.app", *arguments],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.slow
+def test_kills_of_workers_and_estimators_lose_nothing(server: RedisServer):
+    """`kill -9` of each in turn, while it works: every answer is counted once in the end."""
+    records = answers(6_000)
+    roles = [("worker", "--fleet"), ("estimator",), ("worker", "--fleet"), ("estimator",)]
+    processes = [command(server, *role) for role in roles]
+    try:
+        for at in (0, 1, 2, 3):
+            before = lawful(server) if at else None
+            put(server, records[1_500 * at : 1_500 * (at + 1)])
+            until(
+                "some more are settled",
+                lambda n=0 if before is None else before.settled: lawful(server).settled > n,
+                within_s=60,
+            )
+            processes[at].kill()
+            processes[at].wait(10)
+            lawful(server)
+            processes[at] = command(server, *roles[at])
+        until("all are counted", lambda: is_counted(server, 6_000), within_s=150)
+    finally:
+        for each in processes:
+            each.terminate()
+        for each in processes:
+            each.wait(30)
+    state = json.loads(stream(server).kept_field(KEPT_STATE))
+    assert sum(state["interactions"].values()) == 6_000
+    assert state["unreadable"] == 0
+    assert lawful(server).buried == 0
+
+
+def is_counted(server: RedisServer, count: int) -> bool:
+    """Return whether so many records are settled and estimated."""
+    found = lawful(server)
+    return found.settled == count and found.uncounted == 0
+
+
+@pytest.mark.slow
+def test_the_demo_of_a_fleet():
+    """Two processes are killed with -9: the sums agree, the spike is announced once."""
+    pytest.importorskip("ragmonitor_langchain")
+    pytest.importorskip("ragmonitor_llama_index")
+    require_binary("redis-server")
+    script = Path(__file__).parents[2] / "tools" / "demo_fleet.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--seconds", "60", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    summary = json.loads(done.stdout.splitlines()[-1])
+    assert summary["sums_agree"], summary
+    assert summary["spike_announced_once"], summary
+    assert summary["takeover_s"] < 10
+    assert summary["counted"] == summary["asked"] > 0

@@ -1,0 +1,81 @@
+"""What workers leave for the estimator comes back as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragmonitor.errors import WireError
+from ragmonitor.records import AlarmEvent, Example, Prediction, PredictionBasis, SamplingDecision
+from ragmonitor.wire import (
+    Decided,
+    SettledAnswer,
+    decode_alarms,
+    decode_decided,
+    decode_settled,
+    encode_alarms,
+    encode_decided,
+    encode_settled,
+)
+from tests.support.stories import assessment, interaction
+from tests.support.wire_records import interactions, is_same, reports
+
+BASIS = PredictionBasis(((1, 0.5),), 0.25, -0.5, 0.125, 0.2, True)
+PREDICTION = Prediction(hallucination=0.2, expected={"refusal": (0.5, 0.25)}, basis=BASIS)
+
+
+@given(interaction=interactions, several=st.lists(reports, max_size=3))
+def test_a_settled_answer_comes_back(interaction, several):
+    """With all its reports, whatever stands in them."""
+    answer = SettledAnswer(
+        interaction=interaction,
+        reports=tuple(replace(each, interaction=interaction) for each in several),
+        prediction=PREDICTION,
+        decision=SamplingDecision(inclusion_probability=0.5, drawn=True),
+        epoch=3,
+    )
+    assert is_same(decode_settled(encode_settled(answer)), answer)
+
+
+def test_a_decision_comes_back():
+    """With the prediction that stood before it."""
+    decision = SamplingDecision(inclusion_probability=0.5, drawn=True, floors=(("a=b", 0.5),))
+    decided = Decided(decision=decision, prediction=PREDICTION, epoch=9)
+    assert decode_decided(encode_decided(decided)) == decided
+
+
+def test_alarms_come_back():
+    """With the answers that are their examples."""
+    example = Example(
+        interaction=interaction(), assessment=assessment("absent"), badness=1.0, at_s=5.0
+    )
+    event = AlarmEvent(
+        signal="hallucination",
+        judge="j",
+        kind="quality",
+        raised=True,
+        at_s=5.0,
+        since_s=1.0,
+        evidence_s=9.0,
+        threshold_s=8.0,
+        objective=0.05,
+        examples=(example,),
+    )
+    assert decode_alarms(encode_alarms([event])) == [event]
+
+
+def test_what_is_too_long_is_cut():
+    """It was judged whole, and so stays one that is estimated."""
+    long = interaction(texts=["word " * 400_000] * 3)
+    read = decode_settled(encode_settled(SettledAnswer(interaction=long, reports=()))).interaction
+    assert len(read.chunks[0].text) < len(long.chunks[0].text)
+    assert not read.capture_incomplete
+
+
+def test_damaged_bytes_are_refused():
+    """As those of every other record."""
+    with pytest.raises(WireError):
+        decode_settled(encode_settled(SettledAnswer(interaction=interaction(), reports=()))[:-5])
