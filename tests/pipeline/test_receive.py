@@ -14,13 +14,16 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import (
+    BatchSpanProcessor,
     SimpleSpanProcessor,
     SpanExporter,
     SpanExportResult,
@@ -165,15 +168,24 @@ def test_spans_without_ids_are_rejected_and_the_rest_is_taken() -> None:
 
 
 def test_a_full_receiver_has_senders_try_again() -> None:
-    """429 with Retry-After; the real exporter then sends it again, and nothing is lost."""
+    """429 with Retry-After; a real exporter that got it sends again, and nothing is lost."""
     with receiving(receive={"max_traces": 10, "quiet_s": 1.0}) as receiver:
         for trace in range(2, 12):
             receiver.take(root(trace=trace))
-        status, _, headers = receiver.post(request_of(*answer()).SerializeToString())
+        status, _, headers = receiver.post(request_of(*answer(trace=99)).SerializeToString())
         assert (status, headers["Retry-After"]) == (429, "1")
-        receiver.after(200)
-        assert receiver.post(request_of(*answer()).SerializeToString())[0] == 200
-        assert len(receiver.after(200)) == 1
+        provider = TracerProvider()
+        provider.add_span_processor(BatchSpanProcessor(http_exporter(receiver)))
+        provider.get_tracer("shop").start_span("step", attributes=root()["attributes"]).end()
+        with ThreadPoolExecutor(1) as pool:
+            flushed = pool.submit(provider.force_flush)
+            sample = "ragmonitor_received_requests_total"
+            until("it was refused", lambda: receiver.counted(sample, outcome="full") >= 2)
+            receiver.after(200)
+            assert len(receiver.receiver.traces) == 0
+            assert flushed.result(30)
+        provider.shutdown()
+        assert len(receiver.receiver.traces) == 1
 
 
 def test_every_interaction_that_came_is_scored_or_unscored() -> None:
