@@ -59,7 +59,7 @@ test: $(STAMP)  ## Run what a change needs, in parallel (ARGS="-k name")
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m "not slow" $(ARGS)
 
 test-all: $(STAMP)  ## Run the rest: matrices, simulations, real servers, browsers (14 minutes on two cores)
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m slow $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m slow $(ARGS)
 
 check: $(STAMP)  ## Format, lint, strict types, import contracts
 	$(BIN)/ruff format --check .
