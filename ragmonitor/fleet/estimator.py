@@ -195,7 +195,9 @@ class Term:
         self._remove_folder = weakref.finalize(self, shutil.rmtree, self._folder, True)
         self._kept = stream.kept()
         self._unpack()
-        settings = settings.model_copy(update={"state": self._folder})
+        # Nobody here asks a judge: answers that it might be asked again are not collected.
+        judge = settings.judge.model_copy(update={"reference_answers_per_day": 0})
+        settings = settings.model_copy(update={"state": self._folder, "judge": judge})
         builtin, reader = builtin_judge(settings), reader_of(settings)
         self._judging = judging_of(settings, budget=budget_in(stream, settings))
         incidents = incidents_of(settings, self._judging, self._lose)
