@@ -36,8 +36,6 @@ from ragmonitor.records import (
 )
 from ragmonitor.wiring import redactor_of, restrict_logs, traces_of
 
-NICENESS = 5
-"""Where there is too little CPU for both, the application comes first."""
 LAST_S = 5.0
 """Time for what is left when the application is gone without a word."""
 EMIT_S = 10.0
@@ -326,8 +324,6 @@ def main(told: Connection) -> None:
     # application may want its last answers scored. This process ends when its connections do.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    with suppress(OSError):
-        os.nice(NICENESS)
     logger = logging.getLogger("ragmonitor")
     logger.propagate = False
     logger.addHandler(_LogHandler())

@@ -14,13 +14,21 @@ from typing import Final
 
 from ragmonitor.forks import survive_forks
 
+NICENESS: Final = 5
+"""Where there is too little CPU for both, the application comes first: from the imports on."""
+
 # The application's own path, but none of what its environment makes an interpreter do at start
 # (`-I`): a helper must not be instrumented, nor run the application.
-_BOOTSTRAP: Final = (
-    "import pickle, sys; from multiprocessing.connection import Connection; "
-    "told = Connection({fd}); sys.path[:] = pickle.loads(told.recv_bytes()); "
-    "from ragmonitor.back_half.helper import main; main(told)"
-)
+_BOOTSTRAP: Final = """
+import contextlib, os, pickle, sys
+with contextlib.suppress(OSError):
+    os.nice({niceness})
+from multiprocessing.connection import Connection
+told = Connection({fd})
+sys.path[:] = pickle.loads(told.recv_bytes())
+from ragmonitor.back_half.helper import main
+main(told)
+"""
 
 
 class HelperProcess:
@@ -65,8 +73,9 @@ class HelperProcess:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
+                script = _BOOTSTRAP.format(niceness=NICENESS, fd=theirs.fileno())
                 self._process = subprocess.Popen(  # noqa: S603 - ourselves
-                    [sys.executable, "-I", "-c", _BOOTSTRAP.format(fd=theirs.fileno())],
+                    [sys.executable, "-I", "-c", script],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

@@ -70,8 +70,6 @@ BEFORE, DURING, AFTER = 20, 60, 20
 """Answers in each phase."""
 PAUSE_S: Final = 0.06
 """Between two answers under the fault."""
-HELPER_STARTS_S: Final = 3.0
-"""Helper processes import meanwhile: the fault is to meet them at work."""
 WITHIN_S: Final = 180
 """For the application to start, or to answer: the machine may be busy with other work."""
 DAY_S: Final = 86_400
@@ -366,6 +364,16 @@ class Application:
         MultiProcessCollector(registry, path=str(self.folder / "metrics"))
         return [sample for family in registry.collect() for sample in family.samples]
 
+    def captured(self) -> int:
+        """Return how many answers were counted: helper processes start, and then catch up."""
+        name = "ragmonitor_interactions_total"
+        return sum(int(each.value) for each in self.counters() if each.name == name)
+
+    @property
+    def answered(self) -> int:
+        """How many answers were asked for so far."""
+        return self._seen
+
     def log(self) -> str:
         """Return what reached the log."""
         return (self.folder / "log").read_text(errors="replace")
@@ -509,8 +517,8 @@ def measured(cell: Cell, app: Application, servers: Endpoints, *, alone: bool) -
     """Have the application answer before, during and after the fault, and end."""
     app.begin()
     app.ask(BEFORE, PAUSE_S / 3)
-    if cell.worker == "process":
-        time.sleep(HELPER_STARTS_S)
+    if not alone and cell.mode != "fork":  # whose children begin and end with each phase
+        until("all was captured", lambda: app.captured() >= app.answered, within_s=WITHIN_S)
     if alone:
         found = app.ask(DURING, PAUSE_S)
     else:

@@ -123,9 +123,12 @@ def noted(monitor: Any, began: float, interactions: int) -> Note:
 
 
 def waiting(monitor: Any) -> int:
-    """Return how many interactions wait in this process."""
+    """Return how many interactions wait, in this process and in the helper."""
     back = monitor._back
-    return len(back._queue if hasattr(back, "_queue") else back.queue)
+    if not hasattr(back, "_queue"):
+        return len(back.queue)
+    helper = back._helper
+    return len(back._queue) + (0 if helper is None else helper.sent - helper.taken)
 
 
 class Traffic:
