@@ -15,6 +15,7 @@ from opentelemetry import baggage, context
 
 from ragmonitor.conventions import PROBE_BAGGAGE, PROBE_HEADER
 from ragmonitor.guard import record_error
+from ragmonitor.records import Probe
 
 MAX_MARK_CHARACTERS = 200
 
@@ -37,7 +38,7 @@ def current_mark(within: context.Context | None = None) -> str:
 def is_probe(interaction: Any) -> bool:
     """Return whether a record answers a golden question: by its probe, an attribute or a tag."""
     try:
-        if getattr(interaction, "probe", None) is not None:
+        if isinstance(getattr(interaction, "probe", None), Probe):
             return True
         attributes, tags = (getattr(interaction, each, None) for each in ("attributes", "tags"))
         return (isinstance(attributes, Mapping) and PROBE_BAGGAGE in attributes) or (

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ragmonitor import Chunk, Generation, Interaction, Message, Monitor, Retrieval, Usage
@@ -234,6 +234,7 @@ def test_a_block_takes_anything(monitor, accounted, said, calls, failure):
 
 
 @many
+@example(values=[], instead=43)
 @given(values=st.lists(st.tuples(st.integers(0, 100), odd), max_size=4), instead=odd)
 def test_observe_takes_anything(monitor, accounted, values, instead):
     """A record with wrong types in it, and what is no record, is counted all the same."""
