@@ -152,7 +152,6 @@ def test_over_a_socket(served: BoundedServer, taken: Taken) -> None:
         ("Content-Length: -1\r\n", b"411"),
         ("Content-Length: " + "9" * 5_000 + "\r\n", b"411"),
         (f"Content-Length: {MAX_BODY_BYTES + 1}\r\n", b"413"),
-        ("Transfer-Encoding: chunked\r\n", b"411"),
     ],
 )
 def test_a_body_of_no_length_or_too_long_is_not_read(
@@ -160,6 +159,17 @@ def test_a_body_of_no_length_or_too_long_is_not_read(
 ) -> None:
     assert exchanged(served, post(b"{}", length)).startswith(b"HTTP/1.0 " + status)
     assert not taken
+
+
+def test_a_body_may_come_in_chunks(served: BoundedServer, taken: Taken) -> None:
+    body = json.dumps(GOOD).encode()
+    chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    chunked = "Transfer-Encoding: chunked\r\n"
+    assert exchanged(served, post(chunks, chunked)).startswith(b"HTTP/1.0 202 ")
+    assert exchanged(served, post(body + b"\r\n", chunked)).startswith(b"HTTP/1.0 400 ")
+    too_long = b"%x\r\n" % (MAX_BODY_BYTES + 1)
+    assert exchanged(served, post(too_long, chunked)).startswith(b"HTTP/1.0 413 ")
+    assert len(taken) == 1
 
 
 def test_where_nothing_is_received_there_is_no_method_but_get() -> None:
