@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -165,12 +166,17 @@ def test_over_http_on_this_machine():
     assert alarms["services"][0]["alarms"]
 
 
-def over_http(url, headers):
-    """Return the transport of the protocol's own client."""
+@contextlib.asynccontextmanager
+async def over_http(url, headers):
+    """Yield the streams of the protocol's own client."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
-    return streamable_http_client(url, http_client=httpx2.AsyncClient(headers=headers))
+    async with (
+        httpx2.AsyncClient(headers=headers) as client,
+        streamable_http_client(url, http_client=client) as streams,
+    ):
+        yield streams
 
 
 def waited_for(url):
