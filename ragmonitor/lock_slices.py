@@ -17,17 +17,26 @@ SLICE_S: Final = 0.0005
 PAUSE_S: Final = 0.00005
 """How long it then sleeps at least; systems make 0.1 ms of it, in which others can run."""
 
-_began = threading.local()
+_thread = threading.local()
 
 
 def work_in_slices() -> None:
     """Have this thread give the lock back whenever `give_back` finds that its slice is over."""
-    _began.at = perf_counter()
+    _thread.began_s, _thread.is_behind = perf_counter(), False
+
+
+def say_whether_behind(*, is_behind: bool) -> None:
+    """Have this thread keep the lock, as any thread does, while it is behind with its work.
+
+    Where all cores are busy each pause is a wait for a core, and a busy application leaves a thread
+    that pauses a tenth of the interpreter.
+    """
+    _thread.is_behind = is_behind
 
 
 def give_back() -> None:
     """Sleep for a moment if this thread works in slices and has worked for one; else do nothing."""
-    at = getattr(_began, "at", None)
-    if at is not None and perf_counter() - at >= SLICE_S:
+    began_s = getattr(_thread, "began_s", None)
+    if began_s is not None and not _thread.is_behind and perf_counter() - began_s >= SLICE_S:
         sleep(PAUSE_S)
-        _began.at = perf_counter()
+        _thread.began_s = perf_counter()

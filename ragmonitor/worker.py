@@ -41,7 +41,7 @@ from ragmonitor.guard import (
 from ragmonitor.judges.every_answer import EveryAnswerReader
 from ragmonitor.judging import JudgedAnswer, JudgeRunner, ReadingEngine
 from ragmonitor.ledger import Account, Ledger
-from ragmonitor.lock_slices import give_back, work_in_slices
+from ragmonitor.lock_slices import give_back, say_whether_behind, work_in_slices
 from ragmonitor.protocols import (
     AlarmListener,
     Estimates,
@@ -72,6 +72,8 @@ from ragmonitor.records import (
 BATCH = 64
 LINGER_S = 0.01
 """Pause between waking and working: the request that woke us finishes undisturbed."""
+BEHIND_FROM = 16
+"""With more interactions waiting the work is not done in slices."""
 KEEP_S = 0.5
 """A verdict is kept on disk after so long at most: a process may die at any moment."""
 TICK_S = 2.0
@@ -418,6 +420,7 @@ class Worker(WorksInSteps):
 
     def _take(self, max_items: int) -> Sequence[tuple[Finished, Account]]:
         """Return what waits, with an account for each: who closes counts it, done or not."""
+        say_whether_behind(is_behind=len(self._queue) > BEHIND_FROM)
         with self._step:
             waiting = () if self._closed else self._queue.take(max_items)
             return [(finished, self._ledger.open(finished)) for finished in waiting]
