@@ -55,10 +55,10 @@ demo-fleet: $(STAMP)  ## Two applications, two workers, an estimator and a stand
 # Tests start hundreds of interpreters, which are to find compiled what they import.
 test test-all: export PYTHONDONTWRITEBYTECODE :=
 
-test: $(STAMP)  ## Run what a change needs, in parallel (ARGS="-k name")
+test: $(STAMP)  ## Run what a change needs, in parallel (six to seven minutes on two cores; ARGS="-k name")
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m "not slow" $(ARGS)
 
-test-all: $(STAMP)  ## Run the rest: matrices, simulations, real servers, browsers (14 minutes on two cores)
+test-all: $(STAMP)  ## Run the rest: matrices, simulations, real servers, browsers (some 20 minutes on two cores)
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m slow $(ARGS)
 
 check: $(STAMP)  ## Format, lint, strict types, import contracts

@@ -157,6 +157,8 @@ class User:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             encoding="utf-8",
+            # A shell has what it starts in the background ignore Ctrl-C, and so its children.
+            preexec_fn=heeds_ctrl_c,  # noqa: PLW1509 - no thread of ours holds a lock here
         )
         assert page.stdout is not None
         address, _, token = page.stdout.readline().strip().partition("#")
@@ -169,7 +171,11 @@ class User:
         finally:
             page.send_signal(signal.SIGINT)
             page.stdout.close()
-            assert page.wait(20) == 0
+            try:
+                assert page.wait(20) == 0
+            finally:
+                page.kill()
+                page.wait(10)
 
     @contextmanager
     def serves(self, release: str = "") -> Iterator[str]:
@@ -188,6 +194,10 @@ class User:
 
     def goldens(self) -> list[Golden]:
         return read_goldens(self.folder / "goldens.jsonl")
+
+
+def heeds_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def is_open(port: int) -> bool:
