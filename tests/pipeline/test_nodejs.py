@@ -33,9 +33,18 @@ def applications(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in (*EXAMPLES.glob("*.mjs"), EXAMPLES / "package.json"):
         shutil.copy(path, folder)
     install = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"]
-    done = subprocess.run(
-        install, cwd=folder, capture_output=True, text=True, timeout=300, check=False
-    )
+    patience = ["--fetch-retries", "1", "--fetch-timeout", "20000"]
+    try:
+        done = subprocess.run(
+            [*install, *patience],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip("the registry of npm does not answer")
     if done.returncode:
         pytest.skip(f"the packages of npm: {done.stderr[-300:]}")
     return folder
