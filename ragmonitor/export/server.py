@@ -40,6 +40,8 @@ _MAX_LINE_BYTES: Final = 1_024
 """Of a line between the chunks of a body, and of all lines after the last of them."""
 _LINGER_S: Final = 1.0
 _LINGER_BYTES: Final = 65_536
+"""What is read, at least, of what a refused client still sends."""
+_LINGER_BODIES: Final = 4
 _ACCEPT_AGAIN_S: Final = 0.5
 _NO_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -337,7 +339,7 @@ class _Connection(io.RawIOBase):
             self.sock.sendall(data)  # its time limit is for the whole, not for each piece
         return len(data)
 
-    def linger(self) -> None:
+    def linger(self, max_bytes: int) -> None:
         """Read what is still to come, within bounds, of a request that is not wanted.
 
         Closed with bytes unread, a connection is reset, and its client may never see the reply.
@@ -346,9 +348,9 @@ class _Connection(io.RawIOBase):
             self.sock.shutdown(socket.SHUT_WR)
             deadline_s = self._clock() + min(_LINGER_S, self.left_s)
             read = 0
-            while read < _LINGER_BYTES and (left_s := deadline_s - self._clock()) > 0:
+            while read < max_bytes and (left_s := deadline_s - self._clock()) > 0:
                 self.sock.settimeout(left_s)
-                n = len(self.sock.recv(8192))
+                n = len(self.sock.recv(_LINGER_BYTES))
                 if n == 0:
                     return
                 read += n
@@ -409,7 +411,7 @@ class _Handler(BaseHTTPRequestHandler):
         refusal = self.server.admit(self.path, self.headers)
         if refusal is not None:
             self._send(refusal)
-            self.request.linger()
+            self._linger()
             return
         body = self._body()
         if body is not None:
@@ -492,4 +494,7 @@ class _Handler(BaseHTTPRequestHandler):
         reason = _BY_STATUS.get(status)
         if reason is not None:
             self.server.rejected(reason)
-            self.request.linger()
+            self._linger()
+
+    def _linger(self) -> None:
+        self.request.linger(max(_LINGER_BYTES, _LINGER_BODIES * self.server.max_body_bytes))
