@@ -911,11 +911,27 @@ STREAM_SETTLED: Final = _stream(
     "ragmonitor_stream_settled",
     "Answers that workers have settled and the estimator has not taken in.",
 )
+STREAM_LIMIT: Final = _stream(
+    "ragmonitor_stream_limit", "Records on the stream beyond which this process puts none."
+)
+STREAM_UP: Final = _operation(
+    "gauge",
+    "ragmonitor_stream_up",
+    "1: the process reaches the stream; 0: it does not.",
+    merge="livemin",
+)
 ESTIMATOR_TAKEOVERS: Final = _operation(
     "gauge",
     "ragmonitor_estimator_takeovers",
     "How often an estimator took the service over since its stream began, the first one included.",
     unit="takeovers",
+    merge="livemostrecent",
+)
+ESTIMATOR_CHECKPOINT: Final = _operation(
+    "gauge",
+    "ragmonitor_estimator_checkpoint_timestamp_seconds",
+    "When the estimator last kept its state, by the clock of the stream's server.",
+    unit="seconds since 1970",
     merge="livemostrecent",
 )
 RECEIVED_REQUESTS: Final = _operation(

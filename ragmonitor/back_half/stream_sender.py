@@ -20,6 +20,7 @@ from ragmonitor.feedback import Feedback
 from ragmonitor.forks import WorksInSteps, survive_forks
 from ragmonitor.guard import contained, errors, record_error, record_problem, shielded
 from ragmonitor.ledger import Ledger
+from ragmonitor.metrics import STREAM_LIMIT, STREAM_UP
 from ragmonitor.protocols import Finished
 from ragmonitor.queues import MemoryQueue
 from ragmonitor.records import AlarmState, Cause, GaugeValue, JudgeIdentity, Report, Snapshot
@@ -89,6 +90,7 @@ class StreamBackHalf(WorksInSteps):
         self._redactor = redactor
         self._poll = poll
         self._gauges = gauges
+        self._limit = GaugeValue(name=STREAM_LIMIT, value=settings.stream.max_records)
         self._queue = MemoryQueue(settings.stream.buffer_size)
         self._feedback: deque[Feedback] = deque()
         self._meters = meters_of(settings, None)
@@ -270,8 +272,9 @@ class StreamBackHalf(WorksInSteps):
             open_runs = 0
             with contained("capture"):
                 open_runs = self._poll()
+            is_up = GaugeValue(name=STREAM_UP, value=not self._is_down)
             self._meters.refresh(
-                snapshot=Snapshot(gauges=tuple(self._gauges())),
+                snapshot=Snapshot(gauges=(*self._gauges(), self._limit, is_up)),
                 queue_depth=len(self._queue) + self._in_hand,
                 open_runs=open_runs,
                 errors=errors,

@@ -16,7 +16,13 @@ from uuid import uuid4
 from ragmonitor.back_half.local import LocalBackHalf
 from ragmonitor.errors import StreamError, WireError
 from ragmonitor.guard import contained, logger, record_error
-from ragmonitor.metrics import STREAM_BURIED, STREAM_OLDEST_SECONDS, STREAM_OPEN, STREAM_WAITING
+from ragmonitor.metrics import (
+    STREAM_BURIED,
+    STREAM_OLDEST_SECONDS,
+    STREAM_OPEN,
+    STREAM_UP,
+    STREAM_WAITING,
+)
 from ragmonitor.records import Cause, GaugeValue, Interaction, Status
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
@@ -111,6 +117,7 @@ class StreamWorker:
                     raise
                 except StreamError as error:
                     record_error("stream", error)
+                    self._state = None
                     self._begin_anew()
                     stop.wait(RETRY_S)
         finally:
@@ -248,8 +255,9 @@ class StreamWorker:
     def _gauges(self) -> Sequence[GaugeValue]:
         state = self._state
         if state is None:
-            return ()
+            return (GaugeValue(name=STREAM_UP, value=0),)
         return (
+            GaugeValue(name=STREAM_UP, value=1),
             GaugeValue(name=STREAM_WAITING, value=state.waiting),
             GaugeValue(name=STREAM_OPEN, value=state.open),
             GaugeValue(name=STREAM_BURIED, value=state.buried),

@@ -26,6 +26,7 @@ from ragmonitor.errors import StreamError, WireError
 from ragmonitor.estimation import PeoplesFeedback
 from ragmonitor.estimation.predictions import WHAT as CALIBRATION
 from ragmonitor.evaluators import table, unscorable, unscored
+from ragmonitor.export import PrometheusExporter
 from ragmonitor.feedback import Feedback
 from ragmonitor.fleet.estimator_state import (
     KEPT_ALARMS,
@@ -43,10 +44,12 @@ from ragmonitor.metrics import (
     ARRIVALS,
     BUDGET_LEVEL,
     BUDGET_LIMIT,
+    ESTIMATOR_CHECKPOINT,
     ESTIMATOR_TAKEOVERS,
     SAMPLING_BOOST,
     SAMPLING_RATE,
     STREAM_SETTLED,
+    STREAM_UP,
 )
 from ragmonitor.protocols import AlarmListener, Estimates, FeedbackListener, SnapshotListener
 from ragmonitor.records import (
@@ -58,6 +61,7 @@ from ragmonitor.records import (
     JudgeIdentity,
     Report,
     Scored,
+    Snapshot,
     Unscored,
 )
 from ragmonitor.settings import Settings
@@ -119,6 +123,8 @@ class Estimator:
         self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self.term: Term | None = None
         """What is estimated, while this process has the lease."""
+        self._standby: PrometheusExporter | None = None
+        """What people scrape of this process while it stands by."""
 
     def run(self, stop: threading.Event, *, drain: bool = False) -> None:
         """Work, or stand by, until asked to stop.
@@ -130,15 +136,35 @@ class Estimator:
         token = context.attach(context.set_value("suppress_instrumentation", True))
         try:
             while not stop.is_set():
+                is_up = True
                 try:
                     lease = self._stream.lead(self._owner, "", LEASE_S)
-                    if lease and self._serve(lease, stop, drain=drain):
-                        return
+                    if lease:
+                        self._close_standby()
+                        if self._serve(lease, stop, drain=drain):
+                            return
                 except (StreamError, OSError) as error:
                     record_error("stream", error)
+                    is_up = False
+                self._show_standby(is_up=is_up)
                 stop.wait(STAND_BY_S)
         finally:
+            self._close_standby()
             context.detach(token)
+
+    def _show_standby(self, *, is_up: bool) -> None:
+        """Serve the operation of this process, so that it is not taken for one that is gone."""
+        with contained("export"):
+            if self._standby is None:
+                self._standby = meters_of(self._settings, None)
+            snapshot = Snapshot(gauges=(GaugeValue(name=STREAM_UP, value=is_up),))
+            self._standby.refresh(snapshot=snapshot, queue_depth=0, open_runs=0, errors=errors)
+
+    def _close_standby(self) -> None:
+        """Make way for what is estimated, which is served on the same port."""
+        if self._standby is not None:
+            self._standby.close()
+            self._standby = None
 
     def _serve(self, lease: str, stop: threading.Event, *, drain: bool) -> bool:
         """Estimate under a lease; return whether the work is over."""
@@ -520,7 +546,9 @@ class Term:
                         exporter.snapshot(snapshot)
 
     def _gauges(self) -> Iterator[GaugeValue]:
+        yield GaugeValue(name=STREAM_UP, value=1)
         yield GaugeValue(name=STREAM_SETTLED, value=len(self._order))
+        yield GaugeValue(name=ESTIMATOR_CHECKPOINT, value=self.state.at_s)
         yield GaugeValue(name=ESTIMATOR_TAKEOVERS, value=int(self._lease.rpartition(" ")[2]))
         yield GaugeValue(name=ARRIVALS, value=self.state.arrivals_per_s)
         if self._judging is None:

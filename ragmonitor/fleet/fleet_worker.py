@@ -38,6 +38,7 @@ from ragmonitor.metrics import (
     STREAM_OLDEST_SECONDS,
     STREAM_OPEN,
     STREAM_SETTLED,
+    STREAM_UP,
     STREAM_WAITING,
 )
 from ragmonitor.records import (
@@ -129,7 +130,6 @@ class FleetWorker:
         """The entry that is handled alone, since workers may die of it."""
         self._refreshed_s = self._claimed_s = -STALE_S
         self._may_take = False
-        self._gauges: tuple[GaugeValue, ...] = ()
 
     def run(self, stop: threading.Event, *, drain: bool = False) -> None:
         """Work until asked to stop.
@@ -156,6 +156,7 @@ class FleetWorker:
                     await asyncio.sleep(0 if busy else IDLE_S)
                 except StreamError as error:
                     record_error("stream", error)
+                    self._show((GaugeValue(name=STREAM_UP, value=0),))
                     self._begin_anew()
                     await asyncio.sleep(RETRY_S)
         finally:
@@ -234,22 +235,27 @@ class FleetWorker:
         with contained("estimate"):
             self._learned.follow(self._stream)
         self._refreshed_s = time.monotonic()
-        self._gauges = (
-            GaugeValue(name=STREAM_WAITING, value=state.waiting),
-            GaugeValue(name=STREAM_OPEN, value=state.open),
-            GaugeValue(name=STREAM_BURIED, value=state.buried),
-            GaugeValue(name=STREAM_OLDEST_SECONDS, value=state.oldest_s),
-            GaugeValue(name=STREAM_SETTLED, value=unsettled),
-        )
-        self.meters.refresh(
-            snapshot=Snapshot(gauges=self._gauges),
-            queue_depth=len(self._open),
-            open_runs=0,
-            errors=errors,
+        self._show(
+            (
+                GaugeValue(name=STREAM_UP, value=1),
+                GaugeValue(name=STREAM_WAITING, value=state.waiting),
+                GaugeValue(name=STREAM_OPEN, value=state.open),
+                GaugeValue(name=STREAM_BURIED, value=state.buried),
+                GaugeValue(name=STREAM_OLDEST_SECONDS, value=state.oldest_s),
+                GaugeValue(name=STREAM_SETTLED, value=unsettled),
+            )
         )
         for judge in () if self._judging is None else self._judging.reporting:
             if judge.breaker_state is not None:
                 self.meters.breaker(judge.identity.name, judge.breaker_state)
+
+    def _show(self, gauges: tuple[GaugeValue, ...]) -> None:
+        self.meters.refresh(
+            snapshot=Snapshot(gauges=gauges),
+            queue_depth=len(self._open),
+            open_runs=0,
+            errors=errors,
+        )
 
     async def _handle(self, taken: Sequence[Delivery]) -> None:
         """Read what was taken, and have each answer judged on a task of its own."""

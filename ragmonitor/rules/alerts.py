@@ -7,7 +7,8 @@ from typing import Any
 
 from ragmonitor import metrics as names
 from ragmonitor.rules.error_budgets import Burn, Objective
-from ragmonitor.rules.model import Alert, Group, Scope
+from ragmonitor.rules.fleet_alerts import fleet, receivers
+from ragmonitor.rules.model import Alert, Group, Scope, gained
 from ragmonitor.rules.recording import (
     ARRIVED,
     ESTIMATE,
@@ -67,6 +68,8 @@ def alert_groups(
         "input": inputs(scope, threshold_days),
         "judging": judging(scope, threshold_days),
         "operation": operation(scope),
+        "fleet": fleet(scope),
+        "receive": receivers(scope),
         "absence": absence(scope),
     }
     return tuple(
@@ -593,16 +596,6 @@ def _versions() -> str:
 
 
 # --- operation ------------------------------------------------------------------------------------
-
-
-def gained(scope: Scope, counter: str, window: str) -> str:
-    """Return how much each series of a counter grew, its first value included.
-
-    `increase` loses what a counter is born with, and one with a label for a cause is born with its
-    first count.
-    """
-    series = scope.pick(counter)
-    return f"(({series} unless {series} offset {window}) or increase({series}[{window}]))"
 
 
 def operation(scope: Scope) -> tuple[Alert, ...]:

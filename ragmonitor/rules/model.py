@@ -119,6 +119,16 @@ class Scope:
         return (f"service=~{quoted('|'.join(re.escape(name) for name in self.services))}",)
 
 
+def gained(scope: Scope, counter: str, window: str, *matchers: str) -> str:
+    """Return how much each series of a counter grew, its first value included.
+
+    `increase` loses what a counter is born with, and one with a label for a cause is born with its
+    first count.
+    """
+    series = scope.pick(counter, *matchers)
+    return f"(({series} unless {series} offset {window}) or increase({series}[{window}]))"
+
+
 def quoted(text: str) -> str:
     """Return a string literal of PromQL."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ragmonitor import Budget, Monitor, SamplingSettings
+from ragmonitor import Budget, Monitor, SamplingSettings, ServerSettings
 from ragmonitor.feedback import feedback_of
 from ragmonitor.fleet import estimator as estimator_module
 from ragmonitor.fleet import fleet_worker
@@ -37,9 +37,9 @@ from ragmonitor.wire import (
     encode_feedback,
     encode_settled,
 )
-from tests.support.prometheus_server import require_binary
+from tests.support.prometheus_server import free_port, require_binary
 from tests.support.redis_server import RedisServer, running_redis
-from tests.support.scrape import outcomes, total
+from tests.support.scrape import outcomes, scrape, total
 from tests.support.stories import assessment, interaction
 from tests.support.waiting import until
 
@@ -385,6 +385,61 @@ def test_verdicts_count_in_the_order_of_their_draws(server: RedisServer):
     drained(server, exporters=[seen], **shared)
     assert [each.id for each in seen.interactions()] == [each.id for each in records]
     assert lawful(server).uncounted == 0
+
+
+def scraped(url: str) -> dict[str, list[Any]]:
+    """Return what an endpoint shows; nothing while it is not there."""
+    try:
+        return scrape(url)
+    except OSError:
+        return {}
+
+
+def test_who_stands_by_is_seen(server: RedisServer):
+    """Until it estimates it shows its operation, on the port where its numbers come to be."""
+    lease = stream(server).lead("another", "", 60.0)
+    port = free_port()
+    loaded = Settings.load(service=SERVICE, server=ServerSettings(port=port))
+    url = f"http://127.0.0.1:{port}/metrics"
+    with running(Estimator(loaded, stream(server))):
+        until("it is served", lambda: "ragmonitor_build_info" in scraped(url))
+        found = scraped(url)
+        assert "ragmonitor_estimator_takeovers" not in found
+        assert found["ragmonitor_stream_up"][0].value == 1
+        stream(server).release(lease)
+        until("it estimates", lambda: "ragmonitor_estimator_takeovers" in scraped(url))
+        found = scraped(url)
+        assert found["ragmonitor_estimator_takeovers"][0].value == 2
+        (kept,) = found["ragmonitor_estimator_checkpoint_timestamp_seconds"]
+        assert 0 <= time.time() - kept.value < 30
+
+
+def test_a_server_that_is_gone_shows(server: RedisServer):
+    """On workers and on estimators, with the error."""
+
+    def is_up(meters: Any) -> float | None:
+        return None if meters is None else total(meters.registry, "ragmonitor_stream_up")
+
+    with running(worker(server)) as one, running(estimator(server)) as other:
+        until("it estimates", lambda: other.term is not None)
+        until("the worker is up", lambda: is_up(one.meters) == 1)
+        server.process.kill()
+        until("the worker is not", lambda: is_up(one.meters) == 0)
+        until("nor is the estimator", lambda: is_up(other._standby) == 0)
+        errors = total(one.meters.registry, "ragmonitor_internal_errors_total", stage="stream")
+        assert errors > 0
+
+
+def test_the_groups_lag_is_what_waits(server: RedisServer):
+    """As Redis tells it to whoever scales the workers, also after records were deleted."""
+    put(server, answers(20))
+    with running(estimator(server)) as one, running(worker(server)):
+        until("it is there", lambda: one.term is not None)
+        registry = one.term.meters.registry
+        until("all are counted", lambda: total(registry, "ragmonitor_interactions_total") == 20)
+    put(server, answers(7, begin=20))
+    (group,) = server.client().xinfo_groups(f"ragmonitor:{{{SERVICE}}}:records")
+    assert group["lag"] == lawful(server).waiting == 7
 
 
 def test_feedback_arrives(server: RedisServer):

@@ -26,7 +26,7 @@ from ragmonitor import (
     SettingsError,
     StreamSettings,
 )
-from ragmonitor.back_half import stream_worker
+from ragmonitor.back_half import stream_sender, stream_worker
 from ragmonitor.back_half.stream_sender import StreamBackHalf
 from ragmonitor.back_half.stream_worker import LeaseLostError, StreamWorker
 from ragmonitor.errors import StreamError
@@ -284,12 +284,16 @@ def finished(each):
     return Record(each)
 
 
-def test_an_outage_costs_nothing_as_long_as_there_is_room(broken: BrokenStream):
-    """What waits is put when the stream is back, in order."""
+def test_an_outage_costs_nothing_as_long_as_there_is_room(broken: BrokenStream, monkeypatch):
+    """It shows, and what waits is put when the stream is back, in order."""
+    monkeypatch.setattr(stream_sender, "REFRESH_S", 0.1)
+    monkeypatch.setattr(stream_sender, "RETRY_S", 0.1)
     back = sender(broken)
     for each in answers(50):
         back.put(finished(each))
     until("it was tried", lambda: back._is_down)
+    until("it knows", lambda: total(back.registry, "ragmonitor_stream_limit") == 1_000_000)
+    until("it shows", lambda: total(back.registry, "ragmonitor_stream_up") == 0)
     broken.is_down = False
     assert back.flush(10)
     back.close(5)

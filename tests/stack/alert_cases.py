@@ -711,6 +711,170 @@ OPERATION = (
 )
 
 
+# --- fleets and receivers -------------------------------------------------------------------------
+
+
+def fleet(minutes: int = 120, **changed: str) -> Callable[[str], Series]:
+    """Return a fleet of an application, a worker and an estimator; `changed`: other values."""
+    usual = {
+        "stream_up": f"1x{minutes}",
+        "stream_waiting": f"3x{minutes}",
+        "stream_open": f"2x{minutes}",
+        "stream_settled": f"4x{minutes}",
+        "stream_buried": f"0x{minutes}",
+        "stream_oldest_seconds": f"1x{minutes}",
+        "stream_limit": f"1000000x{minutes}",
+        "estimator_takeovers": f"1x{minutes}",
+        "estimator_checkpoint_timestamp_seconds": f"0+60x{minutes}",
+        "queue_depth": f"7x{minutes}",
+    }
+    return together(*(plain(name, values) for name, values in (usual | changed).items()))
+
+
+def received(counter: str, bad: str, values: str, good: str = "taken") -> Callable[[str], Series]:
+    """Return requests or traces, nine a minute that are well, and others."""
+    which = {"outcome": bad}
+    return together(
+        plain(f"received_{counter}_total", "0+9x120", outcome=good),
+        plain(f"received_{counter}_total", values, **which),
+        plain("open_traces", "40x120"),
+        plain("open_traces_bytes", f"{3 * 2**20}x120"),
+    )
+
+
+ON_STREAM = "taken by workers: 2; settled, for the estimator: 4; workers: 1."
+FLEET = (
+    Case(
+        alert="RagMonitorStreamDown",
+        bad=fleet(stream_up="1x40 0x80"),
+        good=fleet(),
+        restarted=fleet(stream_up="1x55 0x1 1x60"),
+        fires_restarted=False,
+        at="1h",
+        labels={"service": "bot", "severity": "ticket"},
+        description=(
+            "bot: of 1 processes 0 reach the stream's server. Applications keep what fits their "
+            "buffer and try again each second; the rest is counted as queue_full. Waiting in the "
+            "applications, or in workers: 7."
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorStreamLag",
+        bad=fleet(stream_oldest_seconds="0x40 700x80"),
+        good=fleet(stream_oldest_seconds="500x120"),
+        restarted=fleet(stream_oldest_seconds="700x30 _x5 0x85"),
+        fires_restarted=False,
+        at="1h",
+        labels={"service": "bot", "severity": "ticket"},
+        description=(
+            "bot: the oldest answer on the stream is 11m 40s old, and so late are scores and "
+            f"alarms. Waiting: 3; {ON_STREAM}"
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorStreamFilling",
+        bad=fleet(stream_waiting="0+5000x120"),
+        good=fleet(stream_waiting="0+3000x120"),
+        restarted=fleet(stream_waiting="900000x40 _x5 0x75"),
+        fires_restarted=False,
+        at="1h40m",
+        labels={"service": "bot", "severity": "ticket"},
+        description=(
+            "bot: 500000 answers wait, and 1000000 may. Beyond, applications put none, and count "
+            f"them as queue_full. Waiting: 500000; {ON_STREAM}"
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorWorkersGone",
+        bad=fleet(stream_waiting="3x40 _x80"),
+        good=fleet(),
+        restarted=fleet(stream_waiting="3x55 _x3 3x60"),
+        fires_restarted=False,
+        at="1h",
+        labels={"service": "bot", "severity": "ticket"},
+        description=(
+            "bot: processes use a stream, and no worker of it is scraped. Nothing is scored until "
+            "one runs; what is put meanwhile waits."
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorEstimatorGone",
+        # It is there, and keeps nothing any more.
+        bad=fleet(estimator_checkpoint_timestamp_seconds="0+60x40 2400x80"),
+        good=fleet(),
+        restarted=fleet(estimator_checkpoint_timestamp_seconds="0+60x58 _ 3600+60x60"),
+        fires_restarted=False,
+        at="1h",
+        labels={"service": "bot", "severity": "ticket"},
+        description=(
+            "bot: workers score answers, and no estimator has kept its state in the last minute: "
+            "there are no means, alarms or exports. Last kept: 1970-01-01 00:40:00 +0000 UTC. "
+            "Settled answers that wait: 4."
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorEstimatorTakeovers",
+        bad=fleet(estimator_takeovers="1x30 2x5 3x5 4x5 6x80"),
+        good=fleet(estimator_takeovers="1x30 2x5 3x90"),
+        restarted=fleet(estimator_takeovers="1x30 _x1 2x20 _x1 3x70"),
+        fires_restarted=False,
+        at="1h",
+        labels={"service": "bot", "severity": "ticket"},
+        description=(
+            "bot: 5 takeovers in the last hour. Numbers and alarms go on over each, up to ten "
+            "seconds later; histograms and what the page shows begin anew."
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorRecordsBuried",
+        bad=fleet(stream_buried="0x30 2x90"),
+        good=fleet(),
+        restarted=fleet(stream_buried="0x30 _x2 0x90"),
+        fires_restarted=False,
+        at="1h",
+        labels={"service": "bot", "severity": "ticket"},
+        description=(
+            "bot: 2 records are buried: three workers died of each, or it cannot be read. They "
+            "count as unscored; `ragmonitor stream inspect` says why."
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorSpansRefused",
+        bad=received("requests", "full", "0+1x120"),
+        good=received("requests", "full", "0+0.3x120"),
+        restarted=received("requests", "full", "0+0.3x60 0+0.3x60"),
+        fires_restarted=False,
+        at="1h",
+        labels={"service": "bot", "outcome": "full", "severity": "ticket"},
+        description=(
+            "bot: 10% of the last 15 minutes' requests with spans were refused, outcome full. Open "
+            "traces: 40, about 3 MiB. Senders try again after `full`, as long as they can wait; "
+            "after the others their spans are lost."
+        ),
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+    Case(
+        alert="RagMonitorTracesGivenUp",
+        bad=received("traces", "too_large", "0+1x120", "interaction"),
+        # Most traces of an application are no questions.
+        good=received("traces", "none", "0+200x120", "interaction"),
+        restarted=received("traces", "too_large", "_x60 0x60", "interaction"),
+        fires_restarted=False,
+        at="1h10m",
+        labels={"service": "bot", "outcome": "too_large", "severity": "ticket"},
+        description="bot: 10% of the last hour's traces: too_large. Answers found: 540.",
+        dashboard=f"{PIPELINE}{SINCE}",
+    ),
+)
+
+
 # --- absence --------------------------------------------------------------------------------------
 
 PROCESS = {"job": "rag", "instance": "bot-0:9464"}
@@ -775,4 +939,4 @@ ABSENCE = (
     ),
 )
 
-CASES = (*QUALITY, *INPUT, *JUDGING, *OPERATION, *ABSENCE)
+CASES = (*QUALITY, *INPUT, *JUDGING, *OPERATION, *FLEET, *ABSENCE)

@@ -191,6 +191,9 @@ ANCHORS = labels("JudgeDrift", kind="judge", signal="anchors")
         pytest.param(
             labels("JudgingStopped"), labels("TooFewJudged", "info"), True, id="stopped-few"
         ),
+        pytest.param(labels("StreamDown"), labels("EstimatorGone"), True, id="stream-estimator"),
+        pytest.param(labels("EstimatorGone"), labels("StreamLag"), True, id="estimator-lag"),
+        pytest.param(labels("StreamLag"), labels("StreamDown"), False, id="lag-holds-nothing"),
         pytest.param(SPIKES, DRIFTS, True, id="a-page-holds-its-tickets"),
         pytest.param(DRIFTS, SPIKES, False, id="a-ticket-holds-no-page"),
         pytest.param(labels("Absent"), labels("TargetDown"), True, id="absent-holds-tickets"),

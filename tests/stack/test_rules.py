@@ -526,3 +526,22 @@ def test_none_judged_of_few_is_chance(tmp_path: Path):
     }
     rules = those_of("RagMonitorJudgingStopped", tmp_path)
     check(tmp_path, series, rules=rules, values=[seen("RagMonitorJudgingStopped", at="1h45m")])
+
+
+def test_a_fleet_without_an_estimator_is_told(tmp_path: Path):
+    """Also where none was ever scraped; a worker alone needs none, and has nothing settled."""
+    alert = "RagMonitorEstimatorGone"
+    rules = those_of(alert, tmp_path)
+    fleet = {ours("stream_settled"): "4x60", ours("stream_waiting"): "4x60"}
+    check(tmp_path, fleet, rules=rules, values=[seen(alert, "bot", at="10m")])
+    alone = {ours("stream_waiting"): "4x60", ours("stream_up"): "1x60"}
+    check(tmp_path, alone, rules=rules, values=[seen(alert, at="10m")])
+
+
+def test_traces_of_which_none_has_an_answer_are_told(tmp_path: Path):
+    """From twenty of them on: then something is wrong with what is sent."""
+    alert = "RagMonitorTracesGivenUp"
+    rules = those_of(alert, tmp_path)
+    for each, services in (("0+1x120", ("bot",)), ("0+0.3x120", ())):
+        series = {ours("received_traces_total", outcome="none"): each}
+        check(tmp_path, series, rules=rules, values=[seen(alert, *services, at="1h30m")])

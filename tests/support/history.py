@@ -235,6 +235,7 @@ class Past:
         self._judge(drawn, failed, rate, n, version=version, down=down, bad=bad)
         self._goldens(bad=bad)
         self._worker(n)
+        self._fleet(n, at_s, left_s, bad=bad)
         released = left_s < (life.released or 0.0)
         self.recorder.gauge("ragmonitor_service_info", 1, version="1.5" if released else "1.4")
         self.recorder.gauge("ragmonitor_page_info", 1, url="https://rag.example/ragmonitor/")
@@ -609,6 +610,33 @@ class Past:
         record.count("ragmonitor_worker_restarts_total", chance.random() < 0.002)
         record.count("ragmonitor_internal_errors_total", chance.random() < 0.01, stage="export")
         record.gauge("ragmonitor_build_info", 1, version="0.1.0")
+
+    def _fleet(self, n: int, at_s: float, left_s: float, *, bad: bool) -> None:
+        """Export what a fleet of two workers and one estimator does, and a receiver before it."""
+        record, chance = self.recorder, self._chance
+        waiting = chance.choice((0, 0, 1, 4)) + (40 if bad else 0)
+        for name, value in (
+            ("stream_up", 1),
+            ("stream_limit", 1_000_000),
+            ("stream_waiting", waiting),
+            ("stream_open", chance.choice((0, 1, 2))),
+            ("stream_settled", chance.choice((0, 1, 3))),
+            ("stream_buried", int(left_s < self._life.hourly * 60)),
+            ("stream_oldest_seconds", 0.2 * waiting),
+            ("estimator_takeovers", 1 + (left_s < 4 * HOUR_S)),
+            ("estimator_checkpoint_timestamp_seconds", at_s - chance.uniform(0, 1.5)),
+            ("open_traces", chance.choice((2, 3, 9))),
+            ("open_traces_bytes", 40_000 * chance.choice((2, 3, 9))),
+        ):
+            record.gauge(f"ragmonitor_{name}", value)
+        for counter, what, other in (
+            ("requests", "taken", "full"),
+            ("spans", "taken", "duplicate"),
+            ("traces", "interaction", "none"),
+        ):
+            name = f"ragmonitor_received_{counter}_total"
+            record.count(name, n, outcome=what)
+            record.count(name, chance.choice((0, 0, 1)), outcome=other)
 
 
 def _within(left_s: float, span: tuple[float, float] | None) -> bool:

@@ -817,6 +817,177 @@ PEOPLE = (
     ),
 )
 
+NO_STREAM = Words("No stream is used", "未使用流")
+NO_RECEIVER = Words("`ragmonitor receive` is not used", "未使用 ragmonitor receive")
+
+
+def highest(series: str, legend: Words, look: Look = Look()) -> Query:  # noqa: B008 - frozen
+    """Return the query of a gauge that several processes show alike."""
+    return Query(expr=f"max by (service) ({series}{{{SERVICE}}})", legend=legend, look=look)
+
+
+FLEET = (
+    Row(title=Words("Streams and fleets", "流与多进程"), y=85),
+    Panel(
+        kind="lines",
+        title=Words("On the stream", "流上的回答"),
+        description=Words(
+            "Answers that no worker has taken, that workers have in hand, and that wait for the"
+            " estimator. Waiting that grows without end: more workers; settled that grows: there is"
+            " no estimator.",
+            "尚未被取走的、worker 手中的，以及等待 estimator 的回答数。等待数一直增长："
+            "增加 worker；已评分数一直增长：没有 estimator。",
+        ),
+        at=(0, 86, 8, 8),
+        unit="short",
+        low=0,
+        if_empty=NO_STREAM,
+        queries=(
+            highest(
+                "ragmonitor_stream_waiting",
+                Words("{{service}} · waiting", "{{service}} · 等待"),
+                Look(width=2),
+            ),
+            highest("ragmonitor_stream_open", Words("{{service}} · taken", "{{service}} · 已取走")),
+            highest(
+                "ragmonitor_stream_settled",
+                Words("{{service}} · for the estimator", "{{service}} · 等待 estimator"),
+                Look(dashed=True),
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("How late: the oldest answer, the estimator's state", "延迟：最早的回答、状态"),
+        description=Words(
+            "Age of the oldest answer that is not settled: so late are scores and alarms. Dashed:"
+            " how long ago the estimator kept its state, a second or two; growing: nobody"
+            " estimates.",
+            "最早的未处理回答的年龄，分数与告警就晚这么久。虚线：estimator 上次保存状态距今，"
+            "通常一两秒；增长说明没有 estimator。",
+        ),
+        at=(8, 86, 8, 8),
+        unit="s",
+        low=0,
+        thresholds=((None, GREEN), (60, ORANGE), (600, RED)),
+        lines_at_thresholds=True,
+        if_empty=NO_STREAM,
+        queries=(
+            highest(
+                "ragmonitor_stream_oldest_seconds",
+                Words("{{service}} · oldest answer", "{{service}} · 最早的回答"),
+                Look(width=2),
+            ),
+            Query(
+                expr="time() - max by (service)"
+                f" (ragmonitor_estimator_checkpoint_timestamp_seconds{{{SERVICE}}})",
+                legend=Words("{{service}} · estimator's state", "{{service}} · 状态"),
+                look=Look(color=GREY, dashed=True),
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Takeovers, buried records, reach", "接管、搁置的记录、连接"),
+        description=Words(
+            "Takeovers of the estimator in the last hour (a rolling update needs two), records that"
+            " were put aside, and processes that do not reach the stream. All are 0 when all is"
+            " well.",
+            "最近一小时 estimator 的接管次数（滚动更新需要两次）、被搁置的记录数，"
+            "以及连不上流的进程数。正常时都为 0。",
+        ),
+        at=(16, 86, 8, 8),
+        unit="short",
+        decimals=0,
+        low=0,
+        if_empty=NO_STREAM,
+        queries=(
+            Query(
+                expr="max by (service)"
+                f" (max_over_time(ragmonitor_estimator_takeovers{{{SERVICE}}}[1h]))"
+                " - min by (service)"
+                f" (min_over_time(ragmonitor_estimator_takeovers{{{SERVICE}}}[1h]))",
+                legend=Words("{{service}} · takeovers", "{{service}} · 接管"),
+            ),
+            highest(
+                "ragmonitor_stream_buried",
+                Words("{{service}} · buried", "{{service}} · 搁置"),
+                Look(color=RED),
+            ),
+            Query(
+                expr=f"sum by (service) (1 - ragmonitor_stream_up{{{SERVICE}}})",
+                legend=Words("{{service}} · out of reach", "{{service}} · 连不上"),
+                look=Look(color=ORANGE, dashed=True),
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Answers read, by process", "读取的回答（按进程）"),
+        description=Words(
+            "How many answers each process reads per minute: of a fleet each worker. One that"
+            " stays at 0 while answers wait does not take part.",
+            "每个进程每分钟读取的回答数；多进程时即每个 worker。"
+            "有回答等待而某个一直为 0：它没有参与。",
+        ),
+        at=(0, 94, 8, 8),
+        unit="opm",
+        low=0,
+        queries=(
+            Query(
+                expr="60 * sum by (service, instance) (rate("
+                f'ragmonitor_worker_seconds_count{{{SERVICE}, stage="read"}}[$__rate_interval]))',
+                legend="{{service}} · {{instance}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Requests with spans, by outcome", "收到的请求（按结果）"),
+        description=Words(
+            "What `ragmonitor receive` got per minute. full: senders are asked to try again;"
+            " unauthorized, malformed, too_large: their spans are lost.",
+            "`ragmonitor receive` 每分钟收到的请求。full：请发送方重试；"
+            "unauthorized、malformed、too_large：这些 span 丢失。",
+        ),
+        at=(8, 94, 8, 8),
+        unit="opm",
+        low=0,
+        if_empty=NO_RECEIVER,
+        queries=(
+            Query(
+                expr=rates("ragmonitor_received_requests_total", by="outcome"),
+                legend="{{service}} · {{outcome}}",
+            ),
+        ),
+    ),
+    Panel(
+        kind="lines",
+        title=Words("Traces received, by what was found", "收到的链路（按所得）"),
+        description=Words(
+            "Traces per minute: with an answer, without one (none: health checks, other routes),"
+            " too large or unreadable. Dashed: traces that are held until they are complete.",
+            "每分钟的链路：有回答、没有回答（none：健康检查等）、过大或无法读取。"
+            "虚线：等待补齐的链路数。",
+        ),
+        at=(16, 94, 8, 8),
+        unit="opm",
+        low=0,
+        if_empty=NO_RECEIVER,
+        queries=(
+            Query(
+                expr=rates("ragmonitor_received_traces_total", by="outcome"),
+                legend="{{service}} · {{outcome}}",
+            ),
+            Query(
+                expr=f"sum by (service) (ragmonitor_open_traces{{{SERVICE}}})",
+                legend=Words("{{service}} · open", "{{service}} · 未完成"),
+                look=Look(color=GREY, dashed=True, unit="short", right_axis=True),
+            ),
+        ),
+    ),
+)
+
 PIPELINE = Board(
     uid="ragmonitor-pipeline",
     title=Words("ragmonitor / Judge and pipeline", "ragmonitor / 评审与流水线"),
@@ -827,5 +998,5 @@ PIPELINE = Board(
     ),
     since="now-24h",
     variables=(DATASOURCE, SERVICES, JUDGE, EVALUATOR, WINDOW),
-    contents=(*JUDGE_ROW, *DRIFT, *SAMPLING, *PIPELINE_ROW, *PEOPLE),
+    contents=(*JUDGE_ROW, *DRIFT, *SAMPLING, *PIPELINE_ROW, *PEOPLE, *FLEET),
 )
