@@ -150,8 +150,9 @@ def encoded(line: dict[str, Any]) -> bytes:
 class JsonLines:
     """Appends every report to a file, each with one write; several processes may share the file.
 
-    The file is opened at the first report, and again after it was moved away or a write failed. It
-    is made for its owner alone, as is its folder where that is missing.
+    The file is opened at the first report, and again after it was moved away, another process
+    wrote into it (its last line may be torn) or a write failed. It is made for its owner alone, as
+    is its folder where that is missing.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -159,7 +160,8 @@ class JsonLines:
         self.path = Path(path)
         self._context = ExportContext()
         self._file: int | None = None
-        self._opened: tuple[int, int] | None = None
+        self._left: tuple[int, int, int] | None = None
+        """The file as the last write left it: its device, inode and size."""
         self._torn = False
         """The last line was cut short by a full disk; the next must not be glued to it."""
 
@@ -218,6 +220,7 @@ class JsonLines:
         if written < len(data):
             self.close()
             raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes were written")
+        self._left = _state(os.fstat(file))
 
     def flush(self, timeout_s: float) -> bool:  # noqa: ARG002 - of the protocol
         """Have nothing buffered."""
@@ -225,28 +228,30 @@ class JsonLines:
 
     def close(self) -> None:
         """Close the file."""
-        file, self._file, self._opened = self._file, None, None
+        file, self._file, self._left = self._file, None, None
         if file is not None:
             os.close(file)
 
     def _open(self) -> int:
-        if self._file is not None and self._opened == self._identity():
+        if self._file is not None and self._left == self._found():
             return self._file
         self.close()
         self.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         self._file = os.open(
             self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _AT_ONCE, FILE_MODE
         )
-        self._opened = self._identity()
         self._torn = self._torn or _ends_torn(self._file, self.path)
         return self._file
 
-    def _identity(self) -> tuple[int, int] | None:
+    def _found(self) -> tuple[int, int, int] | None:
         try:
-            found = self.path.stat()
+            return _state(self.path.stat())
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+
+
+def _state(found: os.stat_result) -> tuple[int, int, int]:
+    return found.st_dev, found.st_ino, found.st_size
 
 
 def _ends_torn(file: int, path: Path) -> bool:

@@ -527,19 +527,34 @@ def measured(cell: Cell, app: Application, servers: Endpoints, *, alone: bool) -
             if cell.endpoint == "scrape" and cell.fault != "refused":
                 scraped(cell, app)
         app.ask(AFTER, PAUSE_S / 3)
-        if cell.endpoint == "disk":
-            time.sleep(1.0)  # the reports of the last answers
-            with contextlib.suppress(OSError):
-                reports = app.inside(app.lines)
-                if reports.is_file():
-                    shutil.copy(reports, app.folder / "reports")
-    cell.exit_s = app.end()
+    with kept_disk(cell, app):
+        cell.exit_s = app.end()
     seconds = sorted(each["s"] for each in found)
     cell.p50_ms = seconds[len(seconds) // 2] * 1e3
     cell.p99_ms = seconds[int(0.99 * (len(seconds) - 1))] * 1e3
     everything = app._answers()
     cell.answers = len(everything)
     cell.errors = sum(1 for each in everything if each["error"])
+
+
+@contextlib.contextmanager
+def kept_disk(cell: Cell, app: Application) -> Iterator[None]:
+    """Keep the application's disk until it has ended, and copy the reports that it left there.
+
+    Its last processes write until they end, and with them its mounts are gone.
+    """
+    if cell.endpoint != "disk":
+        yield
+        return
+    disk = os.open(app.inside(app.disk), os.O_RDONLY)
+    try:
+        yield
+        with contextlib.suppress(OSError):
+            reports = Path(f"/proc/self/fd/{disk}/{app.lines.relative_to(app.disk)}")
+            if reports.is_file():
+                shutil.copy(reports, app.folder / "reports")
+    finally:
+        os.close(disk)
 
 
 def scraped(cell: Cell, app: Application) -> None:

@@ -289,6 +289,22 @@ def test_a_line_that_an_earlier_process_tore_is_not_glued_to_the_next(tmp_path: 
     assert json.loads(whole)["judge"]
 
 
+def test_a_line_that_another_process_tears_meanwhile_is_not_glued_to_the_next(
+    tmp_path: Path,
+) -> None:
+    """A forked child has its parent's open file, and a sibling's line was cut by a full disk."""
+    path = tmp_path / "r.jsonl"
+    exporter = JsonLines(path)
+    exporter.export(report())
+    with path.open("a", encoding="utf-8") as other:
+        other.write('{"torn": ')
+    exporter.export(report())
+    exporter.close()
+    first, torn, whole = path.read_text(encoding="utf-8").splitlines()
+    assert torn == '{"torn": '
+    assert json.loads(first)["judge"] == json.loads(whole)["judge"]
+
+
 def test_a_line_that_another_process_is_writing_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
