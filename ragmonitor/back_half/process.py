@@ -497,6 +497,8 @@ class ProcessBackHalf:
             daemon=True,
         ).start()
         helper.is_ready.wait(STARTING_S)
+        if self._closed:  # whoever closes has ended, or ends, this connection and no other
+            return None
         if helper.is_gone or helper.failure or not helper.is_ready.is_set():
             self._helper = None
             if not helper.failure:

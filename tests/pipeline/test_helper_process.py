@@ -33,6 +33,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from ragmonitor import CaptureSettings, ExportSettings, Monitor, Report, Scored
 from ragmonitor.back_half import helper_process
 from ragmonitor.back_half.helper_process import HELPER, HelperProcess
+from ragmonitor.back_half.process import _Helper
 from ragmonitor.back_half.setup import reason_to_stay
 from ragmonitor.capture import Record
 from ragmonitor.judges import BuiltinJudge
@@ -326,6 +327,45 @@ def test_monitors_whose_helper_dies_share_the_next_one():
             assert sums(each) == (1.0, Counter(scored=1))
         assert HELPER.pid == successor
         assert [b._deaths for b in back] == [1, 1]
+
+
+@pytest.mark.slow
+def test_a_monitor_that_closes_before_it_is_served_leaves_the_others_their_helper(
+    monkeypatch, caplog
+):
+    """The end of its connection is no failed start, and no reason to kill what others use."""
+    begun, ended = threading.Event(), threading.Event()
+    serve, end = _Helper.serve, _Helper.end
+
+    def late(helper, gone):
+        begun.set()
+        ended.wait(60)
+        serve(helper, gone)
+
+    def closed(helper, within_s):
+        status = end(helper, within_s)
+        ended.set()
+        return status
+
+    with Monitor(**QUIET, worker="process") as first:
+        answer(first)
+        assert first.flush(60)
+        pid = HELPER.pid
+        monkeypatch.setattr(_Helper, "serve", late)
+        second = Monitor(**QUIET, worker="process")
+        answer(second)
+        assert begun.wait(60)
+        thread = second._back._thread
+        monkeypatch.setattr(_Helper, "end", closed)
+        assert not second.close(0.5)
+        monkeypatch.undo()
+        thread.join(60)
+        assert (HELPER.pid, is_alive(pid)) == (pid, True)
+        answer(first)
+        assert first.flush(60)
+        assert sums(first) == (2.0, Counter(scored=2))
+    assert sums(second) == (1.0, Counter(shutdown=1))
+    assert "did not start" not in caplog.text
 
 
 def test_who_notices_a_death_late_does_not_end_the_next_helper():

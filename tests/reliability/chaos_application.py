@@ -7,12 +7,14 @@ appends what it measured to the file `CHAOS_ANSWERED`.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import logging
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 MODE = os.environ["CHAOS_MODE"]
@@ -22,6 +24,12 @@ ANSWERS = ("A parcel may weigh 40 kg.", "A parcel may weigh 90 kg. It is picked 
 
 logging.basicConfig(level=logging.WARNING, format="%(name)s|%(levelname)s|%(message)s")
 _file = os.open(os.environ["CHAOS_ANSWERED"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+
+@atexit.register  # before the monitor's, so it is called after that
+def _ended() -> None:
+    file = Path(os.environ["CHAOS_ENDED"]) / str(os.getpid())
+    file.write_text(str(time.monotonic()), encoding="utf-8")
 
 
 def _monitor() -> Any:
