@@ -801,6 +801,15 @@ EVENT_TIMESTAMP: Final = _versions(
     unit="seconds since 1970",
     merge="max",
 )
+CHANGE_TIMESTAMP: Final = _versions(
+    "gauge",
+    "ragmonitor_change_timestamp_seconds",
+    "When a signal got worse, by its verdicts: the most probable moment and both ends of its 95 % "
+    "interval, while an incident of it is open; else 0.",
+    "signal end",
+    unit="seconds since 1970",
+    merge="livemax",
+)
 
 REFERENCE_RATIO: Final = _inputs(
     "ragmonitor_drift_reference_ratio",

@@ -664,13 +664,15 @@ def slices_of(
             limits=dict(map(_slice_limit, settings.alarms.slice_limits)),
             suspect=suspect,
         )
+    shows_texts = settings.content.policy == "all"
     return Slices(
         reader=reader.identity.name,
         is_sampled=judging is not None,
         max_importance_weight=1.0 if judging is None else MAX_IMPORTANCE_WEIGHT,
         higher_is_better=alarms.higher_is_better,
         topic=drift.topic,
-        leave_out=settings.causes.leave_out,
+        # A source counts as a text, as it does where documents are named.
+        leave_out=(*settings.causes.leave_out, *(() if shows_texts else ("source",))),
         suspect=suspect,
         watch=watch,
     )

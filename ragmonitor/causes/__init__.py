@@ -1,5 +1,11 @@
 """From an alarm to its cause: where the rise concentrates, what it rests on, and since when."""
 
-from ragmonitor.causes.candidates import CandidateCause, CandidateKind, CauseFinder
+from ragmonitor.causes.candidates import (
+    CandidateCause,
+    CandidateKind,
+    CauseFinder,
+    ChangeFinder,
+    ChangePoint,
+)
 
-__all__ = ["CandidateCause", "CandidateKind", "CauseFinder"]
+__all__ = ["CandidateCause", "CandidateKind", "CauseFinder", "ChangeFinder", "ChangePoint"]

@@ -115,7 +115,12 @@ def cell_of(value: float, weight: float, max_weight: float) -> Cell:
 
 
 def _log_mixture(bets: list[float], edges: list[tuple[int, float]]) -> float:
-    logs = [sum(count * math.log1p(bet * edge) for count, edge in edges) for bet in bets]
+    logs, log1p = [], math.log1p
+    for bet in bets:
+        log = 0.0
+        for count, edge in edges:  # a generator inside `sum` takes twice the time
+            log += count * log1p(bet * edge)
+        logs.append(log)
     top = max(0.0, *logs)
     part = (1 - _IDLE) / len(bets)
     return top + math.log(

@@ -51,6 +51,19 @@ class CandidateCause:
     """Some bad answers concerned, worst first."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePoint:
+    """When a mean changed, and from what to what."""
+
+    at_s: float
+    """The most probable moment, in seconds since the epoch."""
+    lower_s: float
+    """Lower end of the 95 % interval of that moment."""
+    upper_s: float
+    before: Estimate
+    after: Estimate
+
+
 @runtime_checkable
 class CauseFinder(Protocol):
     """Looks for causes of one kind. Called from the worker's thread only."""
@@ -62,4 +75,13 @@ class CauseFinder(Protocol):
             signal: As in `AlarmEvent.signal`.
             since_s: Since when its evidence has been rising, in seconds since the epoch.
         """
+        ...
+
+
+@runtime_checkable
+class ChangeFinder(Protocol):
+    """Dates when a signal got worse. Called from the worker's thread only."""
+
+    def change(self, signal: str, since_s: float) -> ChangePoint | None:
+        """Return when it did; None: it is not known. The arguments are those of `CauseFinder`."""
         ...

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ragmonitor.causes.signal_names import Language, difference, is_share, number, signal_name
+
 FIELDS: Final = (
     *("answers", "uncovered", "judged", "drawn", "missing"),
     *("value", "scored", "value_value", "value_scored", "scored_scored"),
@@ -75,12 +77,24 @@ class Comparison:
             f"{self.candidate.judged:.0f} and {self.baseline.judged:.0f} judged answers"
         )
 
-    def said_zh(self, signal: str) -> str:
-        """Return the same in Chinese."""
+    def told(self, signal: str, baseline: str, language: Language) -> str:
+        """Return the difference in a sentence for people, shares in percent."""
+        name = signal_name(signal, language)
+        new, old = (number(each.mean, signal) for each in (self.candidate, self.baseline))
+        gap, lower, upper = (
+            difference(each, signal) for each in (self.difference, self.lower, self.upper)
+        )
+        judged = f"{self.candidate.judged:.0f}", f"{self.baseline.judged:.0f}"
+        if language == "zh":
+            return (
+                f"与 {baseline} 相比：{name}为 {new}，而非 {old}，相差 {gap} [{lower}, {upper}]"
+                f"{'（百分点）' if is_share(signal) else ''}，依据已评审回答 {judged[0]} 条与 "
+                f"{judged[1]} 条。"
+            )
+        points = " points" if is_share(signal) else ""
         return (
-            f"{signal} 为 {self.candidate.mean:.3g}，而非 {self.baseline.mean:.3g}，相差 "
-            f"{self.difference:+.3g} [{self.lower:+.3g}, {self.upper:+.3g}]，依据已评审回答 "
-            f"{self.candidate.judged:.0f} 条与 {self.baseline.judged:.0f} 条"
+            f"Compared with {baseline}: {name} {new} instead of {old}, a difference of {gap} "
+            f"[{lower}, {upper}]{points} by {judged[0]} and {judged[1]} judged answers."
         )
 
     def decision(self, max_worse: float, *, higher_is_better: bool = False) -> Decision:

@@ -47,6 +47,46 @@ Periods = tuple[Totals, Totals]
 """Before, and since."""
 
 
+class Contribution(NamedTuple):
+    """What one answer adds to the sums of every part of the traffic that it belongs to."""
+
+    period: int
+    """0: before; 1: since."""
+    place: int
+    """Of the sums of its period and random group."""
+    scored: float
+    """Its pseudo-outcome of being scored, times the answers that it stands for."""
+    bad: float
+    """Its pseudo-outcome of badness, likewise."""
+    value: float | None
+    """Its badness, 0 to 1; None: not judged, or the signal does not apply."""
+    weight: float
+    """Of its verdict."""
+
+
+def contribution(
+    row: Row, *, since: bool, value: float | None, predicted: tuple[float, float]
+) -> Contribution:
+    """Return what an answer adds.
+
+    Args:
+        row: The answer.
+        since: Whether it belongs to the second period.
+        value: Its badness, 0 to 1; None: not judged, or the signal does not apply.
+        predicted: Chance that the signal applies, and the badness if it does.
+    """
+    scored = predicted[0]
+    bad = scored * predicted[1]
+    if row.values and row.weight > 0:
+        bad += row.weight * ((value or 0.0) - bad)
+        scored += row.weight * ((value is not None) - scored)
+    else:
+        value = None
+    place = 2 * (GROUPS * since + row.cluster % GROUPS)
+    weight = row.copies * row.weight
+    return Contribution(int(since), place, row.copies * scored, row.copies * bad, value, weight)
+
+
 class PartSums:
     """Sums over the answers of one part of the traffic, before a time and since.
 
@@ -64,31 +104,17 @@ class PartSums:
         self.weight = [0.0, 0.0]
         self.weight_squared = [0.0, 0.0]
 
-    def add(
-        self, row: Row, since: bool, value: float | None, predicted: tuple[float, float]
-    ) -> None:
-        """Take in one answer.
-
-        Args:
-            row: The answer.
-            since: Whether it belongs to the second period.
-            value: Its badness, 0 to 1; None: not judged, or the signal does not apply.
-            predicted: Chance that the signal applies, and the badness if it does.
-        """
-        scored = predicted[0]
-        bad = scored * predicted[1]
-        if row.values and row.weight > 0:
-            bad += row.weight * ((value or 0.0) - bad)
-            scored += row.weight * ((value is not None) - scored)
-            if value is not None:
-                weight = row.copies * row.weight
-                self.judged[since] += 1
-                self.hits[since] += value
-                self.weight[since] += weight
-                self.weight_squared[since] += weight * weight
-        at = 2 * (GROUPS * since + row.cluster % GROUPS)
-        self.sums[at] += row.copies * scored
-        self.sums[at + 1] += row.copies * bad
+    def add(self, of: Contribution) -> None:
+        """Take in one answer."""
+        period, place, scored, bad, value, weight = of
+        sums = self.sums
+        sums[place] += scored
+        sums[place + 1] += bad
+        if value is not None:
+            self.judged[period] += 1
+            self.hits[period] += value
+            self.weight[period] += weight
+            self.weight_squared[period] += weight * weight
 
     @property
     def is_new(self) -> bool:

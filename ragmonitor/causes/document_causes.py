@@ -44,7 +44,7 @@ MAX_LISTED: Final = 20
 MAX_OFTEN: Final = 40
 """Documents with figures of their own on the page, whatever is found of them."""
 MAX_CANDIDATES: Final = 10
-MAX_EXAMPLES: Final = 3
+MAX_EXAMPLES: Final = 10
 RECORD_EVERY_S: Final = 6.0
 _MAX_BAD: Final = 40
 """Bad answers that are kept as examples, over all documents."""

@@ -11,7 +11,8 @@ from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple
 
 from ragmonitor import metrics
-from ragmonitor.causes.candidates import CandidateCause
+from ragmonitor.causes.candidates import CandidateCause, ChangePoint
+from ragmonitor.causes.signal_names import signal_name
 from ragmonitor.causes.versions import SERVICE_VERSION
 from ragmonitor.estimation import Part
 from ragmonitor.estimation.parts import Answer, Means, Observation
@@ -35,6 +36,8 @@ MIN_SIDE: Final = 5
 BEFORE_S: Final = 900.0
 """An event that was so long before the interval of the change may be its cause, too."""
 READ_S: Final = 10.0
+SHOWN_S: Final = 300.0
+"""A change is shown as long as it was asked for within this time: while its incident is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,19 +59,6 @@ class Verdict(NamedTuple):
     value: float
     weight: float
     """1 / inclusion probability."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangePoint:
-    """When a mean changed, and from what to what."""
-
-    at_s: float
-    """The most probable moment, in seconds since the epoch."""
-    lower_s: float
-    """Lower end of the 95 % interval of that moment."""
-    upper_s: float
-    before: Estimate
-    after: Estimate
 
 
 def change_point(
@@ -198,6 +188,8 @@ class Events(Part):
         self._judge = self._newest_version = ""
         self._read_s = -math.inf
         self._verdicts: dict[str, deque[Verdict]] = {}
+        self._changes: dict[str, tuple[float, float, ChangePoint | None]] = {}
+        """Of each signal that was asked for: since when it rose, when it was asked, the answer."""
 
     def note(self, name: str, attributes: Mapping[str, str], at_s: float) -> None:
         """Take note of an event that the application tells; from any thread, without waiting."""
@@ -264,12 +256,20 @@ class Events(Part):
     # --- what follows ---------------------------------------------------------------------------
 
     def change(self, signal: str, since_s: float) -> ChangePoint | None:
-        """Return when a signal got worse, of the verdicts up to a day before its evidence rose."""
-        verdicts = [
-            each for each in self._verdicts.get(signal, ()) if each.at_s > since_s - 86_400.0
-        ]
-        verdicts.sort()
-        return change_point(verdicts, higher_is_better=self._higher_is_better(signal))
+        """Return when a signal got worse, of the verdicts up to a day before its evidence rose.
+
+        Once the verdicts that are kept do not reach back to the rise, what they told before holds.
+        """
+        kept = self._verdicts.get(signal, ())
+        verdicts = sorted(each for each in kept if each.at_s > since_s - 86_400.0)
+        found: ChangePoint | None = None
+        if verdicts and verdicts[0].at_s < since_s:
+            found = change_point(verdicts, higher_is_better=self._higher_is_better(signal))
+        elif signal in self._changes and self._changes[signal][0] == since_s:
+            found = self._changes[signal][2]
+        if signal in self._verdicts:  # so that no more than those are kept
+            self._changes[signal] = since_s, self._now(), found
+        return found
 
     def candidates(self, signal: str, since_s: float) -> Sequence[CandidateCause]:
         """Return what happened shortly before the change, or within its interval; nearest first."""
@@ -291,11 +291,11 @@ class Events(Part):
         interval = _clock(change.lower_s), _clock(change.upper_s)
         side_zh = "后" if off_s >= 0 else "前"
         detail_zh = (
-            f"{signal} 在 {interval[0]} 至 {interval[1]} 之间改变（95 %），最可能在其{side_zh} "
-            f"{abs(off_s):.0f} 秒；发生在先未必就是起因。"
+            f"{signal_name(signal, 'zh')}在 {interval[0]} 至 {interval[1]} 之间改变（95 %），"
+            f"最可能在其{side_zh} {abs(off_s):.0f} 秒；发生在先未必就是起因。"
         )
         detail = (
-            f"{signal} changed between {interval[0]} and {interval[1]} "
+            f"{signal_name(signal, 'en')} changed between {interval[0]} and {interval[1]} "
             f"(95 %), most probably {abs(off_s):.0f} s {side} it; what comes first need not be the "
             "cause."
         )
@@ -311,10 +311,18 @@ class Events(Part):
         )
 
     def gauges(self, means: Means) -> Iterator[GaugeValue]:  # noqa: ARG002 - of the protocol
-        """Return when each was last."""
+        """Return when each was last, and when a signal changed that is asked for now."""
         for each in self._events:
             labels = (("kind", each.kind), ("name", each.name))
             yield GaugeValue(name=metrics.EVENT_TIMESTAMP, value=each.at_s, labels=labels)
+        for signal, (_, asked_s, change) in self._changes.items():
+            ends: dict[str, float] = dict.fromkeys(("lower", "probable", "upper"), 0.0)
+            if change is not None and self._now() - asked_s < SHOWN_S:
+                ends = {"lower": change.lower_s, "probable": change.at_s, "upper": change.upper_s}
+            # 0 afterwards: a gauge that is no longer set would keep its value.
+            for end, at_s in ends.items():
+                labels = (("signal", signal), ("end", end))
+                yield GaugeValue(name=metrics.CHANGE_TIMESTAMP, value=at_s, labels=labels)
 
     def records(self) -> Mapping[str, object]:
         """Return the events, newest last; without their attributes, which may be texts."""

@@ -40,17 +40,21 @@ class Shift(NamedTuple):
         mix = f"{100 * self.share.value:.0f} %"
         return (
             f"The mix of {self.value[0]} explains {mix} of the rise, and rates within its "
-            f"values the rest; {self.value[1]} went from {100 * self.before:.1f} to "
+            f"values {self._rest}; {self.value[1]} went from {100 * self.before:.1f} to "
             f"{100 * self.now:.1f} % of the answers."
         )
+
+    @property
+    def _rest(self) -> str:
+        return f"{100 - round(100 * self.share.value)} %"
 
     @property
     def detail_zh(self) -> str:
         """Say it in Chinese."""
         return (
-            f"{self.value[0]} 的构成解释上升的 {100 * self.share.value:.0f} %，其余来自各取值之内；"
-            f"{self.value[1]} 占全部回答的比例从 {100 * self.before:.1f} % 变为 "
-            f"{100 * self.now:.1f} %。"
+            f"{self.value[0]} 的构成解释上升的 {100 * self.share.value:.0f} %，"
+            f"各取值之内的变化解释 {self._rest}；{self.value[1]} 占全部回答的比例从 "
+            f"{100 * self.before:.1f} % 变为 {100 * self.now:.1f} %。"
         )
 
 

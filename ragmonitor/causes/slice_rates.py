@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from ragmonitor.causes.answer_log import Row
-from ragmonitor.causes.decomposition import PartSums
+from ragmonitor.causes.decomposition import PartSums, contribution
 from ragmonitor.causes.slice_names import Slice
 from ragmonitor.estimation.signals import HALLUCINATION
 from ragmonitor.export.service_state import estimate_record
@@ -45,9 +45,10 @@ def slice_rates(rows: Iterable[Row]) -> list[dict[str, Any]]:
     sums = dict(list(sums.items())[:MAX_LISTED])
     for row in known:
         value = row.value(HALLUCINATION)
+        adds = contribution(row, since=True, value=value, predicted=row.expected)
         for each in row.slices:
             if each in sums:
-                sums[each].add(row, True, value, row.expected)
+                sums[each].add(adds)
     return [
         {
             "name": "=".join(each),

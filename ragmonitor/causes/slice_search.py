@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Final, NamedTuple
 
 from ragmonitor.causes.answer_log import Row
@@ -15,8 +15,10 @@ from ragmonitor.causes.betting import Cell, Sample, cell_of, log_worse
 from ragmonitor.causes.candidates import LISTED_FROM, CandidateCause
 from ragmonitor.causes.decomposition import (
     MIN_BEFORE,
+    Contribution,
     PartSums,
     Periods,
+    contribution,
     rate_part,
     rise,
     share_of_rise,
@@ -45,10 +47,12 @@ PAIRS_WEIGHT: Final = 0.25
 ADDS_FROM: Final = 5.0
 """The e-value from which on a pair is worse than what is left of each of its slices. Below it the
 pair is a part of a slice that is bad as a whole, drawn by chance."""
-SHOWN_EXAMPLES: Final = 3
+SHOWN_EXAMPLES: Final = 10
 
 Hypothesis = tuple[Slice, ...]
 """One slice, or a pair of them."""
+Examples = Sequence[tuple[tuple[Slice, ...], Example]]
+"""Bad answers with the slices that each is in, the newest last."""
 
 
 class _Row(NamedTuple):
@@ -61,6 +65,7 @@ class _Row(NamedTuple):
     """Badness, 0 to 1."""
     cell: Cell | None
     """Where its verdict counts as evidence; None: it does not."""
+    adds: Contribution
 
 
 class SliceSearch:
@@ -84,15 +89,17 @@ class SliceSearch:
         """E-values of slices whose own alarm says that they got worse."""
         self._is_predicted = signal == HALLUCINATION
         self._met: set[tuple[int, bool]] = set()
-        self._rows = [
-            _Row(row, slices, row.at_s >= since_s, value, self._cell(row, value))
-            for row, slices in banded(list(rows))
-            for value in (self._badness(row),)
-        ]
+        self._rows = [self._row(row, slices) for row, slices in banded(list(rows))]
         self._index: dict[Slice, list[_Row]] = {}
         self.suspects: list[Slice] = []
         """After `slices`: those by an attribute, with evidence enough for more verdicts."""
         self._sum_up()
+
+    def _row(self, row: Row, slices: tuple[Slice, ...]) -> _Row:
+        value, since = self._badness(row), row.at_s >= self._since_s
+        predicted = row.expected if self._is_predicted else (0.0, 0.0)
+        adds = contribution(row, since=since, value=value, predicted=predicted)
+        return _Row(row, slices, since, value, self._cell(row, value), adds)
 
     def _badness(self, row: Row) -> float | None:
         value = row.value(self._signal)
@@ -133,15 +140,12 @@ class SliceSearch:
     def _sums(self, rows: Iterable[_Row]) -> PartSums:
         sums = PartSums()
         for row in rows:
-            predicted = row.row.expected if self._is_predicted else (0.0, 0.0)
-            sums.add(row.row, row.since, row.value, predicted)
+            sums.add(row.adds)
         return sums
 
     # --- slices ---------------------------------------------------------------------------------
 
-    def slices(
-        self, examples: Iterable[tuple[tuple[Slice, ...], Example]]
-    ) -> Iterator[CandidateCause]:
+    def slices(self, examples: Examples) -> Iterator[CandidateCause]:
         """Yield the slices, and pairs, with the strongest evidence first."""
         singles: list[Hypothesis] = [
             each for each in self.parts if self._is_testable(self.parts[each].judged[1])
@@ -173,21 +177,17 @@ class SliceSearch:
             for each in listed
             if len(each) == 1 and each[0][0] not in RECORDED and evidence[each] >= SUSPICIOUS_FROM
         ]
-        known = list(examples)
-        yield from self.alarmed(known)
+        yield from self.alarmed(examples)
         for each in listed[:MAX_LISTED]:
             if not each[1:] and each[0] in self._proven:
                 continue
-            yield self._slice(each, evidence[each], each in found, known)
+            yield self._slice(each, evidence[each], each in found, examples)
 
-    def alarmed(
-        self, examples: Iterable[tuple[tuple[Slice, ...], Example]]
-    ) -> Iterator[CandidateCause]:
+    def alarmed(self, examples: Examples) -> Iterator[CandidateCause]:
         """Yield the slices whose own alarm says that they got worse, strongest evidence first."""
-        known = list(examples)
         for each in sorted(self._proven, key=self._proven.__getitem__, reverse=True):
             if (each,) in self.parts:
-                yield self._slice((each,), self._proven[each], True, known)
+                yield self._slice((each,), self._proven[each], True, examples)
 
     def _is_testable(self, judged: int) -> bool:
         return min(judged, self.everything.judged[1] - judged) >= MIN_JUDGED
@@ -268,17 +268,12 @@ class SliceSearch:
         each: Hypothesis,
         e_value: float,
         is_discovery: bool,
-        examples: Sequence[tuple[tuple[Slice, ...], Example]],
+        examples: Examples,
     ) -> CandidateCause:
         sums = self.parts[each]
         share = share_of_rise(self.everything, [sums], self._rate_part(sums.is_new))
         size = 100 * sums.periods()[1].scored / self.everything.periods()[1].scored
         judged = sums.judged[1]
-        shown = [
-            example
-            for slices, example in reversed(examples)
-            if example.at_s >= self._since_s and all(one in slices for one in each)
-        ]
         return CandidateCause(
             kind="slice",
             name=", ".join("=".join(one) for one in each),
@@ -293,8 +288,17 @@ class SliceSearch:
             since_s=self._since_s,
             detail=f"{size:.1f} % of the answers since, {judged} of them judged.",
             detail_zh=f"占此后回答的 {size:.1f} %，其中 {judged} 条已评审。",
-            examples=tuple(shown[:SHOWN_EXAMPLES]) if self._signal == HALLUCINATION else (),
+            examples=self._shown(each, examples),
         )
+
+    def _shown(self, each: Hypothesis, examples: Examples) -> tuple[Example, ...]:
+        """Return the newest bad answers of a slice or a pair, of the time since."""
+        shown = (
+            example
+            for slices, example in reversed(examples)
+            if example.at_s >= self._since_s and all(one in slices for one in each)
+        )
+        return tuple(islice(shown, SHOWN_EXAMPLES)) if self._signal == HALLUCINATION else ()
 
     @staticmethod
     def _rate_part(is_new: bool) -> Callable[[Periods, Sequence[Periods]], float]:
@@ -309,7 +313,7 @@ class SliceSearch:
 
     # --- the mix --------------------------------------------------------------------------------
 
-    def mixes(self) -> Iterator[CandidateCause]:
+    def mixes(self, examples: Examples) -> Iterator[CandidateCause]:
         """Yield shifts of the mix, the one that explains most first."""
         singles = {each[0]: sums for each, sums in self.parts.items() if len(each) == 1}
         for shift in shifts(self.everything, singles):
@@ -327,6 +331,7 @@ class SliceSearch:
                 since_s=self._since_s,
                 detail=shift.detail,
                 detail_zh=shift.detail_zh,
+                examples=self._shown((shift.value,), examples),
             )
 
 

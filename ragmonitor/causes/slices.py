@@ -149,7 +149,7 @@ class Slices(Part):
         found = list(search.slices(self._examples))
         if self._suspect is not None:
             self._suspect(search.suspects, SUSPECT_S)
-        return (*found, *search.mixes())
+        return (*found, *search.mixes(self._examples))
 
 
 def _example(answer: Answer) -> Example:

@@ -435,8 +435,8 @@ class Versions(Part):
             e_value=found.e_value if sign * found.difference > 0 else min(1.0, found.e_value),
             is_discovery=is_discovery,
             since_s=self._known[by][candidate].first_s,
-            detail=f"Compared with {baseline}: {found.said(signal)}.",
-            detail_zh=f"与 {baseline} 相比：{found.said_zh(signal)}。",
+            detail=found.told(signal, baseline, "en"),
+            detail_zh=found.told(signal, baseline, "zh"),
             examples=tuple(self._examples.get((by, candidate), ())),
         )
 

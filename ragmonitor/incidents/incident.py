@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragmonitor.causes import CandidateCause, CandidateKind
+from ragmonitor.causes import CandidateCause, CandidateKind, ChangePoint
+from ragmonitor.causes.document_table import name_of
+from ragmonitor.causes.slice_names import MAX_CHARACTERS
 from ragmonitor.export.content import Content, ContentPolicy, encodable
 from ragmonitor.export.view.answers import closest
 from ragmonitor.records import (
@@ -139,8 +141,18 @@ class Candidate(Part):
         if self.kind not in ("document", "version") or other.kind != "slice":
             return False
         of, _, value = other.name.partition("=")
+        if of == "source" and self.kind == "document":
+            return self.name[:MAX_CHARACTERS] == value
         # The service's own version is called "version 1.5", and another one "prompt_version 1.5".
         return self.name in (value, f"{of} {value}", f"{of.removeprefix('service_')} {value}")
+
+    def as_document(self) -> Self:
+        """Return the slice of one document's answers as that document, anything else as it is."""
+        of, _, value = self.name.partition("=")
+        is_pair = re.search(", [^=]+=", value) is not None
+        if (self.kind, of) != ("slice", "source") or is_pair:
+            return self
+        return self.model_copy(update={"kind": "document", "name": value})
 
     def with_slice(self, same: Candidate) -> Candidate:
         """Return it with what is known of the slice of the same answers."""
@@ -159,6 +171,21 @@ class NamedCause(Part):
     name: str = ""
     named_s: float
     """When it was named first."""
+
+
+class Change(Part):
+    """When the signal changed, by its verdicts; the fields are those of `ChangePoint`."""
+
+    at_s: float
+    lower_s: float
+    upper_s: float
+
+    @classmethod
+    def of(cls, change: ChangePoint | None) -> Self | None:
+        """Return what is kept of it; None: it is not known."""
+        if change is None:
+            return None
+        return cls(at_s=change.at_s, lower_s=change.lower_s, upper_s=change.upper_s)
 
 
 class JudgeCheck(Part):
@@ -211,6 +238,8 @@ class BadAnswer(Part):
     question: str
     attributes: dict[str, str]
     sentences: tuple[BadSentence, ...]
+    causes: tuple[str, ...] = ()
+    """Candidates that it is an example of, by kind and name."""
 
     @classmethod
     def of(
@@ -241,6 +270,22 @@ class BadAnswer(Part):
             ),
         )
 
+    def is_of(self, cause: NamedCause) -> bool:
+        """Return whether it is one of the answers of a cause, by its attributes or as an example.
+
+        An attribute that is not kept of the answer, and what is no attribute (a language, a
+        document), is known of examples alone.
+        """
+        if f"{cause.kind} {cause.name}" in self.causes:
+            return True
+        of, _, value = cause.name.partition(" ")
+        if cause.kind == "version":
+            return self.attributes.get("service_version" if of == "version" else of) == value
+        if cause.kind not in ("slice", "mix"):
+            return False
+        parts = [each.partition("=") for each in cause.name.split(", ")]
+        return all(self.attributes.get(name) == value for name, _, value in parts)
+
 
 class Incident(Part):
     """Alarms that were on together, and what is known of why."""
@@ -259,6 +304,8 @@ class Incident(Part):
     noticed_s: float
     """When somebody was last told of it."""
     alarms: tuple[IncidentAlarm, ...]
+    change: Change | None = None
+    """Of the leading signal, as of the last update that could tell."""
     check: JudgeCheck | None = None
     candidates: tuple[Candidate, ...] = ()
     cause: NamedCause
@@ -374,12 +421,27 @@ class Incident(Part):
         wanted = (self.cause.kind, self.cause.name)
         return next((each for each in self.candidates if (each.kind, each.name) == wanted), None)
 
+    def with_answers(self, answers: Iterable[BadAnswer]) -> Self:
+        """Return it with the worst of its answers and these: those of the named cause first."""
+        by_id: dict[str, BadAnswer] = {}
+        for each in (*self.answers, *answers):
+            causes = by_id[each.id].causes if each.id in by_id else ()
+            causes = tuple(dict.fromkeys((*causes, *each.causes)))
+            by_id[each.id] = each.model_copy(update={"causes": causes[:MAX_CANDIDATES]})
+        ranked = sorted(
+            by_id.values(),
+            key=lambda each: (each.is_of(self.cause), each.badness, each.at_s),
+            reverse=True,
+        )
+        return self.model_copy(update={"answers": tuple(ranked[:MAX_ANSWERS])})
+
 
 def _merged(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the candidates, a slice of a document's or a version's answers told with that one.
 
     The slice is the same answers by another name: it says less than the cause itself, but how much
-    of the rise goes with it, and it may be shown sooner.
+    of the rise goes with it, and it may be shown sooner. Without the cause itself the slice of a
+    document's answers is told as the document.
     """
     found = list(candidates)
     for cause in candidates:
@@ -387,7 +449,7 @@ def _merged(candidates: Sequence[Candidate]) -> list[Candidate]:
         if same is not None:
             found[found.index(cause)] = cause.with_slice(same)
             found = [each for each in found if each is not same]
-    return found
+    return [each.as_document() for each in found]
 
 
 def scope_of(kind: AlarmKind) -> Scope:
@@ -429,13 +491,6 @@ def alarm_of_state(state: AlarmState, threshold_s: float, now_s: float) -> Incid
     )
 
 
-def worst(answers: Iterable[BadAnswer]) -> tuple[BadAnswer, ...]:
-    """Return the worst of some answers, each once, the worst first; of equal ones the newest."""
-    by_id: Mapping[str, BadAnswer] = {each.id: each for each in answers}
-    ranked = sorted(by_id.values(), key=lambda each: (each.badness, each.at_s), reverse=True)
-    return tuple(ranked[:MAX_ANSWERS])
-
-
 def _share(evidence_s: float, threshold_s: float) -> float:
     return min(1e300, evidence_s / threshold_s) if threshold_s > 0 else 0.0
 
@@ -460,7 +515,7 @@ def _sentence(
         text=_text(sentence.text.strip(), policy),
         words=tuple(_text(word, policy) for word in sentence.words[:8] if policy.shows),
         chunk=None if position is None else position + 1,
-        source="" if chunk is None else _named(chunk.source or chunk.id),
+        source="" if chunk is None else _named(name_of(chunk, policy)),
         passage="" if chunk is None else _passage(chunk.text, sentence.text, policy),
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
 from ragmonitor import metrics
-from ragmonitor.causes import CandidateCause, CauseFinder
+from ragmonitor.causes import CandidateCause, CauseFinder, ChangeFinder
 from ragmonitor.estimation.signals import whole_of
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.forks import survive_forks
@@ -19,6 +19,7 @@ from ragmonitor.guard import contained
 from ragmonitor.incidents.incident import (
     BadAnswer,
     Candidate,
+    Change,
     Incident,
     IncidentAlarm,
     JudgeCheck,
@@ -26,7 +27,6 @@ from ragmonitor.incidents.incident import (
     alarm_of_event,
     alarm_of_state,
     scope_of,
-    worst,
 )
 from ragmonitor.incidents.journal import Journal
 from ragmonitor.protocols import Clock, Summarise
@@ -248,28 +248,37 @@ class IncidentKeeper:
             update={
                 "owner": self._owner,
                 "alarms": tuple(map(self._with_estimate, incident.alarms)),
-                "answers": worst(
-                    (*incident.answers, *examples, *bad, *self._suspects_since(since_s))
-                )
-                if incident.scope == "answers"
-                else worst((*incident.answers, *bad)),
+                "change": self._change(leading.signal, since_s) or incident.change,
             }
         )
-        check = JudgeCheck.of(self._snapshot.cause) if incident.scope == "answers" else None
-        return shown.explained(check or incident.check, found, now_s)
+        if incident.scope == "input":
+            return shown.explained(incident.check, found, now_s).with_answers(bad)
+        check = JudgeCheck.of(self._snapshot.cause)
+        answers = (*examples, *bad, *self._suspects_since(since_s))
+        return shown.explained(check or incident.check, found, now_s).with_answers(answers)
+
+    def _change(self, signal: str, since_s: float) -> Change | None:
+        for finder in self.finders:
+            if isinstance(finder, ChangeFinder):
+                with contained("causes"):
+                    return Change.of(finder.change(whole_of(signal), since_s))
+        return None
 
     def _candidates(self, signal: str, since_s: float) -> tuple[list[Candidate], list[BadAnswer]]:
         causes: list[CandidateCause] = []
         for finder in self.finders:
             with contained("causes"):
                 causes += finder.candidates(whole_of(signal), since_s)
+        found = [Candidate.of(cause) for cause in causes]
         examples = [
-            self._bad_answer(each.interaction.id, each)
-            for cause in causes
+            self._bad_answer(each.interaction.id, each).model_copy(
+                update={"causes": (f"{candidate.kind} {candidate.name}",)}
+            )
+            for cause, candidate in zip(causes, found, strict=True)
             if cause.is_discovery
             for each in cause.examples
         ]
-        return [Candidate.of(cause) for cause in causes], examples
+        return found, examples
 
     def _bad_answer(self, id_: str, example: Example) -> BadAnswer:
         """Return an example as it is kept: as it was exported, if it was."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
+from ragmonitor.causes.signal_names import Language
 from ragmonitor.export.content import compact_json
 from ragmonitor.export.server import Reply
 from ragmonitor.incidents.incident import Incident
-from ragmonitor.incidents.incident_texts import Language
 from ragmonitor.incidents.journal import Journal
 from ragmonitor.incidents.rendering import (
     CONTENT_SECURITY_POLICY,

@@ -4,43 +4,12 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Final
 
+from ragmonitor.causes.signal_names import Language, number, signal_name
 from ragmonitor.incidents.incident import Rate
 
-Language = Literal["en", "zh"]
-
-_SHARES: Final = frozenset(
-    (
-        "hallucination",
-        "minor_hallucination",
-        "refusal",
-        "wrong_refusal",
-        "empty_retrieval",
-        "weak_retrieval",
-        "new_question",
-        "anchors",
-    )
-)
-_SIGNALS: Final = {
-    "hallucination": ("Hallucination rate", "幻觉率"),
-    "minor_hallucination": ("Minor findings only", "仅轻微问题"),
-    "refusal": ("Refusal rate", "拒答率"),
-    "wrong_refusal": ("Wrong refusals", "错误拒答"),
-    "faithfulness": ("Faithfulness", "忠实度"),
-    "answer_relevancy": ("Answer relevancy", "回答相关性"),
-    "context_relevance": ("Context relevance", "上下文相关性"),
-    "context_utilization": ("Context utilization", "上下文利用率"),
-    "empty_retrieval": ("Empty retrieval", "空检索"),
-    "version_worse": ("Worse version", "变差的版本"),
-    "weak_retrieval": ("Weak retrieval", "弱检索"),
-    "new_question": ("New kinds of questions", "新类型问题"),
-    "anchors": ("Reference answers that flipped", "被改判的参考样例"),
-    "calibration_high": ("More errors than predicted", "错误多于预测"),
-    "calibration_low": ("Fewer errors than predicted", "错误少于预测"),
-}
 _VERDICTS: Final = {
     "absent": ("in no chunk", "检索内容中没有"),
     "contradicted": ("contradicts a chunk", "与检索内容矛盾"),
@@ -64,6 +33,10 @@ _TEXTS: Final = {
     "since": (
         "Evidence had been rising since {time}; that is when it began, as far as is known.",
         "证据自 {time} 起上升；就目前所知，问题始于此时。",
+    ),
+    "changed": (
+        "By its verdicts the signal got worse between {lower} and {upper} (95 %), most probably at {time}.",
+        "据评审结果，信号在 {lower} 至 {upper} 之间变差（95 %），最可能在 {time}。",
     ),
     "version": ("Service version {version}.", "服务版本 {version}。"),
     "moved": ("What moved", "发生了什么变化"),
@@ -106,22 +79,41 @@ _TEXTS: Final = {
         "尚未查明，也没有哪部分回答特别突出。",
     ),
     "goes_with": (
-        "Of the rise {share} goes with it{interval}; its answers went from {before} to {now}.",
-        "上升部分的 {share} 与之相关{interval}；相关回答从 {before} 变为 {now}。",
+        "Of the rise {share} goes with it{interval}.",
+        "上升部分的 {share} 与之相关{interval}。",
     ),
-    "goes_with_now": (
+    "goes_part": (
         "Its answers are at {now}; before the rise: {before}.",
         "相关回答现为 {now}；上升之前：{before}。",
     ),
-    "none_before": ("none like them", "没有此类回答"),
-    "mix": (
-        (
-            "Mix or rate: the mix. There are more answers of a kind that was as bad before; within "
-            "each kind nothing got worse."
-        ),
-        "构成还是质量：构成变了。原本就差的那类回答变多了，各类之内并未变差。",
+    "goes_mix": (
+        "Answers of this kind are at {now}; before the rise, when there were fewer: {before}.",
+        "此类回答现为 {now}；上升之前数量较少，为 {before}。",
     ),
-    "rate": (
+    "goes_version": (
+        "Its answers are at {now}; those of the version that it is compared with: {before}.",
+        "该版本的回答现为 {now}；对照版本的回答为 {before}。",
+    ),
+    "cause_others": (
+        "Shown besides: {names}. They may be causes of their own, or the same answers seen otherwise.",
+        "此外已查明：{names}。它们可能各有起因，也可能是同一批回答的另一面。",
+    ),
+    "none_before": ("none like them", "没有此类回答"),
+    "is_mix": (
+        (
+            "Mix or rate: the mix, for the share that goes with it. There are more answers of a kind "
+            "that was bad before, too."
+        ),
+        "构成还是质量：就与之相关的部分而言，是构成变了。以前就差的那类回答变多了。",
+    ),
+    "is_version": (
+        (
+            "Mix or rate: the rate, if both versions get questions of the same kinds. Where they are "
+            "given to different users, compare them within a route or tenant."
+        ),
+        "构成还是质量：若两个版本收到的问题种类相同，则是质量变差。若分给不同的用户，请在同一路由或租户内比较。",
+    ),
+    "is_rate": (
         (
             "Mix or rate: the rate. Answers of this kind got worse; it is not that there are more of "
             "a hard kind."
@@ -169,8 +161,19 @@ _TEXTS: Final = {
     "col_sure": ("Evidence", "证据"),
     "col_since": ("Since", "始于"),
     "shown": ("shown, e = {e}", "已查明，e = {e}"),
+    "shown_mix": ("shown, by its interval", "已查明（依区间）"),
+    "suspected_mix": ("suspected", "疑点"),
+    "near": ("near in time, no more", "仅时间相近"),
     "suspected": ("suspected, e = {e}", "疑点，e = {e}"),
     "answers": ("The worst answers", "最差的回答"),
+    "answers_of": (
+        "Of these, {n} are answers of the named cause, {cause}, and come first.",
+        "其中 {n} 条属于已指明的原因（{cause}），排在最前。",
+    ),
+    "answers_judge": (
+        "Since the judge has changed, read them as verdicts to be checked, not as answers that are bad.",
+        "评审已变化，请将其视为待核对的结论，而非确定有误的回答。",
+    ),
     "no_answers": ("None is kept.", "没有保留。"),
     "no_question": ("(text withheld)", "（文本不予显示）"),
     "sentence": ("Sentence {n}, {verdict}", "第 {n} 句，{verdict}"),
@@ -194,11 +197,13 @@ _TEXTS: Final = {
         (
             "Cause: 'shown' means that among all parts looked at the expected share of wrong names is "
             "bounded (e-values; e = 20 has a chance of 1 in 20 at most by luck). That something goes "
-            "with the rise does not prove that it made it."
+            "with the rise does not prove that it made it. A shift of the mix is shown if the interval of "
+            "its share lies above 0, which holds for one look."
         ),
         (
             "原因：“已查明”表示在所有查看过的部分中，错误指认的期望比例受控（e 值；e = 20 靠运气出现的"
-            "概率至多二十分之一）。与上升相关并不证明就是起因。"
+            "概率至多二十分之一）。与上升相关并不证明就是起因。若占比的区间高于 0，构成变化即为已查明，"
+            "仅对单次查看成立。"
         ),
     ),
     "withheld": (
@@ -307,6 +312,7 @@ class Wording:
         self._column = 1 if language == "zh" else 0
         self.between = "" if language == "zh" else " "
         """Stands between two sentences."""
+        self.comma = "、" if language == "zh" else ", "
         self.colon = "：" if language == "zh" else ": "
 
     def __call__(self, key: str, **values: object) -> str:
@@ -316,10 +322,8 @@ class Wording:
     def signal(self, name: str) -> str:
         """Return what a signal is called, with its slice; a stranger's is shown as it is."""
         whole, brace, part = name.partition("{")
-        if brace:
-            return f"{self.signal(whole)} · {part.removesuffix('}')}"
-        known = _SIGNALS.get(name)
-        return name.replace("_", " ") if known is None else known[self._column]
+        said = signal_name(whole, self.language)
+        return f"{said} · {part.removesuffix('}')}" if brace else said
 
     def verdict(self, name: str) -> str:
         """Return what a verdict on a sentence is called."""
@@ -366,17 +370,6 @@ class Wording:
                 digits = 1 if key == "h" and seconds < 36_000 else 0
                 return self(key, n=f"{max(0.0, seconds) / unit_s:.{digits}f}")
         return self("d", n=f"{seconds / 86_400:.0f}")
-
-
-def number(value: float, signal: str) -> str:
-    """Return a mean: a share in percent, a score as it is."""
-    if not math.isfinite(value):
-        return "–"
-    if signal.partition("{")[0] not in _SHARES:
-        return f"{value:.2f}"
-    digits = 1 if 0 < abs(value) < 0.1 else 0
-    # Rounded first, and plus 0: what is a little below 0 is not written as -0.
-    return f"{round(100 * value, digits) + 0.0:.{digits}f}".removesuffix(".0") + " %"
 
 
 def percent(share: float) -> str:

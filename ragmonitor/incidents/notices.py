@@ -14,13 +14,14 @@ from typing import Final, Protocol
 from opentelemetry import context
 
 from ragmonitor.apart import EXECUTOR
+from ragmonitor.causes.signal_names import Language
 from ragmonitor.errors import MissingExtraError, SettingsError
 from ragmonitor.export.content import encodable
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import record_problem, shielded
 from ragmonitor.incidents.incident import Incident
 from ragmonitor.incidents.incident_keeper import Occasion
-from ragmonitor.incidents.incident_texts import Language, Wording
+from ragmonitor.incidents.incident_texts import Wording
 from ragmonitor.incidents.rendering import headline
 from ragmonitor.protocols import Clock
 

@@ -11,9 +11,9 @@ from html import escape
 from typing import Final, Literal, NamedTuple
 from urllib.parse import quote
 
+from ragmonitor.causes.signal_names import Language
 from ragmonitor.incidents.incident import BadAnswer, BadSentence, Candidate, Incident
 from ragmonitor.incidents.incident_texts import (
-    Language,
     Wording,
     e_value,
     moment,
@@ -149,7 +149,7 @@ def _story(incident: Incident, say: Wording, links: Links) -> Iterator[Block]:
                 Piece("text", f"{say.colon}{_detail(each, say)}"),
             ]
             for each in incident.candidates
-            if each.detail
+            if each.detail and each is not incident.named
         )
         if details:
             yield Block(kind="list", lines=details)
@@ -172,6 +172,10 @@ def _times(incident: Incident, say: Wording) -> Iterator[str]:
         span = say.span(incident.closed_s - incident.opened_s)
         yield say("closed", time=time, end=moment(incident.closed_s), span=span)
     yield say("since", time=moment(incident.since_s))
+    change = incident.change
+    if change is not None:
+        ends = {"lower": moment(change.lower_s), "upper": moment(change.upper_s)}
+        yield say("changed", time=moment(change.at_s), **ends)
     if incident.service_version:
         yield say("version", version=incident.service_version)
 
@@ -216,16 +220,25 @@ def _cause(incident: Incident, say: Wording) -> Iterator[Block]:
     cause, named = incident.cause, incident.named
     after = say.span(cause.named_s - incident.opened_s)
     if cause.kind == "judge":
-        yield _p(say("cause_judge", after=after))
+        text = say("cause_judge", after=after)
+        yield Block(kind="p", lines=([Piece("strong", text)],))
     elif cause.kind == "unknown":
         yield _p(say("cause_unknown" if incident.candidates else "cause_nothing"))
     else:
         text = say("cause_named", cause=say.cause(cause.kind, cause.name), after=after)
         yield Block(kind="p", lines=([Piece("strong", text)],))
     if named is not None:
-        yield _p(_goes_with(named, say))
-        if named.kind in ("slice", "mix", "document", "version"):
-            yield _p(say("mix" if named.kind == "mix" else "rate"))
+        yield _p(_goes_with(named, say), _detail(named, say), between=say.between)
+        if named.kind != "event":
+            known = named.kind if named.kind in ("mix", "version") else "rate"
+            yield _p(say(f"is_{known}"))
+    others = [
+        say.cause(each.kind, each.name)
+        for each in incident.candidates
+        if each.is_discovery and each is not named
+    ]
+    if others:
+        yield _p(say("cause_others", names=say.comma.join(others)))
 
 
 def _goes_with(named: Candidate, say: Wording) -> str:
@@ -233,10 +246,12 @@ def _goes_with(named: Candidate, say: Wording) -> str:
     before = say("none_before")
     if named.before is not None:
         before = say.rate(named.before, named.signal)
+    kind = named.kind if named.kind in ("mix", "version") else "part"
+    told = say(f"goes_{kind}", now=now, before=before)
     if named.explained is None:
-        return say("goes_with_now", now=now, before=before)
+        return told
     share, interval = _explains(named, say)
-    return say("goes_with", share=share, interval=interval, now=now, before=before)
+    return say("goes_with", share=share, interval=interval) + say.between + told
 
 
 def _detail(candidate: Candidate, say: Wording) -> str:
@@ -272,12 +287,21 @@ def _candidates(incident: Incident, say: Wording) -> Block:
             say.rate(each.now, each.signal),
             say.rate(each.before, each.signal),
             "".join(_explains(each, say)),
-            say("shown" if each.is_discovery else "suspected", e=e_value(each.e_value)),
+            _sure(each, say),
             "–" if each.since_s is None else moment(each.since_s),
         )
         for each in incident.candidates
     )
     return _table([say(f"col_{name}") for name in names], rows)
+
+
+def _sure(candidate: Candidate, say: Wording) -> str:
+    if candidate.kind == "event":
+        return say("near")
+    shown = "shown" if candidate.is_discovery else "suspected"
+    if candidate.kind == "mix":
+        return say(f"{shown}_mix")
+    return say(shown, e=e_value(candidate.e_value))
 
 
 def _questions(incident: Incident, say: Wording) -> Iterator[str]:
@@ -304,6 +328,12 @@ def _answers(incident: Incident, say: Wording, links: Links) -> Iterator[Block]:
         yield _p(say("withheld", content=incident.content))
     if not incident.answers:
         yield _p(say("no_answers"))
+    cause = incident.cause
+    count = sum(each.is_of(cause) for each in incident.answers)
+    if count:
+        yield _p(say("answers_of", n=count, cause=say.cause(cause.kind, cause.name)))
+    elif cause.kind == "judge" and incident.answers:
+        yield _p(say("answers_judge"))
     for n, answer in enumerate(incident.answers, 1):
         question = answer.question or say("no_question")
         yield Block(kind="h3", lines=([Piece("text", f"{n}. {question}")],))

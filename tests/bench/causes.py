@@ -406,7 +406,7 @@ def _go_on(world: str) -> Found:
     return lived(_history, WORLDS[world])
 
 
-def runs_of(seed: int, per_hour: int, worlds: Sequence[str]) -> list[Found] | None:
+def runs_of(seed: int, per_hour: int, worlds: Sequence[str], processes: int) -> list[Found] | None:
     """Return what came of each world after one history; None: there was an alarm before."""
     global _history  # noqa: PLW0603  # is inherited by the processes that are forked below
     service = Service(Traffic(seed), per_hour)
@@ -415,7 +415,7 @@ def runs_of(seed: int, per_hour: int, worlds: Sequence[str]) -> list[Found] | No
     if service.raised_s is not None:
         return None
     _history = service
-    with multiprocessing.get_context("fork").Pool(2, maxtasksperchild=1) as pool:
+    with multiprocessing.get_context("fork").Pool(processes, maxtasksperchild=1) as pool:
         return pool.map(_go_on, worlds, chunksize=1)
 
 
@@ -448,10 +448,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=8)
     parser.add_argument("--per-hour", type=int, nargs="+", default=list(HISTORY))
     parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=list(WORLDS))
+    parser.add_argument("--processes", type=int, default=2, help="worlds at the same time")
     options = parser.parse_args()
     logging.getLogger("ragmonitor").setLevel(logging.ERROR)
     for per_hour in options.per_hour:
-        told = [runs_of(seed, per_hour, options.worlds) for seed in range(options.runs)]
+        told = [
+            runs_of(seed, per_hour, options.worlds, options.processes)
+            for seed in range(options.runs)
+        ]
         found = [each for each in told if each is not None]
         print(
             f"\n{per_hour:,} judged answers an hour; {HISTORY[per_hour]:.0f} h before, followed "

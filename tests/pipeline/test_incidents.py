@@ -14,6 +14,7 @@ from ragmonitor.settings import AlarmSettings
 
 TOKEN = "a token of enough length"
 CHUNK = "Goods may be returned within 30 days of delivery, free of charge."
+SOURCE = "secret-policy.md"
 WRONG = "Goods may be returned within 90 days by paying a fee of 12 euros in Helsinki."
 
 
@@ -33,7 +34,7 @@ def alarmed(**options) -> Monitor:
     ).start()
     for number in range(60):
         with monitor.interaction(query=f"Question {number}?", attributes={"route": "/r"}) as i:
-            i.retrieved([Chunk(text=CHUNK, id="policy")])
+            i.retrieved([Chunk(text=CHUNK, id="policy", metadata={"source": SOURCE})])
             i.answered(WRONG)
     monitor.flush()
     return monitor
@@ -80,6 +81,7 @@ def test_a_withheld_text_is_in_no_incident(tmp_path, content):
     for text in (told, kept.decode()):
         assert "Helsinki" not in text
         assert "free of charge" not in text
+        assert SOURCE not in text
 
 
 def test_a_page_of_an_incident_that_is_not_there_is_not_found():

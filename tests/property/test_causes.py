@@ -14,6 +14,7 @@ from ragmonitor.causes.betting import Sample, cell_of, log_worse
 from ragmonitor.causes.decomposition import (
     PartSums,
     Totals,
+    contribution,
     mix_part,
     rate_part,
     rise,
@@ -194,7 +195,7 @@ def test_sums_without_a_group_leave_out_that_group_only():
     """The jackknife's totals over all groups come to one group less than all of them."""
     sums = PartSums()
     for row in Traffic(before=200, now=0).rows():
-        sums.add(row, False, row.values[0], (0.0, 0.0))
+        sums.add(contribution(row, since=False, value=row.values[0], predicted=(0.0, 0.0)))
     whole = sums.periods()[0]
     left = [sums.periods(group)[0] for group in range(20)]
     assert math.isclose(sum(each.scored for each in left), 19 * whole.scored)

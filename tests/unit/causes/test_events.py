@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
-from ragmonitor import Monitor
-from ragmonitor.causes.events import MAX_EVENTS, STATE_VERSION, Events, Verdict, change_point
+from ragmonitor import Monitor, metrics
+from ragmonitor.causes.events import (
+    MAX_EVENTS,
+    MAX_VERDICTS,
+    SHOWN_S,
+    STATE_VERSION,
+    Events,
+    Verdict,
+    change_point,
+)
+from ragmonitor.estimation import WindowedMeans
 from ragmonitor.state import StateFile
 from tests.unit.causes.test_versions import BEGAN_S, answered
 
@@ -25,6 +34,13 @@ def course(before: float, after: float, at: int, n: int, draw: random.Random) ->
         for i in range(n)
         for weight in [draw.choice((5.0, 10.0))]
     ]
+
+
+def changed(part: Events) -> Events:
+    """Return it with ten minutes of verdicts, bad ones from the middle on."""
+    for i in range(600):
+        part.add(answered("1.4", i % 25 == 0 or (i >= 300 and i % 3 == 0), at_s=BEGAN_S + i))
+    return part
 
 
 def test_a_change_is_dated_with_an_interval_that_holds():
@@ -72,6 +88,35 @@ def test_what_happened_shortly_before_a_change_is_a_candidate():
     assert found[0].now is not None
     assert found[0].before is not None
     assert found[0].now.mean > found[0].before.mean
+
+
+def test_a_change_stays_dated_once_newer_verdicts_push_out_those_before_it():
+    """Of verdicts that are all from after the change no other one is made up."""
+    part, since_s = changed(events()), BEGAN_S + 320
+    first = part.change("hallucination", since_s)
+    assert first is not None
+    assert first.lower_s <= BEGAN_S + 300 <= first.upper_s
+    for i in range(600, 600 + MAX_VERDICTS):
+        part.add(answered("1.4", i % 3 == 0, at_s=BEGAN_S + i))
+    assert part.change("hallucination", since_s) == first
+    assert part.change("hallucination", since_s + 1) is None
+
+
+def test_a_change_is_a_series_while_somebody_asks_for_it():
+    """The incident asks; 0 afterwards, since a gauge that is not set would keep its value."""
+    now_s = [BEGAN_S]
+    part = changed(events(now=lambda: now_s[0]))
+    found = part.change("hallucination", BEGAN_S + 320)
+    assert found is not None
+
+    def shown() -> dict[str, float]:
+        clock = WindowedMeans(builtin="builtin", judge=None, clock=lambda: 0.0)
+        named = [each for each in part.gauges(clock) if each.name == metrics.CHANGE_TIMESTAMP]
+        return {dict(each.labels)["end"]: each.value for each in named}
+
+    assert shown() == {"lower": found.lower_s, "probable": found.at_s, "upper": found.upper_s}
+    now_s[0] += SHOWN_S
+    assert set(shown().values()) == {0.0}
 
 
 def test_events_are_bounded_and_told_without_their_attributes():

@@ -136,7 +136,7 @@ def test_a_shift_of_the_mix_is_no_slice_that_got_worse():
         return 0.3 if values["route"] == "billing" else RATE
 
     search = Traffic(now=800, billing=(0.1, 0.5), rates=rates).search()
-    first = next(iter(search.mixes()))
+    first = next(iter(search.mixes(())))
     assert (first.kind, first.name) == ("mix", "route=billing")
     assert first.is_discovery
     assert first.explained_lower < 1 < first.explained_upper
@@ -160,7 +160,7 @@ def test_a_new_version_is_a_slice_and_no_shift_of_the_mix():
     first = next(iter(search.slices(())))
     assert (first.name, first.before) == ("version=1.1", None)
     assert first.explained == pytest.approx(1, abs=0.3)
-    assert not [each for each in search.mixes() if each.is_discovery]
+    assert not [each for each in search.mixes(()) if each.is_discovery]
 
 
 def test_answers_of_one_session_count_once():

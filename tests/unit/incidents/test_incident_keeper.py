@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from ragmonitor.incidents import Journal
+from ragmonitor.causes import ChangePoint
+from ragmonitor.incidents import Journal, as_markdown
 from ragmonitor.incidents.incident_keeper import MAX_UPDATE_S, ORPHANED_AFTER_S
 from ragmonitor.incidents.journal import MAX_AGE_S, MAX_INCIDENTS
 from ragmonitor.records import AlarmCause, Estimate, Snapshot
@@ -141,6 +142,82 @@ def test_a_document_or_version_is_named_rather_than_the_slice_of_its_answers(kin
     scene.keeper.alarm(raised())
     assert (scene.incident.cause.kind, scene.incident.cause.name) == (kind, name)
     assert [each.name for each in scene.incident.candidates] == [name]
+
+
+def test_the_slice_of_one_documents_answers_is_told_as_the_document():
+    """There may be no evidence on the document yet; a pair of slices is none."""
+    found = (
+        candidate("source=handbook.md", kind="slice"),
+        candidate("source=handbook.md, route=/r", kind="slice", explained_lower=0.1),
+    )
+    scene = Scene(None, ScriptedFinder(*found))
+    scene.keeper.alarm(raised())
+    told = [(each.kind, each.name) for each in scene.incident.candidates]
+    assert told == [("document", "handbook.md"), ("slice", "source=handbook.md, route=/r")]
+    assert (scene.incident.cause.kind, scene.incident.cause.name) == told[0]
+
+
+def test_a_long_source_is_known_by_what_a_slice_keeps_of_it():
+    """The name of a slice is cut off, that of a document is not."""
+    url = "https://docs.example.com/" + "handbook/" * 15
+    slice_ = candidate(f"source={url[:80]}", kind="slice")
+    scene = Scene(None, ScriptedFinder(slice_, candidate(url)))
+    scene.keeper.alarm(raised())
+    assert [each.name for each in scene.incident.candidates] == [url]
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_of"),
+    [
+        (candidate("route=/returns", kind="slice"), {3}),
+        (candidate("route=/returns", kind="mix"), {3}),
+        (candidate("route=/returns, tenant=t1", kind="slice"), set()),
+        (candidate("route /returns", kind="version"), {3}),
+        (candidate(examples=(example(3),)), {3}),
+        (candidate(is_discovery=False, examples=(example(3),)), set()),
+    ],
+)
+def test_answers_of_the_named_cause_come_first(cause, is_of):
+    """By their attributes, or as its examples; then the worst of all, which are told apart."""
+    others = [
+        replace(found, interaction=replace(found.interaction, attributes={}))
+        for found in (example(1), example(2))
+    ]
+    scene = Scene(None, ScriptedFinder(cause))
+    scene.keeper.alarm(replace(raised(), examples=(*others, example(3, badness=0.2))))
+    incident = scene.incident
+    assert {n for n in (1, 2, 3) for each in incident.answers if each.id == f"i-{n}"} == {1, 2, 3}
+    own = {int(each.id[2:]) for each in incident.answers if each.is_of(incident.cause)}
+    assert own == is_of
+    assert incident.answers[0].id == ("i-3" if is_of else "i-2")
+    told = as_markdown(incident)
+    assert ("Of these, 1 are answers of the named cause" in told) == bool(is_of)
+
+
+def test_when_it_changed_is_told_with_its_interval_and_stays():
+    """Of the first finder that dates changes; an update that cannot tell leaves it."""
+
+    class Dating(ScriptedFinder):
+        dated: ChangePoint | None = ChangePoint(
+            at_s=START_S - 60,
+            lower_s=START_S - 90,
+            upper_s=START_S - 30,
+            before=Estimate(mean=0.03, lower=0.01, upper=0.06, effective_n=200),
+            after=Estimate(mean=0.4, lower=0.3, upper=0.5, effective_n=60),
+        )
+
+        def change(self, signal, since_s):
+            assert (signal, since_s) == ("hallucination", START_S - 120)
+            return self.dated
+
+    finder = Dating()
+    scene = Scene(None, ScriptedFinder(), finder)
+    scene.keeper.alarm(raised())
+    told = as_markdown(scene.incident)
+    assert "between 2027-01-15 07:58:30 UTC and 2027-01-15 07:59:30 UTC (95 %)" in told
+    finder.dated = None
+    scene.pass_time(2, on("hallucination"))
+    assert scene.incident.change is not None
 
 
 def test_what_a_document_does_not_know_of_itself_its_slice_tells():
@@ -302,6 +379,8 @@ def test_a_hidden_text_is_in_no_incident():
         assert "Goods" not in told
         assert "returned" not in told
         assert len(scene.incident.answers) == 3
+        (sentence,) = scene.incident.answers[0].sentences
+        assert sentence.source == "c1"  # the id: a source is a text
 
 
 def test_an_estimate_is_that_of_the_last_hour_of_the_signal():

@@ -9,10 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragmonitor.causes.signal_names import number
 from ragmonitor.incidents import as_html, as_markdown
-from ragmonitor.incidents.incident_texts import _TEXTS, number, percent
+from ragmonitor.incidents.incident_texts import _TEXTS, percent
 from ragmonitor.incidents.rendering import Links, headline
-from tests.support.incidents import CHUNK, QUESTION, SENTENCE, TRACE, described
+from tests.support.incidents import (
+    CHUNK,
+    QUESTION,
+    SENTENCE,
+    TRACE,
+    Scene,
+    ScriptedFinder,
+    candidate,
+    described,
+    raised,
+)
 
 LINKS = Links(trace_url="https://t.example/{trace_id}", page_url="https://m.example/ragmonitor/")
 HOSTILE = "<script>alert(1)</script>\"'|`*_[x](javascript:alert(1)) @all\n# head\n![i](//e.example)"
@@ -50,6 +61,57 @@ def test_a_cause_is_said_in_the_language_of_the_rest():
     assert "Compared" not in told
     event = described(kind="event", name="judge change: model 2", is_discovery=False)
     assert "| 事件 | 评审变更：model 2 |" in as_markdown(event, "zh")
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (
+            "mix",
+            (
+                ["Answers of this kind are at 80 %", "Mix or rate: the mix", "by its interval"],
+                ["此类回答现为 80 %", "是构成变了", "已查明（依区间）"],
+            ),
+        ),
+        (
+            "version",
+            (
+                ["of the version that it is compared with: 3 %", "if both versions get"],
+                ["对照版本的回答为 3 %", "若两个版本"],
+            ),
+        ),
+        (
+            "slice",
+            (
+                ["at 80 % (70 % to 90 %); before the rise: 3 %"],
+                ["80 %（70 %–90 %）；上升之前"],
+            ),
+        ),
+    ],
+)
+def test_each_kind_of_cause_says_no_more_than_is_known(kind, told):
+    """A mix has no e-value; a version is compared with another one, not with itself before."""
+    for language, texts in zip(("en", "zh"), told, strict=True):
+        page = as_markdown(described(kind=kind, name="route=a", detail="So."), language)
+        assert all(text in page for text in texts), page
+        assert page.count("So.") == 1
+        assert ("e = 4000" in page) == (kind != "mix")
+
+
+def test_what_is_shown_besides_the_named_cause_is_told():
+    """Two things may have gone wrong at once."""
+    found = candidate("route=a", kind="slice"), candidate(explained_lower=0.2)
+    scene = Scene(None, ScriptedFinder(*found))
+    scene.keeper.alarm(raised())
+    assert "Shown besides: document handbook.md." in as_markdown(scene.incident)
+    assert "此外已查明：文档 handbook.md。" in as_markdown(scene.incident, "zh")
+    assert "Shown besides" not in as_markdown(described())
+
+
+def test_an_event_is_near_in_time_and_no_more():
+    """Nothing was counted for or against it."""
+    page = as_markdown(described(kind="event", name="event: reindexed", is_discovery=False))
+    assert "| near in time, no more |" in page
 
 
 def test_every_text_has_both_languages_with_the_same_names():

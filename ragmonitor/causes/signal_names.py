@@ -1,0 +1,65 @@
+"""What signals and their values are called for people, in English and Chinese."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Literal
+
+Language = Literal["en", "zh"]
+
+_SHARES: Final = frozenset(
+    (
+        "hallucination",
+        "minor_hallucination",
+        "refusal",
+        "wrong_refusal",
+        "empty_retrieval",
+        "weak_retrieval",
+        "new_question",
+        "anchors",
+    )
+)
+_SIGNALS: Final = {
+    "hallucination": ("Hallucination rate", "幻觉率"),
+    "minor_hallucination": ("Minor findings only", "仅轻微问题"),
+    "refusal": ("Refusal rate", "拒答率"),
+    "wrong_refusal": ("Wrong refusals", "错误拒答"),
+    "faithfulness": ("Faithfulness", "忠实度"),
+    "answer_relevancy": ("Answer relevancy", "回答相关性"),
+    "context_relevance": ("Context relevance", "上下文相关性"),
+    "context_utilization": ("Context utilization", "上下文利用率"),
+    "empty_retrieval": ("Empty retrieval", "空检索"),
+    "version_worse": ("Worse version", "变差的版本"),
+    "weak_retrieval": ("Weak retrieval", "弱检索"),
+    "new_question": ("New kinds of questions", "新类型问题"),
+    "anchors": ("Reference answers that flipped", "被改判的参考样例"),
+    "calibration_high": ("More errors than predicted", "错误多于预测"),
+    "calibration_low": ("Fewer errors than predicted", "错误少于预测"),
+}
+
+
+def signal_name(name: str, language: Language) -> str:
+    """Return what a signal is called; a stranger's is shown as it is."""
+    known = _SIGNALS.get(name)
+    return name.replace("_", " ") if known is None else known[language == "zh"]
+
+
+def is_share(signal: str) -> bool:
+    """Return whether a signal's mean is a share of the answers, said in percent."""
+    return signal.partition("{")[0] in _SHARES
+
+
+def difference(value: float, signal: str) -> str:
+    """Return a difference of two means with its sign: of shares in percentage points."""
+    return f"{100 * value:+.1f}" if is_share(signal) else f"{value:+.2f}"
+
+
+def number(value: float, signal: str) -> str:
+    """Return a mean: a share in percent, a score as it is."""
+    if not math.isfinite(value):
+        return "–"
+    if not is_share(signal):
+        return f"{value:.2f}"
+    digits = 1 if 0 < abs(value) < 0.1 else 0
+    # Rounded first, and plus 0: what is a little below 0 is not written as -0.
+    return f"{round(100 * value, digits) + 0.0:.{digits}f}".removesuffix(".0") + " %"
