@@ -321,8 +321,8 @@ class Events(Part):
                 ends = {"lower": change.lower_s, "probable": change.at_s, "upper": change.upper_s}
             # 0 afterwards: a gauge that is no longer set would keep its value.
             for end, at_s in ends.items():
-                labels = (("signal", signal), ("end", end))
-                yield GaugeValue(name=metrics.CHANGE_TIMESTAMP, value=at_s, labels=labels)
+                named = (("signal", signal), ("end", end))
+                yield GaugeValue(name=metrics.CHANGE_TIMESTAMP, value=at_s, labels=named)
 
     def records(self) -> Mapping[str, object]:
         """Return the events, newest last; without their attributes, which may be texts."""

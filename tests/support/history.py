@@ -473,6 +473,9 @@ class Past:
                 record.gauge("ragmonitor_alarm_since_timestamp_seconds", evidence.since_s, **labels)
                 name = "ragmonitor_alarm_rise_start_timestamp_seconds"
                 record.gauge(name, evidence.since_s - 1_800, **labels)
+                name = "ragmonitor_change_timestamp_seconds"
+                for end, off_s in (("lower", 2_400), ("probable", 2_000), ("upper", 1_200)):
+                    record.gauge(name, evidence.since_s - off_s, signal=signal, end=end)
             objective = EVALUATORS.get(signal, (0.08,))[0]
             record.gauge(
                 "ragmonitor_alarm_objective",
