@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.slow]
 DEPLOY = Path(__file__).parents[2] / "deploy"
 STACK = DEPLOY / "compose.yml"
 PHOENIX = DEPLOY / "compose.phoenix.yml"
+FLEET = DEPLOY / "compose.fleet.yml"
 EXAMPLE = DEPLOY.parent / "examples" / "compose" / "compose.yml"
 
 
@@ -32,7 +33,9 @@ def compose(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "files", [(STACK,), (STACK, PHOENIX), (EXAMPLE,)], ids=["stack", "with Phoenix", "example"]
+    "files",
+    [(STACK,), (STACK, PHOENIX), (STACK, FLEET), (STACK, PHOENIX, FLEET), (EXAMPLE,)],
+    ids=["stack", "with Phoenix", "fleet", "fleet with Phoenix", "example"],
 )
 def test_compose_takes_the_files(files: tuple[Path, ...]):
     """Every key and every value of them."""
@@ -81,10 +84,15 @@ def test_the_second_file_adds_and_takes_nothing_away():
     assert all(str(port).startswith("127.0.0.1:") for port in published)
 
 
-@pytest.mark.parametrize("file", [STACK, EXAMPLE], ids=["stack", "example"])
-def test_prometheus_takes_its_configuration_as_it_is_mounted(tmp_path: Path, file: Path):
+@pytest.mark.parametrize(
+    "files", [(STACK,), (STACK, FLEET), (EXAMPLE,)], ids=["stack", "fleet", "example"]
+)
+def test_prometheus_takes_its_configuration_as_it_is_mounted(
+    tmp_path: Path, files: tuple[Path, ...]
+):
     """With the rules where the container has them."""
-    service = yaml.safe_load(compose("-f", file, "config").stdout)["services"]["prometheus"]
+    options = [option for path in files for option in ("-f", path)]
+    service = yaml.safe_load(compose(*options, "config").stdout)["services"]["prometheus"]
     for text in service["volumes"]:
         source, target, _ = text.split(":")
         if not target.startswith("/etc/prometheus/"):

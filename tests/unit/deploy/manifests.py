@@ -15,6 +15,7 @@ BASE = KUBERNETES / "base"
 OVERLAYS = tuple(sorted((KUBERNETES / "overlays").iterdir()))
 COMPOSE = DEPLOY / "compose.yml"
 PHOENIX = DEPLOY / "compose.phoenix.yml"
+FLEET = DEPLOY / "compose.fleet.yml"
 COLLECTOR = DEPLOY / "otelcol" / "collector.yaml"
 
 Document = dict[str, Any]
@@ -34,16 +35,19 @@ def document(path: Path) -> Document:
 def services(*paths: Path) -> dict[str, Document]:
     """Return the services of compose files, later ones merged over earlier ones.
 
-    Maps are merged, lists replaced, but for ports and volumes, which compose appends.
+    Maps are merged, lists replaced, but for ports, which compose appends, and volumes, of which it
+    replaces those with the same target.
     """
     merged: dict[str, Document] = {}
     for path in paths:
         for name, service in document(path)["services"].items():
             before = merged.get(name, {})
             merged[name] = merge(before, service)
-            for appended in ("ports", "volumes"):
-                if appended in before and appended in service:
-                    merged[name][appended] = [*before[appended], *service[appended]]
+            if "ports" in before and "ports" in service:
+                merged[name]["ports"] = [*before["ports"], *service["ports"]]
+            if "volumes" in before and "volumes" in service:
+                both = [*before["volumes"], *service["volumes"]]
+                merged[name]["volumes"] = [*{text.split(":")[1]: text for text in both}.values()]
     return merged
 
 
@@ -161,7 +165,7 @@ def images() -> dict[str, list[tuple[str, str]]]:
         name, _, tag = image.partition(":")
         found.setdefault(name, []).append((str(where.relative_to(ROOT)), tag))
 
-    for path in (COMPOSE, PHOENIX):
+    for path in (COMPOSE, PHOENIX, FLEET):
         for service in document(path)["services"].values():
             if "image" in service:
                 add(path, service["image"])

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
+from ragmonitor.cli.demo.run import SERVICE
 from ragmonitor.settings import PREFIX, VARIABLES, ServerSettings
 from tests.unit.deploy.manifests import (
     COMPOSE,
     DEPLOY,
+    FLEET,
     PHOENIX,
     ROOT,
     document,
@@ -21,8 +23,15 @@ from tests.unit.deploy.manifests import (
     services,
 )
 
-ALL = services(COMPOSE, PHOENIX)
+STACK = services(COMPOSE, PHOENIX)
+"""With Phoenix, and without a fleet, which has another configuration of Prometheus."""
+OF_FLEET = services(COMPOSE, FLEET)
+ALL = services(COMPOSE, PHOENIX, FLEET)
 PROMETHEUS = DEPLOY / "compose" / "prometheus.yml"
+PROMETHEUS_OF_FLEET = DEPLOY / "compose" / "prometheus.fleet.yml"
+VOLUMES = {name for path in (COMPOSE, PHOENIX, FLEET) for name in document(path)["volumes"]}
+NO_HTTP = {"redis"}
+PARTS = ("worker", "estimator", "standby")
 DATASOURCES = DEPLOY / "grafana" / "provisioning" / "datasources" / "ragmonitor.yml"
 PROVIDERS = DEPLOY / "grafana" / "provisioning" / "dashboards" / "ragmonitor.yml"
 WITHOUT_SHELL = {"otelcol", "tempo"}
@@ -57,7 +66,8 @@ def test_the_stack_is_complete():
         "alertmanager",
         "grafana",
     }
-    assert set(ALL) - set(services(COMPOSE)) == {"phoenix"}
+    assert set(STACK) - set(services(COMPOSE)) == {"phoenix"}
+    assert set(OF_FLEET) - set(services(COMPOSE)) == {"redis", *PARTS}
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -82,12 +92,12 @@ def test_images_are_pinned():
         assert tag == "local" if name == OURS else re.search(r"\d+\.\d+\.\d+", tag), name
 
 
-@pytest.mark.parametrize("name", sorted(set(ALL) - WITHOUT_SHELL))
+@pytest.mark.parametrize("name", sorted(set(ALL) - WITHOUT_SHELL - NO_HTTP))
 def test_every_service_says_whether_it_is_well(name: str):
     """Within its container, on the port that it listens on."""
     check = " ".join(ALL[name]["healthcheck"]["test"])
     (port,) = re.findall(r"http://127\.0\.0\.1:(\d+)/", check)
-    assert port in published()[name]
+    assert port in published()[name] | set(ALL[name].get("expose", ()))
 
 
 @pytest.mark.parametrize("name", sorted(WITHOUT_SHELL))
@@ -122,16 +132,16 @@ def test_files_are_mounted_to_be_read(name: str):
             assert mode == "ro"
         else:
             assert mode == "rw"
-            assert source in document(COMPOSE)["volumes"] | document(PHOENIX)["volumes"]
+            assert source in VOLUMES
 
 
-@pytest.mark.parametrize("name", sorted(services(COMPOSE)))
+@pytest.mark.parametrize("name", sorted(OF_FLEET))
 def test_a_read_only_container_has_room_for_what_it_writes(name: str):
     """A volume, or a folder in memory."""
     service = ALL[name]
     assert service["read_only"] is True
     if name != "otelcol":  # keeps nothing
-        assert [source for source, _, mode in mounts(service) if mode == "rw"]
+        assert service.get("tmpfs") or [m for *_, m in mounts(service) if m == "rw"]
 
 
 def test_variables_of_ragmonitor_are_settings():
@@ -152,9 +162,10 @@ def test_metrics_are_served_to_the_network_of_the_stack():
     assert str(port) in published()["demo"]
 
 
-def test_prometheus_asks_and_alerts_services_of_the_stack():
+@pytest.mark.parametrize("path", [PROMETHEUS, PROMETHEUS_OF_FLEET], ids=lambda path: path.name)
+def test_prometheus_asks_and_alerts_services_of_the_stack(path: Path):
     """By their names, on ports that they listen on."""
-    content = document(PROMETHEUS)
+    content = document(path)
     configs = [
         *(one for job in content["scrape_configs"] for one in job["static_configs"]),
         *(one for am in content["alerting"]["alertmanagers"] for one in am["static_configs"]),
@@ -163,6 +174,47 @@ def test_prometheus_asks_and_alerts_services_of_the_stack():
         host, port = target.split(":")
         name = "prometheus" if host == "localhost" else host
         assert port in published()[name] | set(ALL[name].get("expose", ()))
+
+
+def test_every_process_of_a_fleet_is_scraped():
+    """Workers by a name with an address for each; nothing else differs from the stack's file."""
+    content, plain = document(PROMETHEUS_OF_FLEET), document(PROMETHEUS)
+    (job, stack), (plain_job, plain_stack) = content["scrape_configs"], plain["scrape_configs"]
+    port = ServerSettings.model_fields["port"].default
+    asked = {target.split(":")[0] for target in job["static_configs"][0]["targets"]}
+    (found,) = job["dns_sd_configs"]
+    assert (found["type"], found["port"]) == ("A", port)
+    assert asked | set(found["names"]) == {"demo", *PARTS}
+    assert job["job_name"] == plain_job["job_name"]
+    assert (stack, content["alerting"]) == (plain_stack, plain["alerting"])
+    assert (content["global"], content["rule_files"]) == (plain["global"], plain["rule_files"])
+    mounted = {target: source for source, target, _ in mounts(OF_FLEET["prometheus"])}
+    path = DEPLOY / mounted["/etc/prometheus/prometheus.yml"]
+    assert path.resolve() == PROMETHEUS_OF_FLEET
+
+
+def test_a_fleet_has_one_stream_and_the_same_settings():
+    """Of the demo's service; a page only on the ports of those who estimate."""
+    first, *others = (OF_FLEET[name]["environment"] for name in PARTS)
+    for other in others:
+        assert first.items() <= other.items()
+    assert first["RAGMONITOR_SERVICE"] == SERVICE
+    assert OF_FLEET["demo"]["environment"]["RAGMONITOR_STREAM"] == first["RAGMONITOR_STREAM"]
+    host, port = first["RAGMONITOR_STREAM"].removeprefix("redis://").removesuffix("/0").split(":")
+    assert port in OF_FLEET[host]["expose"]
+    assert OF_FLEET["worker"]["scale"] == 2
+    assert "ports" not in OF_FLEET["worker"] | OF_FLEET["redis"]
+
+
+def test_redis_keeps_what_it_takes():
+    """On a volume, and refuses instead of forgetting; with room to rewrite its file."""
+    words = OF_FLEET["redis"]["command"][1:]
+    told = dict(zip(words[::2], words[1::2], strict=True))
+    assert told["--appendonly"] == "yes"
+    assert told["--maxmemory-policy"] == "noeviction"
+    assert ("redis-data", "/data", "rw") in mounts(OF_FLEET["redis"])
+    limit = int(OF_FLEET["redis"]["mem_limit"].removesuffix("m"))
+    assert limit > 2 * int(told["--maxmemory"].removesuffix("mb"))
 
 
 def test_the_rules_are_those_that_are_tested():
@@ -239,7 +291,7 @@ def test_phoenix_is_the_one_that_is_tested():
     assert images()["arizephoenix/phoenix"][0][1] == f"version-{version}"
 
 
-@pytest.mark.parametrize("path", [COMPOSE, PHOENIX], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [COMPOSE, PHOENIX, FLEET], ids=lambda path: path.name)
 def test_the_files_have_no_name_at_the_top(path: Path):
     """docker-compose 1.29 refuses it, and wants no version either for what is used here."""
     assert not {"name", "version"} & set(document(path))

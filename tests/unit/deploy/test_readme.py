@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ragmonitor.settings import PREFIX, VARIABLES
-from tests.unit.deploy.manifests import COMPOSE, DEPLOY, PHOENIX, ROOT, images, services
+from tests.unit.deploy.manifests import COMPOSE, DEPLOY, FLEET, PHOENIX, ROOT, images, services
 
 TEXT = (DEPLOY / "README.md").read_text(encoding="utf-8")
 
@@ -14,7 +14,7 @@ def test_every_published_port_is_told():
     """And no other one of this machine's, but the example's."""
     published = {
         port.split(":")[1]
-        for service in services(COMPOSE, PHOENIX).values()
+        for service in services(COMPOSE, PHOENIX, FLEET).values()
         for port in service.get("ports", ())
     }
     table = TEXT.partition("| | address |")[2].partition("\n\n")[0]
