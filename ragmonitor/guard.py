@@ -182,11 +182,12 @@ def record_problem(stage: str, problem: str, *, about: str = "") -> None:
 
 
 def record_unkept(stage: str, subject: str, error: OSError) -> None:
-    """Count and log that the state folder fails, so that the subject ends with this process."""
+    """Count and log that the place of the state fails: the subject ends with this process."""
     record_problem(
         stage,
-        f"{subject} cannot be kept in the state folder ({reason(error)}) and will be lost at the "
-        "end of this process; give its user write access to the folder, or free space on the disk",
+        f"{subject} cannot be kept in `state` ({reason(error)}) and will be lost at the end of "
+        "this process; give its user write access to the folder, or free space on the disk, or see "
+        "that the Redis server answers",
         about=subject,
     )
 

@@ -115,7 +115,8 @@ class Monitor:
             evaluators: Names, or functions that are registered as evaluators.
             exporters: `Phoenix(url)`, `Langfuse(url)`, `JsonLines(path)`, texts such as
                 `"jsonl:scores.jsonl"`, or exporters of your own.
-            state: A folder for what outlives restarts.
+            state: A folder, or the address of a Redis server, for what outlives restarts and is
+                shared.
             content: Which texts may leave: `"all"`, `"hashed"` or `"none"`.
             redaction: What is replaced in texts: `("secrets", "personal")`.
             capture: What counts as an interaction.

@@ -29,6 +29,7 @@ from pydantic.fields import FieldInfo
 
 from ragmonitor.errors import SettingsError
 from ragmonitor.guard import logger
+from ragmonitor.redis_client import is_redis
 
 PREFIX = "RAGMONITOR_"
 FILE = "ragmonitor.toml"
@@ -68,6 +69,20 @@ def _at_commas(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_at_commas)]
 """Names; in a variable separated by commas, `none` for no name."""
+
+
+def _place(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if is_redis(value):
+        return SecretStr(value)
+    if "://" in value:
+        raise ValueError("is a folder, or the address of a server, 'redis://host:6379/0'")
+    return Path(value)
+
+
+StatePlace = Annotated[Path | SecretStr | None, BeforeValidator(_place)]
+"""A folder, or the address of a Redis server."""
 Parts = Annotated[tuple[Any, ...], BeforeValidator(_at_commas)]
 """Names or objects; likewise."""
 
@@ -1087,10 +1102,12 @@ class Settings(Group):
         "`Phoenix(url)`, `Langfuse(url)`, `JsonLines(path)` and exporters of your own.",
         change="To see scores beside traces, or to keep every report.",
     )
-    state: Path | None = option(
+    state: StatePlace = option(
         None,
         "A folder in which the budget and what was learned outlive restarts; processes that name "
-        "the same one share them. None: each process has its own, for its lifetime.",
+        "the same one share them. Processes of several machines share a Redis server instead "
+        "('redis://host:6379/0', with TLS 'rediss://...'). None: each process has its own, for its "
+        "lifetime.",
         change="In production.",
     )
     content: ContentSettings = option(ContentSettings, "Which texts may leave.", change="")

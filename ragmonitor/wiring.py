@@ -9,6 +9,9 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
+
+from pydantic import SecretStr
 
 from ragmonitor.addresses import shown
 from ragmonitor.capabilities import CapableJudge, as_judge
@@ -82,9 +85,9 @@ from ragmonitor.protocols import (
 )
 from ragmonitor.records import Interaction, JudgeIdentity, Report, Severity, is_builtin
 from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
-from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_file, spent_in
+from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_state, spent_in
 from ragmonitor.settings import Settings
-from ragmonitor.state import StateFile
+from ragmonitor.state import State, StateFile, state_of_service
 
 
 def meters_of(
@@ -285,7 +288,7 @@ def incidents_of(
         MissingExtraError: Notices need what is not installed.
         SettingsError: An address of theirs is none.
     """
-    file = _state_file(settings, "incidents", INCIDENTS_VERSION)
+    file = _kept(settings, "incidents", INCIDENTS_VERSION)
     urls = [url.get_secret_value() for url in settings.notify.urls]
     notifier = None
     if urls:
@@ -378,7 +381,7 @@ def judging_of(settings: Settings, *, budget: Budget | None = None) -> JudgeConf
         sampler=AdaptiveSampler(
             settings.sample.rate,
             clock=time.monotonic,
-            budget=budget or _budget(settings),
+            budget=budget or budget_of(settings, settings.state),
             expected_cost=_expected_cost(
                 (judge, *fallbacks),
                 second,
@@ -521,18 +524,28 @@ def llm_judge(settings: Settings, named: str, *, with_cache: bool = True) -> Llm
     )
 
 
-def _budget(settings: Settings) -> Budget | None:
-    """Return what all judges may spend together; None: there is no limit."""
+def budget_of(settings: Settings, place: Path | SecretStr | None) -> Budget | None:
+    """Return what all judges may spend together; None: there is no limit.
+
+    What a process has reserved is taken out at once, for every process, so that nothing is spent
+    twice; what one had reserved when it died counts as spent.
+
+    Args:
+        settings: The settings.
+        place: Where processes share it, as the setting `state`; None: it is this process's own.
+
+    Raises:
+        SettingsError: The place cannot be used.
+    """
     if not settings.budget.is_given:
         return None
     per_day, per_hour = settings.budget.limits
     unit = settings.budget.unit
-    folder = settings.state
-    file = None if folder is None else budget_file(folder, service=settings.service, unit=unit)
+    file = budget_state(place, service=settings.service, unit=unit)
     try:
         return Budget(per_day, per_hour=per_hour, unit=unit, file=file, clock=time.monotonic)
     except OSError as error:
-        raise SettingsError(f"state: {folder} cannot be written: {error}") from error
+        raise SettingsError(f"state: {place} cannot be written: {error}") from error
 
 
 def estimates_of(
@@ -546,7 +559,7 @@ def estimates_of(
         judging: The judges of a share of them.
         embedding: From questions to vectors.
     """
-    file = partial(_state_file, settings)
+    file = partial(_kept, settings)
     judge = None if judging is None else judging.judge.identity
     name = None if judge is None else judge.name
     every_days = settings.alarms.false_alarm_every_days
@@ -611,8 +624,8 @@ def goldens_of(settings: Settings, judge: str) -> GoldenQuestions:
         judge=judge,
         false_alarm_every_days=settings.alarms.false_alarm_every_days,
         shows_texts=settings.content.policy == "all",
-        file=_state_file(settings, "goldens", GOLDENS_VERSION),
-        alarms_file=_state_file(settings, "golden-alarms", ALARMS_VERSION),
+        file=_kept(settings, "goldens", GOLDENS_VERSION),
+        alarms_file=_kept(settings, "golden-alarms", ALARMS_VERSION),
     )
 
 
@@ -622,7 +635,7 @@ def _alarms(settings: Settings, builtin: str, judge: str | None) -> Alarms:
         false_alarm_every_days=settings.alarms.false_alarm_every_days,
         objectives=settings.objectives,
         slots=_slice_slots(settings, builtin, judge),
-        file=_state_file(settings, "alarms", ALARMS_VERSION),
+        file=_kept(settings, "alarms", ALARMS_VERSION),
     )
 
 
@@ -631,7 +644,7 @@ def _input_drift(settings: Settings, embedding: Embed | None) -> InputDrift:
         size=settings.estimation.drift_reference_size,
         embed=embedding,
         embedding=getattr(embedding, "__qualname__", "") or type(embedding).__name__,
-        state=_state_file(settings, "drift", DRIFT_VERSION),
+        state=_kept(settings, "drift", DRIFT_VERSION),
     )
 
 
@@ -708,12 +721,9 @@ def documents_of(settings: Settings, judge: JudgeIdentity | None) -> Documents:
     )
 
 
-def _state_file(settings: Settings, what: str, version: int) -> StateFile | None:
-    """Return the file that keeps one thing of a service; None: nothing outlives the process."""
-    folder = settings.state
-    if folder is None:
-        return None
-    return StateFile.of_service(folder, what, settings.service, version=version)
+def _kept(settings: Settings, what: str, version: int) -> State | None:
+    """Return where one thing of a service is kept; None: nothing outlives the process."""
+    return state_of_service(settings.state, what, settings.service, version=version)
 
 
 def versions_of(settings: Settings, reader: str, judge: str | None) -> Versions:
@@ -726,7 +736,7 @@ def versions_of(settings: Settings, reader: str, judge: str | None) -> Versions:
         higher_is_better=higher_is_better(settings),
         threshold_s=settings.alarms.false_alarm_every_days * DAY_S,
         cost_usd=Prices(settings.estimation.prices).cost_usd,
-        file=_state_file(settings, "versions", VERSIONS_VERSION),
+        file=_kept(settings, "versions", VERSIONS_VERSION),
     )
 
 
@@ -742,14 +752,14 @@ def events_of(settings: Settings, *, is_judged: bool) -> Events:
         version=settings.service_version,
         is_judged=is_judged,
         higher_is_better=higher_is_better(settings),
-        file=_state_file(settings, "events", EVENTS_VERSION),
+        file=_kept(settings, "events", EVENTS_VERSION),
     )
 
 
 def feedback_of_people(settings: Settings) -> PeoplesFeedback:
     """Return what joins people's feedback with the answers that it is about."""
-    file = _state_file(settings, "feedback", FEEDBACK_VERSION)
-    path = None if file is None else file.path.with_suffix(".sqlite")
+    file = _kept(settings, "feedback", FEEDBACK_VERSION)
+    path = file.path.with_suffix(".sqlite") if isinstance(file, StateFile) else None
     return PeoplesFeedback(FeedbackStore(path, max_answers=settings.estimation.feedback_answers))
 
 
@@ -822,7 +832,7 @@ def _slice_slots(settings: Settings, builtin: str, judge: str | None) -> Sequenc
     )
 
 
-def _anchors(settings: Settings, file: StateFile | None) -> Anchors:
+def _anchors(settings: Settings, file: State | None) -> Anchors:
     """Return the frozen answers, with those of the user's own.
 
     Raises:

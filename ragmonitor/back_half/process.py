@@ -54,6 +54,7 @@ from ragmonitor.records import (
 )
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import ServerSettings, Settings
+from ragmonitor.state import state_of_service
 from ragmonitor.wiring import (
     builtin_judge,
     configure,
@@ -751,6 +752,7 @@ def _check(settings: Settings) -> None:
     Raises:
         SettingsError: The settings cannot be carried out.
     """
+    state_of_service(settings.state, "any", settings.service, version=0)
     plain = settings.model_copy(update={"state": None})
     judging = judging_of(plain)
     estimates_of(plain, reader_of(plain) or builtin_judge(plain), judging, None)

@@ -18,7 +18,7 @@ from ragmonitor.estimation import Part
 from ragmonitor.estimation.parts import Answer, Means, Observation
 from ragmonitor.guard import record_problem
 from ragmonitor.records import Estimate, GaugeValue
-from ragmonitor.state import StateFile
+from ragmonitor.state import State
 
 STATE_VERSION: Final = 1
 EventKind = Literal["deployment", "judge_change", "event"]
@@ -162,7 +162,7 @@ class Events(Part):
         version: str,
         is_judged: bool,
         higher_is_better: Callable[[str], bool],
-        file: StateFile | None = None,
+        file: State | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Begin with nothing.

@@ -25,7 +25,7 @@ from ragmonitor.records import (
     GaugeValue,
     Interaction,
 )
-from ragmonitor.state import StateFile
+from ragmonitor.state import State
 
 STATE_VERSION: Final = 1
 VERSION_WORSE: Final = "version_worse"
@@ -83,7 +83,7 @@ class Versions(Part):
         higher_is_better: Callable[[str], bool],
         threshold_s: float,
         cost_usd: Cost = unknown_cost,
-        file: StateFile | None = None,
+        file: State | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Begin with nothing; the file is not touched yet.

@@ -12,6 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import SecretStr
+
 import ragmonitor
 from ragmonitor.addresses import shown
 from ragmonitor.cli.destinations import destination, is_free
@@ -26,10 +28,13 @@ from ragmonitor.estimation.anchors.anchor_files import read_own
 from ragmonitor.estimation.labels import read_labels
 from ragmonitor.export import JsonLines
 from ragmonitor.export.posting import DeliveryError, PostingExporter
+from ragmonitor.guard import reason
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.protocols import Judge
 from ragmonitor.records import Assessment, Chunk, Interaction, JudgeUsage, Verdict
 from ragmonitor.settings import FILE, OPTIONS, PREFIX, Settings, sources
+from ragmonitor.state import state_of_service
+from ragmonitor.state.redis_state import server_at
 from ragmonitor.wiring import encoder_of, exporters_of, paid_judge
 
 HTTP_TIMEOUT_S = 2.0
@@ -261,19 +266,36 @@ def _takes_scores(exporter: PostingExporter) -> Check:
 
 def _files(settings: Settings) -> Iterator[Check]:
     """Yield whether the files that the settings name can be written, or read."""
-    if settings.state is not None:
-        yield _is_writable(
-            "state",
-            checked_folder(settings.state),
-            variable=f"{PREFIX}STATE",
-            loss="the budget, reference answers, and what alarms and calibration have learned "
-            "would be lost at each restart, and processes would not share them",
-        )
+    loss = (
+        "the budget, reference answers, and what alarms and calibration have learned would be lost "
+        "at each restart, and processes would not share them"
+    )
+    if isinstance(settings.state, Path):
+        folder = checked_folder(settings.state)
+        yield _is_writable("state", folder, variable=f"{PREFIX}STATE", loss=loss)
+    elif settings.state is not None:
+        yield _is_kept(settings, loss)
     labels, answers = settings.estimation.human_labels, settings.judge.reference_answers
     if labels is not None:
         yield _is_readable("estimation.human_labels", labels, read_labels, unit="labels")
     if answers is not None:
         yield _is_readable("judge.reference_answers", answers, read_own, unit="answers")
+
+
+def _is_kept(settings: Settings, loss: str) -> Check:
+    """Return whether the Redis server keeps states, by one that is written and removed."""
+    state = state_of_service(settings.state, "doctor", settings.service, version=0)
+    assert state is not None  # noqa: S101 - for the type; there is a place
+    try:
+        with state.alone():
+            state.write({})
+            state.remove()
+    except OSError as error:
+        remedy = (
+            f"start the server, or correct the address in {PREFIX}STATE; it has to be a Redis 7"
+        )
+        return Check("state", "failed", f"{reason(error)}; {loss}", remedy)
+    return Check("state", "ok", "the Redis server keeps states")
 
 
 def _multiprocess_folder() -> Iterator[Check]:
@@ -290,8 +312,11 @@ def _multiprocess_folder() -> Iterator[Check]:
 
 
 def _clock(settings: Settings) -> Iterator[Check]:
-    """Yield whether the clock agrees with those by which the state folder was written."""
+    """Yield whether the clock agrees with those by which the state was written."""
     if settings.state is None:
+        return
+    if not isinstance(settings.state, Path):
+        yield from _server_clock(settings.state)
         return
     try:
         written_s = max((each.stat().st_mtime for each in settings.state.iterdir()), default=0.0)
@@ -308,6 +333,23 @@ def _clock(settings: Settings) -> Iterator[Check]:
         )
     else:
         yield Check("clock", "ok", "no file of the state folder is newer than the clock")
+
+
+def _server_clock(address: SecretStr) -> Iterator[Check]:
+    try:
+        ahead_s = server_at(address.get_secret_value()).now_s() - time.time()
+    except OSError:
+        return  # the check of the state has said why
+    if abs(ahead_s) > MAX_AHEAD_S:
+        yield Check(
+            "clock",
+            "failed",
+            f"the Redis server's clock is {ahead_s:+.0f} s from this machine's; windows and alarms "
+            "go by the clocks of the machines",
+            "synchronise the clocks of the machines (NTP)",
+        )
+    else:
+        yield Check("clock", "ok", "the Redis server's clock agrees with this machine's")
 
 
 def _is_writable(name: str, path: WriteCheck, *, variable: str, loss: str) -> Check:

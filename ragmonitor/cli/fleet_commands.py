@@ -8,7 +8,6 @@ import threading
 
 from ragmonitor.cli.options import EstimatorOptions, WorkerOptions
 from ragmonitor.cli.terminal import FINE, say
-from ragmonitor.errors import StreamError
 from ragmonitor.fleet.estimator import Estimator
 from ragmonitor.fleet.fleet_stream import fleet_stream_in
 from ragmonitor.fleet.fleet_worker import FleetWorker
@@ -20,15 +19,11 @@ def work(options: WorkerOptions) -> int:
     """Score what is on the stream beside other workers, and return the exit code.
 
     Raises:
-        RagMonitorError: The settings cannot be carried out, or the server cannot be reached.
+        RagMonitorError: The settings cannot be carried out.
     """
     settings, stop = _begun(options)
-    try:
-        worker = FleetWorker(
-            settings, fleet_stream_in(settings), redactor=redactor_of(settings, None)
-        )
-    except OSError as error:
-        raise StreamError(f"the fleet's budget cannot be read: {type(error).__name__}") from None
+    stream = fleet_stream_in(settings)
+    worker = FleetWorker(settings, stream, redactor=redactor_of(settings, None))
     say(f"scoring answers of {settings.service!r} beside others")
     worker.run(stop, drain=options.drain)
     return FINE

@@ -22,7 +22,7 @@ from ragmonitor.incidents import Incident, as_html, as_markdown
 from ragmonitor.incidents.journal import STATE_VERSION, read_file
 from ragmonitor.incidents.rendering import Links, headline
 from ragmonitor.settings import Settings
-from ragmonitor.state import StateFile
+from ragmonitor.state import state_of_service
 
 INCIDENTS = "/ragmonitor/incidents.json"
 
@@ -84,18 +84,16 @@ def incidents_of(source: IncidentSource) -> Sequence[Incident]:
         except (ValueError, TypeError, KeyError, RecursionError, ValidationError) as error:
             raise InputError(f"{shown(url)} serves no incidents of ragmonitor") from error
     settings = Settings.load(state=source.state, service=source.service)
-    if settings.state is None:
+    file = state_of_service(settings.state, "incidents", settings.service, version=STATE_VERSION)
+    if file is None:
         raise InputError(
             "name the state folder with --state, or a running monitor with --url; without a state "
             "folder incidents end with their process"
         )
-    file = StateFile.of_service(
-        settings.state, "incidents", settings.service, version=STATE_VERSION
-    )
     try:
         return read_file(file)
     except (OSError, ValueError) as error:
-        raise InputError(f"{file.path}: {error}") from error
+        raise InputError(f"{file.name}: {error}") from error
 
 
 def _one(source: IncidentSource, id_: str) -> Incident:

@@ -12,7 +12,7 @@ from ragmonitor.estimation.learned_score import LearnedScore
 from ragmonitor.estimation.predictions import STATE_VERSION, state_name
 from ragmonitor.judges import BuiltinJudge
 from ragmonitor.settings import Settings
-from ragmonitor.state import StateFile
+from ragmonitor.state import state_of_service
 from ragmonitor.wiring import reader_of
 
 _SHOWN: Final = 20
@@ -25,11 +25,11 @@ def run(options: LearnedOptions) -> int:
         RagMonitorError: There is no state folder, or its file cannot be read or written.
     """
     settings = Settings.load(state=options.state, service=options.service)
-    if settings.state is None:
-        raise InputError("nothing outlives a process without a state folder; name it with --state")
     reader = reader_of(settings) or BuiltinJudge()
     name = state_name(reader.identity, settings.estimation.min_severity)
-    file = StateFile.of_service(settings.state, name, settings.service, version=STATE_VERSION)
+    file = state_of_service(settings.state, name, settings.service, version=STATE_VERSION)
+    if file is None:
+        raise InputError("nothing outlives a process without a state folder; name it with --state")
     try:
         with file.alone():
             state = file.read()
@@ -37,9 +37,9 @@ def run(options: LearnedOptions) -> int:
                 anew = {"judge": state.get("judge", ""), "signals": {}, "model": None}
                 file.write(anew | {"resets": int(state.get("resets", 0)) + 1})
     except (OSError, ValueError) as error:
-        raise InputError(f"{file.path}: {error}") from error
+        raise InputError(f"{file.name}: {error}") from error
     if state is None:
-        say(f"nothing was learned of {settings.service!r}: there is no {file.path}")
+        say(f"nothing was learned of {settings.service!r}: there is no {file.name}")
         return SOMETHING_WRONG
     if options.reset:
         say(f"forgotten; predictions of {settings.service!r} begin anew")

@@ -503,7 +503,8 @@ class LearnedOptions:
     """The options of `ragmonitor learned`."""
 
     state: Annotated[
-        Path | None, typer.Option(help="The state folder; by default as the settings say.")
+        str | None,
+        typer.Option(help="The state folder, or redis://...; by default the setting `state`."),
     ] = None
     service: Annotated[str | None, typer.Option(help="Whose; by default as the settings say.")] = (
         None
@@ -711,7 +712,8 @@ class IncidentSource:
         ),
     ] = ""
     state: Annotated[
-        Path | None, typer.Option(help="The state folder; by default the setting `state`.")
+        str | None,
+        typer.Option(help="The state folder, or redis://...; by default the setting `state`."),
     ] = None
     service: Annotated[
         str | None, typer.Option(help="Whose, in the state folder; by default the setting.")

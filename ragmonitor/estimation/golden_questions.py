@@ -29,7 +29,7 @@ from ragmonitor.records import (
     Window,
     evaluator_name,
 )
-from ragmonitor.state import StateFile
+from ragmonitor.state import State
 
 GOLDEN: Final = "golden_"
 """Begins the names of signals of golden questions."""
@@ -126,8 +126,8 @@ class GoldenQuestions(Part):
         judge: str,
         false_alarm_every_days: float,
         shows_texts: bool = True,
-        file: StateFile | None = None,
-        alarms_file: StateFile | None = None,
+        file: State | None = None,
+        alarms_file: State | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Begin with what the file holds.

@@ -22,7 +22,7 @@ from ragmonitor.records import (
     PredictionBasis,
     Report,
 )
-from ragmonitor.state import StateFile
+from ragmonitor.state import State
 
 WHAT: Final = "calibration"
 STATE_VERSION: Final = 2
@@ -67,7 +67,7 @@ class Predictions(Part):
         self,
         *,
         judge: str,
-        file: StateFile | None = None,
+        file: State | None = None,
         learns: bool = True,
         reader: str | None = None,
     ) -> None:

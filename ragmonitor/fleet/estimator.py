@@ -38,7 +38,6 @@ from ragmonitor.fleet.estimator_state import (
     file_of,
 )
 from ragmonitor.fleet.fleet_stream import FleetStream, SettledEntry
-from ragmonitor.fleet.redis_state import budget_in
 from ragmonitor.guard import contained, errors, logger, record_error
 from ragmonitor.metrics import (
     ARRIVALS,
@@ -74,6 +73,7 @@ from ragmonitor.wire import (
     is_kind,
 )
 from ragmonitor.wiring import (
+    budget_of,
     builtin_judge,
     estimates_of,
     exporters_of,
@@ -225,7 +225,7 @@ class Term:
         judge = settings.judge.model_copy(update={"reference_answers_per_day": 0})
         settings = settings.model_copy(update={"state": self._folder, "judge": judge})
         builtin, reader = builtin_judge(settings), reader_of(settings)
-        self._judging = judging_of(settings, budget=budget_in(stream, settings))
+        self._judging = judging_of(settings, budget=budget_of(settings, stream.address))
         incidents = incidents_of(settings, self._judging, self._lose)
         view = view_of(settings, reader or builtin, self._judging, incidents)
         self._entries = table.select(settings.evaluators)

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
+
+from pydantic import SecretStr
 
 from ragmonitor.errors import SettingsError
 from ragmonitor.settings import Settings
@@ -177,9 +179,10 @@ class FleetStream(RedisStream):
     def __init__(self, url: str, service: str, *, max_records: int = 1_000_000) -> None:
         """Connect to nothing yet. Raises as `RedisStream`."""
         super().__init__(url, service, max_records=max_records)
+        self.address = SecretStr(url)
+        """Of the server, which may hold a password."""
         names = ("decisions", "settled", "seen", "counts")
         prefix = self._key.removesuffix("records")
-        self._prefix = prefix
         self._keys = [self._key, *(prefix + name for name in names)]
         self._settled_key, self._counts_key = prefix + "settled", prefix + "counts"
         self._fence_key, self._checkpoint_key = prefix + "fence", prefix + "checkpoint"
@@ -356,18 +359,6 @@ class FleetStream(RedisStream):
         """Return one field of the checkpoint; None: there is none."""
         with self._reported("read"):
             found: bytes | None = self._redis.hget(self._checkpoint_key, name)
-        return found
-
-    def evaluate(self, script: str, names: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """Return what a script returns; names are those of further keys of the service."""
-        with self._reported("written"):
-            keys = [self._prefix + name for name in names]
-            return self._redis.eval(script, len(keys), *keys, *arguments)
-
-    def value(self, name: str) -> bytes | None:
-        """Return what a further key of the service holds; None: nothing."""
-        with self._reported("read"):
-            found: bytes | None = self._redis.get(self._prefix + name)
         return found
 
     def now_s(self) -> float:

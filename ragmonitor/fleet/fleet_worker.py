@@ -30,7 +30,6 @@ from ragmonitor.estimation.signals import outcomes
 from ragmonitor.evaluators import table, unscorable
 from ragmonitor.fleet.estimator_state import KEPT_STATE, EstimatorState, file_field
 from ragmonitor.fleet.fleet_stream import ESTIMATOR, FleetStream, Outcome
-from ragmonitor.fleet.redis_state import budget_in
 from ragmonitor.guard import contained, errors, logger, record_error
 from ragmonitor.judging import JudgedAnswer, JudgeRunner, ReadingEngine
 from ragmonitor.metrics import (
@@ -66,7 +65,7 @@ from ragmonitor.wire import (
     encode_settled,
     is_kind,
 )
-from ragmonitor.wiring import builtin_judge, judging_of, meters_of, reader_of, traces_of
+from ragmonitor.wiring import budget_of, builtin_judge, judging_of, meters_of, reader_of, traces_of
 
 MAX_DELIVERIES: Final = 3
 """A record that so many workers died of, or let lie, is buried."""
@@ -100,12 +99,11 @@ class FleetWorker:
 
         Raises:
             SettingsError: The settings cannot be carried out.
-            OSError: There is a budget, and the server cannot be reached.
         """
         self._stream = stream
         self._redactor = redactor
         self._builtin, self._reader = builtin_judge(settings), reader_of(settings)
-        self._judging = judging_of(settings, budget=budget_in(stream, settings))
+        self._judging = judging_of(settings, budget=budget_of(settings, stream.address))
         entries = table.select(settings.evaluators)
         self._engine = ReadingEngine(
             entries,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ragmonitor.forks import survive_forks
 from ragmonitor.guard import record_problem
 from ragmonitor.incidents.incident import Incident
-from ragmonitor.state import StateFile
+from ragmonitor.state import State
 
 STATE_VERSION: Final = 1
 MAX_INCIDENTS: Final = 100
@@ -31,7 +31,7 @@ class Journal:
     The worker's thread writes; any thread reads.
     """
 
-    def __init__(self, file: StateFile | None = None) -> None:
+    def __init__(self, file: State | None = None) -> None:
         """Begin with what the file holds.
 
         Args:
@@ -44,7 +44,7 @@ class Journal:
     def _prepare(self) -> None:
         self._lock = threading.Lock()
         self._memory: tuple[Incident, ...] = ()
-        self._seen: tuple[int, int, int] | None = None
+        self._seen: Hashable = None
         self._read: tuple[Incident, ...] = ()
 
     def after_fork_in_child(self) -> None:
@@ -82,8 +82,7 @@ class Journal:
         if memory or self._file is None:
             return memory
         try:
-            status = self._file.path.stat()
-            seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+            seen = self._file.mark()
             with self._lock:
                 if self._seen == seen:  # a browser asks every few seconds
                     return self._read
@@ -91,8 +90,6 @@ class Journal:
             with self._lock:
                 self._seen, self._read = seen, found
             return found
-        except (FileNotFoundError, NotADirectoryError):
-            return ()  # where it cannot be written either, that was reported
         except (OSError, ValueError) as error:
             record_problem(_STAGE, f"incidents cannot be read: {error}")
             return ()
@@ -105,7 +102,7 @@ class Journal:
         return next((each for each in incidents if each.id == id), None)
 
 
-def read_file(file: StateFile) -> tuple[Incident, ...]:
+def read_file(file: State) -> tuple[Incident, ...]:
     """Return the incidents of a file, the newest first; for another process than the monitor's.
 
     Raises:

@@ -1,8 +1,8 @@
 """Sampling of the answers that a judge scores, with inclusion probabilities fixed beforehand."""
 
-from ragmonitor.sampling.budget import Budget, budget_file, spent_in
+from ragmonitor.sampling.budget import Budget, budget_state, spent_in
 from ragmonitor.sampling.consistent_draws import uniform_of
 from ragmonitor.sampling.floors import Floors
 from ragmonitor.sampling.sampler import AdaptiveSampler
 
-__all__ = ["AdaptiveSampler", "Budget", "Floors", "budget_file", "spent_in", "uniform_of"]
+__all__ = ["AdaptiveSampler", "Budget", "Floors", "budget_state", "spent_in", "uniform_of"]

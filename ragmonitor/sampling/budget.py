@@ -8,16 +8,17 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple
+
+from pydantic import SecretStr
 
 from ragmonitor.guard import logger, record_unkept
 from ragmonitor.protocols import BudgetUnit, Clock
 from ragmonitor.records import JudgeUsage
-from ragmonitor.state import StateFile, StateLockedError
+from ragmonitor.state import State, StateUnavailableError, state_of_service
 
 HOUR_S: Final = 3_600.0
 DAY_S: Final = 86_400.0
@@ -59,30 +60,9 @@ class Limit(NamedTuple):
     """In any hour, or in any 24 hours."""
 
 
-class BudgetState(Protocol):
-    """Where processes keep a budget together: a `StateFile`, or what does the same elsewhere."""
-
-    @property
-    def path(self) -> object:
-        """What it is called, for people."""
-        ...
-
-    def alone(self) -> AbstractContextManager[None]:
-        """Keep others from it meanwhile. Raises `OSError`."""
-        ...
-
-    def read(self) -> dict[str, Any] | None:
-        """Return the state; None: there is none yet. Raises `ValueError`, `OSError`."""
-        ...
-
-    def write(self, state: Mapping[str, Any]) -> None:
-        """Replace the state. Raises `OSError`; the old one then stands."""
-        ...
-
-
-def budget_file(folder: Path, *, service: str, unit: Unit) -> StateFile:
-    """Return where the budget of this service is kept."""
-    return StateFile.of_service(folder, f"budget-{unit}", service, version=VERSION)
+def budget_state(place: Path | SecretStr | None, *, service: str, unit: Unit) -> State | None:
+    """Return where the budget of this service is kept; None: in memory."""
+    return state_of_service(place, f"budget-{unit}", service, version=VERSION)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -148,9 +128,9 @@ class Budget:
         per_hour: float | None = None,
         total: float | None = None,
         unit: Unit = "usd",
-        file: BudgetState | None = None,
+        file: State | None = None,
         clock: Clock = time.monotonic,
-        now: Callable[[], float] = time.time,
+        now: Clock | None = None,
     ) -> None:
         """Begin, or go on where the file says.
 
@@ -160,9 +140,9 @@ class Budget:
             total: Limit of a whole run, which may spend all of it at once; None: there is none. One
                 limit is needed.
             unit: What the limits count, and whoever reserves.
-            file: Where the state is kept (`budget_file`); None: in memory.
+            file: Where the state is kept, of version `VERSION`; None: in memory.
             clock: For the refill of a budget without a file.
-            now: Seconds since the epoch, for that of one with a file.
+            now: Seconds since the epoch, for that of one with a file; by default its own.
         """
         self._buckets: list[Bucket] = []
         if per_day is not None:
@@ -181,7 +161,7 @@ class Budget:
             raise ValueError("a budget has a limit per day or per hour, or in total")
         self.unit: Unit = unit
         self._file = file
-        self._clock = clock if file is None else now
+        self._clock = clock if file is None else now or file.now
         self._filled_at = self._clock()
         self._read_at = -1.0
         self._begin()
@@ -190,7 +170,7 @@ class Budget:
         try:
             with self._lock, self._shared():
                 self._write()
-        except StateLockedError:  # said by the file: until it is to be had nothing is spent
+        except StateUnavailableError:  # until it is to be had nothing is spent
             for bucket in self._buckets:
                 bucket.level = min(bucket.level, 0.0)
 
@@ -334,7 +314,7 @@ class Budget:
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             logger.warning(
                 "ragmonitor: the budget's state in %s cannot be read (%s: %s); taken as spent",
-                self._file.path,
+                self._file.name,
                 type(error).__name__,
                 error,
             )

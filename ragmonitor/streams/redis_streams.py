@@ -11,13 +11,11 @@ from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ragmonitor.errors import MissingExtraError, SettingsError, StreamError
+from ragmonitor.errors import SettingsError, StreamError
+from ragmonitor.redis_client import TIMEOUT_S, is_redis, redis_client
 from ragmonitor.streams.deliveries import Buried, Delivery, Stream, StreamState
 
 GROUP: Final = "ragmonitor"
-TIMEOUT_S: Final = 2.0
-"""Of one command, and of connecting."""
-_SCHEMES: Final = ("redis", "rediss", "unix")
 _DATA: Final = b"r"
 _REASON: Final = b"why"
 _REPLAY_BATCH: Final = 100
@@ -50,8 +48,8 @@ def stream_of(url: str, service: str, *, max_records: int) -> Stream:
         SettingsError: The address is none of such a stream.
         MissingExtraError: The engine's client is not installed.
     """
-    scheme = urlsplit(url).scheme
-    if scheme not in _SCHEMES:
+    if not is_redis(url):
+        scheme = urlsplit(url).scheme
         raise SettingsError(
             f"stream: addresses begin with redis://, rediss:// or unix://, not {scheme[:20]!r}; "
             "other engines are not supported"
@@ -69,23 +67,7 @@ class RedisStream:
             SettingsError: The address cannot be understood.
             MissingExtraError: `redis` is not installed.
         """
-        try:
-            import redis
-            from redis.backoff import NoBackoff
-            from redis.retry import Retry
-        except ImportError:
-            raise MissingExtraError("the client of Redis", "redis") from None
-        self._errors: tuple[type[Exception], ...] = (redis.RedisError, OSError)
-        try:
-            self._redis: Any = redis.Redis.from_url(
-                url,
-                socket_timeout=TIMEOUT_S,
-                socket_connect_timeout=TIMEOUT_S,
-                # A record that is put twice is one that may be counted twice.
-                retry=Retry(NoBackoff(), 0),
-            )
-        except ValueError:  # which may quote the address
-            raise SettingsError("stream: the address of the Redis server is malformed") from None
+        self._redis, self._errors = redis_client(url, setting="stream")
         # One slot of a cluster, whatever the service is called.
         self._key = f"ragmonitor:{{{service}}}:records"
         self._buried_key = f"ragmonitor:{{{service}}}:buried"

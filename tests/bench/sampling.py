@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragmonitor.records import Interaction, SpanReference
-from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_file
+from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_state
 from tests.support.stories import interaction
 
 ANSWERS = 2_000
@@ -35,7 +35,7 @@ def samplers(folder: Path) -> Iterator[tuple[str, AdaptiveSampler]]:
     yield "no budget", made()
     yield "budget in memory", made(Budget(1e9, per_hour=1e9))
     yield "budget in memory, floors", made(Budget(1e9, per_hour=1e9), Floors("route", 9.0))
-    file = budget_file(folder, service="bench", unit="usd")
+    file = budget_state(folder, service="bench", unit="usd")
     yield "budget in a file", made(Budget(1e9, per_hour=1e9, file=file))
 
 

@@ -24,7 +24,6 @@ from ragmonitor.fleet.estimator import Estimator, LeaseLostError, Term
 from ragmonitor.fleet.estimator_state import KEPT_STATE
 from ragmonitor.fleet.fleet_stream import FleetStream, Outcome
 from ragmonitor.fleet.fleet_worker import FleetWorker
-from ragmonitor.fleet.redis_state import budget_in
 from ragmonitor.records import Cause, Interaction, Prediction, SamplingDecision, SeriesKey
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
@@ -37,6 +36,7 @@ from ragmonitor.wire import (
     encode_feedback,
     encode_settled,
 )
+from ragmonitor.wiring import budget_of
 from tests.support.prometheus_server import free_port, require_binary
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.scrape import outcomes, scrape, total
@@ -332,14 +332,14 @@ def test_one_budget_for_the_fleet(server: RedisServer):
     budget = Budget(calls_per_day=240.0)  # 10 calls at the beginning
     shared = {"sample": SamplingSettings(rate=1.0, always=("vip",)), "budget": budget}
     judge = PaidJudge(verdicts)
-    dead = budget_in(stream(server), settings(judge=judge, **shared))
+    dead = budget_of(settings(judge=judge, **shared), stream(server).address)
     assert dead.reserve(4.0)
     put(server, [replace(each, tags=("vip",)) for each in answers(60)])
     workers = [worker(server, judge=judge, **shared) for _ in range(2)]
     with running(workers[0], drain=True), running(workers[1], drain=True):
         until("all are settled", lambda: lawful(server).settled == 60)
     assert len(judge.asked) == 6
-    left = budget_in(stream(server), settings(judge=judge, **shared))
+    left = budget_of(settings(judge=judge, **shared), stream(server).address)
     assert left.level() < 1.1
 
 

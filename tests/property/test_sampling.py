@@ -328,7 +328,7 @@ SPENDER = """
 import json, random, sys, threading, time
 from dataclasses import replace
 from pathlib import Path
-from ragmonitor.sampling import Budget, AdaptiveSampler, Floors, budget_file
+from ragmonitor.sampling import Budget, AdaptiveSampler, Floors, budget_state
 from tests.support.stories import interaction
 
 folder, name, began = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
@@ -337,7 +337,7 @@ def now():  # a second is an hour
     return 1_000_000.0 + (time.time() - began) * 3_600
 
 budget = Budget(
-    per_hour=40.0, unit="calls", file=budget_file(folder, service="s", unit="calls"), now=now
+    per_hour=40.0, unit="calls", file=budget_state(folder, service="s", unit="calls"), now=now
 )
 sampler = AdaptiveSampler(
     1.0, clock=now, budget=budget, expected_cost=lambda _: 1.0, always=("t",),

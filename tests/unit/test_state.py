@@ -132,7 +132,8 @@ def test_what_cannot_be_understood_is_set_aside_said_once_and_counted(file, capl
 
 def test_a_huge_file_is_not_read(file, monkeypatch):
     """It is told by its size; what is written is held to the same."""
-    monkeypatch.setattr("ragmonitor.state.MAX_SIZE_BYTES", 100)
+    for module in ("kept_state", "state_file"):
+        monkeypatch.setattr(f"ragmonitor.state.{module}.MAX_SIZE_BYTES", 100)
     file.path.parent.mkdir()
     file.path.write_bytes(b" " * 101)
     with pytest.raises(ValueError, match="larger than 100"):
@@ -184,9 +185,9 @@ def test_drafts_of_the_dead_are_removed(file):
 @pytest.mark.skipif(sys.platform == "win32", reason="there a file serves one process")
 def test_a_lock_that_is_not_let_go_is_an_error_soon_and_then_at_once(file, monkeypatch, caplog):
     """Nobody waits for long, nor again and again; it is said once, and ends with the lock."""
-    monkeypatch.setattr("ragmonitor.state.LOCK_WAIT_S", 0.05)
+    monkeypatch.setattr("ragmonitor.state.state_file.LOCK_WAIT_S", 0.05)
     waits = []
-    monkeypatch.setattr("ragmonitor.state.time.sleep", waits.append)
+    monkeypatch.setattr("ragmonitor.state.state_file.time.sleep", waits.append)
     other = StateFile(file.path, version=3)
     with file.alone():
         for _ in range(3):
@@ -286,7 +287,7 @@ def test_threads_take_turns(file):
 ADDER = """
 import sys
 from pathlib import Path
-from ragmonitor import state
+from ragmonitor.state import state_file as state
 
 state.LOCK_WAIT_S = 60
 file = state.StateFile(Path(sys.argv[1]), version=3)

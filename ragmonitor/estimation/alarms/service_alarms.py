@@ -28,7 +28,7 @@ from ragmonitor.guard import (
     shielded,
 )
 from ragmonitor.records import AlarmEvent, AlarmState, Estimate, GaugeValue
-from ragmonitor.state import StateFile
+from ragmonitor.state import State
 
 STATE_VERSION = 3
 _LEARNED = "what alarms have learned"
@@ -69,7 +69,7 @@ class Alarms(Part):
         objectives: Mapping[str, float] | None = None,
         slots: Sequence[Stream] = (),
         now: Callable[[], float] = time.time,
-        file: StateFile | None = None,
+        file: State | None = None,
     ) -> None:
         """Begin without evidence; the file is not touched yet.
 
@@ -386,7 +386,7 @@ class Alarms(Part):
 
     # --- what is shared
 
-    def _shared(self, file: StateFile, pending: Sequence[Pending]) -> list[AlarmEvent]:
+    def _shared(self, file: State, pending: Sequence[Pending]) -> list[AlarmEvent]:
         events: list[AlarmEvent] | None = None
         try:
             # Another process may have moved on; nothing of ours is to be written then.
@@ -403,7 +403,7 @@ class Alarms(Part):
             record_unkept("estimation", _LEARNED, error)
         return self._advance(pending) if events is None else events
 
-    def _look(self, file: StateFile) -> ValueError | None:
+    def _look(self, file: State) -> ValueError | None:
         """Take over the newest state, unless this process is the one that is ahead of it.
 
         It is ahead where its last writing failed: nobody has written since then, or the file

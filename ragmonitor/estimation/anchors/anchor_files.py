@@ -15,7 +15,7 @@ from ragmonitor.estimation.anchors.anchor_set import Anchor, AnchorSet, digest
 from ragmonitor.estimation.anchors.membership import MAX_ANCHORS
 from ragmonitor.guard import logger, reason, record_error, record_problem
 from ragmonitor.records import Chunk, Interaction
-from ragmonitor.state import StateFile
+from ragmonitor.state import State
 
 VERSION: Final = 3
 """Of the state's shape."""
@@ -38,7 +38,7 @@ def anchors_of(state: Mapping[str, Any]) -> AnchorSet:
         why = reason(error)
         if isinstance(error, ValidationError):
             why = ", ".join(".".join(map(str, each["loc"][:3])) for each in error.errors()[:3])
-        record_problem("estimation", f"the reference answers in state_dir begin anew: {why}")
+        record_problem("estimation", f"the reference answers begin anew: {why}")
         return AnchorSet()
 
 
@@ -54,16 +54,14 @@ def state_of(anchors: AnchorSet) -> dict[str, Any]:
 # megabyte would hold up the application's threads meanwhile.
 
 
-def texts_file(file: StateFile, identity: str) -> StateFile:
-    """Return the file of one anchor's texts, beside that of the state."""
-    folder = file.path.with_suffix("")
-    return StateFile(folder / f"{digest(identity).hex()}.json", version=VERSION)
+def texts_file(file: State, identity: str) -> State:
+    """Return where one anchor's texts are, beside the state."""
+    return file.part(digest(identity).hex())
 
 
-def write_texts(file: StateFile, texts: Interaction) -> None:
-    """Write an anchor's texts beside the state. Raises `OSError`."""
+def write_texts(file: State, texts: Interaction) -> None:
+    """Write an anchor's texts beside the state, held alone. Raises `OSError`."""
     kept = texts_file(file, texts.id)
-    kept.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fields: dict[str, Any] = {name: getattr(texts, name) for name in (*_TEXTS, *_TIMES)}
     kept.write(fields | {"chunks": [[chunk.id, chunk.text] for chunk in texts.chunks]})
 
@@ -72,7 +70,7 @@ _TEXTS: Final = ("id", "query", "answer", "framework")
 _TIMES: Final = ("started_ns", "ended_ns")
 
 
-def read_texts(file: StateFile, identity: str) -> Interaction | None:
+def read_texts(file: State, identity: str) -> Interaction | None:
     """Return an anchor's texts; None: there are none, or, an error of ours, they are unreadable."""
     try:
         state = texts_file(file, identity).read()

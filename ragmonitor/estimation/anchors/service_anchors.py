@@ -44,7 +44,7 @@ from ragmonitor.estimation.anchors.membership import (
     texts_of,
 )
 from ragmonitor.records import AlarmCause, GaugeValue, Interaction, JudgeIdentity
-from ragmonitor.state import StateFile
+from ragmonitor.state import State
 
 LOOK_AGAIN_S: Final = 300.0
 """How old our view of what other processes did may be."""
@@ -66,7 +66,7 @@ class Anchors:
     """
 
     def __init__(
-        self, *, per_day: int, file: StateFile | None = None, keep_texts: bool = False
+        self, *, per_day: int, file: State | None = None, keep_texts: bool = False
     ) -> None:
         """Touch nothing yet.
 
@@ -413,7 +413,7 @@ class Anchors:
         """
         is_read = False
 
-        def change(file: StateFile, state: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        def change(file: State, state: Mapping[str, Any]) -> Mapping[str, Any] | None:
             nonlocal is_read
             self._set, is_read = anchors_of(state), True
             before = set(self._set.anchors)
@@ -422,7 +422,7 @@ class Anchors:
             for identity in self._set.anchors.keys() - before:
                 write_texts(file, self._texts[identity])
             for identity in before - self._set.anchors.keys():
-                texts_file(file, identity).path.unlink(missing_ok=True)
+                texts_file(file, identity).remove()
             return state_of(self._set)
 
         if self._file is not None:

@@ -22,7 +22,7 @@ from ragmonitor.guard import record_error, record_problem
 from ragmonitor.metrics import REFERENCE_INFO, REFERENCE_RATIO
 from ragmonitor.protocols import Clock
 from ragmonitor.records import Chunk, GaugeValue, Interaction
-from ragmonitor.state import StateFile
+from ragmonitor.state import State
 
 SIGNALS: Final = (EMPTY_RETRIEVAL, WEAK_RETRIEVAL, NEW_QUESTION)
 
@@ -76,7 +76,7 @@ class InputDrift(Part):
         size: int = 2_000,
         embed: Embed | None = None,
         embedding: str = "",
-        state: StateFile | None = None,
+        state: State | None = None,
         clock: Clock = time.monotonic,
         wall: Clock = time.time,
     ) -> None:

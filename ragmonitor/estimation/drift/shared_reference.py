@@ -14,7 +14,7 @@ from ragmonitor.estimation.drift.embedding_queue import STAGE
 from ragmonitor.estimation.drift.reference import Asked, Collected, Reference
 from ragmonitor.guard import record_error
 from ragmonitor.protocols import Clock
-from ragmonitor.state import StateFile
+from ragmonitor.state import State
 
 _WHAT: Final = "the reference of input drift"
 _LOOK_EVERY_S: Final = 30.0
@@ -69,7 +69,7 @@ class SharedReference:
         size: int,
         made_of: str,
         dense: bool,
-        file: StateFile | None,
+        file: State | None,
         clock: Clock,
         wall: Clock,
     ) -> None:

@@ -29,6 +29,20 @@ PATIENCE_S = 10.0
 FOLDED = b"application/openmetrics-text;version=1.0.0;\r\n Set-Cookie=a"
 
 
+def test_it_stops_serving_at_once() -> None:
+    """A host that ends waits for no look at a flag, however rare these are."""
+    server = BoundedServer("127.0.0.1", 0, hello, count=lambda _: None)
+    thread = threading.Thread(target=server.serve_forever, args=(3_600.0,), daemon=True)
+    thread.start()
+    stopping = threading.Thread(target=server.shutdown, daemon=True)
+    stopping.start()
+    stopping.join(PATIENCE_S)
+    thread.join(PATIENCE_S)
+    assert not stopping.is_alive()
+    assert not thread.is_alive()
+    server.server_close()
+
+
 class Served:
     """A running server, and what it rejected."""
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmonitor.sampling import Budget, budget_file
+from ragmonitor.sampling import Budget, budget_state
 from ragmonitor.sampling.budget import VERSION
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
@@ -381,7 +381,7 @@ def test_the_pace_ends_with_the_level_and_not_before(clock):
 def test_services_and_units_have_files_of_their_own(tmp_path):
     """Two services in one folder do not share a budget, nor do dollars and tokens."""
     paths = {
-        budget_file(tmp_path, service=service, unit=unit).path
+        budget_state(tmp_path, service=service, unit=unit).path
         for service in ("a b", "a_b")
         for unit in ("usd", "tokens", "calls")
     }

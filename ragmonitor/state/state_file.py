@@ -1,4 +1,4 @@
-"""Keeps what outlives a process: one small file for each state, which processes replace in turn."""
+"""States in a folder: a small file for each, which processes replace in turn."""
 
 from __future__ import annotations
 
@@ -6,27 +6,24 @@ import contextlib
 import errno
 import glob
 import hashlib
-import json
-import math
 import os
 import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from ragmonitor.forks import survive_forks
-from ragmonitor.guard import record_problem, record_unkept
+from ragmonitor.guard import record_problem
+from ragmonitor.state.kept_state import MAX_SIZE_BYTES, State, StateLockedError
 
 try:
     import fcntl
 except ImportError:  # not a POSIX system: a file then serves one process
     fcntl = None  # type: ignore[assignment]
 
-MAX_SIZE_BYTES: Final = 64 * 2**20
-"""Bytes of a state; what is larger is none of ours."""
 LOCK_WAIT_S: Final = 1.0
 """How long to wait for the lock; a state is read and written in milliseconds."""
 LOCK_PAUSE_S: Final = 0.001
@@ -34,7 +31,6 @@ LOCKED_OUT_S: Final = 60.0
 """After a wait in vain the lock is only tried, not waited for, for so long."""
 DRAFT_AGE_S: Final = 60.0
 """A draft that is older belongs to nobody any more."""
-_MAX_DIGITS: Final = 21
 _STAGE: Final = "state"
 _OURS: Final = 0o600
 _AT_ONCE: Final = getattr(os, "O_NONBLOCK", 0)
@@ -59,19 +55,8 @@ _held_locks = _HeldLocks()
 survive_forks(_held_locks)
 
 
-class StateLockedError(OSError):
-    """Another process keeps the lock of a state to itself."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(errno.EAGAIN, "another process keeps its lock", str(path))
-
-
-class StateFile:
-    """A JSON object on disk, shared by the processes that name the same path.
-
-    A process that holds `alone()` reads, changes and writes it while no other one does. If it dies
-    meanwhile, the old state stands.
-    """
+class StateFile(State):
+    """A JSON object on disk, shared by the processes that name the same path."""
 
     def __init__(self, path: Path, *, version: int) -> None:
         """Touch nothing yet.
@@ -81,7 +66,7 @@ class StateFile:
             version: Of the state's shape; a file of another version is unreadable.
         """
         self.path = path
-        self._version = version
+        self.version = version
         self._locked_out_until = 0.0
         self._is_swept = False
 
@@ -93,14 +78,14 @@ class StateFile:
         digest = hashlib.blake2b(service.encode(), digest_size=4).hexdigest()
         return cls(folder / f"{what}-{name}-{digest}.json", version=version)
 
+    @property
+    def name(self) -> str:
+        """The file's path."""
+        return str(self.path)
+
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes and threads from the file meanwhile.
-
-        Raises:
-            StateLockedError: They keep it to themselves for longer than `LOCK_WAIT_S`.
-            OSError: The folder or the lock cannot be made.
-        """
+        """Hold the lock of the file beside it; the folder is made if there is none."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if fcntl is None:
             self._sweep()
@@ -123,39 +108,6 @@ class StateFile:
                 with contextlib.suppress(OSError):
                     fcntl.flock(lock, fcntl.LOCK_UN)
                 os.close(lock)
-
-    def update(
-        self,
-        change: Callable[[dict[str, Any]], Mapping[str, Any] | None],
-        *,
-        stage: str,
-        what: str,
-    ) -> bool:
-        """Read the state and write another one, while nobody else does; report what fails.
-
-        Args:
-            change: Returns what is to be written instead of the state; None: nothing. The state is
-                empty if there is none yet, or none that can be understood.
-            stage: Where errors are counted.
-            what: What is kept here, for the log.
-
-        Returns:
-            False: the disk failed, and the old state stands.
-        """
-        try:
-            with self.alone():
-                try:
-                    state = self.read() or {}
-                except ValueError as error:
-                    record_problem(stage, f"{what} begins anew: {error}")
-                    state = {}
-                changed = change(state)
-                if changed is not None:
-                    self.write(changed)
-        except OSError as error:
-            record_unkept(stage, what, error)
-            return False
-        return True
 
     def _acquire(self, lock: int) -> None:
         assert fcntl is not None  # noqa: S101 - for the type; who calls has looked
@@ -183,17 +135,10 @@ class StateFile:
                 "process goes on alone, and spends nothing of a budget that is kept there. Give "
                 "each service, and each user, a state folder of its own",
             )
-        raise StateLockedError(self.path)
+        raise StateLockedError(errno.EAGAIN, "another process keeps its lock", self.name)
 
     def read(self) -> dict[str, Any] | None:
-        """Return the state; None: there is none yet.
-
-        What cannot be understood is renamed, to be looked at, so that the next one begins anew.
-
-        Raises:
-            ValueError: It cannot be read: broken, too large, or of another version.
-            OSError: The file cannot be opened, or is none.
-        """
+        """Return what the file holds; one that cannot be understood is renamed."""
         try:
             file = os.open(self.path, os.O_RDONLY | _AT_ONCE | _FLAGS)
         except FileNotFoundError:
@@ -205,19 +150,12 @@ class StateFile:
         else:
             os.close(file)
         try:
+            if content is None:
+                raise ValueError(f"it is no file, or larger than {MAX_SIZE_BYTES} bytes")
             return self._understood(content)
-        except (ValueError, RecursionError, MemoryError) as error:
-            why = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
-            moved = self.set_aside(why, inode=status.st_ino)
-            raise ValueError(f"{self.path}: {why}{moved}") from None
-
-    def _understood(self, content: bytes | None) -> dict[str, Any]:
-        if content is None:
-            raise ValueError(f"it is no file, or larger than {MAX_SIZE_BYTES} bytes")
-        state = json.loads(content, parse_int=_bounded, parse_float=_finite, parse_constant=_finite)
-        if not isinstance(state, dict) or state.get("version") != self._version:
-            raise ValueError(f"it is not of version {self._version}")
-        return state
+        except ValueError as error:
+            moved = self.set_aside(str(error), inode=status.st_ino)
+            raise ValueError(f"{self.path}: {error}{moved}") from None
 
     def set_aside(self, why: str, *, inode: int | None = None) -> str:
         """Rename what cannot be understood, count it, and say so once; nothing is raised.
@@ -244,10 +182,9 @@ class StateFile:
         return moved
 
     def write(self, state: Mapping[str, Any]) -> None:
-        """Replace the state. Raises `OSError`; the old one then stands."""
-        content = json.dumps({"version": self._version, **state}).encode()
-        if len(content) > MAX_SIZE_BYTES:
-            raise OSError(errno.EFBIG, f"{len(content)} bytes are no state", str(self.path))
+        """Replace the file by another one."""
+        content = self._content(state)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
         draft.unlink(missing_ok=True)  # of one who died, and had these numbers
         try:
@@ -260,6 +197,22 @@ class StateFile:
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
             raise
+
+    def remove(self) -> None:
+        """Remove the file."""
+        self.path.unlink(missing_ok=True)
+
+    def mark(self) -> Hashable:
+        """Return which file it is, of what time and size."""
+        try:
+            status = self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+    def part(self, name: str) -> Self:
+        """Return a file in a folder beside this one."""
+        return type(self)(self.path.with_suffix("") / f"{name}.json", version=self.version)
 
     def _sweep(self) -> None:
         """Remove drafts of processes that died while they wrote."""
@@ -276,17 +229,3 @@ class StateFile:
                 for draft in folder.glob(pattern):
                     if draft.stat().st_mtime < before:
                         draft.unlink(missing_ok=True)
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is no number of a state")
-    return number
-
-
-def _bounded(text: str) -> int:
-    # What is longer is none of ours: 64 bits have 20 digits. And past them a float is infinite.
-    if len(text) > _MAX_DIGITS:
-        raise ValueError(f"a number of {len(text)} digits is none of a state")
-    return int(text)

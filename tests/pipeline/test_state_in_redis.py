@@ -1,0 +1,188 @@
+"""Replicas on several machines that share one state: a budget, an alarm, a calibration."""
+
+import json
+import logging
+import time
+
+import pytest
+
+from ragmonitor import Budget, EstimationSettings, ExportSettings, JudgeSettings, Monitor, guard
+from ragmonitor.errors import SettingsError
+from ragmonitor.state import redis_state
+from ragmonitor.testing import ListExporter, ScriptedJudge
+from tests.support.prometheus_server import free_port
+from tests.support.redis_server import running_redis
+from tests.support.scrape import total
+from tests.support.stories import assessment, interaction
+
+PASSWORD = "correct-horse"
+
+
+class Heard(ListExporter):
+    """Hears of alarms, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.alarms = []
+
+    def alarm(self, event):
+        self.alarms.append(event)
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory):
+    with running_redis(tmp_path_factory.mktemp("redis"), password=PASSWORD) as server:
+        yield server
+
+
+def bad(_):
+    return assessment("supported", "absent")
+
+
+def good(_):
+    return assessment("supported")
+
+
+class PaidJudge(ScriptedJudge):
+    """Costs a call each."""
+
+    budget_unit = "calls"
+
+    def expected_cost(self, interaction):
+        return 1.0
+
+
+def replica(place, script=good, **options):
+    """Return the monitor of one replica, which judges every answer if there is something left."""
+    judge = PaidJudge(script)
+    settings = {"model": judge, "repeat_rate": 0}
+    defaults = {
+        "service": "shop",
+        "sample": 1.0,
+        "server": False,
+        "objectives": 0.1,
+        "content": "all",
+        "export": ExportSettings(traces=False),
+        "estimation": EstimationSettings(drift_reference_size=100),
+    }
+    monitor = Monitor(judge=JudgeSettings(**settings), state=place, **(defaults | options))
+    return monitor, judge
+
+
+def tell(monitor, numbers):
+    for number in numbers:
+        now = time.time_ns()
+        monitor.observe(interaction(id=f"{number:032x}", started_ns=now, ended_ns=now))
+    assert monitor.flush(30)
+
+
+def keys_of(server, service):
+    with server.client() as client:
+        return {
+            key.decode().split(":state:")[1].split(":")[0].partition("-")[0]
+            for key in client.scan_iter(match=f"ragmonitor:{{{service}}}:state:*")
+        }
+
+
+def test_everything_that_outlives_a_process_is_there(redis):
+    """Each part finds its own again, and nothing else is left behind."""
+    monitor, _ = replica(redis.url, service="kept", budget=Budget(calls_per_day=10**9))
+    tell(monitor, range(60))
+    monitor.event("reindexed")
+    monitor.close(20)
+    assert keys_of(redis, "kept") >= {
+        *("alarms", "anchors", "budget", "calibration", "drift", "events")
+    }
+    before = sum(guard.errors.values())
+    again, _ = replica(redis.url, service="kept", budget=Budget(calls_per_day=10**9))
+    tell(again, range(100, 160))
+    again.close(20)
+    assert sum(guard.errors.values()) == before
+
+
+def test_one_alarm_for_all_replicas(redis):
+    """Each has half of the evidence; one of them raises it, once, and both show it."""
+    heard = Heard()
+    replicas = [replica(redis.url, bad, service="alarm", exporters=[heard])[0] for _ in range(2)]
+    for turn in range(8):
+        for place, each in enumerate(replicas):
+            tell(each, range(turn * 10 + place * 5, turn * 10 + place * 5 + 5))
+    raised = [each for each in heard.alarms if each.signal == "hallucination"]
+    assert [each.raised for each in raised] == [True]
+    for each in replicas:
+        assert total(each.registry, "ragmonitor_alarm_active", signal="hallucination") == 1
+        each.close(20)
+
+
+def test_one_budget_for_all_replicas(redis):
+    """Ten calls at the beginning, whoever makes them."""
+    replicas = [
+        replica(redis.url, service="budget", budget=Budget(calls_per_day=240.0)) for _ in range(3)
+    ]
+    for turn in range(4):
+        for place, (each, _) in enumerate(replicas):
+            tell(each, range(turn * 30 + place * 10, turn * 30 + place * 10 + 10))
+    asked = [len(judge.asked) for _, judge in replicas]
+    assert 1 <= sum(asked) <= 10
+    for each, _ in replicas:
+        each.close(20)
+
+
+def test_in_a_helper_process_too(redis):
+    """What it learned stands in the server after its end."""
+    monitor = Monitor(
+        service="helped",
+        state=redis.url,
+        worker="process",
+        server=False,
+        export=ExportSettings(traces=False),
+        estimation=EstimationSettings(drift_reference_size=100),
+    )
+    tell(monitor, range(20))
+    monitor.close(20)
+    assert {"alarms", "drift"} <= keys_of(redis, "helped")
+
+
+@pytest.mark.parametrize("worker", ["thread", "process"])
+def test_without_its_server_it_answers_and_scores(worker, caplog, monkeypatch, tmp_path):
+    """It begins, scores, raises nothing, and names no password; the budget waits for the server."""
+    monkeypatch.setattr(redis_state, "DOWN_S", -1.0)
+    monkeypatch.setattr(guard, "_logged", set())
+    caplog.set_level(logging.INFO)
+    port = free_port()
+    monitor = Monitor(
+        service="alone",
+        state=f"redis://:{PASSWORD}@127.0.0.1:{port}/0",
+        worker=worker,
+        server=False,
+        export=ExportSettings(traces=False),
+        exporters=[f"jsonl:{tmp_path / 'reports.jsonl'}"],
+    )
+    tell(monitor, range(5))
+    monitor.close(20)
+    reports = map(json.loads, (tmp_path / "reports.jsonl").read_text().splitlines())
+    assert {each["id"] for each in reports} == {f"{n:032x}" for n in range(5)}
+    said = [record.getMessage() for record in caplog.records]
+    assert any("cannot be kept in `state`" in each and "Redis" in each for each in said)
+    assert not any(PASSWORD in each for each in said)
+
+
+def test_a_budget_waits_for_its_server(monkeypatch, tmp_path):
+    """What others may be spending is not spent; with the server it goes on."""
+    monkeypatch.setattr(redis_state, "DOWN_S", -1.0)
+    port = free_port()
+    monitor, judge = replica(f"redis://127.0.0.1:{port}/0", budget=Budget(calls_per_day=10**9))
+    tell(monitor, range(20))
+    assert not judge.asked
+    with running_redis(tmp_path, port=port):
+        tell(monitor, range(100, 120))
+        tell(monitor, range(200, 220))
+        assert judge.asked
+        monitor.close(20)
+
+
+def test_an_address_that_is_none_is_said_at_once(tmp_path):
+    """As everywhere: before anything is lost."""
+    for place in ("postgres://h/1", "redis://h/0?no_such_option=1&socket_timeout=x"):
+        with pytest.raises(SettingsError, match="state"):
+            Monitor(service="t", state=place, server=False)
