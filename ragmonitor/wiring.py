@@ -87,7 +87,7 @@ from ragmonitor.records import Interaction, JudgeIdentity, Report, Severity, is_
 from ragmonitor.redaction import PersonalData, Redact, Redactor, without_secrets
 from ragmonitor.sampling import AdaptiveSampler, Budget, Floors, budget_state, spent_in
 from ragmonitor.settings import Settings
-from ragmonitor.state import State, StateFile, state_of_service
+from ragmonitor.state import State, StateFile, rows_of_service, state_of_service
 
 
 def meters_of(
@@ -758,9 +758,11 @@ def events_of(settings: Settings, *, is_judged: bool) -> Events:
 
 def feedback_of_people(settings: Settings) -> PeoplesFeedback:
     """Return what joins people's feedback with the answers that it is about."""
+    most = settings.estimation.feedback_answers
     file = _kept(settings, "feedback", FEEDBACK_VERSION)
     path = file.path.with_suffix(".sqlite") if isinstance(file, StateFile) else None
-    return PeoplesFeedback(FeedbackStore(path, max_answers=settings.estimation.feedback_answers))
+    shared = rows_of_service(settings.state, "answers", settings.service, max_rows=most)
+    return PeoplesFeedback(FeedbackStore(path, max_answers=most, shared=shared))
 
 
 def higher_is_better(settings: Settings) -> Callable[[str], bool]:

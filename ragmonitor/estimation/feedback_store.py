@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ragmonitor.feedback import Feedback, JoinedFeedback
 from ragmonitor.guard import record_problem, record_unkept
@@ -52,6 +52,18 @@ class KnownAnswer(NamedTuple):
     trace_state: str
 
 
+class SharedAnswers(Protocol):
+    """Where processes of several machines find each other's answers."""
+
+    def keep(self, rows: Mapping[str, Sequence[Any]]) -> None:
+        """Keep answers, as rows by id. Raises `OSError`."""
+        ...
+
+    def find(self, ids: Sequence[str]) -> Mapping[str, Sequence[Any]]:
+        """Return the answers that are known. Raises `OSError`, `ValueError`."""
+        ...
+
+
 class Agreement(NamedTuple):
     """Answers of which both a judge and people said whether they are good."""
 
@@ -75,13 +87,17 @@ class FeedbackStore:
     set aside; where the disk fails it goes on in memory.
     """
 
-    def __init__(self, path: Path | None, *, max_answers: int) -> None:
+    def __init__(
+        self, path: Path | None, *, max_answers: int, shared: SharedAnswers | None = None
+    ) -> None:
         """Touch nothing yet.
 
         Args:
             path: Of the file; None: in memory.
             max_answers: The newest ones that are kept; in memory at most `MAX_IN_MEMORY`.
+            shared: Where answers are found that other processes gave.
         """
+        self._shared = shared
         self._path = path
         self._max_answers = max_answers
         self._memory: sqlite3.Connection | None = None
@@ -99,12 +115,14 @@ class FeedbackStore:
         """
         import sqlite3
 
+        known = [tuple(map(_storable, answer)) for answer in answers]
+        known += self._of_others(known, feedback)
         try:
             with self._open() as opened:
                 marks = ",".join("?" * len(KnownAnswer._fields))
                 opened.executemany(
                     f"INSERT OR REPLACE INTO answers VALUES ({marks})",  # noqa: S608
-                    [tuple(map(_storable, answer)) for answer in answers],
+                    known,
                 )
                 joined = [found for each in feedback if (found := _joined(opened, each))]
                 for table, most in (("answers", self._most), ("feedback", MAX_FEEDBACK)):
@@ -122,6 +140,24 @@ class FeedbackStore:
         except OSError as error:
             self._leave_disk(error)
         return None
+
+    def _of_others(
+        self, mine: Sequence[tuple[Any, ...]], feedback: Sequence[Feedback]
+    ) -> list[tuple[Any, ...]]:
+        """Tell other processes of this one's answers; return theirs that feedback is about."""
+        if self._shared is None:
+            return []
+        asked = {_storable(each.interaction_id) for each in feedback} - {row[0] for row in mine}
+        try:
+            if mine:
+                self._shared.keep({row[0]: row for row in mine})
+            rows = self._shared.find([*asked]).values() if asked else ()
+            return [tuple(KnownAnswer(*row)) for row in rows]
+        except OSError as error:
+            record_unkept("estimate", _SUBJECT, error)
+        except (ValueError, TypeError) as error:
+            record_problem("estimate", f"an answer in `state` cannot be understood: {error}")
+        return []
 
     def agreement(self, judge: str, *, since_s: float, sampled: bool) -> Agreement | None:
         """Return how people and a judge agree; None: it cannot be read now.

@@ -29,6 +29,17 @@ class Heard(ListExporter):
         self.alarms.append(event)
 
 
+class Listening(ListExporter):
+    """Hears of people's feedback, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.told = []
+
+    def feedback(self, joined):
+        self.told.append(joined)
+
+
 @pytest.fixture(scope="module")
 def redis(tmp_path_factory):
     with running_redis(tmp_path_factory.mktemp("redis"), password=PASSWORD) as server:
@@ -179,6 +190,21 @@ def test_a_budget_waits_for_its_server(monkeypatch, tmp_path):
         tell(monitor, range(200, 220))
         assert judge.asked
         monitor.close(20)
+
+
+def test_feedback_finds_the_answer_of_another_replica(redis):
+    """A load balancer sends people's thumbs anywhere."""
+    listening = Listening()
+    gave = Monitor(service="thumbs", state=redis.url, server=False)
+    took = Monitor(service="thumbs", state=redis.url, server=False, exporters=[listening])
+    tell(gave, range(3))
+    took.feedback(f"{1:032x}", False, comment="wrong tower")
+    took.feedback(f"{9:032x}", True)
+    assert took.flush(20)
+    took.close(20)
+    gave.close(20)
+    (joined,) = listening.told
+    assert (joined.feedback.interaction_id, joined.feedback.is_good) == (f"{1:032x}", False)
 
 
 def test_an_address_that_is_none_is_said_at_once(tmp_path):

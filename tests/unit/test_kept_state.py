@@ -11,7 +11,13 @@ from pydantic import SecretStr
 from ragmonitor import guard
 from ragmonitor.sampling import Budget
 from ragmonitor.settings import Settings
-from ragmonitor.state import StateLockedError, StateUnavailableError, redis_state, state_of_service
+from ragmonitor.state import (
+    StateLockedError,
+    StateUnavailableError,
+    redis_state,
+    rows_of_service,
+    state_of_service,
+)
 from ragmonitor.state.redis_state import RedisServer, RedisState, server_at
 from tests.support.prometheus_server import free_port
 from tests.support.redis_server import running_redis
@@ -201,6 +207,19 @@ def test_what_is_no_state_is_put_aside(redis, service, content):
             state.read()
         assert client.get(f"{key}:bad") == content
     assert state.read() is None
+
+
+def test_rows_are_found_by_id_and_the_newest_stay(redis, service):
+    """In batches, replaced where they come again, and bounded."""
+    rows = rows_of_service(SecretStr(redis.url), "rows", service, max_rows=1_200)
+    rows.keep({f"r{n}": [n, "ä", None, True] for n in range(1_300)})
+    rows.keep({"r1299": ["again"]})
+    found = rows.find([f"r{n}" for n in range(1_300)] + ["none"])
+    assert set(found) == {f"r{n}" for n in range(100, 1_300)}
+    assert (found["r100"], found["r1299"]) == ([100, "ä", None, True], ["again"])
+    with redis.client() as client:
+        keys = list(client.scan_iter(match=f"ragmonitor:{{{service}}}:*"))
+        assert len(keys) == 2
 
 
 def test_a_server_that_is_down_is_left_alone_for_a_while(monkeypatch):
