@@ -1,4 +1,4 @@
-"""The shape of the Prometheus operator's resources, as far as these files use it.
+"""The shape of the resources of the Prometheus operator and of KEDA, as far as these files use it.
 
 Written by hand from its API reference, https://prometheus-operator.dev/docs/api-reference/api/: an
 API server drops a key that it does not know, and then nothing is scraped and nobody is told.
@@ -42,13 +42,25 @@ RULE = {
     "labels": dict,
     "annotations": dict,
 }
+SCALED = {
+    "scaleTargetRef": dict,
+    "pollingInterval": int,
+    "cooldownPeriod": int,
+    "minReplicaCount": int,
+    "maxReplicaCount": int,
+    "fallback": dict,
+    "triggers": list,
+}
+REDIS_STREAMS = ("address", "stream", "consumerGroup", "lagCount", "activationLagCount")
 GROUP = {"name": str, "interval": "duration", "limit": int, "labels": dict, "rules": list}
 
 
 def faults(resource: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with a PodMonitor, a ServiceMonitor or a PrometheusRule."""
+    """Return what is wrong with a resource of the Prometheus operator, or of KEDA."""
     kind, spec = resource["kind"], resource["spec"]
     found = [*_keys(resource, dict.fromkeys(("apiVersion", "kind", "metadata", "spec"), object))]
+    if kind in {"ScaledObject", "TriggerAuthentication"}:
+        return [*found, *_scaling(resource)]
     if resource["apiVersion"] != "monitoring.coreos.com/v1":
         found.append(f"apiVersion {resource['apiVersion']}")
     if kind == "PrometheusRule":
@@ -65,6 +77,27 @@ def faults(resource: Mapping[str, Any]) -> list[str]:
         if "port" not in endpoint and "portNumber" not in endpoint:
             found.append(f"spec.{ends}: no port")
     return found
+
+
+def _scaling(resource: Mapping[str, Any]) -> Iterator[str]:
+    """Yield faults of KEDA's resources: https://keda.sh/docs/latest/scalers/redis-streams/."""
+    spec = resource["spec"]
+    if resource["apiVersion"] != "keda.sh/v1alpha1":
+        yield f"apiVersion {resource['apiVersion']}"
+    if resource["kind"] == "TriggerAuthentication":
+        yield from _keys(spec, {"secretTargetRef": list})
+        for each in spec.get("secretTargetRef", ()):
+            yield from _keys(each, {"parameter": str, "name": str, "key": str})
+        return
+    yield from _keys(spec, SCALED)
+    yield from _keys(spec["scaleTargetRef"], {"name": str})
+    yield from _keys(spec.get("fallback", {}), {"failureThreshold": int, "replicas": int})
+    for trigger in spec["triggers"]:
+        yield from _keys(trigger, {"type": str, "metadata": dict, "authenticationRef": dict})
+        # Whatever it is, it is a text there.
+        known = dict.fromkeys((*REDIS_STREAMS, "databaseIndex"), str)
+        yield from _keys(trigger["metadata"], known)
+        yield from (f"no {key}" for key in REDIS_STREAMS if key not in trigger["metadata"])
 
 
 def _groups(groups: list[Mapping[str, Any]]) -> Iterator[str]:

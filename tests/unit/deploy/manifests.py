@@ -171,7 +171,7 @@ def images() -> dict[str, list[tuple[str, str]]]:
                 add(path, service["image"])
     for path in sorted(KUBERNETES.rglob("*.yaml")):
         for one in documents(path):
-            if one.get("kind") != "Deployment":
+            if one.get("kind") not in {"Deployment", "StatefulSet"}:
                 continue
             for part in one["spec"]["template"]["spec"]["containers"]:
                 if "image" in part:
