@@ -20,6 +20,7 @@ setup: $(STAMP)  ## Create $(VENV) with everything that development needs
 
 $(STAMP): pyproject.toml constraints.txt $(INTEGRATIONS:%=%/pyproject.toml)
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "ragmonitor needs Python 3.11 or newer; set PYTHON=..."'
+	@echo "installing all development tools into $(VENV): some minutes, once"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev \
