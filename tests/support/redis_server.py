@@ -38,7 +38,9 @@ class RedisServer:
 
 
 @contextmanager
-def running_redis(folder: Path, *, password: str = "", port: int = 0) -> Iterator[RedisServer]:
+def running_redis(
+    folder: Path, *, password: str = "", port: int = 0, fsync: str = "always"
+) -> Iterator[RedisServer]:
     """Start a server that stores every write at once in the folder; end it afterwards."""
     binary = require_binary("redis-server")
     port = port or free_port()
@@ -48,7 +50,7 @@ def running_redis(folder: Path, *, password: str = "", port: int = 0) -> Iterato
         "dir": str(folder),
         "save": "",
         "appendonly": "yes",
-        "appendfsync": "always",
+        "appendfsync": fsync,
         "maxmemory-policy": "noeviction",
     } | ({"requirepass": password} if password else {})
     arguments = [text for name, value in options.items() for text in (f"--{name}", value)]
