@@ -41,8 +41,13 @@ class Chunk:
     @property
     def source(self) -> str:
         """The document that it is from, as its metadata say; empty: they do not."""
-        values = (self.metadata.get(name) for name in SOURCES)
-        return next((value for value in values if isinstance(value, str) and value), "")
+        metadata = self.metadata
+        if metadata:
+            for name in SOURCES:  # no generator: this runs some ten times an answer
+                value = metadata.get(name)
+                if isinstance(value, str) and value:
+                    return value
+        return ""
 
 
 SOURCES: Final = ("source", "file_path", "file_name", "url", "title")

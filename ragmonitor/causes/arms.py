@@ -47,6 +47,16 @@ class Arm:
         if known is not None or len(signals) < MAX_SIGNALS:
             signals[signal] = list(sums) if known is None else list(map(add, known, sums))
 
+    def sums(self, slot: int, signal: str) -> Sums:
+        """Return a signal's sums, to be added to; where there are too many, of no use."""
+        signals = self.slots.setdefault(slot, {})
+        known = signals.get(signal)
+        if known is None:
+            known = [0.0] * len(FIELDS)
+            if len(signals) < MAX_SIGNALS:
+                signals[signal] = known
+        return known
+
     def merge(self, other: Arm) -> None:
         """Add what another process, or another time, knows of the same version."""
         self.first_s = min(self.first_s, other.first_s)

@@ -130,6 +130,8 @@ class Documents(Part):
         others, at_s, rate, stake = self._others, answer.at_s, known.rate, known.stake
         table, bad, session = self._table, float(known.bad), interaction.session_id
         keys = [key_of(chunk) for chunk in interaction.chunks]
+        # Mostly the chunks that were retrieved are those that were shown, and not copies of them.
+        known_keys = dict(zip(map(id, interaction.chunks), keys, strict=True))
         shown: dict[Hashable, Document] = {}
         for key, chunk in zip(keys, interaction.chunks, strict=True):
             if key in shown:
@@ -145,7 +147,7 @@ class Documents(Part):
                 if is_repeated:
                     continue
             document.evidence.add(others, rate, stake, bad, at_s)
-        turns = [self._retrieved(each, shown, at_s) for each in interaction.retrievals]
+        turns = [self._retrieved(each, shown, known_keys, at_s) for each in interaction.retrievals]
         others.add(rate, stake, bad)
         if known.weight:
             self._judged += 1
@@ -153,12 +155,16 @@ class Documents(Part):
         return ()
 
     def _retrieved(
-        self, retrieval: Retrieval, shown: Mapping[Hashable, Document], at_s: float
+        self,
+        retrieval: Retrieval,
+        shown: Mapping[Hashable, Document],
+        known_keys: Mapping[int, Hashable],
+        at_s: float,
     ) -> set[Hashable]:
         """Return the keys of what was retrieved, and count the documents that were not shown."""
         keys: set[Hashable] = set()
         for chunk in retrieval.chunks:
-            key = key_of(chunk)
+            key = known_keys.get(id(chunk)) or key_of(chunk)
             if key not in keys:
                 keys.add(key)
                 if key not in shown:

@@ -146,7 +146,8 @@ class PairedEvidence:
     def _factor(self, others: Others, between: float) -> float:
         """Return what the bets on a block come to: the answers that wait, and those between."""
         m, waiting = self._m, self._waiting
-        ratio = sum(rate for rate, _, _ in waiting) / between
+        ratio = waiting[0][0] if len(waiting) == 1 else sum(rate for rate, _, _ in waiting)
+        ratio /= between
         stake = min(self._stake, _MAX_LOSS / (ratio * (1 - m)))
         of_others = stake * ratio
         seen, seen_bad = others.seen - self._seen, others.seen_bad - self._seen_bad

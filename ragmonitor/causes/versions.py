@@ -6,12 +6,13 @@ import secrets
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from operator import add
+from typing import Any, Final
 
 from ragmonitor import metrics
 from ragmonitor.causes.arms import SLOT_S, Arms
 from ragmonitor.causes.candidates import CandidateCause
-from ragmonitor.causes.comparison import ALPHA, FIELDS, Comparison, Mean, compare
+from ragmonitor.causes.comparison import ALPHA, FIELDS, Comparison, Mean, compare, place
 from ragmonitor.estimation import Part
 from ragmonitor.estimation.parts import Answer, Means, Observation
 from ragmonitor.estimation.signals import HALLUCINATION, MINOR_HALLUCINATION, Outcome
@@ -44,20 +45,14 @@ MAX_SESSIONS: Final = 4_000
 MAX_COUNTED: Final = 200
 """Series of counters, by attribute, value and signal; each has a handful of sums."""
 EXAMPLES: Final = 3
+_UNCOVERED: Final = place("uncovered")
+COUNTERS: Final = (*FIELDS, *(f"{name}_negative" for name in FIELDS))
 _NEVER: Final = -1e18
 
 
-class _Outcome(NamedTuple):
-    """One signal of one answer, as it is summed up."""
-
-    signal: str
-    judged: float
-    drawn: float
-    missing: float
-    value: float
-    """The pseudo-outcome of the value."""
-    scored: float
-    """That of being scored."""
+_Outcome = tuple[str, float, float, float, float, float]
+"""One signal of one answer: its name, judged, drawn and missing as in `FIELDS`, and the
+pseudo-outcomes of the value and of being scored. No class: nine are made of each answer."""
 
 
 class Versions(Part):
@@ -123,7 +118,9 @@ class Versions(Part):
         self._known = Arms()
         """All that is known as of the last tick."""
         self._exchanged_s = _NEVER
-        self._counted: dict[tuple[str, str, str], dict[str, float]] = {}
+        self._counted: dict[tuple[str, str, str], list[float]] = {}
+        """By attribute, value and signal: what was added to each of `FIELDS`, then what was taken
+        off, since counters only rise."""
         self._sessions: OrderedDict[tuple[str, str, str], dict[str, tuple[float, float]]] = (
             OrderedDict()
         )
@@ -136,7 +133,7 @@ class Versions(Part):
         if self._version and SERVICE_VERSION in self._attributes:
             # From 0 on: what Prometheus first sees of a counter is no increase to it.
             for signal in (HALLUCINATION, *AMOUNTS):
-                self._count((SERVICE_VERSION, self._version, signal), [0.0] * len(FIELDS))
+                self._counters(SERVICE_VERSION, self._version, signal)
 
     # --- taking in ------------------------------------------------------------------------------
 
@@ -156,13 +153,15 @@ class Versions(Part):
             if arm is None:
                 continue
             session = self._session(by, value, answer.interaction.session_id)
+            slot = int(answer.at_s // SLOT_S)
             for each in found:
-                if is_covered or each.signal in AMOUNTS:
-                    sums = [1.0, 0.0, *each[1:4], *_products(each, session)]
+                signal = each[0]
+                sums, counters = arm.sums(slot, signal), self._counters(by, value, signal)
+                if is_covered or signal in AMOUNTS:
+                    _add_up(sums, counters, each, session)
                 else:  # nothing is known of it, and its prediction is no estimate
-                    sums = [0.0, 1.0] + [0.0] * (len(FIELDS) - 2)
-                arm.add(int(answer.at_s // SLOT_S), each.signal, sums)
-                self._count((by, value, each.signal), sums)
+                    sums[_UNCOVERED] += 1
+                    counters[_UNCOVERED] += 1
             self._keep_example(by, value, answer)
         return ()
 
@@ -177,26 +176,25 @@ class Versions(Part):
                 found.append((by, value))
         return found
 
-    def _outcomes(self, answer: Answer) -> Iterator[_Outcome]:
+    def _outcomes(self, answer: Answer) -> list[_Outcome]:
         interaction = answer.interaction
-        for name, amount in (
-            (LATENCY, interaction.latency_s),
-            (COST, self._cost_usd(interaction)),
-        ):
-            if amount is not None:
-                yield _Outcome(name, 1.0, 1.0, 0.0, amount, 1.0)
+        found: list[_Outcome] = [(LATENCY, 1.0, 1.0, 0.0, interaction.latency_s, 1.0)]
+        cost_usd = self._cost_usd(interaction)
+        if cost_usd is not None:
+            found.append((COST, 1.0, 1.0, 0.0, cost_usd, 1.0))
         if self._judge is None:
             if answer.completed.builtin.judge.name == self._reader:
                 for signal, outcome in answer.builtin:
-                    yield _sampled(signal, (0.0, 0.0), 1.0, outcome)
+                    found.append(_sampled(signal, (0.0, 0.0), 1.0, outcome))
         elif answer.judged is not None:
             expected = answer.completed.prediction.expected
             for signal, outcome in answer.judged:
                 predicted = expected.get(signal, (0.0, 0.0))
-                yield _sampled(signal, predicted, answer.weight, outcome)
+                found.append(_sampled(signal, predicted, answer.weight, outcome))
         else:
             for signal, (scored, mean) in answer.completed.prediction.expected.items():
-                yield _Outcome(signal, 0.0, 0.0, 0.0, scored * mean, scored)
+                found.append((signal, 0.0, 0.0, 0.0, scored * mean, scored))
+        return found
 
     def _session(self, by: str, value: str, session: str) -> dict[str, tuple[float, float]]:
         """Return the sums of a session so far: its answers are alike, and vary together."""
@@ -209,16 +207,15 @@ class Versions(Part):
             self._sessions.popitem(last=False)
         return known
 
-    def _count(self, key: tuple[str, str, str], sums: Sequence[float]) -> None:
+    def _counters(self, by: str, value: str, signal: str) -> list[float]:
+        """Return what was counted so far; where there are too many, a list that nobody reads."""
+        key = (by, value, signal)
         counters = self._counted.get(key)
         if counters is None:
-            if len(self._counted) >= MAX_COUNTED:
-                return
-            counters = self._counted[key] = {}
-        for name, amount in zip(FIELDS, sums, strict=True):
-            counters.setdefault(name, 0.0)
-            counter = f"{name}_negative" if amount < 0 else name
-            counters[counter] = counters.get(counter, 0.0) + abs(amount)
+            counters = [0.0] * len(COUNTERS)
+            if len(self._counted) < MAX_COUNTED:
+                self._counted[key] = counters
+        return counters
 
     def _keep_example(self, by: str, value: str, answer: Answer) -> None:
         verdict = answer.hallucination
@@ -372,7 +369,9 @@ class Versions(Part):
         """Return this process's sums as counters, and the differences of all as gauges."""
         judge = self._quality_judge
         for (by, value, signal), counters in self._counted.items():
-            for name, amount in counters.items():
+            for name, amount in zip(COUNTERS, counters, strict=True):
+                if not amount and name not in FIELDS:
+                    continue
                 shown = {"by": by, "version": value, "signal": signal, "judge": judge, "sum": name}
                 yield _gauge(metrics.VERSION_SUMS, amount, shown)
         for by, arms in self._known.items():
@@ -485,29 +484,31 @@ def _sampled(
     value = scored * mean
     if outcome is None:
         # Of the answers whose verdict comes: a missing one says 0 of both.
-        return _Outcome(
-            signal, 0.0, weight, weight, value - weight * value, scored - weight * scored
-        )
+        value, scored = value - weight * value, scored - weight * scored
+        return signal, 0.0, weight, weight, value, scored
     applies = 1.0 if outcome.scored else 0.0
-    return _Outcome(
-        signal,
-        applies,
-        weight,
-        0.0,
-        value + weight * (outcome.value - value),
-        scored + weight * (applies - scored),
-    )
+    value += weight * (outcome.value - value)
+    return signal, applies, weight, 0.0, value, scored + weight * (applies - scored)
 
 
-def _products(each: _Outcome, session: dict[str, tuple[float, float]]) -> tuple[float, ...]:
-    """Return the pseudo-outcomes and what they add to the squares of their session's sums."""
-    y, d = each.value, each.scored
-    before_y, before_d = session.get(each.signal, (0.0, 0.0))
-    session[each.signal] = (before_y + y, before_d + d)
-    return (
-        y,
-        d,
-        y * y + 2 * before_y * y,
-        y * d + before_y * d + before_d * y,
-        d * d + 2 * before_d * d,
-    )
+def _add_up(
+    sums: list[float],
+    counters: list[float],
+    outcome: _Outcome,
+    session: dict[str, tuple[float, float]],
+) -> None:
+    """Add an answer to sums in the order of `FIELDS`, and to counters in that of `COUNTERS`.
+
+    To the squares comes what it adds to those of its session's sums.
+    """
+    signal, judged, drawn, missing, y, d = outcome
+    before_y, before_d = session.get(signal, (0.0, 0.0))
+    session[signal] = (before_y + y, before_d + d)
+    yy, yd = y * y + 2 * before_y * y, y * d + before_y * d + before_d * y
+    amounts = (1.0, 0.0, judged, drawn, missing, y, d, yy, yd, d * d + 2 * before_d * d)
+    sums[:] = map(add, sums, amounts)
+    if min(amounts) >= 0:
+        counters[: len(FIELDS)] = map(add, counters, amounts)
+        return
+    for at, amount in enumerate(amounts):
+        counters[at if amount >= 0 else at + len(FIELDS)] += abs(amount)
