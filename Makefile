@@ -50,7 +50,7 @@ demo: $(STAMP)  ## Watch a live RAG application being monitored (ARGS="--seconds
 demo-stack: $(STAMP)  ## The demo with Prometheus and Alertmanager: see the page fire and resolve (Debian's packages)
 	$(BIN)/python tools/demo_stack.py $(ARGS)
 
-demo-fleet: $(STAMP)  ## Two applications, two workers, an estimator and a standby; kill -9 of two of them (redis-server)
+demo-fleet: $(STAMP)  ## Three applications, two workers, an estimator and a standby; kill -9 of two of them (redis-server)
 	$(BIN)/python tools/demo_fleet.py $(ARGS)
 
 # Tests start hundreds of interpreters, which are to find compiled what they import.

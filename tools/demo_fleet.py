@@ -1,5 +1,8 @@
 # ruff: noqa: INP001  # a script that people run by hand
-"""A fleet on one machine: two applications, two workers, an estimator and a standby, on a Redis.
+"""A fleet on one machine: three applications, two workers, an estimator and a standby, on a Redis.
+
+Two applications are Python's, LangChain and LlamaIndex. The third one is Node.js, with a receiver
+of OTLP, where node and npm are installed and npm's registry answers (`--no-nodejs`: never).
 
 A spike of hallucinations is planted; one worker and then the estimator are killed with -9 while it
 runs. At the end every question is accounted for, and the spike was announced once.
@@ -39,6 +42,7 @@ from ragmonitor.fleet.estimator import Estimator
 from ragmonitor.fleet.estimator_state import KEPT_STATE
 from ragmonitor.fleet.fleet_stream import ESTIMATOR, FleetStream, fleet_stream_in
 from ragmonitor.fleet.fleet_worker import FleetWorker
+from ragmonitor.receive import Receiver
 from ragmonitor.records import AlarmEvent
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
@@ -46,6 +50,12 @@ from ragmonitor.testing import ListExporter
 
 SERVICE = "demo-fleet"
 FRAMEWORKS = ("langchain", "llama_index")
+NODEJS = "nodejs"
+EXAMPLES = Path(__file__).parents[1] / "examples" / "nodejs"
+INSTALL = (
+    "npm install --no-audit --no-fund --ignore-scripts --fetch-retries 1 --fetch-timeout 20000"
+)
+INSTALL_S = 180.0
 OBJECTIVES = {"hallucination": 0.15, "refusal": 0.4}
 START_S = 30.0
 DRAIN_S = 120.0
@@ -148,6 +158,15 @@ def part(role: str, options: argparse.Namespace) -> None:
     elif role == "worker":
         settings = settings_of(options.url, server=False)
         FleetWorker(settings, fleet_stream_in(settings), redactor=Redactor()).run(stop)
+    elif role == "receiver":
+        addresses = {"http_port": options.port, "grpc_port": 0}
+        receiver = Receiver(
+            Settings.load(service=SERVICE, stream=options.url, server=False, receive=addresses),
+            redactor=Redactor(),
+        )
+        receiver.listen()
+        (folder / "receiver.ready").touch()
+        receiver.run(stop)
     else:
         server = ServerSettings(enabled=True, port=options.port, ui=True)
         exporters = [AlarmLines(folder / "alarms.jsonl")]
@@ -245,6 +264,7 @@ def demo(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, A
         url = stack.enter_context(redis_server(folder))
         fleet = Fleet(url, folder, options)
         stack.callback(fleet.end)
+        place = installed_nodejs(folder, say) if options.nodejs else None
         wait_for("redis-server answers", lambda: _answers(fleet.stream), START_S)
         for name in ("estimator", "standby"):
             port = free_port()
@@ -257,12 +277,72 @@ def demo(options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, A
         ready = [folder / f"{framework}.ready" for framework in FRAMEWORKS]
         wait_for("the applications are built", lambda: all(r.exists() for r in ready), 4 * START_S)
         wait_for("an estimator has the lease", fleet.leader, START_S)
+        third = None if place is None else NodeApplication(fleet, folder, place, options.seconds)
         (folder / "go").touch()
+        if third is not None:
+            third.ask()
         takeover_s = _break(fleet, options.seconds, say)
         results = [folder / f"{framework}.json" for framework in FRAMEWORKS]
         wait_for("the applications end", lambda: all(r.exists() for r in results), 2 * DRAIN_S)
+        if third is not None:
+            third.end()
+            told = {"asked": third.asked, "failed": 0, "refused": 0}
+            (folder / f"{NODEJS}.json").write_text(json.dumps(told))
         wait_for("everything is counted", lambda: _is_counted(fleet.stream), DRAIN_S)
         return _summary(fleet, folder, takeover_s)
+
+
+def installed_nodejs(folder: Path, say: Callable[[str], None]) -> Path | None:
+    """Install the application of Node.js in a folder; None: there is no Node.js, or no registry."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        say("no Node.js: two applications")
+        return None
+    place = folder / NODEJS
+    place.mkdir()
+    for path in (EXAMPLES / "genai.mjs", EXAMPLES / "package.json"):
+        shutil.copy(path, place)
+    say("installing the packages of the Node.js application")
+    try:
+        subprocess.run(
+            INSTALL.split(), cwd=place, check=True, capture_output=True, timeout=INSTALL_S
+        )
+    except (subprocess.SubprocessError, OSError) as error:
+        say(f"npm's registry does not answer ({type(error).__name__}): two applications")
+        return None
+    return place
+
+
+class NodeApplication:
+    """An application of Node.js, and the receiver that it sends its spans to."""
+
+    def __init__(self, fleet: Fleet, folder: Path, place: Path, seconds: float) -> None:
+        self.asked = max(1, round(seconds))
+        self._fleet, self._place = fleet, place
+        self._port = free_port()
+        fleet.start("receiver", "receiver", self._port)
+        ready = folder / "receiver.ready"
+        wait_for("the receiver listens", ready.exists, START_S)
+
+    def ask(self) -> None:
+        """Have it ask a question each second."""
+        told = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self._port}",
+            "QUESTIONS": str(self.asked),
+        }
+        self._process = subprocess.Popen(
+            [str(shutil.which("node")), "genai.mjs"],
+            cwd=self._place,
+            env=os.environ | told,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def end(self) -> None:
+        """Wait for its last question, and have the receiver put what it holds on the stream."""
+        if self._process.wait(DRAIN_S):
+            raise SystemExit("the application of Node.js failed")
+        receiver = self._fleet.processes["receiver"]
+        receiver.terminate()
+        receiver.wait(20)
 
 
 def _answers(stream: FleetStream) -> bool:
@@ -295,7 +375,8 @@ def _is_counted(stream: FleetStream) -> bool:
 
 
 def _summary(fleet: Fleet, folder: Path, takeover_s: float) -> dict[str, Any]:
-    told = {each: json.loads((folder / f"{each}.json").read_text()) for each in FRAMEWORKS}
+    results = {name: folder / f"{name}.json" for name in (*FRAMEWORKS, NODEJS)}
+    told = {name: json.loads(path.read_text()) for name, path in results.items() if path.exists()}
     counts = fleet.stream.counts()
     state = json.loads(fleet.stream.kept_field(KEPT_STATE) or b"{}")
     counted = sum(state["interactions"].values())
@@ -336,6 +417,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=20.0, help="questions per second, in all")
     parser.add_argument("--json", action="store_true", help="only the JSON object")
+    parser.add_argument("--nodejs", action=argparse.BooleanOptionalAction, default=True)
     for name in ("role", "url", "folder"):
         parser.add_argument(f"--{name}", default="", help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, default=0, help=argparse.SUPPRESS)

@@ -67,5 +67,8 @@ function answer(question) {
   });
 }
 
-console.log(answer("How often is the pump serviced?"));
+for (let left = Number(process.env.QUESTIONS ?? 1); left > 0; left--) {
+  console.log(answer("How often is the pump serviced?"));
+  if (left > 1) await new Promise((resume) => setTimeout(resume, 1000));
+}
 await provider.shutdown();
