@@ -32,7 +32,7 @@ from ragmonitor.evaluators.diagnosis import RELEVANT_FROM
 from ragmonitor.export.content import ContentPolicy
 from ragmonitor.export.service_state import estimate_record
 from ragmonitor.protocols import Clock
-from ragmonitor.records import Assessment, Estimate, Example, GaugeValue, Retrieval, Verdict
+from ragmonitor.records import Assessment, Example, GaugeValue, Retrieval, Verdict
 
 EXPLAINED_SIGNALS: Final = (HALLUCINATION, "faithfulness")
 """Alarms that rest on the verdicts that are counted here."""
@@ -454,8 +454,8 @@ class Documents(Part):
             explained_upper=share[2] if share else None,
             e_value=e_value,
             is_discovery=is_discovery,
-            detail=_detail(document, now, before),
-            detail_zh=_detail_zh(document, now, before),
+            detail=_detail(document),
+            detail_zh=_detail_zh(document),
             examples=self._examples(document, since_s),
         )
 
@@ -535,21 +535,13 @@ def explained(
     return value, value - half, value + half
 
 
-def _detail(document: Document, now: Estimate, before: Estimate | None) -> str:
-    earlier = "" if before is None else f", {100 * before.mean:.0f} % before"
-    told = (
-        f"Of the answers that were shown it, {100 * now.mean:.0f} % are hallucinated{earlier}; "
-        f"{document.judged} were scored, {document.rests_on} of them rest on it"
-    )
+def _detail(document: Document) -> str:
+    told = f"{document.judged} scored answers were shown it; {document.rests_on} of them rest on it"
     if document.contradicted:
         told += f", and it contradicts {document.contradicted}"
     return told + "."
 
 
-def _detail_zh(document: Document, now: Estimate, before: Estimate | None) -> str:
-    earlier = "" if before is None else f"，之前为 {100 * before.mean:.0f} %"
-    told = (
-        f"使用该文档的回答中，{100 * now.mean:.0f} % 有幻觉{earlier}；已评分 {document.judged} 条，"
-        f"其中 {document.rests_on} 条以其为依据"
-    )
+def _detail_zh(document: Document) -> str:
+    told = f"使用该文档且已评分的回答共 {document.judged} 条，其中 {document.rests_on} 条以其为依据"
     return told + (f"，{document.contradicted} 条与其矛盾。" if document.contradicted else "。")

@@ -28,6 +28,7 @@ _SIGNALS: Final = {
     "answer_relevancy": ("Answer relevancy", "回答相关性"),
     "context_relevance": ("Context relevance", "上下文相关性"),
     "context_utilization": ("Context utilization", "上下文利用率"),
+    "answer_correctness": ("Answer correctness", "回答正确性"),
     "empty_retrieval": ("Empty retrieval", "空检索"),
     "version_worse": ("Worse version", "变差的版本"),
     "weak_retrieval": ("Weak retrieval", "弱检索"),
@@ -36,10 +37,15 @@ _SIGNALS: Final = {
     "calibration_high": ("More errors than predicted", "错误多于预测"),
     "calibration_low": ("Fewer errors than predicted", "错误少于预测"),
 }
+_GOLDEN: Final = "golden_"
+"""Begins the names of the signals of golden questions."""
 
 
 def signal_name(name: str, language: Language) -> str:
     """Return what a signal is called; a stranger's is shown as it is."""
+    if name.startswith(_GOLDEN):
+        kind = "参考问题" if language == "zh" else "Golden questions"
+        return f"{kind} · {signal_name(name.removeprefix(_GOLDEN), language)}"
     known = _SIGNALS.get(name)
     return name.replace("_", " ") if known is None else known[language == "zh"]
 

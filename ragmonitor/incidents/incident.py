@@ -179,13 +179,16 @@ class Change(Part):
     at_s: float
     lower_s: float
     upper_s: float
+    before: Rate | None = None
+    after: Rate | None = None
 
     @classmethod
     def of(cls, change: ChangePoint | None) -> Self | None:
         """Return what is kept of it; None: it is not known."""
         if change is None:
             return None
-        return cls(at_s=change.at_s, lower_s=change.lower_s, upper_s=change.upper_s)
+        rates = {"before": Rate.of(change.before), "after": Rate.of(change.after)}
+        return cls(at_s=change.at_s, lower_s=change.lower_s, upper_s=change.upper_s, **rates)
 
 
 class JudgeCheck(Part):

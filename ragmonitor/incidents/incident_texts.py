@@ -44,6 +44,10 @@ _TEXTS: Final = {
         "{signal} over the last hour: {rate}; limit: {bound}.",
         "{signal}（最近一小时）：{rate}；{bound}。",
     ),
+    "moved_since": (
+        "Since it got worse: {after}; before: {before}.",
+        "变差以来：{after}；之前：{before}。",
+    ),
     "moved_no_rate": ("{signal} is beyond its limit: {bound}.", "{signal}超出限度：{bound}。"),
     "moved_version": (
         "A version of the application is worse than the one before it.",

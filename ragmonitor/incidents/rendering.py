@@ -135,7 +135,7 @@ def _story(incident: Incident, say: Wording, links: Links) -> Iterator[Block]:
     yield Block(kind="h1", lines=([Piece("text", title)],))
     yield _p(*_times(incident, say), between=say.between)
     yield _h2(say("moved"))
-    yield _p(_moved(incident, say))
+    yield _p(_moved(incident, say), *_since_change(incident, say), between=say.between)
     yield _alarms(incident, say)
     yield from _cause(incident, say)
     yield _h2(say("check"))
@@ -191,6 +191,14 @@ def _moved(incident: Incident, say: Wording) -> str:
     return say(
         "moved_rate", signal=signal, bound=bound, rate=say.rate(alarm.estimate, alarm.signal)
     )
+
+
+def _since_change(incident: Incident, say: Wording) -> Iterator[str]:
+    """Yield the rates on both sides of the change: the last hour may hold both."""
+    change, signal = incident.change, incident.leading.signal
+    if change is not None and change.after is not None:
+        after, before = say.rate(change.after, signal), say.rate(change.before, signal)
+        yield say("moved_since", after=after, before=before)
 
 
 def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> Block:

@@ -215,6 +215,7 @@ def test_when_it_changed_is_told_with_its_interval_and_stays():
     scene.keeper.alarm(raised())
     told = as_markdown(scene.incident)
     assert "between 2027-01-15 07:58:30 UTC and 2027-01-15 07:59:30 UTC (95 %)" in told
+    assert "Since it got worse: 40 % (30 % to 50 %); before: 3 % (1 % to 6 %)." in told
     finder.dated = None
     scene.pass_time(2, on("hallucination"))
     assert scene.incident.change is not None

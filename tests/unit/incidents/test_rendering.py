@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmonitor.causes.signal_names import number
+from ragmonitor.causes.signal_names import number, signal_name
 from ragmonitor.incidents import as_html, as_markdown
 from ragmonitor.incidents.incident_texts import _TEXTS, percent
 from ragmonitor.incidents.rendering import Links, headline
@@ -112,6 +112,12 @@ def test_an_event_is_near_in_time_and_no_more():
     """Nothing was counted for or against it."""
     page = as_markdown(described(kind="event", name="event: reindexed", is_discovery=False))
     assert "| near in time, no more |" in page
+
+
+def test_a_signal_of_golden_questions_is_said_in_the_language_of_the_rest():
+    """It may stand beside the alarm on the traffic."""
+    assert signal_name("golden_answer_correctness", "en") == "Golden questions · Answer correctness"
+    assert signal_name("golden_answer_correctness", "zh") == "参考问题 · 回答正确性"
 
 
 def test_every_text_has_both_languages_with_the_same_names():
