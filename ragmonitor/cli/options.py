@@ -99,6 +99,15 @@ class ScoreOptions:
     concurrency: Annotated[
         int | None, typer.Option(min=1, max=256, help="Judge calls in flight.")
     ] = None
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=256,
+            help="Processes that read, each with a judge of its own. Order, budget, calls in "
+            "flight and --resume are as with one.",
+        ),
+    ] = 1
     api_base: Annotated[
         str | None, typer.Option(help="Address of an OpenAI-compatible server for the judge.")
     ] = None

@@ -10,7 +10,8 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -37,6 +38,7 @@ from ragmonitor.judges import sentences
 from ragmonitor.judges.litellm_embedding import LitellmEmbedding
 from ragmonitor.offline.bottleneck import ADVICE, Bottleneck
 from ragmonitor.offline.evaluating import scorer_of
+from ragmonitor.offline.reader_pool import ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.summary import Summary
 from ragmonitor.records import BUILTIN, Cause, Language
@@ -123,6 +125,7 @@ def scorer_for(options: ScoreOptions) -> Scorer:
             is wrong.
     """
     names = options.evaluators
+    workers = options.workers
     if not names and not options.compare and options.written_form == "ragchecker":
         names = RAGCHECKERS_OWN
     return scorer_of(
@@ -133,7 +136,14 @@ def scorer_for(options: ScoreOptions) -> Scorer:
         concurrency=options.concurrency,
         api_base=options.api_base,
         builtin_max_characters=options.builtin_max_characters,
+        pool=ReaderPool(partial(_reader_for, options), workers) if workers > 1 else None,
     )
+
+
+def _reader_for(options: ScoreOptions) -> Scorer:
+    """Return what reads in one of several processes."""
+    load_plugins_and_embedding(options)
+    return scorer_for(replace(options, workers=1))
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from ragmonitor.errors import SettingsError
 from ragmonitor.evaluators import table
 from ragmonitor.judges import JUDGES, BuiltinJudge
 from ragmonitor.judges.builtin import Limits
+from ragmonitor.offline.reader_pool import BATCH, BATCHES_AHEAD, ReaderPool
 from ragmonitor.offline.scoring import Outcome, Scorer
 from ragmonitor.offline.shapes import Line, read_given
 from ragmonitor.offline.summary import EvaluatorSummary, Summary
@@ -133,8 +134,9 @@ def scorer_of(
     concurrency: int | None = None,
     api_base: str | None = None,
     builtin_max_characters: int | None = None,
+    pool: ReaderPool | None = None,
 ) -> Scorer:
-    """Return the engine of one run. Arguments as of `evaluate`.
+    """Return the engine of one run. Arguments as of `evaluate`, and the processes that read.
 
     A model is asked with the settings of a monitor's judge.
 
@@ -153,10 +155,15 @@ def scorer_of(
         Scorer,
         is_fitted=not names,
         min_severity=Severity(settings.estimation.min_severity),
+        pool=pool,
     )
     if judge is None or judge == BUILTIN:
         limit = builtin_max_characters or settings.judge.builtin_max_characters
-        return scorer(BuiltinJudge(Limits(max_characters=limit)), chosen, concurrency=1)
+        return scorer(
+            BuiltinJudge(Limits(max_characters=limit)),
+            chosen,
+            concurrency=1 if pool is None else BATCH * BATCHES_AHEAD * pool.n,
+        )
     budget = _budget(budget_usd, budget_tokens)
     if not isinstance(judge, str):
         if budget is None and as_judge(judge).budget_unit is not None:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncGenerator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from ragmonitor.evaluators import Table, unscorable
 from ragmonitor.export.jsonl import report_line
 from ragmonitor.guard import record_error
 from ragmonitor.judging import Reading, ReadingEngine
+from ragmonitor.offline.reader_pool import ReaderError, ReaderPool
 from ragmonitor.offline.shapes import Line
 from ragmonitor.protocols import Judge
 from ragmonitor.records import (
@@ -92,6 +93,7 @@ class Scorer:
         concurrency: int = 8,
         asking_timeout_s: float = 60.0,
         min_severity: Severity = Severity.MAJOR,
+        pool: ReaderPool | None = None,
     ) -> None:
         """Begin; nothing is asked yet.
 
@@ -104,20 +106,23 @@ class Scorer:
             concurrency: Readings in flight.
             asking_timeout_s: For an evaluator's own questions to the judge.
             min_severity: The least severity of a finding that makes an answer hallucinated.
+            pool: Processes that read, by the same judge and evaluators; order and budget stay here.
+                None: this process reads.
 
         Raises:
             SettingsError: The judge cannot say its cost in the budget's unit.
         """
         self.judge = as_judge(judge).within_budget(None if budget is None else budget.unit)
         self.entries = entries
-        self._without_reference = (
+        self.entries_without_reference = (
             Table(entry for entry in entries if not entry.needs_reference) if is_fitted else entries
         )
+        """Of a record without a reference answer."""
         engine = partial(
             ReadingEngine, asking_timeout_s=asking_timeout_s, min_severity=min_severity
         )
         self._engine, self._engine_without_reference = map(
-            engine, (entries, self._without_reference)
+            engine, (entries, self.entries_without_reference)
         )
         self._min_severity = min_severity
         self._role: JudgeRole = "builtin" if self.judge.is_builtin else "sampled"
@@ -130,6 +135,7 @@ class Scorer:
         """Readings that gave nothing."""
         self.stopping = asyncio.Event()
         """Once set no further line is begun; what is in flight is waited for."""
+        self._pool = pool
         self._max_held_lines = LINES_PER_CALL * concurrency
         self._slots = asyncio.Semaphore(concurrency)
         self._under_way: set[asyncio.Task[Report | None]] = set()
@@ -170,6 +176,8 @@ class Scorer:
 
     async def close(self) -> None:
         """Have the judge close its connections; on a loop of our own only, before it ends."""
+        if self._pool is not None:
+            await self._pool.close()
         await self.judge.close()
 
     async def outcomes(
@@ -183,14 +191,22 @@ class Scorer:
 
         Raises:
             InputError: The lines raised it.
+            SettingsError: A process of the pool cannot read.
         """
+        if self._pool is not None:
+            await self._pool.start(in_batches=self.judge.is_builtin)
         held: asyncio.Queue[tuple[Line, Coming] | None] = asyncio.Queue(self._max_held_lines)
         beginning = asyncio.create_task(self._begin_all(iter(lines), held, may_block=may_block))
+        is_cut = False
         try:
             while (next_held := await held.get()) is not None:
                 line, coming = next_held
+                is_read = isinstance(coming, asyncio.Task)
                 report = await coming if isinstance(coming, asyncio.Task) else coming
-                if report is not None or not isinstance(coming, asyncio.Task):
+                if is_read and report is None:
+                    # What needs no reading must not come before this line, if that is gone on with.
+                    is_cut = True
+                elif is_read or not is_cut:
                     yield Outcome(line=line, report=report)
             await beginning  # its error comes last: what is in flight is paid for
         finally:
@@ -235,8 +251,8 @@ class Scorer:
         cause = unscorable(interaction)
         if cause is not None:
             return self._unread(interaction, cause)
-        if self.judge.is_builtin:  # on this loop, a few milliseconds
-            return self._counted(await self._read(interaction))
+        if self.judge.is_builtin and self._pool is None:  # on this loop, a few milliseconds
+            return self._counted(await self.read(interaction))
         cost = 0.0
         if self.budget is not None:
             try:
@@ -277,7 +293,7 @@ class Scorer:
                 if self.budget is not None:
                     self.budget.refund(cost, 0.0)
                 return None
-            reading = await self._read(interaction)
+            reading = await self.read(interaction)
         usage = reading.report.usage
         if self.budget is not None:
             is_known = usage is not None and reading.is_usage_known
@@ -285,8 +301,21 @@ class Scorer:
             self.budget.refund(cost, spent)
         return self._counted(reading)
 
-    async def _read(self, interaction: Interaction) -> Reading:
-        return await self._engine_for(interaction).read(self.judge, self._role, interaction)
+    async def read(self, interaction: Interaction) -> Reading:
+        """Return what the judge found, whatever it costs; a process of the pool calls this too.
+
+        Raises:
+            RagMonitorError: All processes of the pool have ended.
+        """
+        if self._pool is None:
+            return await self._engine_for(interaction).read(self.judge, self._role, interaction)
+        try:
+            return await self._pool.read(interaction)
+        except ReaderError as error:
+            cause = Cause.JUDGE_ERROR
+            report = self._unread(interaction, cause, str(error))
+            usage = JudgeUsage(calls=int(not self.judge.is_builtin))
+            return Reading(report=replace(report, usage=usage), cause=cause, is_usage_known=False)
 
     def _counted(self, reading: Reading) -> Report:
         self.usage += reading.report.usage or JudgeUsage()
@@ -302,7 +331,7 @@ class Scorer:
         return self._engine if interaction.reference.strip() else self._engine_without_reference
 
     def _entries_for(self, interaction: Interaction) -> Table:
-        return self.entries if interaction.reference.strip() else self._without_reference
+        return self.entries if interaction.reference.strip() else self.entries_without_reference
 
 
 def key(scoring_version: str, interaction: Interaction) -> str:

@@ -118,19 +118,48 @@ class Reader:
         return Line(number=number, interaction=interaction)
 
     def _recognised(self, number: int, record: Mapping[str, Any]) -> tuple[Columns, ...]:
-        for columns in COLUMNS.values():
-            if any(choice.fit(record) for choice in columns):
-                return tuple(choice for choice in columns if choice.fit(record))
-        raise UnknownColumnsError(
-            f"{self._name or 'records'}, record {number}: no format has the columns "
-            f"{', '.join(map(repr, list(record)[:8])) or '(none)'}; {_lacking(record)}"
-            f"expected {expected_columns()}"
-            + (
-                ". To go on in spite of this record, name the format with --format"
-                if self._name
-                else ""
-            )
+        fitting = _fitting(record)
+        if fitting:
+            return fitting
+        raise _unknown_columns(
+            f"{self._name or 'records'}, record {number}",
+            record,
+            "To go on in spite of this record, name the format with --format" if self._name else "",
         )
+
+
+def columns_named(names: Iterable[str], *, source: str) -> Columns:
+    """Return the columns of the format that a table with columns of these names is of.
+
+    Args:
+        names: Of the table's columns.
+        source: What messages call the table.
+
+    Raises:
+        UnknownColumnsError: It is of no format that we know.
+    """
+    record = dict.fromkeys(names)
+    fitting = _fitting(record)
+    if not fitting:
+        raise _unknown_columns(source, record, "Rename the columns")
+    return fitting[0]
+
+
+def _fitting(record: Mapping[str, Any]) -> tuple[Columns, ...]:
+    """Return the columns that fit, of the first format of which some do."""
+    for columns in COLUMNS.values():
+        fitting = tuple(choice for choice in columns if choice.fit(record))
+        if fitting:
+            return fitting
+    return ()
+
+
+def _unknown_columns(source: str, record: Mapping[str, Any], advice: str) -> UnknownColumnsError:
+    return UnknownColumnsError(
+        f"{source}: no format has the columns "
+        f"{', '.join(map(repr, list(record)[:8])) or '(none)'}; {_lacking(record)}"
+        f"expected {expected_columns()}" + (f". {advice}" if advice else "")
+    )
 
 
 def read_given(

@@ -1,0 +1,174 @@
+"""`ragmonitor score --workers`: the same file as with one process, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import stories
+from tests.support.openai_server import OpenAiServer
+from tests.support.waiting import until
+
+LANGUAGES = (stories.ENGLISH, stories.CHINESE)
+
+
+def record(number):
+    """Return a record of either language; some are false, some have references, one is bad."""
+    question, contexts, answer = LANGUAGES[number % 2]
+    told = {"id": f"r{number}", "question": question, "contexts": contexts, "answer": answer}
+    if number % 3 == 0:
+        told["answer"] = f"{answer} {number} people came."
+    if number % 5 == 0:
+        told["reference"] = answer
+    if number % 17 == 0:
+        told["contexts"] = "no list"
+    if number % 7 == 0:
+        told["status"] = "error"
+    return told
+
+
+def write(path, records):
+    path.write_text("\n".join(json.dumps(each) for each in records) + "\n", encoding="utf-8")
+    return path
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "ragmonitor.cli.app", "score", *map(str, arguments)]
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def score(*arguments, cwd):
+    return subprocess.run(
+        command(*arguments),
+        env=ENVIRONMENT,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+def workers_of(pid):
+    """Return the processes that a command has spawned, and theirs."""
+    children = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = each.read_text().rpartition(")")[2].split()
+        except OSError:  # it ended meanwhile
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            children.append(int(each.parent.name))
+    return children
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.json"])
+def test_the_output_and_the_summary_are_those_of_one_process(tmp_path, name):
+    """To the byte, in every format, with lines that are bad, unscorable or in another language."""
+    file = write(tmp_path / "in.jsonl", [record(n) for n in range(120)])
+    said = []
+    for n in (1, 3):
+        (tmp_path / str(n)).mkdir()
+        done = score(file, "-o", tmp_path / str(n) / name, "--json", "--workers", n, cwd=tmp_path)
+        assert done.returncode == 1, done.stderr  # bad lines
+        said.append((json.loads(done.stdout), done.stderr))
+    assert said[0] == said[1]
+    assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "3" / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_plugins_are_loaded_in_every_worker(tmp_path):
+    """Of the folder that the command was started in."""
+    (tmp_path / "mine.py").write_text(
+        "import os\n"
+        "from ragmonitor import evaluator\n"
+        "@evaluator('where')\n"
+        "def where(interaction, assessment):\n"
+        "    open(str(os.getpid()), 'w').close()\n"
+        "    return 1.0\n"
+    )
+    file = write(tmp_path / "in.jsonl", [record(n) for n in range(1, 17)])
+    done = score(
+        *(file, "-o", "out.jsonl", "--workers", 2, "--plugin", "mine", "--evaluators", "where"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    scored = [each for each in lines if each["evaluations"]["where"] == {"score": 1.0}]
+    assert len(scored) == 14  # two failed when they were asked
+    assert len([each for each in tmp_path.iterdir() if each.name.isdigit()]) == 2
+
+
+@pytest.mark.slow
+def test_workers_share_one_budget_and_the_calls_in_flight(tmp_path):
+    """What was spent is within it; what it did not suffice for are the last lines."""
+    question, contexts, answer = stories.ENGLISH
+    plain = {"question": question, "contexts": contexts, "answer": answer}
+    file = write(tmp_path / "in.jsonl", [{**plain, "id": f"r{n}"} for n in range(40)])
+    with OpenAiServer() as server:
+        model = ("--judge", "openai/judge", "--api-base", server.api_base, "--concurrency", 4)
+        whole = score(
+            *(file, "-o", "all.jsonl", "--json", *model, "--budget-tokens", 10**7), cwd=tmp_path
+        )
+        needed = json.loads(whole.stdout)["judge_tokens"]
+        before = len(server.chats)
+        budget = needed // 2
+        limited = (file, "-o", "out.jsonl", "--json", *model, "--budget-tokens", budget)
+        done = score(*limited, "--workers", 2, cwd=tmp_path)
+        asked = len(server.chats) - before
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["budget"]["is_spent"]
+    assert 0 < said["judge_tokens"] <= budget
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [each["id"] for each in lines] == [f"r{n}" for n in range(40)]
+    scored = ["score" in each["evaluations"]["faithfulness"] for each in lines]
+    assert scored == sorted(scored, reverse=True)
+    assert sum(scored) == asked
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_whatever_ends_it_no_worker_stays_and_it_can_be_gone_on_with(tmp_path, sign):
+    """Ctrl-C reaches the whole group, as from a terminal; the others the command alone."""
+    # Bad lines stand behind the others after a resumption.
+    readable = [each for each in map(record, range(2_000)) if each["contexts"] != "no list"]
+    file = write(tmp_path / "in.jsonl", readable)
+    output = tmp_path / "out.jsonl"
+    arguments = (file, "-o", output, "--workers", 2)
+    with subprocess.Popen(
+        command(*arguments),
+        env=ENVIRONMENT,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as running:
+        until("some lines", lambda: output.exists() and output.stat().st_size > 0, within_s=90)
+        workers = workers_of(running.pid)
+        assert len(workers) >= 2
+        if sign is signal.SIGINT:
+            os.killpg(running.pid, sign)
+        else:
+            running.send_signal(sign)
+        told = running.communicate(timeout=60)[1]
+    assert running.returncode == (130 if sign is signal.SIGINT else -sign)
+    assert "Traceback" not in told
+    until("no worker", lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in workers))
+    if sign is signal.SIGINT:
+        assert "goes on from here" in told
+    done = score(*arguments, "--resume", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    other = score(file, "-o", tmp_path / "whole.jsonl", cwd=tmp_path)
+    assert other.returncode == 0
+    assert output.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()

@@ -1,0 +1,181 @@
+"""Processes that read answers: each test starts real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import partial
+
+import pytest
+
+from ragmonitor.errors import RagMonitorError, SettingsError
+from ragmonitor.evaluators import table
+from ragmonitor.judging import Reading
+from ragmonitor.offline.reader_pool import ReaderError, ReaderPool
+from ragmonitor.offline.scoring import Scorer
+from ragmonitor.offline.shapes import Line
+from ragmonitor.records import Cause, Report
+from ragmonitor.testing import ScriptedJudge
+from tests.support import stories
+from tests.support.answer_readers import NamingReader
+
+BOTH = pytest.mark.parametrize("in_batches", [True, False])
+
+
+async def readings(ids, *, in_batches, n=2, make=NamingReader):
+    """Return what a pool gave for each id: the process that read it, or the error."""
+    pool = ReaderPool(make, n)
+    try:
+        await pool.start(in_batches=in_batches)
+        coming = [pool.read(stories.interaction(id=each)) for each in ids]
+        gave = await asyncio.gather(*coming, return_exceptions=True)
+    finally:
+        await pool.close()
+    for each, reading in zip(ids, gave, strict=True):
+        assert not isinstance(reading, Reading) or reading.report.interaction.id == each
+    return [
+        int(each.report.interaction.chunks[0].text) if isinstance(each, Reading) else each
+        for each in gave
+    ]
+
+
+@pytest.mark.parametrize("in_batches", [True, pytest.param(False, marks=pytest.mark.slow)])
+async def test_each_answer_gets_its_own_reading_from_another_process(in_batches, tmp_path):
+    """All processes take part, and each closes its judge in the end."""
+    ids = [str(n) for n in range(100)]
+    gave = await readings(ids, in_batches=in_batches, make=partial(NamingReader, str(tmp_path)))
+    assert len(set(gave)) == 2
+    assert os.getpid() not in gave
+    assert {int(each.name) for each in tmp_path.iterdir()} == set(gave)
+
+
+@pytest.mark.slow
+@BOTH
+@pytest.mark.parametrize("fault", ["exit", "unpicklable"])
+async def test_a_reading_that_goes_wrong_stops_no_process(in_batches, fault):
+    """What an evaluator raises or returns may be anything; without batches it costs only itself."""
+    ids = [*map(str, range(20)), fault, *map(str, range(20, 40))]
+    gave = await readings(ids, in_batches=in_batches)
+    failed = [each for each in gave if isinstance(each, ReaderError)]
+    assert isinstance(gave[20], ReaderError)
+    assert 1 <= len(failed) <= (8 if in_batches and fault == "unpicklable" else 1)
+
+
+@pytest.mark.slow
+@BOTH
+async def test_a_process_that_dies_costs_what_it_had_before_it(in_batches):
+    """The others go on, and nobody waits for ever."""
+    gave = await readings(["die", *map(str, range(99))], in_batches=in_batches)
+    failed = [each for each in gave if isinstance(each, ReaderError)]
+    assert "exit code 7" in str(gave[0])
+    assert len(set(gave) - set(failed)) == 1
+    assert len(failed) <= (16 if in_batches else 51)
+
+
+@pytest.mark.slow
+@BOTH
+async def test_when_all_have_died_that_is_an_error_of_the_run(in_batches):
+    """Not one more judge_error for each of a million lines."""
+    gave = await readings(["die"] * 40, in_batches=in_batches)
+    assert all(isinstance(each, RagMonitorError) for each in gave)
+    if in_batches:
+        assert "all worker processes have ended" in str(gave[-1])
+
+
+@pytest.mark.slow
+async def test_a_judge_that_cannot_be_made_says_why():
+    """As it would in this process."""
+    with pytest.raises(SettingsError, match="a worker process: no model there"):
+        await readings(["1"], in_batches=True, make=partial(NamingReader, is_broken=True))
+
+
+class PoolHere:
+    """Reads on the loop of the test; every `late`th answer waits until it is let go."""
+
+    n = 2
+
+    def __init__(self, late=0, dying=()):
+        self.late, self.dying = late, dying
+        self.open = asyncio.Event()
+        self.is_closed = False
+
+    async def start(self, *, in_batches):
+        self.in_batches = in_batches
+
+    async def read(self, interaction):
+        number = int(interaction.id)
+        if interaction.id in self.dying:
+            raise ReaderError("a worker process ended, exit code -9")
+        if self.late and number % self.late == 0:
+            await self.open.wait()
+        assessment = stories.assessment("supported")
+        return Reading(
+            report=Report(
+                interaction=interaction,
+                judge=assessment.judge,
+                evaluations=(),
+                assessment=assessment,
+            )
+        )
+
+    async def close(self):
+        self.is_closed = True
+
+
+def scorer_with(pool):
+    judge = ScriptedJudge(lambda _: stories.assessment("supported"))
+    return Scorer(judge, table.select(["faithfulness"]), concurrency=8, pool=pool)
+
+
+async def test_lines_are_read_a_bounded_number_ahead_and_come_in_order():
+    """One slow answer holds a few dozen lines, not the file."""
+    pool = PoolHere(late=50)
+    begun = []
+
+    def lines():
+        for number in range(1, 1_001):
+            begun.append(number)
+            if number == 400:
+                pool.open.set()
+            yield Line(number=number, interaction=stories.interaction(id=str(number)))
+
+    ahead, came = 0, []
+    async for outcome in scorer_with(pool).outcomes(lines()):
+        came.append(outcome.line.number)
+        ahead = max(ahead, len(begun) - len(came))
+        if len(came) == 49:
+            asyncio.get_running_loop().call_later(0, pool.open.set)
+    assert came == [*range(1, 1_001)]
+    assert ahead <= 34  # four for each of eight readings, and two in hand
+
+
+async def test_a_process_that_ended_is_a_judge_error_of_its_answers():
+    """With the reason, so that `--resume` tries them again."""
+    pool = PoolHere(dying=("2",))
+    scorer = scorer_with(pool)
+    lines = [Line(number=n, interaction=stories.interaction(id=str(n))) for n in (1, 2, 3)]
+    outcomes = [outcome async for outcome in scorer.outcomes(lines)]
+    await scorer.close()
+    (evaluation,) = outcomes[1].report.evaluations
+    assert evaluation.cause is Cause.JUDGE_ERROR
+    assert "exit code -9" in evaluation.detail
+    assert scorer.failed_readings == 1
+    assert pool.is_closed
+
+
+async def test_after_a_stop_no_line_comes_before_one_that_was_not_read():
+    """Else the output of `--resume` would be in another order."""
+    pool = PoolHere(late=1)
+    scorer = scorer_with(pool)
+
+    def lines():
+        for n in range(40):
+            if n == 20:
+                scorer.stopping.set()
+                pool.open.set()
+            status = "error" if n % 2 else "ok"
+            yield Line(number=n, interaction=stories.interaction(id=str(n), status=status))
+
+    came = [outcome.line.number async for outcome in scorer.outcomes(lines())]
+    assert came == [*range(len(came))]
+    assert 15 <= len(came) < 20
