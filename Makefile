@@ -7,11 +7,12 @@ STAMP := $(VENV)/.installed
 PHOENIX := .phoenix
 PROXY := .litellm-proxy
 DOCS := .docs-venv
+RECIPES := .batch-recipes
 INTEGRATIONS := $(wildcard integrations/*)
 PACKAGES := . $(INTEGRATIONS)
 SOURCES := ragmonitor $(wildcard integrations/*/ragmonitor_*)
 
-.PHONY: help setup phoenix proxy demo demo-stack demo-fleet test test-all check bench bench-numbers bench-judge soak chaos fuzz build docs sbom audit clean
+.PHONY: help setup phoenix proxy demo demo-stack demo-fleet test test-all check bench bench-numbers bench-judge soak chaos fuzz build docs sbom audit batch-recipes clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -42,6 +43,16 @@ $(PROXY)/.installed: tests/support/litellm-proxy-constraints.txt
 	$(PROXY)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(PROXY)/bin/python -m pip install --quiet --constraint $< 'litellm[proxy]' \
 	  --editable . --editable integrations/litellm
+	@touch $@
+
+batch-recipes: $(RECIPES)/.installed  ## Run the programs of docs/batch.md with real PySpark (needs Java) and Ray (1.2 GB)
+	$(RECIPES)/bin/python -m pytest -q -s -p no:cacheprovider -W ignore tests/batch_recipes
+
+$(RECIPES)/.installed: tests/batch_recipes/constraints.txt
+	$(PYTHON) -m venv $(RECIPES)
+	$(RECIPES)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(RECIPES)/bin/python -m pip install --quiet --constraint $< --editable '.[datasets]' \
+	  pyspark 'ray[data]' hypothesis pytest pytest-asyncio
 	@touch $@
 
 demo: $(STAMP)  ## Watch a live RAG application being monitored (ARGS="--seconds 60 --json")
@@ -136,4 +147,4 @@ audit: sbom  ## Known vulnerabilities and licences of what the wheels install
 	$(BIN)/python tools/audit.py build/sbom
 
 clean:  ## Remove what the targets made
-	rm -rf $(VENV) $(PHOENIX) $(DOCS) dist build site sbom.cdx.json .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .ragas
+	rm -rf $(VENV) $(PHOENIX) $(DOCS) $(RECIPES) dist build site sbom.cdx.json .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .ragas
