@@ -64,6 +64,7 @@ def test_the_stack_is_complete():
         "tempo",
         "prometheus",
         "alertmanager",
+        "alerts",
         "grafana",
     }
     assert set(STACK) - set(services(COMPOSE)) == {"phoenix"}
