@@ -136,12 +136,18 @@ def _feedback_intake(
     )
 
 
-def traces_of(settings: Settings, lost: Callable[[str, int], None] | None = None) -> OtelExporter:
+def traces_of(
+    settings: Settings,
+    lost: Callable[[str, int], None] | None = None,
+    *,
+    is_repeated: bool = False,
+) -> OtelExporter:
     """Return what emits an interaction's trace.
 
     Args:
         settings: The settings.
         lost: Counts spans and events that did not arrive, by reason.
+        is_repeated: Whether another process may emit the same again.
     """
     return OtelExporter(
         service=settings.service,
@@ -153,6 +159,7 @@ def traces_of(settings: Settings, lost: Callable[[str, int], None] | None = None
         max_span_bytes=settings.export.max_span_bytes,
         lost=lost,
         cost_usd=Prices(settings.estimation.prices).cost_usd,
+        is_repeated=is_repeated,
     )
 
 

@@ -32,7 +32,7 @@ from ragmonitor.wire import decode, decode_feedback, is_kind
 MAX_DELIVERIES: Final = 3
 """A record that ended so many workers, or was let lie by them, is buried."""
 MAX_OPEN: Final = 256
-"""Records that the worker has in hand at once."""
+"""Records that the worker has in hand at once, beside those that wait for the judge."""
 MAX_SEEN: Final = 100_000
 """Ids of the newest records, by which one that is put or delivered twice is known."""
 LEASE_S: Final = 15.0
@@ -88,7 +88,7 @@ class StreamWorker:
             settings, redactor=redactor, poll=lambda: 0, gauges=self._gauges, is_apart=True
         )
         """Scores what is taken."""
-        self._max_open = min(MAX_OPEN, settings.capture.queue_size)
+        self._max_open = MAX_OPEN + settings.judge.max_pending
         self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._consumer, self._names = self._owner, 0
         self._open: dict[str, None] = {}
@@ -161,7 +161,9 @@ class StreamWorker:
         """Settle what is done and take as much as there is room for; return whether any came."""
         self._renew()
         self._settle()
-        room = self._max_open - len(self._open)
+        # A slow judge holds up nothing: what waits for it is beside what is still to be read.
+        unread, back = len(self.back.queue), self.back
+        room = min(MAX_OPEN - unread, self._max_open - len(self._open), back.room())
         if room <= 0:
             time.sleep(0.002)  # the back half is busy
             return True

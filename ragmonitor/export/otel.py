@@ -69,6 +69,7 @@ class OtelExporter:
         max_span_bytes: int = MAX_SPAN_BYTES,
         lost: Lost | None = None,
         cost_usd: Cost = unknown_cost,
+        is_repeated: bool = False,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Look for no provider yet.
@@ -86,10 +87,13 @@ class OtelExporter:
             max_span_bytes: Of all names and values of one span.
             lost: Counts spans and events that did not arrive, by reason, from any thread.
             cost_usd: What an answer cost.
+            is_repeated: Another process may emit the same again; its spans then have the same ids,
+                unless they go to a provider that the application has set.
             clock_ns: Nanoseconds since the epoch.
         """
         self._enabled = enabled
         self._cost_usd = cost_usd
+        self._named = service if is_repeated else None
         self._version = version
         self._policy = ContentPolicy(content=content, key=hash_key or PROCESS_KEY)
         self._limits = SpanLimits(attribute_bytes=max_attribute_bytes, span_bytes=max_span_bytes)
@@ -115,6 +119,7 @@ class OtelExporter:
         if not self._enabled:
             return None
         tracer = self._providers.tracer()
+        self._begin_ids(interaction.id)
         target = interaction.target
         if target is not None:
             if tracer is not None and reports:
@@ -131,6 +136,7 @@ class OtelExporter:
             return
         tracer = self._providers.tracer()
         if tracer is not None and report.target is not None:
+            self._begin_ids(f"{report.interaction.id} {report.role} {report.judge.name}")
             self._emit_carrier(tracer, (report,), report.target)
         self._emit_events(report, report.target or report.interaction.caller)
 
@@ -173,6 +179,9 @@ class OtelExporter:
     def close(self) -> None:
         """Shut down our own providers, never the application's."""
         self._providers.close()
+
+    def _begin_ids(self, of: str) -> None:
+        self._providers.ids.begin("" if self._named is None else f"{self._named} {of}")
 
     def _emit_trace(
         self, tracer: trace.Tracer, interaction: Interaction, reports: Sequence[Report]

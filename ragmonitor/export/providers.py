@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import math
 import os
+import secrets
 import socket
 import threading
 import time
@@ -172,6 +174,38 @@ class _Source:
         return self.own
 
 
+class SpanIds:
+    """Makes the ids of our own provider's spans: random ones, or the same ones again.
+
+    What a process may emit that takes another's work over is emitted under the same ids: a backend
+    then has it once.
+    """
+
+    def __init__(self) -> None:
+        self._of, self._n = "", 0
+
+    def begin(self, of: str) -> None:
+        """Derive the next ids from a name, in turn; empty: make them random."""
+        self._of, self._n = of, 0
+
+    def generate_span_id(self) -> int:
+        """Return 8 bytes that are not all 0."""
+        return self._next(8)
+
+    def generate_trace_id(self) -> int:
+        """Return 16 bytes that are not all 0."""
+        return self._next(16)
+
+    def is_trace_id_random(self) -> bool:
+        """Return True: a sampler may go by them."""
+        return True
+
+    def _next(self, size: int) -> int:
+        self._n += 1
+        named = hashlib.blake2b(f"{self._of} {self._n}".encode(), digest_size=size).digest()
+        return int.from_bytes(named if self._of else secrets.token_bytes(size), "big") or 1
+
+
 class Providers:
     """Finds the provider of each signal at every emission: applications may set theirs at any time.
 
@@ -202,7 +236,9 @@ class Providers:
         collector = _Collector(clock)
         resource = partial(_resource, service, version)
         deliveries = partial(self._delivering, lost or _uncounted)
-        tracers = partial(_tracers, resource, deliveries)
+        self.ids = SpanIds()
+        """Of spans of our own provider; an application's provider makes its own."""
+        tracers = partial(_tracers, resource, deliveries, self.ids)
         loggers = partial(_loggers, resource, deliveries)
         self._deliveries: list[_Deliveries] = []
         self._flushes = True
@@ -403,7 +439,7 @@ _Delivering = Callable[[Any, str], Any]
 
 
 def _tracers(
-    resource: Callable[[], Resource], delivering: _Delivering, exporter: SpanExporter
+    resource: Callable[[], Resource], delivering: _Delivering, ids: Any, exporter: SpanExporter
 ) -> SdkTracerProvider:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -417,7 +453,7 @@ def _tracers(
             super().on_end(span)
 
     # Ours to close, after what waits was sent: at the interpreter's exit the SDK would come first.
-    provider = TracerProvider(resource=resource(), shutdown_on_exit=False)
+    provider = TracerProvider(resource=resource(), shutdown_on_exit=False, id_generator=ids)
     provider.add_span_processor(Processor(deliveries))
     return provider
 

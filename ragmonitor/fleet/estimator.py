@@ -10,9 +10,8 @@ import tempfile
 import threading
 import time
 import weakref
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -38,6 +37,7 @@ from ragmonitor.fleet.estimator_state import (
     file_of,
 )
 from ragmonitor.fleet.fleet_stream import FleetStream, SettledEntry
+from ragmonitor.fleet.settled_order import SettledOrder
 from ragmonitor.guard import contained, errors, logger, record_error
 from ragmonitor.metrics import (
     ARRIVALS,
@@ -92,11 +92,6 @@ TICK_S: Final = 1.0
 POLL_S: Final = 0.2
 STAND_BY_S: Final = 1.0
 BATCH: Final = 500
-WAIT_S: Final = 600.0
-"""How long a drawn answer is waited for; its verdict is missing then."""
-MAX_WAITING: Final = 2_000
-"""Drawn answers that are waited for, or wait; of more, the first is given up."""
-MAX_GIVEN_UP: Final = 10_000
 ARRIVALS_HALF_LIFE_S: Final = 120.0
 FRAMEWORK_STATUS: Final = " "
 
@@ -187,25 +182,11 @@ class Estimator:
         return True
 
 
-@dataclass(slots=True)
-class _Awaited:
-    """A drawn answer in its place among the drawn ones."""
-
-    entry: str
-    """That announced it."""
-    at_s: float
-    settled: str = ""
-    """The entry with its reports; empty: they are not there yet."""
-    answer: SettledAnswer | None = None
-
-
 class Term:
     """All that is estimated under one lease. What it knows is in Redis after each tick.
 
-    Answers without a draw are taken in as they come. Drawn ones are taken in in the order of their
-    draws, whatever order their verdicts come in: the guarantee of the alarms speaks of each verdict
-    given those drawn before it. Until then they stay on the settled stream, where a successor finds
-    them.
+    Answers without a draw are taken in as they come, drawn ones in the order of their draws. Until
+    then they stay on the settled stream, where a successor finds them.
     """
 
     def __init__(self, settings: Settings, stream: FleetStream, lease: str) -> None:
@@ -248,8 +229,7 @@ class Term:
         ]
         self.state = EstimatorState()
         """Where this estimator stands."""
-        self._order: OrderedDict[str, _Awaited] = OrderedDict()
-        self._given_up: OrderedDict[str, None] = OrderedDict()
+        self._order = SettledOrder()
         self._done: list[str] = []
         """Entries that the next checkpoint includes."""
         self._rate = 0.0
@@ -286,7 +266,7 @@ class Term:
                 raise StreamError(
                     f"the estimator's state is of version {self.state.version}, not {VERSION}"
                 )
-            self._given_up = OrderedDict.fromkeys(self.state.given_up)
+            self._order = SettledOrder(self.state.given_up)
         if (means := self._kept.get(KEPT_MEANS)) is not None:
             elapsed_s = self._server_s - self.state.at_s
             with contained("estimate"):
@@ -339,7 +319,7 @@ class Term:
 
     def _meet(self, entry: SettledEntry) -> None:
         if entry.drawn:
-            self._order[entry.drawn] = _Awaited(entry.id, entry.at_s)
+            self._order.draw(entry.drawn, entry.at_s, entry.id)
             return
         try:
             if is_kind(entry.answer, b"f"):
@@ -352,12 +332,9 @@ class Term:
             self.state.unreadable += 1
             self._done.append(entry.id)
             return
-        awaited = self._order.get(answer.interaction.id)
-        if awaited is not None:
-            awaited.settled, awaited.answer = entry.id, answer
-            return
-        self._take_in(answer, is_late=answer.interaction.id in self._given_up)
-        self._done.append(entry.id)
+        if not self._order.holds(answer, entry.id):
+            self._take_in(answer, is_late=self._order.is_late(answer.interaction.id))
+            self._done.append(entry.id)
 
     def _hear(self, feedback: Feedback) -> None:
         """Take in what a person said of an answer."""
@@ -368,20 +345,10 @@ class Term:
 
     def _release(self) -> None:
         """Take in drawn answers, in the order of their draws, as far as they are there."""
-        while self._order:
-            drawn, awaited = next(iter(self._order.items()))
-            if awaited.answer is None:
-                is_due = self._server_s - awaited.at_s >= WAIT_S
-                if not is_due and len(self._order) <= MAX_WAITING:
-                    return
-                self._given_up[drawn] = None
-                while len(self._given_up) > MAX_GIVEN_UP:
-                    self._given_up.popitem(last=False)
-            del self._order[drawn]
-            self._done.append(awaited.entry)
-            if awaited.answer is not None:
-                self._take_in(awaited.answer)
-                self._done.append(awaited.settled)
+        for answer, entries in self._order.released(self._server_s):
+            if answer is not None:
+                self._take_in(answer)
+            self._done += entries
 
     def _take_in(self, answer: SettledAnswer, *, is_late: bool = False) -> None:
         """Count one answer and have it estimated.
@@ -520,7 +487,7 @@ class Term:
         state.suspects = [(str(name), str(value)) for name, value in self._suspects[0]]
         state.suspects_for_s = self._suspects[1]
         self._suspects = ((), 0.0)
-        state.given_up = list(self._given_up)
+        state.given_up = self._order.given_up
         changed[KEPT_STATE] = msgspec.json.encode(state)
         if not self._stream.checkpoint(self._lease, changed, self._done):
             raise LeaseLostError("another estimator has taken this service over")

@@ -70,7 +70,7 @@ from ragmonitor.wiring import budget_of, builtin_judge, judging_of, meters_of, r
 MAX_DELIVERIES: Final = 3
 """A record that so many workers died of, or let lie, is buried."""
 MAX_OPEN: Final = 256
-"""Records that a worker has in hand at once."""
+"""Records that a worker has in hand at once, beside those that wait for the judge."""
 MAX_UNSETTLED: Final = 50_000
 """Settled answers beyond which workers wait for the estimator."""
 STALE_S: Final = 12.0
@@ -117,10 +117,12 @@ class FleetWorker:
         )
         self.meters = meters_of(settings, None)
         """What people scrape of this process: its operation alone."""
-        self.traces = traces_of(settings, self.meters.dropped)
+        self.traces = traces_of(settings, self.meters.dropped, is_repeated=True)
         """Emits each interaction's trace."""
         self._learned = _Learned(settings, self._reader or self._builtin, self._judging)
-        self._max_open = min(MAX_OPEN, settings.capture.queue_size)
+        self._max_asked = settings.judge.max_pending
+        self._asked = 0
+        """Drawn answers that wait for the judge, or that it reads."""
         self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._consumer, self._names = self._owner, 0
         self._open: dict[str, asyncio.Task[None]] = {}
@@ -189,8 +191,9 @@ class FleetWorker:
     async def _step(self) -> bool:
         """Take as much as there is room for; return whether any came."""
         self._refresh()
-        room = 0 if self._suspect or not self._may_take else self._max_open - len(self._open)
-        if room <= 0:
+        # A slow judge holds up nothing but what is drawn: others do not wait behind it.
+        room = MAX_OPEN + min(self._asked, self._max_asked) - len(self._open)
+        if room <= 0 or self._suspect or not self._may_take:
             await asyncio.sleep(0.002)
             return bool(self._open)
         taken: Sequence[Delivery] = ()
@@ -355,7 +358,7 @@ class FleetWorker:
         kept = self._stream.decision(record.id) if delivery.deliveries > 1 else None
         if kept is None:
             prediction = self._learned.predict(builtin)
-            decision, cause = runner.draw(record, prediction, pending=len(self._open) - 1)
+            decision, cause = runner.draw(record, prediction, pending=self._asked)
             decided = Decided(decision=decision, prediction=prediction, epoch=self._learned.epoch)
             if cause is not None:
                 return _Draw(decided, cause, is_kept=False)
@@ -376,7 +379,11 @@ class FleetWorker:
         if draw.cause is not None:
             found = runner.unread(builtin.interaction, decision, draw.cause)
         else:
-            found = await runner.ask(builtin.interaction, decision)
+            self._asked += 1
+            try:
+                found = await runner.ask(builtin.interaction, decision)
+            finally:
+                self._asked -= 1
         if prediction.hallucination is not None:
             builtin = replace(builtin, predicted=prediction.hallucination)
         return _answered(builtin, found, draw.decided)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from ragmonitor import Budget, Monitor, SamplingSettings, ServerSettings
+from ragmonitor.errors import StreamError
 from ragmonitor.feedback import feedback_of
 from ragmonitor.fleet import estimator as estimator_module
 from ragmonitor.fleet import fleet_worker
@@ -24,7 +26,14 @@ from ragmonitor.fleet.estimator import Estimator, LeaseLostError, Term
 from ragmonitor.fleet.estimator_state import KEPT_STATE
 from ragmonitor.fleet.fleet_stream import FleetStream, Outcome
 from ragmonitor.fleet.fleet_worker import FleetWorker
-from ragmonitor.records import Cause, Interaction, Prediction, SamplingDecision, SeriesKey
+from ragmonitor.records import (
+    AlarmEvent,
+    Cause,
+    Interaction,
+    Prediction,
+    SamplingDecision,
+    SeriesKey,
+)
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.testing import ListExporter, ScriptedJudge
@@ -440,6 +449,62 @@ def test_the_groups_lag_is_what_waits(server: RedisServer):
     put(server, answers(7, begin=20))
     (group,) = server.client().xinfo_groups(f"ragmonitor:{{{SERVICE}}}:records")
     assert group["lag"] == lawful(server).waiting == 7
+def test_an_alarm_that_is_told_again_is_the_same_one(server: RedisServer, monkeypatch):
+    """An estimator dies before it notes that it has told one: its successor tells it, of then."""
+    event = AlarmEvent(
+        signal="hallucination", judge="scripted", kind="quality", raised=True, at_s=BEGAN_NS / 1e9,
+        since_s=BEGAN_NS / 1e9 - 60.0, evidence_s=1.0, threshold_s=1.0, objective=0.05,
+    )  # fmt: skip
+    seen = ListExporter()
+    seen.alarm = (told := []).append  # type: ignore[attr-defined]
+    dying = begun(server, stream(server).lead("dying", "", 60.0), exporters=[seen])
+    keep = dying._checkpoint
+
+    def dies(events: Sequence[AlarmEvent]) -> None:
+        if not events:
+            raise StreamError("killed")
+        keep(events)
+
+    monkeypatch.setattr(dying.estimates, "tick", lambda: [event])
+    monkeypatch.setattr(dying, "_checkpoint", dies)
+    with pytest.raises(StreamError, match="killed"):
+        dying.tick()
+    for _ in range(2):
+        lose_lease(server)
+        drained(server, exporters=[seen])
+    assert told == [event, event]
+
+
+def test_a_worker_with_a_budget_begins_without_the_server():
+    """It waits until the server can be reached, and spends nothing before."""
+    gone = FleetStream(f"redis://127.0.0.1:{free_port()}/0", SERVICE)
+    options = settings(judge=PaidJudge(verdicts), budget=Budget(calls_per_day=240.0))
+    waiting = FleetWorker(options, gone, redactor=Redactor())
+    with running(waiting):
+        until("it waits", lambda: waiting.meters is not None and waiting._names > 1)
+
+
+class StuckJudge(ScriptedJudge):
+    """Replies when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(verdicts)
+        self.is_free = threading.Event()
+
+    async def assess(self, interaction: Interaction) -> Any:
+        """Wait, and find every fifth answer hallucinated."""
+        await asyncio.to_thread(self.is_free.wait)
+        return await super().assess(interaction)
+
+
+def test_a_slow_judge_does_not_hold_up_the_others(server: RedisServer):
+    """More records are taken than a worker has in hand at once, while drawn ones wait."""
+    put(server, answers(300))
+    judge = StuckJudge()
+    with running(worker(server, judge=judge, sample=1.0)):
+        until("all were taken", lambda: lawful(server).open == 300)
+        judge.is_free.set()
+        until("all are settled", lambda: lawful(server).settled == 300)
 
 
 def test_feedback_arrives(server: RedisServer):

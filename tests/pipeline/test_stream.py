@@ -6,6 +6,7 @@ on the stream.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -31,14 +32,15 @@ from ragmonitor.back_half.stream_sender import StreamBackHalf
 from ragmonitor.back_half.stream_worker import LeaseLostError, StreamWorker
 from ragmonitor.errors import StreamError
 from ragmonitor.feedback import feedback_of
+from ragmonitor.records import Assessment, Interaction
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.streams import InMemoryStream, RedisStream
-from ragmonitor.testing import ListExporter
+from ragmonitor.testing import ListExporter, ScriptedJudge
 from ragmonitor.wire import decode, decode_feedback, encode
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.scrape import outcomes, total
-from tests.support.stories import interaction
+from tests.support.stories import assessment, interaction
 from tests.support.waiting import until
 
 SERVICE = "shop"
@@ -478,3 +480,28 @@ def test_feedback_that_finds_no_room_is_counted(broken: BrokenStream):
     back.close(0.1)
     assert not back.feedback(told)
     assert total(back.registry, "ragmonitor_dropped_total", reason="feedback_lost") == 1
+
+
+class StuckJudge(ScriptedJudge):
+    """Replies when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: assessment("supported"))
+        self.is_free = threading.Event()
+
+    async def assess(self, interaction: Interaction) -> Assessment:
+        """Wait, and find the answer supported."""
+        await asyncio.to_thread(self.is_free.wait)
+        return await super().assess(interaction)
+
+
+def test_a_slow_judge_does_not_hold_up_the_others():
+    """More records are taken and read than a worker has in hand at once."""
+    stream, judge = InMemoryStream(), StuckJudge()
+    stream.put([encode(each) for each in answers(300)])
+    with Work(stream, judge=judge, sample=1.0) as work:
+        until("all were taken", lambda: stream.state().waiting == 0)
+        assert stream.state().open == 300
+        judge.is_free.set()
+        until("all are settled", lambda: stream.state().open == 0)
+    assert len(work.reports.reports) == 600

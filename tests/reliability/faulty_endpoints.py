@@ -27,7 +27,7 @@ from tests.support.openai_server import OpenAiServer
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
 from tests.support.scoring_server import FakeLangfuse, FakePhoenix
 
-Fault = Literal["refused", "slow", "hang", "reset", "garbage", "full", "read-only"]
+Fault = Literal["refused", "slow", "hang", "deaf", "reset", "garbage", "full", "read-only"]
 NETWORK_FAULTS: Final[tuple[Fault, ...]] = (
     "refused",
     "slow",
@@ -73,7 +73,7 @@ class Gate:
             self._hang_up()
         elif before == "refused" and fault != "refused":
             self._listener = self._listening(self.port)
-        elif fault != before:
+        elif fault not in (before, "deaf"):  # which what is open becomes, too
             self._hang_up()
 
     def close(self) -> None:
@@ -136,6 +136,8 @@ class Gate:
         slowly = threading.Event()
         with contextlib.suppress(OSError):
             while data := server.recv(65_536):
+                if self._fault == "deaf":  # what was asked for was done, and nobody hears of it
+                    continue
                 if self._fault == "slow":
                     slowly.wait(SLOW_S)
                 client.sendall(data)

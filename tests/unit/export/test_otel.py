@@ -33,6 +33,8 @@ from ragmonitor.records import (
     Scored,
     SpanReference,
 )
+from tests.reliability.faulty_endpoints import spans_of
+from tests.support.otlp_receiver import otlp_receiver
 from tests.unit.export.examples import (
     ANSWER,
     BEGAN,
@@ -803,3 +805,24 @@ def test_our_own_providers_are_closed_by_us_alone(monkeypatch: pytest.MonkeyPatc
     assert made.logger() is not None
     made.close()
     assert registered == []
+
+
+@pytest.mark.parametrize("is_repeated", [True, False])
+def test_what_another_process_emits_again_has_the_same_ids(
+    monkeypatch: pytest.MonkeyPatch, *, is_repeated: bool
+) -> None:
+    """A trace backend has it once; elsewhere ids are random, and of each answer its own."""
+    with otlp_receiver() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
+        for _ in range(2):
+            exporter = OtelExporter("shop", is_repeated=is_repeated)
+            for answer in (interaction(), interaction(id="1" * 32)):
+                target = exporter.emit(answer, [report()])
+                assert target is not None
+                exporter.export(late_report(target=target))
+            exporter.close()
+    ids = Counter(
+        (span.trace_id, span.span_id) for each in receiver.trace_requests for span in spans_of(each)
+    )
+    assert set(ids.values()) == ({2} if is_repeated else {1})
+    assert sum(ids.values()) == 2 * 2 * 4
