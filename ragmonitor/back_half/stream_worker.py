@@ -28,6 +28,7 @@ from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.streams import Delivery, Stream, StreamState
 from ragmonitor.wire import decode, decode_feedback, is_kind
+from ragmonitor.wiring import traces_of
 
 MAX_DELIVERIES: Final = 3
 """A record that ended so many workers, or was let lie by them, is buried."""
@@ -85,7 +86,13 @@ class StreamWorker:
         self._stream = stream
         self._state: StreamState | None = None
         self.back = LocalBackHalf(
-            settings, redactor=redactor, poll=lambda: 0, gauges=self._gauges, is_apart=True
+            settings,
+            redactor=redactor,
+            poll=lambda: 0,
+            # What a dead one had in hand is emitted again.
+            traces=traces_of(settings, self._lose, is_repeated=True),
+            gauges=self._gauges,
+            is_apart=True,
         )
         """Scores what is taken."""
         self._max_open = MAX_OPEN + settings.judge.max_pending
@@ -253,6 +260,9 @@ class StreamWorker:
             self._stream.settle([*self._open, *self._done])
             self._stream.release(self._owner)
             self._stream.close()
+
+    def _lose(self, reason: str, n: int) -> None:
+        self.back.meters.dropped(reason, n)
 
     def _gauges(self) -> Sequence[GaugeValue]:
         state = self._state

@@ -197,6 +197,11 @@ def blocks_of(stream: Stream, key: SeriesKey, truth: float, *, uniform: bool) ->
 
     evaluator = "faithfulness" if key.signal == "hallucination" else key.signal
     service = service_of(sampler, seed=stream.seed, evaluators=(evaluator,), tick_s=10.0)
+    return blocks_in(service, stream, key, truth)
+
+
+def blocks_in(service: Service, stream: Stream, key: SeriesKey, truth: float) -> dict[int, Tally]:
+    """Return the intervals of every block of a stream, as a service estimates them."""
     blocks = Blocks(service, key, truth)
     service.on_tick = blocks
     service.feed(stream.answers())

@@ -449,6 +449,8 @@ def test_the_groups_lag_is_what_waits(server: RedisServer):
     put(server, answers(7, begin=20))
     (group,) = server.client().xinfo_groups(f"ragmonitor:{{{SERVICE}}}:records")
     assert group["lag"] == lawful(server).waiting == 7
+
+
 def test_an_alarm_that_is_told_again_is_the_same_one(server: RedisServer, monkeypatch):
     """An estimator dies before it notes that it has told one: its successor tells it, of then."""
     event = AlarmEvent(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,11 +24,23 @@ from ragmonitor.estimation import (
 from ragmonitor.estimation.alarms import STATE_VERSION
 from ragmonitor.estimation.drift import STATE_VERSION as DRIFT_VERSION
 from ragmonitor.estimation.drift import InputDrift
+from ragmonitor.estimation.signals import outcomes
 from ragmonitor.estimation.sums import Sums
+from ragmonitor.fleet.estimator import ARRIVALS_HALF_LIFE_S
+from ragmonitor.fleet.settled_order import SettledOrder
 from ragmonitor.protocols import Estimates, Sampler
-from ragmonitor.records import AlarmEvent, CompletedAnswer, Report, SamplingDecision, SeriesKey
+from ragmonitor.records import (
+    AlarmEvent,
+    CompletedAnswer,
+    Prediction,
+    Report,
+    SamplingDecision,
+    SeriesKey,
+)
+from ragmonitor.sampling import AdaptiveSampler
 from ragmonitor.state import StateFile
 from ragmonitor.testing import ManualClock
+from ragmonitor.wire import SettledAnswer
 from tests.support.streams import LEXICAL, Answer, Course, Records
 
 TICK_S = 5.0
@@ -96,8 +109,7 @@ class Service:
             self.clock.now_s = at_s
             began = time.process_time() if self.timed else 0.0
             self.events.extend(self.estimates.tick())
-            if self.sampler is not None:
-                self.sampler.boost(self.estimates.boost)
+            self._publish()
             if self.timed:
                 self.ticking_s += time.process_time() - began
             self.on_tick(at_s)
@@ -112,23 +124,39 @@ class Service:
             if event.raised and event.signal == signal
         ]
 
+    def _publish(self) -> None:
+        """Let the sampling know what the estimates say."""
+        if self.sampler is not None:
+            self.sampler.boost(self.estimates.boost)
+
+    def _place(self) -> tuple[Callable[[Report], Prediction], Sampler | None]:
+        """Return what predicts and what draws the next answer."""
+        return self.estimates.predict, self.sampler
+
+    def _await(self, builtin: Report, prediction: Prediction, decision: SamplingDecision) -> None:
+        self.estimates.awaits(builtin, prediction, decision)
+
+    def _complete(self, completed: CompletedAnswer) -> None:
+        self.estimates.add(completed)
+
     def _take(self, answer: Answer) -> None:
         self.answers += 1
         interaction = self.records.interaction(answer)
         builtin = self.records.builtin(answer, interaction)
         decision: SamplingDecision | None = None
         began = time.process_time() if self.timed else 0.0
-        prediction = self.estimates.predict(builtin)
-        if self.sampler is not None:
-            decision = self.sampler.draw(interaction, uncertainty=prediction.uncertainty)
+        predict, sampler = self._place()
+        prediction = predict(builtin)
+        if sampler is not None:
+            decision = sampler.draw(interaction, uncertainty=prediction.uncertainty)
             self.uncovered += decision.inclusion_probability <= 0
         settled = CompletedAnswer(builtin=builtin, prediction=prediction, decision=decision)
         if decision is None or not decision.drawn:
-            self.estimates.add(settled)
+            self._complete(settled)
             if self.timed:
                 self.busy_s += time.process_time() - began
             return
-        self.estimates.awaits(builtin, prediction, decision)
+        self._await(builtin, prediction, decision)
         if self.timed:
             self.busy_s += time.process_time() - began
         self.drawn += 1
@@ -145,7 +173,7 @@ class Service:
             began = time.process_time() if self.timed else 0.0
             if self.sampler is not None:
                 self.sampler.refund(decision, decision.reserved)
-            self.estimates.add(
+            self._complete(
                 CompletedAnswer(
                     builtin=settled.builtin,
                     prediction=settled.prediction,
@@ -163,6 +191,90 @@ class Service:
         if said is None:
             return self.records.failed(settled.interaction, decision)
         return self.records.verdict(answer, settled.interaction, decision, hallucinated=said)
+
+
+@dataclass(slots=True, kw_only=True)
+class FleetService(Service):
+    """The same service with several workers, and one estimator that makes numbers of their answers.
+
+    Each answer comes to one of the workers, which predicts by the calibration that the estimator
+    has published and draws by a sampler of its own; it knows of the traffic of all from there, too.
+    Verdicts come in the order of the judge's replies, and are taken in in that of the draws.
+    """
+
+    folder: Path
+    """Of the estimates."""
+    samplers: Sequence[AdaptiveSampler]
+    """One of each worker."""
+    _predictions: list[Predictions] = field(default_factory=list)
+    _order: SettledOrder = field(default_factory=SettledOrder)
+    _published: bytes = b""
+    _arrived: int = 0
+    _per_s: float = 0.0
+    _luck: random.Random = field(default_factory=lambda: random.Random(7))
+
+    def __post_init__(self) -> None:
+        """Give each worker a copy of the calibration."""
+        judge = self.records.judge.name
+        for worker in range(len(self.samplers)):
+            self._predictions.append(Predictions(judge=judge, file=self._calibration(f"{worker}")))
+
+    def _calibration(self, where: str) -> StateFile:
+        return StateFile.of_service(self.folder / where, "calibration", "simulated", version=1)
+
+    def _publish(self) -> None:
+        assert isinstance(self.estimates, Statistics)
+        self.events.extend(self.estimates.keep())
+        share = 0.5 ** (self.tick_s / ARRIVALS_HALF_LIFE_S)
+        self._per_s = share * self._per_s + (1 - share) * self._arrived / self.tick_s
+        self._arrived = 0
+        for sampler in self.samplers:
+            sampler.share_arrivals(self._per_s)
+            sampler.boost(self.estimates.boost)
+        kept = self._calibration("").path
+        if kept.exists() and (content := kept.read_bytes()) != self._published:
+            self._published = content
+            for worker, predictions in enumerate(self._predictions):
+                self._calibration(f"{worker}").path.write_bytes(content)
+                predictions.reload()
+
+    def _place(self) -> tuple[Callable[[Report], Prediction], Sampler | None]:
+        worker = self._luck.randrange(len(self.samplers))
+        predictions = self._predictions[worker]
+        self._arrived += 1
+        return (
+            lambda builtin: predictions.predict(builtin, outcomes(builtin), Prediction()),
+            self.samplers[worker],
+        )
+
+    def _await(self, builtin: Report, prediction: Prediction, decision: SamplingDecision) -> None:
+        self._order.draw(builtin.interaction.id, self.clock(), "")
+
+    def _complete(self, completed: CompletedAnswer) -> None:
+        judged, decision = completed.judged, completed.decision
+        if judged is None or decision is None:
+            self.estimates.add(completed)
+            return
+        reports = (completed.builtin, judged)
+        answer = SettledAnswer(
+            interaction=completed.interaction,
+            reports=reports,
+            prediction=completed.prediction,
+            decision=decision,
+        )
+        assert self._order.holds(answer, "")
+        for each, _ in self._order.released(self.clock()):
+            if each is not None and each.decision is not None:
+                builtin, verdict = each.reports
+                self.estimates.awaits(builtin, each.prediction, each.decision)
+                self.estimates.add(
+                    CompletedAnswer(
+                        builtin=builtin,
+                        prediction=each.prediction,
+                        decision=each.decision,
+                        judged=verdict,
+                    )
+                )
 
 
 def statistics(
