@@ -12,7 +12,7 @@ INTEGRATIONS := $(wildcard integrations/*)
 PACKAGES := . $(INTEGRATIONS)
 SOURCES := ragmonitor $(wildcard integrations/*/ragmonitor_*)
 
-.PHONY: help setup phoenix proxy demo demo-stack demo-fleet test test-all check bench bench-numbers bench-judge soak chaos fuzz build docs sbom audit batch-recipes clean
+.PHONY: help setup phoenix proxy demo demo-stack demo-fleet test test-all check bench bench-numbers bench-judge soak chaos chaos-fleet fuzz build docs sbom audit batch-recipes clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -117,6 +117,9 @@ soak: $(STAMP)  ## Run an application for HOURS whose endpoints fail in turns: m
 
 chaos: $(STAMP)  ## Every endpoint, fault and way of running: what an application felt (two hours; ARGS="--mode sync")
 	$(BIN)/python -m tests.reliability.chaos $(ARGS)
+
+chaos-fleet: $(STAMP)  ## A fleet whose processes, Redis and network fail (redis-server; an hour; ARGS="--rounds 200")
+	$(BIN)/python -m tests.reliability.chaos_fleet $(ARGS)
 
 fuzz: $(STAMP)  ## Spoiled examples through every parser for HOURS (HOURS=1)
 	$(BIN)/python -m tests.reliability.fuzz --hours $(HOURS) $(ARGS)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -226,6 +227,7 @@ class Fleet:
         self.gates: dict[str, Gate] = {}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.kills: Counter[str] = Counter()
+        self.turns = itertools.cycle(SINGLE.values())
         (folder / "redis").mkdir()
 
     def __enter__(self) -> Self:
@@ -486,7 +488,17 @@ def two_at_once(fleet: Fleet, rng: random.Random) -> Iterator[None]:
         yield
 
 
-FAULTS: Final[dict[str, Fault]] = SINGLE | {"two at once": two_at_once}
+@contextlib.contextmanager
+def each_in_turn(fleet: Fleet, rng: random.Random) -> Iterator[None]:
+    """Have the next of all faults."""
+    with next(fleet.turns)(fleet, rng):
+        yield
+
+
+FAULTS: Final[dict[str, Fault]] = SINGLE | {
+    "two at once": two_at_once,
+    "each in turn": each_in_turn,
+}
 
 
 # --- what must be so ------------------------------------------------------------------------------
