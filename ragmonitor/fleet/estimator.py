@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -161,12 +162,36 @@ class Estimator:
             self._standby.close()
             self._standby = None
 
+    @contextlib.contextmanager
+    def _renewing(self, lease: str) -> Iterator[None]:
+        """Renew a lease from a thread: to begin may take longer than it lasts.
+
+        Two estimators would take it from each other for ever, on a machine that is slow enough.
+        """
+        done = threading.Event()
+
+        def renew() -> None:
+            context.attach(context.set_value("suppress_instrumentation", True))
+            while not done.wait(LEASE_S / 3):
+                with contained("stream"):
+                    self._stream.lead("", lease, LEASE_S)
+
+        thread = threading.Thread(target=renew, name="ragmonitor-lease", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
     def _serve(self, lease: str, stop: threading.Event, *, drain: bool) -> bool:
         """Estimate under a lease; return whether the work is over."""
-        self.term = term = Term(self._settings, self._stream, lease)
+        with self._renewing(lease):
+            self.term = term = Term(self._settings, self._stream, lease)
         logger.info("ragmonitor: this estimator keeps the numbers of %s", self._settings.service)
         try:
-            term.begin()
+            with self._renewing(lease):
+                term.begin()
             while not stop.is_set():
                 if not term.step() and drain and term.is_drained():
                     break

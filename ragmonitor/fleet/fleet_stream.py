@@ -100,6 +100,7 @@ if holder then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   return holder
 end
+if ARGV[1] ~= '' then return '' end
 local token = ARGV[3] .. ' ' .. redis.call('INCR', KEYS[2])
 redis.call('SET', KEYS[1], token, 'PX', ARGV[2])
 return token
@@ -293,8 +294,7 @@ class FleetStream(RedisStream):
             seconds: How long it lasts.
 
         Returns:
-            The token; empty: another owner has the lease. One that is not `token` is a new lease,
-            and what was known under an earlier one counts no more.
+            The token; empty: another owner has the lease, or the one to be renewed has ended.
         """
         with self._reported("leased"):
             found = self._scripts[_LEAD](

@@ -366,6 +366,38 @@ def test_a_paused_estimator_writes_nothing(server: RedisServer):
     assert total(third.meters.registry, "ragmonitor_interactions_total") == 3
 
 
+def test_an_estimator_that_is_slow_to_begin_keeps_its_lease(server: RedisServer, monkeypatch):
+    """It renews it meanwhile, so that two do not take it from each other for ever."""
+    monkeypatch.setattr(estimator_module, "LEASE_S", 0.3)
+    renewed: list[str] = []
+    lead, begin = FleetStream.lead, Term.begin
+
+    def leads(self: FleetStream, owner: str, token: str, seconds: float) -> str:
+        found = lead(self, owner, token, seconds)
+        renewed.extend([found] if token else [])
+        return found
+
+    def begins(self: Term) -> None:
+        until("it is renewed again and again", lambda: len(renewed) > 5)
+        begin(self)
+
+    monkeypatch.setattr(FleetStream, "lead", leads)
+    monkeypatch.setattr(Term, "begin", begins)
+    with running(estimator(server)) as one:
+        until("it works", lambda: len(renewed) > 8)
+        assert one.term is not None
+    assert len(set(renewed)) == 1
+
+
+def test_a_lease_that_has_ended_is_not_renewed(server: RedisServer):
+    """Who had it has to take a new one; nobody's would keep others away."""
+    token = stream(server).lead("one", "", 60.0)
+    assert stream(server).lead("", token, 60.0) == token
+    lose_lease(server)
+    assert stream(server).lead("", token, 60.0) == ""
+    assert stream(server).leader() == ""
+
+
 def test_verdicts_count_in_the_order_of_their_draws(server: RedisServer):
     """A slow one holds back those behind it, also over a takeover."""
     records = answers(3)

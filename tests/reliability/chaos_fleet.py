@@ -53,7 +53,6 @@ from ragmonitor.records import Assessment, Interaction
 from ragmonitor.redaction import Redactor
 from ragmonitor.settings import Settings
 from ragmonitor.state import redis_state
-from ragmonitor.streams import redis_streams
 from ragmonitor.testing import ListExporter, ScriptedJudge
 from ragmonitor.wire import SettledAnswer, decode, decode_decided, decode_settled
 from tests.reliability.chaos import DAY_S, ROOT, clock_shim, free_port
@@ -69,10 +68,14 @@ CALM: Final = 40
 """Answers before hallucinations become frequent."""
 CALLS_PER_HOUR: Final = 1_200.0
 SHORTER: Final = 4.0
+TIMEOUTS: Final = "?socket_timeout=0.5&socket_connect_timeout=0.5"
+"""Of a client of Redis: a quarter, too."""
 APPLICATION: Final = "application"
 WORKERS: Final = ("worker 1", "worker 2")
 ESTIMATORS: Final = ("estimator 1", "estimator 2")
-GOES_ON_S: Final = 60.0
+STARTED_S: Final = 180.0
+"""For the processes to start: the machine may be busy with other work."""
+GOES_ON_S: Final = 90.0
 DRAINED_S: Final = 120.0
 
 
@@ -85,7 +88,6 @@ def hurry() -> None:
         (estimator_module, ("LEASE_S", "TICK_S", "STAND_BY_S")),
         (fleet_worker, ("STALE_S", "REFRESH_S", "CLAIM_S", "RETRY_S")),
         (redis_state, ("LOCK_S",)),
-        (redis_streams, ("TIMEOUT_S",)),
     ):
         for name in names:
             setattr(module, name, getattr(module, name) / SHORTER)
@@ -268,7 +270,7 @@ class Fleet:
             "CHAOS_CLOCK": str(clock),
         } | ({"LD_PRELOAD": str(clock_shim())} if clock_shim() is not None else {})
         arguments = ["--role", name.split(maxsplit=1)[0], "--folder", str(self.folder)]
-        arguments += ["--url", f"redis://127.0.0.1:{self.gates[name].port}/0"]
+        arguments += ["--url", f"redis://127.0.0.1:{self.gates[name].port}/0{TIMEOUTS}"]
         arguments += ["--first", str(self.handed())]
         arguments += ["--scarce"] if self.scarce else []
         with (self.folder / f"{name}.log").open("ab") as log:
@@ -327,14 +329,14 @@ class Fleet:
             return [json.loads(line) for line in lines]
         return []
 
-    def until_it_goes_on(self) -> None:
+    def until_it_goes_on(self, within_s: float = GOES_ON_S) -> None:
         """Wait until some more are settled, and some more are counted. Raises `AssertionError`."""
         for what in ("settled", "counted"):
             before = until("Redis answers", self._progress)[what]
             until(
                 f"more are {what}",
                 lambda what=what, before=before: self._progress()[what] > before,
-                within_s=GOES_ON_S,
+                within_s=within_s,
             )
 
     def _progress(self) -> dict[str, int]:
@@ -713,7 +715,8 @@ def batch(row: Row, rounds: int, rng: random.Random, *, scarce: bool, keep: bool
         fleet = Fleet(folder, otlp.url, scarce=scarce)
         try:
             with fleet:
-                fleet.until_it_goes_on()
+                until("the processes work", fleet.stream.leader, within_s=STARTED_S)
+                fleet.until_it_goes_on(STARTED_S)
                 for _ in range(rounds):
                     suffer(fleet, row.fault, rng)
                     row.rounds += 1
