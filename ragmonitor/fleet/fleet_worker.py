@@ -126,6 +126,8 @@ class FleetWorker:
         self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._consumer, self._names = self._owner, 0
         self._open: dict[str, asyncio.Task[None]] = {}
+        self._ahead: set[str] = set()
+        """Entries that were taken and are not yet in `_open`."""
         self._suspect = ""
         """The entry that is handled alone, since workers may die of it."""
         self._refreshed_s = self._claimed_s = -STALE_S
@@ -225,7 +227,7 @@ class FleetWorker:
         """Say that this process lives, and take over what the estimator has published."""
         if time.monotonic() - self._refreshed_s < REFRESH_S:
             return
-        self._stream.keep_open(self._consumer, self._open)
+        self._stream.keep_open(self._consumer, [*self._open, *self._ahead])
         leader = self._stream.leader()
         state, unsettled = self._stream.state(), self._stream.unsettled()
         # One that works alone takes what others have in hand for a dead worker's.
@@ -270,16 +272,32 @@ class FleetWorker:
             record = self._record(delivery)
             if record is not None:
                 records.append((delivery, record))
-        readable = [record for _, record in records if unscorable(record) is None]
-        found: dict[int, Any] = {}
-        if self._reader is not None and readable:
-            results = await self._reader.read(readable, hurry=self._hurry)
-            found = dict(zip(map(id, readable), results, strict=True))
-        for delivery, record in records:
-            task = asyncio.create_task(self._score(delivery, record, found.get(id(record))))
-            self._open[delivery.id] = task
-            task.add_done_callback(partial(self._ended, delivery.id))
-            await asyncio.sleep(0)
+        self._ahead = {delivery.id for delivery, _ in records}
+        try:
+            found = await self._found([record for _, record in records])
+            for delivery, record in records:
+                task = asyncio.create_task(self._score(delivery, record, found.get(id(record))))
+                self._ahead.discard(delivery.id)
+                self._open[delivery.id] = task
+                task.add_done_callback(partial(self._ended, delivery.id))
+                await asyncio.sleep(0)
+                self._refresh()  # a slow machine takes long for a batch
+        finally:
+            self._ahead.clear()
+
+    async def _found(self, records: Sequence[Interaction]) -> dict[int, Any]:
+        """Return what a reader of its own found in records, by their identity."""
+        readable = [record for record in records if unscorable(record) is None]
+        if self._reader is None or not readable:
+            return {}
+        reading = asyncio.ensure_future(self._reader.read(readable, hurry=self._hurry))
+        try:
+            while not reading.done():
+                await asyncio.wait([reading], timeout=REFRESH_S)
+                self._refresh()
+        finally:
+            reading.cancel()
+        return dict(zip(map(id, readable), await reading, strict=True))
 
     def _pass_on(self, delivery: Delivery) -> None:
         """Leave what a person said of an answer to the estimator."""

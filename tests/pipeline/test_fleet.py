@@ -352,6 +352,34 @@ def test_one_budget_for_the_fleet(server: RedisServer):
     assert left.level() < 1.1
 
 
+def test_a_slow_worker_keeps_what_it_has_taken(server: RedisServer, monkeypatch):
+    """It lives, though a batch takes it longer than a dead worker is waited for."""
+    for name, seconds in {"STALE_S": 1.5, "REFRESH_S": 0.05, "CLAIM_S": 0.05}.items():
+        monkeypatch.setattr(fleet_worker, name, seconds)
+    slow, quick = (worker(server) for _ in range(2))
+    read, take_over = slow._read, quick._stream.take_over
+    taken, taken_over = threading.Event(), []
+
+    def slowly(record, found):
+        taken.set()
+        time.sleep(0.05)
+        return read(record, found)
+
+    def seen(*arguments):
+        found = take_over(*arguments)
+        taken_over.extend(found)
+        return found
+
+    monkeypatch.setattr(slow, "_read", slowly)
+    monkeypatch.setattr(quick._stream, "take_over", seen)
+    put(server, answers(40))
+    with running(slow, drain=True):
+        assert taken.wait(20)
+        with running(quick):
+            until("all are settled", lambda: lawful(server).settled == 40)
+    assert taken_over == []
+
+
 def test_a_paused_estimator_writes_nothing(server: RedisServer):
     """Its lease was taken over meanwhile: the fence stands before its state."""
     put(server, answers(3))
