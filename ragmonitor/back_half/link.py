@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import pickle
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -121,7 +123,17 @@ class Link:
                 self._send(answer[0], number, name, answer[1])
 
     def close(self) -> None:
-        """Close this end; the other side sees it."""
+        """End the connection; the other side sees it at once."""
+        # A thread that waits for what comes keeps a socket open whose descriptor is closed.
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(fileno=os.dup(self._connection.fileno())) as held,
+        ):
+            held.shutdown(socket.SHUT_RDWR)
+        self.forget()
+
+    def forget(self) -> None:
+        """Close this process's copy of this end, in a forked child; the connection stays."""
         self._is_open = False
         with contextlib.suppress(OSError):
             self._connection.close()

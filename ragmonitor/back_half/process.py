@@ -140,7 +140,7 @@ class _Helper:
 
     def forget(self) -> None:
         """Close a forked child's copy of the connection."""
-        self.link.close()
+        self.link.forget()
 
 
 class ProcessBackHalf:
