@@ -290,6 +290,7 @@ def test_a_finaliser_within_a_lock_of_the_counters_waits_for_nobody():
     assert found == {"scored": 1, "shutdown": 3}
 
 
+@pytest.mark.slow
 def test_close_keeps_its_time_with_a_reading_in_hand():
     """A judge, a redaction or an exporter that hangs: close returns within its timeout."""
     free = threading.Event()

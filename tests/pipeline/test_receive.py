@@ -167,6 +167,7 @@ def test_spans_without_ids_are_rejected_and_the_rest_is_taken() -> None:
         assert receiver.counted("ragmonitor_received_requests_total", outcome="partial") == 1
 
 
+@pytest.mark.slow
 def test_a_full_receiver_has_senders_try_again() -> None:
     """429 with Retry-After; a real exporter that got it sends again, and nothing is lost."""
     with receiving(receive={"max_traces": 10, "quiet_s": 1.0}) as receiver:

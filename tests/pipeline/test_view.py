@@ -168,6 +168,7 @@ monitor.close()
 """
 
 
+@pytest.mark.slow
 def test_of_several_processes_the_page_says_that_it_shows_one(tmp_path):
     """The one that has got the port; /metrics adds up all of them."""
     port = free_port()

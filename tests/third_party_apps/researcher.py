@@ -159,7 +159,7 @@ def web() -> Iterator[None]:
     """Serve the search."""
     http = HTTPServer(("127.0.0.1", 0), _Search)
     os.environ["RETRIEVER_ENDPOINT"] = f"http://127.0.0.1:{http.server_address[1]}/"
-    thread = threading.Thread(target=http.serve_forever, daemon=True)
+    thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield

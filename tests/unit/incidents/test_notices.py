@@ -56,7 +56,7 @@ def server(status: int = 200, release: threading.Event | None = None) -> Iterato
             pass
 
     served = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=served.serve_forever, daemon=True)
+    thread = threading.Thread(target=served.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield f"127.0.0.1:{served.server_address[1]}", posted
