@@ -182,8 +182,7 @@ def test_a_full_receiver_has_senders_try_again() -> None:
             flushed = pool.submit(provider.force_flush)
             sample = "ragmonitor_received_requests_total"
             until("it was refused", lambda: receiver.counted(sample, outcome="full") >= 2)
-            receiver.after(200)
-            assert len(receiver.receiver.traces) == 0
+            receiver.after(200)  # makes room, into which the exporter's may have come already
             assert flushed.result(30)
         provider.shutdown()
         assert len(receiver.receiver.traces) == 1

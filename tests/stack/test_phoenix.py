@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
 from ragmonitor.export import OtelExporter, Phoenix
 from ragmonitor.export.posting import DeliveryError
+from ragmonitor.export.providers import SpanIds
 from ragmonitor.records import SpanReference
 from tests.support.openai_server import OpenAiServer
 from tests.support.phoenix_server import PhoenixServer, phoenix_server
@@ -211,7 +211,7 @@ def test_a_score_may_come_before_its_span(
     # Phoenix has worked off its queue, and put aside what names no span that it knows.
     until("the second is shown", lambda: annotated("known"), within_s=PATIENCE_S)
     ids = iter(range(chosen, chosen + 100))
-    monkeypatch.setattr(RandomIdGenerator, "generate_span_id", lambda _: next(ids))
+    monkeypatch.setattr(SpanIds, "generate_span_id", lambda _: next(ids))
     assert emit(phoenix, "early", monkeypatch).span_id == target.span_id
     until("the first has found its span", lambda: annotated("early"), within_s=PATIENCE_S)
 
