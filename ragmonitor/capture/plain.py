@@ -365,7 +365,11 @@ class InteractionRecorder:
         if self._is_over:  # it failed, and did not wait for this stream
             return
         with shielded("capture"):
-            self.answered("".join(pieces))
+            if isinstance(pieces, list | tuple):
+                self.answered("".join(pieces))
+            else:  # which may have no end
+                note_unreadable(f"the pieces of an answer are a list, not {type(pieces).__name__}")
+                complete = False
             self._incomplete = self._incomplete or not complete
             if self._ended_ns:
                 self._ended_ns = time.time_ns()

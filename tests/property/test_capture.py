@@ -210,7 +210,11 @@ many = settings(
 )
 
 
+ENDLESS = next(n for n, each in enumerate(ODD) if type(each) is Endless)
+
+
 @many
+@example(said=(0,) * 6, calls=[("heard", ENDLESS, 0)], failure=0)
 @given(said=st.tuples(odd, odd, odd, odd, odd, odd), calls=calls, failure=odd)
 def test_a_block_takes_anything(monitor, accounted, said, calls, failure):
     """It is one interaction, scored or unscored, whatever is said of it and in whatever order."""
