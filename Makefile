@@ -67,7 +67,7 @@ demo-fleet: $(STAMP)  ## Three applications, two workers, an estimator and a sta
 # Tests start hundreds of interpreters, which are to find compiled what they import.
 test test-all: export PYTHONDONTWRITEBYTECODE :=
 
-test: $(STAMP)  ## Run what a change needs, in parallel (six to seven minutes on two cores; ARGS="-k name")
+test: $(STAMP)  ## Run what a change needs, in parallel (five minutes on two cores; ARGS="-k name")
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m "not slow" $(ARGS)
 
 test-all: $(STAMP)  ## Run the rest: matrices, simulations, real servers, browsers (some 20 minutes on two cores)
