@@ -167,6 +167,8 @@ class Worker(WorksInSteps):
         """Held while shared state changes; a fork waits for it (see `WorksInSteps`)."""
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
+        self.has_closed = threading.Event()
+        """Set once every stage is closed, which may be later than `close` could wait."""
         self._submitted: set[Coroutine[Any, Any, bool]] = set()
         """What others than the thread have put on its loop."""
         self._not_before = 0.0
@@ -319,6 +321,7 @@ class Worker(WorksInSteps):
             if judge is not None:
                 with contained("judge"):
                     judge.stop()
+        self.has_closed.set()
 
     def _submit(self, work: Coroutine[Any, Any, bool], deadline: float) -> Future[bool] | None:
         while self._loop is None or self._waker is None:

@@ -148,6 +148,8 @@ class _Helper:
         # Gone without a word: what came is scored all the same, as far as the time suffices.
         if not self._is_closed:
             self._back.close(LAST_S)
+        # Exporters that are still closing count what did not arrive.
+        self._back.worker.has_closed.wait(LAST_S)
 
     # --- from the application -------------------------------------------------------------------
 

@@ -148,6 +148,8 @@ class Poster:
         self._taken = 0
         self._finished = 0
         """Of those taken: sent or given up, in order, so that a flush knows when it is done."""
+        self._in_hand: list[Record] | None = None
+        """What is being sent, and nobody has counted as lost."""
         self._lost = 0
         self._flushes = 0
         """How many flushes wait; batches then go out without lingering."""
@@ -228,6 +230,10 @@ class Poster:
             self._lose(left, "closed")
         if thread is not None:
             thread.join(CLOSE_WAIT_S)
+        with self._changed:  # the process may end before the server replies
+            in_hand, self._in_hand = self._in_hand, None
+        if in_hand:
+            self._lose(len(in_hand), "closed")
 
     def _no_room(self, *, closed: bool) -> str:
         if closed:
@@ -299,7 +305,7 @@ class Poster:
         return batch
 
     def _send(self, batch: list[Record], *, deadline: float) -> None:
-        waiting = list(batch)
+        waiting = self._in_hand = list(batch)
         why = "failed"
         try:
             self._deliver(waiting, deadline)
@@ -310,7 +316,9 @@ class Poster:
             else:
                 record_error("export", error)
         finally:
-            if waiting:
+            with self._changed:
+                is_counted, self._in_hand = self._in_hand is not waiting, None
+            if waiting and not is_counted:
                 self._lose(len(waiting), why)
             with self._changed:
                 self._finished += len(batch)

@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.request
 from collections import Counter
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -651,3 +652,51 @@ def test_what_waits_in_the_application_at_the_end_is_scored_while_there_is_time(
     assert captured == sum(outcomes.values()) == 601
     assert not outcomes["shutdown"]
     assert outcomes["scored"] > 200
+
+
+@pytest.mark.slow
+def test_what_a_server_that_hangs_has_in_hand_at_the_end_is_counted(tmp_path):
+    """Also in a helper, which does not end before its exporters have counted."""
+    folder = tmp_path / "metrics"
+    folder.mkdir()
+    collector = HTTPServer(("127.0.0.1", 0), _TakesSpans)
+    threading.Thread(target=collector.serve_forever, args=(0.02,), daemon=True).start()
+    script = """
+        from ragmonitor import Monitor
+
+        monitor = Monitor("bot", server=False, worker="process")
+        for _ in range(5):
+            with monitor.interaction(query="How heavy?") as i:
+                i.retrieved(["A parcel may weigh 40 kg."])
+                i.answered("40 kg.")
+        monitor.close(5.0)
+    """
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            run_python(
+                script,
+                tmp_path,
+                PROMETHEUS_MULTIPROC_DIR=str(folder),
+                RAGMONITOR_EXPORTERS=f"langfuse:http://127.0.0.1:{silent.getsockname()[1]}",
+                LANGFUSE_PUBLIC_KEY="public",
+                LANGFUSE_SECRET_KEY="secret",
+                OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.server_port}",
+            )
+    finally:
+        collector.shutdown()
+        collector.server_close()
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, path=str(folder))
+    closed = "ragmonitor_dropped_total", "langfuse_closed"
+    assert total(registry, closed[0], reason=closed[1]) == total(registry, closed[0]) == 5 * 4
+
+
+class _TakesSpans(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
