@@ -41,6 +41,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -570,7 +571,7 @@ def kept_disk(cell: Cell, app: Application) -> Iterator[None]:
 def is_scraped(app: Application) -> bool:
     """Return whether an honest scraper is answered."""
     with (
-        contextlib.suppress(OSError),
+        contextlib.suppress(OSError, HTTPException),  # or cut short, to make room for another
         urlopen(f"http://127.0.0.1:{app.metrics}/metrics", timeout=10) as response,
     ):
         return b"ragmonitor_interactions_total" in response.read()
